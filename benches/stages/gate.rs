@@ -15,12 +15,13 @@ const TOLERANCE: u64 = 10;
 const BODIES: [&str; 5] = ["4k", "100k", "1m", "codex", "claude"];
 /// The stages of every request, and the cost of a new message. The other stages run only if
 /// something is replaced.
-const STAGES: [Stage; 5] = [
+const STAGES: [Stage; 6] = [
     Stage::ReadNew,
     Stage::Read,
     Stage::Chain,
     Stage::PlanWide,
     Stage::Whole,
+    Stage::FirstSight,
 ];
 
 /// Instruction count of one pass of a stage over a body.

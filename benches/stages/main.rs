@@ -57,16 +57,30 @@ fn measure() -> Result<(), Box<dyn Error>> {
     if counter.is_none() {
         println!("valgrind is not installed: no instruction counts\n");
     }
-    for body in bodies::all()?.into_iter().chain(bodies::recorded()?) {
-        let rows = rows(&body, counter.as_ref())?;
-        println!("{}", table::render(&body, &rows));
+    let all = bodies::all()?;
+    for body in all.iter().chain(&bodies::recorded()?) {
+        let rows = rows(body, &Stage::ALL, counter.as_ref())?;
+        println!("{}", table::render(body, &rows));
     }
+    let largest = all.last().ok_or("there are no bodies")?;
+    let body = Body {
+        name: "16m",
+        dialect: largest.dialect,
+        bytes: largest.repeated(4)?,
+        messages: 4 * largest.messages,
+    };
+    let rows = rows(&body, &Stage::LINEAR, counter.as_ref())?;
+    println!("{}", table::render(&body, &rows));
     Ok(())
 }
 
-fn rows(body: &Body, counter: Option<&count::Counter>) -> Result<Vec<Row>, Box<dyn Error>> {
+fn rows(
+    body: &Body,
+    stages: &[Stage],
+    counter: Option<&count::Counter>,
+) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = Vec::new();
-    for stage in Stage::ALL {
+    for &stage in stages {
         let Some(mut pass) = stage.pass(body.dialect, &body.bytes)? else {
             continue;
         };

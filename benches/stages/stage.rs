@@ -46,10 +46,12 @@ pub(crate) enum Stage {
     SpliceSmall,
     /// All stages of a request in a wide window, with most of its messages seen before.
     Whole,
+    /// All stages of a request in a wide window, with a cold cache.
+    FirstSight,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Copy,
         Self::RawValues,
         Self::ReadNew,
@@ -61,7 +63,11 @@ impl Stage {
         Self::PlanSmall,
         Self::SpliceSmall,
         Self::Whole,
+        Self::FirstSight,
     ];
+
+    /// The stages of a body that is only as large as it is to show that the cost is linear.
+    pub(crate) const LINEAR: [Self; 3] = [Self::RawValues, Self::Whole, Self::FirstSight];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -76,6 +82,7 @@ impl Stage {
             Self::PlanSmall => "plan, 32k",
             Self::SpliceSmall => "splice, 32k",
             Self::Whole => "all, 200k",
+            Self::FirstSight => "first sight, 200k",
         }
     }
 
@@ -123,6 +130,12 @@ impl Stage {
                 let (policy, recall) = (policy(WIDE), met_once(dialect, body, scope)?);
                 Some(Box::new(move || {
                     whole(dialect, body, &policy, scope, &recall)
+                }))
+            }
+            Self::FirstSight => {
+                let policy = policy(WIDE);
+                Some(Box::new(move || {
+                    whole(dialect, body, &policy, scope, &ParseCache::new(scope))
                 }))
             }
         })

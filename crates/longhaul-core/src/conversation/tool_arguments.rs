@@ -1,7 +1,9 @@
 //! Decoded tool-call arguments, and the one argument that best identifies the call.
 
 use crate::conversation::{Conversation, ToolCall};
+use crate::json::scanner::{NotJson, Scanner, has_unicode_escape};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Arguments that name a file, as spelt by the agents whose sessions were recorded.
 const PATH_KEYS: [&str; 10] = [
@@ -26,8 +28,11 @@ const MAIN_KEYS: [&str; 9] = [
 /// as much memory. Code that searches for words can use the undecoded text.
 const MAX_VALUES: usize = 65_536;
 
-/// The arguments of one call, decoded.
-pub(crate) struct ToolArguments(Value);
+/// Most members of an object that is read without a tree: each name is compared with all before.
+const MAX_FLAT_MEMBERS: usize = 16;
+
+/// The arguments of one call, decoded: distinct names with their values, in order.
+pub(crate) struct ToolArguments(Vec<(String, Value)>);
 
 impl ToolArguments {
     /// Decodes the arguments of `call`. Empty if they are not a JSON object or have too many
@@ -37,10 +42,8 @@ impl ToolArguments {
             .arguments
             .map(|literal| literal.decode(conversation.body()))
             .filter(|text| is_within_value_limit(text));
-        Self(
-            text.and_then(|text| serde_json::from_str(&text).ok())
-                .unwrap_or_default(),
-        )
+        let members = text.map(|text| read_flat(&text).unwrap_or_else(|| read_tree(&text)));
+        Self(members.unwrap_or_default())
     }
 
     /// Returns the file that the call names.
@@ -54,46 +57,86 @@ impl ToolArguments {
         self.path()
             .or_else(|| self.first_string(&MAIN_KEYS))
             .or_else(|| {
-                self.0
-                    .as_object()?
-                    .values()
-                    .filter_map(Value::as_str)
+                let values = self.0.iter();
+                values
+                    .filter_map(|(_, value)| value.as_str())
                     .find(|text| !text.is_empty())
             })
     }
 
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.
-    pub(crate) fn command(&self) -> Option<String> {
+    pub(crate) fn command(&self) -> Option<Cow<'_, str>> {
         ["command", "cmd", "script"]
             .iter()
-            .find_map(|key| match self.0.get(key)? {
-                Value::String(text) => Some(text.clone()),
+            .find_map(|key| match self.get(key)? {
+                Value::String(text) => Some(Cow::Borrowed(text.as_str())),
                 Value::Array(words) => {
                     let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-                    Some(words.join(" "))
+                    Some(Cow::Owned(words.join(" ")))
                 }
                 Value::Bool(_) | Value::Null | Value::Number(_) | Value::Object(_) => None,
             })
     }
 
     /// Returns every name and value, in order, with values as text.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, String)> {
-        self.0
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| {
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
-                (name.as_str(), text)
-            })
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        self.0.iter().map(|(name, value)| {
+            let json = || Cow::Owned(value.to_string());
+            (
+                name.as_str(),
+                value.as_str().map_or_else(json, Cow::Borrowed),
+            )
+        })
+    }
+
+    fn get(&self, key: &str) -> Option<&Value> {
+        let mut members = self.0.iter();
+        members.find_map(|(name, value)| (name == key).then_some(value))
     }
 
     fn first_string(&self, keys: &[&str]) -> Option<&str> {
         keys.iter()
-            .filter_map(|key| self.0.get(key)?.as_str())
+            .filter_map(|key| self.get(key)?.as_str())
             .find(|text| !text.is_empty())
+    }
+}
+
+/// Reads an object whose values hold no others, as most arguments are. Returns `None` for any other text.
+fn read_flat(text: &str) -> Option<Vec<(String, Value)>> {
+    // The scanner accepts lone surrogates.
+    if has_unicode_escape(text) {
+        return None;
+    }
+    let mut members: Vec<(String, Value)> = Vec::new();
+    let mut scanner = Scanner::new(text);
+    let object = scanner.object(|scanner, key| {
+        let value = match scanner.peek() {
+            Some(b'"') => Value::String(scanner.string()?.decode(text).into_owned()),
+            Some(b'[' | b'{') | None => return Err(NotJson),
+            Some(_) => {
+                let json = scanner.value()?.slice(text);
+                serde_json::from_str(json).map_err(|_| NotJson)?
+            }
+        };
+        let name = key.decode(text);
+        if let Some((_, known)) = members.iter_mut().find(|(known, _)| *known == *name) {
+            *known = value;
+        } else if members.len() < MAX_FLAT_MEMBERS {
+            members.push((name.into_owned(), value));
+        } else {
+            return Err(NotJson);
+        }
+        Ok(())
+    });
+    object.and_then(|_| scanner.finish()).ok()?;
+    Some(members)
+}
+
+/// Reads any JSON. Empty if it is not an object.
+fn read_tree(text: &str) -> Vec<(String, Value)> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(members)) => members.into_iter().collect(),
+        Ok(_) | Err(_) => Vec::new(),
     }
 }
 
@@ -130,7 +173,37 @@ mod tests {
             (json!({"n": 1, "empty": ""}), None),
             (json!(["x"]), None),
         ] {
-            assert_eq!(ToolArguments(arguments).primary(), main);
+            let members = read_tree(&arguments.to_string());
+            assert_eq!(ToolArguments(members).primary(), main);
+        }
+    }
+
+    #[test]
+    fn a_flat_object_reads_like_a_tree() {
+        for text in [
+            "{}",
+            r#" { "path" : "a.rs" , "n" : 1.50, "all":true,"x":null } "#,
+            r#"{"path":"a.rs","n":1,"path":"b\n\"c\"\\.rs"}"#,
+            r#"{"n":-0,"big":123456789012345678901234567890,"e":1E2}"#,
+        ] {
+            assert_eq!(read_flat(text), Some(read_tree(text)), "{text}");
+        }
+        let many: Vec<String> = (0..=MAX_FLAT_MEMBERS)
+            .map(|at| format!(r#""{at}":0"#))
+            .collect();
+        for text in [
+            r#"{"path":"\u0061"}"#,
+            r#"{"path":"\ud800"}"#,
+            r#"{"path":["a.rs"]}"#,
+            r#"{"path":{}}"#,
+            r#"{"n":1e999}"#,
+            r#"{"path":"a.rs"} x"#,
+            r#"{"path":"a.rs""#,
+            "[]",
+            "",
+            &format!("{{{}}}", many.join(",")),
+        ] {
+            assert_eq!(read_flat(text), None, "{text}");
         }
     }
 

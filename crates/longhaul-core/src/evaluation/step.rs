@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ impl StepCall {
         let main = arguments
             .path()
             .map(str::to_owned)
-            .or_else(|| arguments.command())
+            .or_else(|| arguments.command().map(Cow::into_owned))
             .or_else(|| arguments.primary().map(str::to_owned));
         let main = main.unwrap_or_else(|| {
             let mut pairs: Vec<String> = arguments

@@ -55,46 +55,65 @@ const fn pack(word: &str) -> u128 {
     number
 }
 
-/// Bit filter over the prefixes of all cues; most words fail it.
-const PREFIX_FILTER: u128 = {
-    let (mut cues, mut beginnings) = (CUES.as_slice(), 0);
+/// Lengths of the cues with the same first and last letter, as bits. Most words fail this filter.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a place is below the length, and this runs at compile time"
+)]
+static LENGTHS: [u16; 1 << 10] = {
+    let mut lengths = [0; 1 << 10];
+    let mut cues = CUES.as_slice();
     while let Some((&cue, rest)) = cues.split_first() {
-        beginnings |= prefix_bit(cue);
+        let length = size_of::<u128>() - cue.trailing_zeros() as usize / 8;
+        let letters = cue.to_be_bytes();
+        lengths[ends(letters[0], letters[length - 1])] |= 1 << length;
         cues = rest;
     }
-    beginnings
+    lengths
 };
 
-/// Returns the filter bit for the first four bytes of a word, chosen by hash.
-const fn prefix_bit(word: u128) -> u128 {
-    const SPREAD: u32 = 0x9E37_79B1;
-    1 << (((word >> 96) as u32).wrapping_mul(SPREAD) >> 25)
+/// Returns the place in [`LENGTHS`] of words that begin and end with these letters, in any case.
+const fn ends(first: u8, last: u8) -> usize {
+    ((first as usize & 31) << 5) | (last as usize & 31)
 }
 
-/// Whether `word` is a cue, with or without a trailing colon or equals sign.
-pub(super) fn is_cue(word: &str) -> bool {
-    let word = if word.ends_with([':', '=']) {
-        word.trim_end_matches(':').trim_end_matches('=')
-    } else {
-        word
-    };
-    let mut bytes = [0; size_of::<u128>()];
-    let Some(start) = bytes.get_mut(..word.len()) else {
+/// Whether `word` is a cue, with or without trailing equals signs and then colons. It begins with `letters` letters.
+#[inline]
+pub(super) fn is_cue(word: &[u8], letters: usize) -> bool {
+    let last = letters.checked_sub(1).and_then(|last| word.get(last));
+    let (Some(&first), Some(&last)) = (word.first(), last) else {
         return false;
     };
-    start.copy_from_slice(word.as_bytes());
+    let lengths = LENGTHS.get(ends(first, last)).copied().unwrap_or(0);
+    letters < size_of::<u128>() && lengths >> letters & 1 == 1 && is_listed(word, letters)
+}
+
+fn is_listed(word: &[u8], letters: usize) -> bool {
+    let Some((cue, behind)) = word.split_at_checked(letters) else {
+        return false;
+    };
+    let mut behind = behind.iter().skip_while(|&&byte| byte == b'=');
+    let mut bytes = [0; size_of::<u128>()];
+    let Some(start) = bytes.get_mut(..letters) else {
+        return false;
+    };
+    start.copy_from_slice(cue);
     bytes.make_ascii_lowercase();
-    let word = u128::from_be_bytes(bytes);
-    PREFIX_FILTER & prefix_bit(word) != 0 && CUES.binary_search(&word).is_ok()
+    behind.all(|&byte| byte == b':') && CUES.binary_search(&u128::from_be_bytes(bytes)).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::CUES;
 
     #[test]
     fn cues_are_sorted() {
         assert!(CUES.is_sorted());
+    }
+
+    fn is_cue(word: &str) -> bool {
+        let letters = word.bytes().take_while(u8::is_ascii_alphabetic);
+        super::is_cue(word.as_bytes(), letters.count())
     }
 
     #[test]

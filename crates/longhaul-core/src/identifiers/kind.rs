@@ -1,6 +1,10 @@
 //! Classifies a word as a kind of identifier by its characters alone.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod char_counts;
+
+use crate::identifiers::key_hasher::KeyHasher;
+use char_counts::{CharCounts, humps};
+use std::hash::{Hash, Hasher};
 
 /// The kind of an identifier.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -23,61 +27,86 @@ pub(super) enum IdentifierKind {
     Version,
 }
 
-/// File extensions: a dotted word with one of them is a file rather than a member access.
-const FILE_EXTENSIONS: [&str; 56] = [
-    "astro", "bash", "bat", "c", "cc", "cfg", "cjs", "conf", "cpp", "cs", "css", "csv", "db",
-    "env", "ex", "go", "gz", "h", "hpp", "html", "ini", "ipynb", "java", "jpg", "js", "json",
-    "jsonl", "jsx", "kt", "lock", "log", "lua", "md", "mdx", "mjs", "php", "png", "ps1", "py",
-    "rb", "rs", "scss", "sh", "sql", "svelte", "svg", "swift", "toml", "ts", "tsx", "txt", "vue",
-    "xml", "yaml", "yml", "zip",
+/// File extensions, each packed into an integer that sorts like the word. A dotted word with one of them is a file
+/// rather than a member access.
+const FILE_EXTENSIONS: [u64; 56] = [
+    pack("astro"),
+    pack("bash"),
+    pack("bat"),
+    pack("c"),
+    pack("cc"),
+    pack("cfg"),
+    pack("cjs"),
+    pack("conf"),
+    pack("cpp"),
+    pack("cs"),
+    pack("css"),
+    pack("csv"),
+    pack("db"),
+    pack("env"),
+    pack("ex"),
+    pack("go"),
+    pack("gz"),
+    pack("h"),
+    pack("hpp"),
+    pack("html"),
+    pack("ini"),
+    pack("ipynb"),
+    pack("java"),
+    pack("jpg"),
+    pack("js"),
+    pack("json"),
+    pack("jsonl"),
+    pack("jsx"),
+    pack("kt"),
+    pack("lock"),
+    pack("log"),
+    pack("lua"),
+    pack("md"),
+    pack("mdx"),
+    pack("mjs"),
+    pack("php"),
+    pack("png"),
+    pack("ps1"),
+    pack("py"),
+    pack("rb"),
+    pack("rs"),
+    pack("scss"),
+    pack("sh"),
+    pack("sql"),
+    pack("svelte"),
+    pack("svg"),
+    pack("swift"),
+    pack("toml"),
+    pack("ts"),
+    pack("tsx"),
+    pack("txt"),
+    pack("vue"),
+    pack("xml"),
+    pack("yaml"),
+    pack("yml"),
+    pack("zip"),
 ];
+/// Maximum bytes of a file extension.
+const MAX_EXTENSION_BYTES: usize = size_of::<u64>();
+
+/// Packs at most [`MAX_EXTENSION_BYTES`] bytes into an integer, first byte highest.
+const fn pack(word: &str) -> u64 {
+    let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u64::BITS);
+    while let Some((&byte, rest)) = bytes.split_first() {
+        left -= u8::BITS;
+        number |= (byte as u64) << left;
+        bytes = rest;
+    }
+    number
+}
 
 /// Minimum length of an identifier.
-const MIN_LEN: usize = 3;
+pub(super) const MIN_LEN: usize = 3;
+/// Minimum length of a name that consists of capitals.
+pub(super) const MIN_CAPITALS: usize = 5;
 /// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
 const MIN_HASH_LEN: usize = 7;
-
-/// Character counts of a word.
-#[derive(Default)]
-struct CharCounts {
-    digits: usize,
-    lower: usize,
-    upper: usize,
-    hex: usize,
-    dots: usize,
-    slashes: usize,
-    joiners: usize,
-    others: usize,
-    humps: usize,
-}
-
-impl CharCounts {
-    fn from_word(word: &str) -> Self {
-        let mut census = Self::default();
-        let mut before = 0_u8;
-        for &byte in word.as_bytes() {
-            census.hex += usize::from(byte.is_ascii_hexdigit());
-            match byte {
-                b'0'..=b'9' => census.digits += 1,
-                b'a'..=b'z' => census.lower += 1,
-                b'A'..=b'Z' => {
-                    census.upper += 1;
-                    census.humps += usize::from(before.is_ascii_lowercase());
-                }
-                b'.' => census.dots += 1,
-                b'/' => census.slashes += 1,
-                b'-' | b'_' => census.joiners += 1,
-                _ => census.others += 1,
-            }
-            before = byte;
-        }
-        census
-    }
-
-    fn letters(&self) -> usize {
-        self.lower + self.upper
-    }
-}
 
 /// Classifies `word`. Returns `None` for an ordinary word.
 pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
@@ -127,10 +156,10 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
             (!prose).then_some(IdentifierKind::Name)
         };
     }
-    if census.lower == 0 && census.upper > 4 {
+    if census.lower == 0 && census.upper >= MIN_CAPITALS {
         return Some(IdentifierKind::Name);
     }
-    (census.humps > 0).then_some(IdentifierKind::Name)
+    (humps(word) > 0).then_some(IdentifierKind::Name)
 }
 
 /// Classifies a word of letters and digits.
@@ -160,7 +189,7 @@ fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
         census.digits >= 2 || (census.digits > 0 && census.upper > 0 && census.lower == 0)
     });
     // `parse_2` and `utf8Decoder` are names; `violet-7731`, `QX9`, `XEWRD9` and `k3v9q` are codes.
-    if coded && census.humps < 2 && parts.count() <= 6 {
+    if coded && humps(word) < 2 && parts.count() <= 6 {
         IdentifierKind::Code
     } else {
         IdentifierKind::Name
@@ -206,7 +235,10 @@ fn is_hash(word: &str, census: &CharCounts) -> bool {
 }
 
 fn is_path(word: &str, census: &CharCounts) -> bool {
-    if census.others > 2 || word.contains("//") || word.contains('\\') {
+    let bytes = word.as_bytes();
+    let pairs = || bytes.iter().zip(bytes.iter().skip(1));
+    let has_empty_part = || pairs().any(|pair| pair == (&b'/', &b'/'));
+    if census.others > 2 || has_empty_part() || (census.others > 0 && word.contains('\\')) {
         return false;
     }
     let rooted = word.starts_with('/')
@@ -214,15 +246,19 @@ fn is_path(word: &str, census: &CharCounts) -> bool {
         || word.starts_with("./")
         || word.starts_with("../");
     let scoped = word.starts_with('@');
-    let parts = word.split('/').filter(|part| !part.is_empty()).count();
+    let ends = usize::from(word.starts_with('/')) + usize::from(word.ends_with('/'));
+    let parts = (census.slashes + 1).saturating_sub(ends);
     let named = has_file_extension(word) || census.joiners > 0 || scoped;
     census.letters() >= 3 && parts >= 2 && (rooted || named || parts >= 3)
 }
 
 fn has_file_extension(word: &str) -> bool {
-    word.rsplit_once('.').is_some_and(|(stem, ending)| {
-        !stem.is_empty() && FILE_EXTENSIONS.binary_search(&ending).is_ok()
-    })
+    word.rsplit_once('.')
+        .is_some_and(|(stem, ending)| !stem.is_empty() && is_file_extension(ending))
+}
+
+fn is_file_extension(ending: &str) -> bool {
+    ending.len() <= MAX_EXTENSION_BYTES && FILE_EXTENSIONS.binary_search(&pack(ending)).is_ok()
 }
 
 /// Whether `key` is spelt like the name of an environment variable.
@@ -254,17 +290,17 @@ pub(super) fn is_assignment(key: &str, value: &str) -> bool {
 
 /// Whether `host` and `port` form a network address.
 pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
-    let number = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
-    let name = host
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
+    let is_number = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    if !is_number || !host.bytes().all(is_in_name) {
+        return false;
+    }
     let ending = host.rsplit_once('.').map(|(_, ending)| ending);
     // `main.rs:1204` is a line in a file.
     let known = host == "localhost"
         || host.matches('.').count() >= 2
-        || (port.len() >= 4
-            && ending.is_none_or(|ending| FILE_EXTENSIONS.binary_search(&ending).is_err()));
-    number && name && known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
+        || (port.len() >= 4 && !ending.is_some_and(is_file_extension));
+    known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
 }
 
 /// Whether `run` is one identifier with colons inside: a URN, an ARN, an address of a device. Places in files
@@ -276,18 +312,17 @@ pub(super) fn is_joined_by_colons(run: &str) -> bool {
         let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         !part.is_empty() && part.bytes().all(is_inner)
     };
-    let is_place = parts().skip(1).all(is_number);
-    parts().count() > 2
-        && !is_place
-        && parts().all(is_part)
+    parts().all(is_part)
+        && !parts().skip(1).all(is_number)
+        && parts().count() > 2
         && run.bytes().filter(u8::is_ascii_digit).count() > 1
 }
 
 /// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
 /// one family in one place form a listing, and none of them is distinctive.
 pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    kind.hash(&mut hasher);
+    let mut hasher = KeyHasher::new();
+    hasher.write_u8(kind as u8);
     match kind {
         IdentifierKind::Assignment => word
             .split_once('=')
@@ -313,23 +348,23 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
 /// Returns a hash of the form of `word`: its kind and the classes of its characters, in order. A form that
 /// few identifiers of a history have is rare, whatever they say. Pieces of hexadecimal have one form.
 pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = KeyHasher::new();
     match kind {
         IdentifierKind::Code | IdentifierKind::Hash | IdentifierKind::Version => {
             hash_pieces(word, &mut hasher);
         }
         IdentifierKind::Assignment | IdentifierKind::Name | IdentifierKind::Number => {
-            kind.hash(&mut hasher);
+            hasher.write_u8(kind as u8);
             hash_shape(word, &mut hasher);
         }
         IdentifierKind::Location => {
-            kind.hash(&mut hasher);
+            hasher.write_u8(kind as u8);
             let scheme = word.split_once("://").map(|(scheme, _)| scheme);
             scheme.hash(&mut hasher);
             word.contains('@').hash(&mut hasher);
         }
         IdentifierKind::Path => {
-            kind.hash(&mut hasher);
+            hasher.write_u8(kind as u8);
             word.starts_with('/').hash(&mut hasher);
             let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
             match name.rsplit_once('.') {
@@ -392,7 +427,7 @@ pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
         .strip_prefix('/')
         .filter(|_| kind == IdentifierKind::Path)?;
     let (folders, _) = inside.rsplit_once('/')?;
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = KeyHasher::new();
     "/".hash(&mut hasher);
     for folder in folders.split('/').take(2) {
         folder.hash(&mut hasher);

@@ -1,15 +1,26 @@
 //! Splits text into runs and extracts the identifiers.
 
+mod byte_classes;
+mod runs;
+mod split;
+
 use crate::identifiers::cue;
 use crate::identifiers::kind;
 use crate::identifiers::kind::IdentifierKind;
+use byte_classes::ByteClasses;
+use memchr::memmem;
+use runs::{Run, Runs};
+use split::{
+    PieceSink, classify_piece, is_separator, is_trimmed_from_end, is_trimmed_from_start, split_run,
+    trim_punctuation,
+};
 
 /// Maximum bytes of a run. A longer run is data (base64, minified code), not a name to repeat.
 const MAX_RUN_BYTES: usize = 160;
 /// Maximum bytes of a quoted value after `KEY=` that is kept whole.
 const MAX_VALUE_BYTES: usize = 80;
 /// Number of words after a cue that count as introduced by it.
-const CUE_REACH: u8 = 3;
+const CUE_REACH: usize = 3;
 
 /// An identifier found in a text.
 pub(super) struct FoundIdentifier<'t> {
@@ -19,141 +30,299 @@ pub(super) struct FoundIdentifier<'t> {
     pub(super) cued: bool,
 }
 
+/// Receives the identifiers of a text, in order.
+pub(super) trait IdentifierSink {
+    /// Receives a word if the sink knows it as an identifier, which spares the lexer to classify it. A sink that
+    /// returns `true` has received the word.
+    fn receive_known(&mut self, word: &str, cued: bool) -> bool;
+
+    /// Receives an identifier.
+    fn receive(&mut self, identifier: &FoundIdentifier<'_>);
+}
+
 /// Calls `found` with each identifier of `text`, in order.
-pub(super) fn for_each_identifier<'t>(text: &'t str, mut found: impl FnMut(FoundIdentifier<'t>)) {
-    let mut cue = ActiveCue::default();
-    let mut runs = Runs { text, at: 0 };
+pub(super) fn for_each_identifier(text: &str, found: impl FnMut(&FoundIdentifier<'_>)) {
+    struct NothingKnown<F>(F);
+
+    impl<F: FnMut(&FoundIdentifier<'_>)> IdentifierSink for NothingKnown<F> {
+        fn receive_known(&mut self, _: &str, _: bool) -> bool {
+            false
+        }
+
+        fn receive(&mut self, identifier: &FoundIdentifier<'_>) {
+            self.0(identifier);
+        }
+    }
+
+    scan(text, &mut NothingKnown(found));
+}
+
+/// Passes each identifier of `text` to `sink`, in order.
+pub(super) fn scan(text: &str, sink: &mut impl IdentifierSink) {
+    let mut lexer = Lexer {
+        text,
+        words: CUE_REACH,
+        cue: CueWord::default(),
+    };
+    let mut runs = Runs::new(text);
     while let Some(run) = runs.next() {
-        // A cue applies to its own line only.
-        if run.begins_line {
-            cue = ActiveCue::default();
+        let classes = || runs.classes(run);
+        if runs.is_of_letters(run) {
+            if !runs.is_lower(run)
+                && classes().is_some_and(|classes| is_name_of_letters(classes, run.len()))
+            {
+                lexer.pass(run, run, IdentifierKind::Name, sink);
+            }
+            lexer.count(run, run.len());
+        } else if let Some(end) = lexer.read_run(run, classes(), sink) {
+            runs.continue_from(end);
         }
-        if run.text.len() > MAX_RUN_BYTES && !run.text.contains("://") {
-            continue;
+    }
+}
+
+/// Position in a text, with the words that affect the next identifier.
+struct Lexer<'t> {
+    text: &'t str,
+    /// Number of words so far, plus the reach of a cue.
+    words: usize,
+    cue: CueWord,
+}
+
+/// The latest cue word.
+#[derive(Clone, Copy, Default)]
+struct CueWord {
+    start: usize,
+    end: usize,
+    /// Number of words up to this one.
+    words: usize,
+}
+
+impl<'t> Lexer<'t> {
+    /// Reads any run. Returns the end of a quoted value that belongs to it.
+    fn read_run(
+        &mut self,
+        run: Run,
+        classes: Option<ByteClasses>,
+        sink: &mut impl IdentifierSink,
+    ) -> Option<usize> {
+        let bytes = self.bytes(run);
+        if bytes.len() > MAX_RUN_BYTES && memmem::find(bytes, b"://").is_none() {
+            return None;
         }
-        if run.classes & SEPARATOR != BREAK
-            && let Some(assignment) = runs.quoted_value(&run)
+        if bytes.last() == Some(&b'=')
+            && let Some(end) = quoted_value_end(self.text.as_bytes(), run.start, run.end)
         {
-            found(FoundIdentifier {
-                text: assignment,
+            sink.receive(&FoundIdentifier {
+                text: self.text.get(run.start..end)?,
                 kind: IdentifierKind::Assignment,
                 cued: false,
             });
-            continue;
+            return Some(end);
         }
-        let mut take = |piece: &'t str, kind| {
-            found(FoundIdentifier {
-                // A bare number has no meaning without its cue, so the cue is kept with the number.
-                text: match kind {
-                    IdentifierKind::Number => {
-                        cue.text_through(text, &run).map_or(piece, trim_punctuation)
-                    }
-                    IdentifierKind::Assignment
-                    | IdentifierKind::Code
-                    | IdentifierKind::Hash
-                    | IdentifierKind::Location
-                    | IdentifierKind::Name
-                    | IdentifierKind::Path
-                    | IdentifierKind::Version => piece,
-                },
-                kind,
-                cued: cue.words_left > 0,
-            });
-        };
-        // Fast path: most runs are ordinary words, and most others need no splitting.
-        if run.classes & SEPARATOR != BREAK {
-            split_run(run.text, &mut take);
-        } else if run.classes != LOWER {
-            classify_piece(trim_punctuation(run.text), &mut take);
-        }
-        cue.advance(&run);
-    }
-}
-
-/// The latest cue word and its start.
-#[derive(Clone, Copy, Default)]
-struct ActiveCue {
-    /// Number of further words that the cue introduces.
-    words_left: u8,
-    start: usize,
-}
-
-impl ActiveCue {
-    /// Advances past a word, which may itself be a cue.
-    fn advance(&mut self, run: &Run<'_>) {
-        if run.classes & NON_LETTER == BREAK && cue::is_cue(run.text) {
-            (self.words_left, self.start) = (CUE_REACH, run.start);
+        let letters = if let Some(classes) = classes {
+            self.read_short(run, classes, sink);
+            classes.letters().trailing_ones() as usize
         } else {
-            self.words_left = self.words_left.saturating_sub(1);
+            self.split(run, run, None, sink);
+            let letters = bytes.iter().take_while(|byte| byte.is_ascii_alphabetic());
+            letters.count()
+        };
+        self.count(run, letters);
+        None
+    }
+
+    /// Finds the identifiers of a run shorter than a block. Most runs are ordinary words, and most others need no
+    /// splitting.
+    fn read_short(&self, run: Run, classes: ByteClasses, sink: &mut impl IdentifierSink) {
+        let (piece, classes) = if has_punctuation_at_ends(classes, run.len()) {
+            self.trim(run, classes)
+        } else {
+            (run, classes)
+        };
+        let letters = classes.letters();
+        if classes.word == letters {
+            if is_name_of_letters(classes, piece.len()) {
+                self.pass(run, piece, IdentifierKind::Name, sink);
+            }
+            return;
         }
+        if classes.word == classes.digits {
+            if piece.len() >= kind::MIN_LEN {
+                let number = self.text.get(piece.start..piece.end).unwrap_or_default();
+                self.pieces(run, sink)
+                    .receive(number, IdentifierKind::Number);
+            }
+            return;
+        }
+        if letters == 0 {
+            // Numbers depend on the word before them.
+            return self.split(run, piece, Some(classes), sink);
+        }
+        if is_prose(self.bytes(piece), classes) {
+            return;
+        }
+        let word = self.text.get(piece.start..piece.end).unwrap_or_default();
+        if !sink.receive_known(word, self.is_cued(run)) {
+            self.split(run, piece, Some(classes), sink);
+        }
+    }
+
+    /// Removes surrounding sentence punctuation, like [`trim_punctuation`].
+    fn trim(&self, run: Run, classes: ByteClasses) -> (Run, ByteClasses) {
+        let (bytes, punctuation) = (self.bytes(run), classes.punctuation());
+        let (mut start, mut end) = (0, bytes.len());
+        while end > 0
+            && punctuation >> (end - 1) & 1 == 1
+            && bytes
+                .get(end - 1)
+                .is_some_and(|&byte| is_trimmed_from_end(byte))
+        {
+            end -= 1;
+        }
+        while start < end
+            && punctuation >> start & 1 == 1
+            && bytes
+                .get(start)
+                .is_some_and(|&byte| is_trimmed_from_start(byte))
+        {
+            start += 1;
+        }
+        let classes = classes.slice(start, end - start);
+        let piece = run.slice(start, end - start);
+        (piece, classes)
+    }
+
+    /// Passes a piece of `run` on, which is an identifier.
+    fn pass(&self, run: Run, piece: Run, kind: IdentifierKind, sink: &mut impl IdentifierSink) {
+        let text = self.text.get(piece.start..piece.end).unwrap_or_default();
+        let cued = self.is_cued(run);
+        if !sink.receive_known(text, cued) {
+            sink.receive(&FoundIdentifier { text, kind, cued });
+        }
+    }
+
+    /// Splits a piece of `run` at its punctuation, and passes the identifiers on.
+    fn split(
+        &self,
+        run: Run,
+        piece: Run,
+        classes: Option<ByteClasses>,
+        sink: &mut impl IdentifierSink,
+    ) {
+        let text = self.text.get(piece.start..piece.end).unwrap_or_default();
+        let mut pieces = self.pieces(run, sink);
+        let has_separator =
+            classes.is_none_or(|classes| has_separator(text.as_bytes(), classes.punctuation()));
+        if has_separator {
+            split_run(text, &mut pieces);
+        } else {
+            classify_piece(text, &mut pieces);
+        }
+    }
+
+    fn pieces<'l, S: IdentifierSink>(&'l self, run: Run, sink: &'l mut S) -> PiecesOfRun<'l, S> {
+        PiecesOfRun {
+            lexer: self,
+            run,
+            cued: self.is_cued(run),
+            sink,
+        }
+    }
+
+    /// Counts a word, which may be a cue. `letters` is the number of letters at its start.
+    fn count(&mut self, run: Run, letters: usize) {
+        self.words += 1;
+        if cue::is_cue(self.bytes(run), letters) {
+            self.cue = CueWord {
+                start: run.start,
+                end: run.end,
+                words: self.words,
+            };
+        }
+    }
+
+    /// Whether a cue on the same line introduces `run`.
+    fn is_cued(&self, run: Run) -> bool {
+        self.words - self.cue.words < CUE_REACH && self.is_in_line_of_cue(run)
     }
 
     /// Returns the text from the cue to the end of `run` if `run` directly follows the cue.
-    fn text_through<'t>(self, text: &'t str, run: &Run<'t>) -> Option<&'t str> {
-        let is_next = self.words_left == CUE_REACH;
-        is_next.then(|| text.get(self.start..run.end())).flatten()
+    fn text_from_cue(&self, run: Run) -> Option<&'t str> {
+        let is_next = self.words == self.cue.words && self.is_in_line_of_cue(run);
+        is_next.then(|| self.text.get(self.cue.start..run.end))?
     }
-}
 
-/// A maximal sequence of bytes that do not end a run.
-struct Run<'t> {
-    text: &'t str,
-    start: usize,
-    /// Union of the classes of all bytes.
-    classes: ByteClass,
-    /// Whether the run is the first on its line.
-    begins_line: bool,
-}
-
-impl Run<'_> {
-    fn end(&self) -> usize {
-        self.start + self.text.len()
+    fn is_in_line_of_cue(&self, run: Run) -> bool {
+        let between = self.text.as_bytes().get(self.cue.end..run.start);
+        between.is_some_and(|between| !between.contains(&b'\n'))
     }
-}
 
-/// Iterator over the runs of a text, from `at` on.
-struct Runs<'t> {
-    text: &'t str,
-    at: usize,
-}
-
-impl<'t> Iterator for Runs<'t> {
-    type Item = Run<'t>;
-
-    fn next(&mut self) -> Option<Run<'t>> {
+    fn bytes(&self, run: Run) -> &'t [u8] {
         let bytes = self.text.as_bytes();
-        let mut begins_line = false;
-        while byte_class(*bytes.get(self.at)?) == BREAK {
-            begins_line |= bytes.get(self.at) == Some(&b'\n');
-            self.at += 1;
-        }
-        let start = self.at;
-        let mut classes = BREAK;
-        while let Some(&byte) = bytes.get(self.at) {
-            let class = byte_class(byte);
-            if class == BREAK {
-                break;
-            }
-            classes |= class;
-            self.at += 1;
-        }
-        Some(Run {
-            text: self.text.get(start..self.at).unwrap_or_default(),
-            start,
-            classes,
-            begins_line,
-        })
+        bytes.get(run.start..run.end).unwrap_or_default()
     }
 }
 
-impl<'t> Runs<'t> {
-    /// If `run` is `KEY=` followed by a quoted value, consumes the value and returns both.
-    fn quoted_value(&mut self, run: &Run<'t>) -> Option<&'t str> {
-        let end = quoted_value_end(self.text.as_bytes(), run.start, run.end())?;
-        let assignment = self.text.get(run.start..end)?;
-        self.at = end;
-        Some(assignment)
+/// Passes the pieces of a run on.
+struct PiecesOfRun<'l, S> {
+    lexer: &'l Lexer<'l>,
+    run: Run,
+    cued: bool,
+    sink: &'l mut S,
+}
+
+impl<S: IdentifierSink> PieceSink for PiecesOfRun<'_, S> {
+    fn receive_known(&mut self, piece: &str) -> bool {
+        self.sink.receive_known(piece, self.cued)
     }
+
+    fn receive(&mut self, piece: &str, kind: IdentifierKind) {
+        // A bare number has no meaning without its cue, so the cue is kept with the number.
+        let with_cue = (kind == IdentifierKind::Number)
+            .then(|| self.lexer.text_from_cue(self.run))
+            .flatten();
+        self.sink.receive(&FoundIdentifier {
+            text: with_cue.map_or(piece, trim_punctuation),
+            kind,
+            cued: self.cued,
+        });
+    }
+}
+
+/// Whether a run begins or ends with punctuation.
+fn has_punctuation_at_ends(classes: ByteClasses, length: usize) -> bool {
+    let punctuation = classes.punctuation();
+    (punctuation | punctuation >> length.saturating_sub(1)) & 1 == 1
+}
+
+/// Whether one of the bytes that are `punctuation` is a separator.
+fn has_separator(bytes: &[u8], mut punctuation: u64) -> bool {
+    while punctuation != 0 {
+        let at = punctuation.trailing_zeros() as usize;
+        if bytes.get(at).is_some_and(|&byte| is_separator(byte)) {
+            return true;
+        }
+        punctuation &= punctuation - 1;
+    }
+    false
+}
+
+/// Whether letters alone are a name: capitals, or words joined by a capital.
+fn is_name_of_letters(classes: ByteClasses, length: usize) -> bool {
+    let is_joined = classes.upper & classes.lower << 1 != 0;
+    (is_joined && length >= kind::MIN_LEN) || (classes.lower == 0 && length >= kind::MIN_CAPITALS)
+}
+
+/// Whether a word with punctuation is two ordinary words, joined by a hyphen.
+fn is_prose(word: &[u8], classes: ByteClasses) -> bool {
+    let hyphen = classes.punctuation();
+    let is_single = |mask: u64| mask & mask.wrapping_sub(1) == 0;
+    let is_hyphen = || word.get(hyphen.trailing_zeros() as usize) == Some(&b'-');
+    classes.digits == 0
+        && is_single(hyphen)
+        && is_single(classes.upper)
+        && classes.lower != 0
+        && is_hyphen()
 }
 
 /// Returns the end of the quoted value after the run `start..end`, or `None` if the run is not
@@ -173,130 +342,6 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
         .take(MAX_VALUE_BYTES)
         .position(|&byte| byte == quote || byte == b'\n')?;
     (length > 0 && value.get(length) == Some(&quote)).then_some(end + length + 2)
-}
-
-/// Splits a run at its punctuation into identifiers.
-fn split_run<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
-    let run = trim_punctuation(run);
-    // Searching for one byte is much faster than searching for three.
-    if run.contains(':')
-        && let Some(scheme) = run.find("://")
-    {
-        if run.len() > scheme + 6 {
-            found(run, IdentifierKind::Location);
-        }
-        return;
-    }
-    // Without its surrounding punctuation an overlong run may no longer contain `://`, and is data
-    // then.
-    if run.len() > MAX_RUN_BYTES {
-        return;
-    }
-    if let Some((key, value)) = run.split_once('=') {
-        let key = key.trim_start_matches('-');
-        let value = value.trim_start_matches(['=', '>']);
-        if kind::is_assignment(key, value) {
-            let from = run.len() - key.len() - value.len() - 1;
-            found(run.get(from..).unwrap_or(run), IdentifierKind::Assignment);
-            return;
-        }
-        split_run(key, found);
-        return split_run(value, found);
-    }
-    if run.contains(':') {
-        return split_colons(run, found);
-    }
-    for piece in run.split(['?', '&', '%', '*', '$']).map(trim_punctuation) {
-        classify_piece(piece, found);
-    }
-}
-
-/// Classifies a piece. If a piece with folders is not an identifier, classifies each folder
-/// instead.
-fn classify_piece<'t>(piece: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
-    if let Some(kind) = kind::classify(piece) {
-        found(piece, kind);
-    } else if piece.contains('\\') || (piece.contains('/') && !piece.starts_with('/')) {
-        for part in piece.split(['\\', '/']).map(trim_punctuation) {
-            if let Some(kind) = kind::classify(part) {
-                found(part, kind);
-            }
-        }
-    }
-}
-
-/// Splits a run with colons: a drive path, a qualified name, a host with a port, or otherwise a
-/// list.
-fn split_colons<'t>(run: &'t str, found: &mut impl FnMut(&'t str, IdentifierKind)) {
-    let bytes = run.as_bytes();
-    let drive = matches!(bytes, [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
-    if drive {
-        let rest = run.get(2..).unwrap_or_default();
-        let end = rest.find(':').map_or(run.len(), |at| at + 2);
-        return found(
-            trim_punctuation(run.get(..end).unwrap_or(run)),
-            IdentifierKind::Path,
-        );
-    }
-    if run.contains("::") {
-        return found(run, IdentifierKind::Name);
-    }
-    if let Some((host, port)) = run.split_once(':')
-        && kind::is_endpoint(host, port)
-    {
-        return found(run, IdentifierKind::Location);
-    }
-    if kind::is_joined_by_colons(run) {
-        return found(run, IdentifierKind::Code);
-    }
-    for piece in run.split(':') {
-        split_run(piece, found);
-    }
-}
-
-/// Removes surrounding sentence punctuation.
-fn trim_punctuation(word: &str) -> &str {
-    let word = word.trim_end_matches([
-        '.', ':', '-', '=', '?', '&', '+', '#', '\\', '*', '%', '~', '$', '@',
-    ]);
-    word.trim_start_matches([':', '=', '-', '+', '?', '&', '*', '%'])
-}
-
-/// Class of a byte as bit flags, so that the classes of a run can be combined.
-type ByteClass = u8;
-/// Ends a run.
-const BREAK: ByteClass = 0;
-const LOWER: ByteClass = 1;
-const UPPER: ByteClass = 2;
-/// Not a letter, and does not split a run.
-const NON_LETTER: ByteClass = 4;
-/// May split a run.
-const SEPARATOR: ByteClass = 8;
-
-fn byte_class(byte: u8) -> ByteClass {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(BREAK)
-}
-
-/// Class of every byte; a table look-up is cheaper than the comparisons.
-static CLASSES: [ByteClass; 256] = {
-    let mut classes = [BREAK; 256];
-    let (mut left, mut byte) = (classes.as_mut_slice(), 0_u8);
-    while let Some((class, rest)) = left.split_first_mut() {
-        *class = classify_byte(byte);
-        byte = byte.wrapping_add(1);
-        left = rest;
-    }
-    classes
-};
-
-const fn classify_byte(byte: u8) -> ByteClass {
-    match byte {
-        b'a'..=b'z' => LOWER,
-        b'A'..=b'Z' => UPPER,
-        b'0'..=b'9' | b'_' | b'-' | b'.' | b'/' | b'@' | b'#' | b'+' | b'~' | b'\\' => NON_LETTER,
-        b':' | b'=' | b'%' | b'&' | b'?' | b'*' | b'$' => SEPARATOR,
-        _ => BREAK,
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A number behind
 //! it counts the tiers that end there, if others are empty. A merge reads the scores from the lines.
 
+use crate::identifiers::identifier_index::IdentifierIndex;
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats, TIERS, score_in_tier, tier};
-use crate::identifiers::{IdentifierIndex, ORIGINS, Pass, lexer};
+use crate::identifiers::selection::Pass;
+use crate::identifiers::{ORIGINS, lexer, render_passes};
 use crate::units::tokens::Tokens;
 use std::fmt::Write as _;
 
@@ -45,7 +47,7 @@ pub(crate) fn merge_indexes(
     let mut all = IdentifierIndex::default();
     for (at, segment) in segments.iter().enumerate().rev() {
         for (text, entry) in scored(segment, at) {
-            all.add_entry(text, entry);
+            all.add_entry(&text, entry);
         }
     }
     all.exclude(present);
@@ -60,7 +62,8 @@ pub(crate) fn merge_indexes(
         Pass::WorkingSet,
         Pass::Rest,
     ];
-    all.render_passes(
+    render_passes(
+        &all,
         &(0..segments.len()),
         &passes,
         budget,
@@ -92,7 +95,7 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
     let (mut tier, mut read) = (0, 0);
     lexer::for_each_identifier(line, |word| {
         let rest = line.get(read..).unwrap_or_default();
-        let Some(start) = rest.find(word.text) else {
+        let Some(start) = position_in(rest, word.text) else {
             return;
         };
         let end = start + word.text.len();
@@ -101,7 +104,7 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
         }
         tier += ended_tiers(rest.get(..start).unwrap_or_default());
         read += end;
-        let mut entry = IdentifierStats::new(&word, source, at);
+        let mut entry = IdentifierStats::new(word, source, at);
         entry.only_in_results = source == IdentifierSource::Result;
         found.push((tier, word.text.into(), entry));
     });
@@ -114,6 +117,12 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
         }
     }
     scored
+}
+
+/// Returns the first position of `word` in `text`. Most words stand behind a space.
+fn position_in(text: &str, word: &str) -> Option<usize> {
+    let at_front = || (0..2).find(|&at| text.get(at..).is_some_and(|text| text.starts_with(word)));
+    at_front().or_else(|| text.find(word))
 }
 
 /// Whether `text` ends with the number of a [`TIER_END`]. A word stands behind a space.

@@ -59,6 +59,8 @@ pub(super) struct IdentifierStats {
     pub(super) form_size: u32,
     /// Score from a segment whose texts are gone. Zero outside of a merge.
     pub(super) frozen: u64,
+    /// Whether the agent can still read the identifier elsewhere.
+    pub(super) still_visible: bool,
 }
 
 /// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
@@ -101,9 +103,20 @@ impl IdentifierStats {
 
     /// Counts one sighting of an identifier, in the text `at` of `source`.
     pub(super) fn new(word: &FoundIdentifier<'_>, source: IdentifierSource, at: usize) -> Self {
+        let family = kind::family_key(word.text, word.kind);
+        let form = match word.kind {
+            // Nothing but their form makes names similar.
+            IdentifierKind::Name | IdentifierKind::Number => family,
+            IdentifierKind::Assignment
+            | IdentifierKind::Code
+            | IdentifierKind::Hash
+            | IdentifierKind::Location
+            | IdentifierKind::Path
+            | IdentifierKind::Version => kind::form_key(word.text, word.kind),
+        };
         Self {
             kind: word.kind,
-            family: kind::family_key(word.text, word.kind),
+            family,
             tree: kind::tree_key(word.text, word.kind),
             unguessable_chars: kind::unguessable_chars(word.text, word.kind),
             source,
@@ -116,10 +129,23 @@ impl IdentifierStats {
             family_in_text: 1,
             family_size: 1,
             tree_size: 1,
-            form: kind::form_key(word.text, word.kind),
+            form,
             form_size: 1,
             frozen: 0,
+            still_visible: false,
         }
+    }
+
+    /// Counts another sighting, in the text `at` of `source`.
+    pub(super) fn count_sighting(&mut self, cued: bool, source: IdentifierSource, at: usize) {
+        self.cued |= cued;
+        if self.last_seen != (at, source) {
+            self.last_seen = (at, source);
+            self.messages = self.messages.saturating_add(1);
+            self.agent_uses += u32::from(source >= IdentifierSource::Call);
+        }
+        self.source = self.source.max(source);
+        self.newest_message = self.newest_message.max(at);
     }
 
     /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
@@ -225,6 +251,7 @@ mod tests {
             form: 0,
             form_size: 1,
             frozen: 0,
+            still_visible: false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dialect::chat_completions::read;
+use crate::identifiers::identifier_index::MAX_IDENTIFIERS;
 use serde_json::{Value, json};
 
 fn nothing() -> StillVisible<'static> {
@@ -259,6 +260,28 @@ fn a_value_that_contains_a_line_end_is_omitted() {
 }
 
 #[test]
+fn a_known_assignment_is_read_anew() {
+    let messages = [json!({"role": "user", "content": "lls==1 ls==1 lls==1"})];
+    assert_eq!(lines(&messages, 100)[1], "Named by the user: s==1 ls==1");
+}
+
+#[test]
+fn a_number_counts_behind_a_cue_alone() {
+    let text = "the port is 8443\n8443 a/8443 x:8443";
+    let message = |text| json!({"role": "user", "content": text});
+    let listed = |text| lines(&[message(text)], 100)[1..].concat();
+    assert_eq!(listed(text), "Named by the user: 8443");
+    // A number that is known is left out where it is still visible, with a cue or without one.
+    check(
+        &user("the port is 8443, FACT-83412"),
+        "8443",
+        100,
+        &["FACT-83412"],
+        &["8443"],
+    );
+}
+
+#[test]
 fn arguments_that_are_not_json_are_scanned_as_text() {
     check(
         &json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function",
@@ -283,9 +306,9 @@ fn a_cue_in_any_message_raises_an_identifier() {
 fn number_of_identifiers_is_bounded() {
     let codes: Vec<String> = (0..=MAX_IDENTIFIERS).map(|at| format!("QX-{at}")).collect();
     let text = codes.join(" ");
-    let mut harvest = IdentifierIndex::default();
-    harvest.add_text(&text, IdentifierSource::User, 0);
-    assert_eq!(harvest.entries.len(), MAX_IDENTIFIERS);
+    let mut index = IdentifierIndex::default();
+    index.add_text(&text, IdentifierSource::User, 0);
+    assert_eq!(index.len(), MAX_IDENTIFIERS);
 }
 
 #[test]

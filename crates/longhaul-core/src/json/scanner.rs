@@ -5,6 +5,8 @@
 //! characters of string literals as it passes them, so the plain estimate needs no second pass.
 
 pub(crate) mod block_mask;
+mod escapes;
+
 use crate::json::span::Span;
 use block_mask::{BLOCK_BYTES, BlockMask};
 use memchr::memmem::Finder;
@@ -75,7 +77,7 @@ impl Literal {
     pub fn decode(self, body: &str) -> Cow<'_, str> {
         let raw = self.raw(body);
         if self.escaped {
-            Cow::Owned(decode(raw))
+            Cow::Owned(escapes::decode(raw))
         } else {
             Cow::Borrowed(raw)
         }
@@ -209,13 +211,13 @@ impl<'a> Scanner<'a> {
                         self.position += at + 1;
                         return self.literal(start, &surplus);
                     }
-                    Some([b'\\', escape, ..]) if SIMPLE_ESCAPES.contains(*escape) => {
+                    Some([b'\\', escape, ..]) if escapes::simple(*escape).is_some() => {
                         surplus.escapes += 1;
                         passed = at + 2;
                         mask.clear_pair(at);
                     }
                     Some([b'\\', b'u', units @ ..]) => {
-                        let length = unit_escape_length(units)?;
+                        let length = escapes::unit_escape_length(units)?;
                         surplus.escapes += length - 1;
                         passed = at + length;
                         mask.clear_before(passed);
@@ -390,91 +392,6 @@ impl ExtraBytes {
         if mask != 0 {
             self.continuation += mask.count_ones() as usize;
         }
-    }
-}
-
-/// A set of bytes.
-struct ByteSet([bool; 256]);
-
-impl ByteSet {
-    fn contains(&self, byte: u8) -> bool {
-        self.0.get(usize::from(byte)).is_some_and(|&is_in| is_in)
-    }
-}
-
-/// Bytes that form a two-byte escape after a backslash.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "a byte is below 256, and this runs at compile time"
-)]
-static SIMPLE_ESCAPES: ByteSet = {
-    let mut bytes = [false; 256];
-    let mut escapes: &[u8] = b"\"\\/bfnrt";
-    while let [escape, rest @ ..] = escapes {
-        bytes[*escape as usize] = true;
-        escapes = rest;
-    }
-    ByteSet(bytes)
-};
-
-/// Returns the length in bytes of the escape at the front: 2, 6, or 12 for a surrogate pair.
-fn escape_length(rest: &[u8]) -> Result<usize, NotJson> {
-    match rest {
-        [b'\\', b'u', units @ ..] => unit_escape_length(units),
-        [b'\\', escape, ..] if SIMPLE_ESCAPES.contains(*escape) => Ok(2),
-        _ => Err(NotJson),
-    }
-}
-
-/// Returns the length of the escape whose `\u` precedes `units`. A separate function, so that
-/// common escapes are handled inline.
-#[cold]
-fn unit_escape_length(units: &[u8]) -> Result<usize, NotJson> {
-    let unit = hex4(units).ok_or(NotJson)?;
-    let low = match units.get(4..) {
-        Some([b'\\', b'u', low @ ..]) => hex4(low),
-        _ => None,
-    };
-    let pair =
-        (0xD800..0xDC00).contains(&unit) && low.is_some_and(|low| (0xDC00..0xE000).contains(&low));
-    Ok(if pair { 12 } else { 6 })
-}
-
-fn hex4(bytes: &[u8]) -> Option<u32> {
-    let digits = bytes.get(..4)?;
-    digits.iter().try_fold(0, |unit, &byte| {
-        Some(unit * 16 + char::from(byte).to_digit(16)?)
-    })
-}
-
-/// Decodes the inside of a validated literal.
-fn decode(raw: &str) -> String {
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        text.push_str(rest.get(..at).unwrap_or_default());
-        rest = rest.get(at..).unwrap_or_default();
-        let length = escape_length(rest.as_bytes()).unwrap_or(rest.len());
-        text.push(unescape(rest.as_bytes(), length));
-        rest = rest.get(length..).unwrap_or_default();
-    }
-    text.push_str(rest);
-    text
-}
-
-fn unescape(escape: &[u8], length: usize) -> char {
-    let unit = |at: usize| escape.get(at..).and_then(hex4).unwrap_or(0xFFFD);
-    match (length, escape.get(1)) {
-        (12, _) => char::from_u32(0x1_0000 + ((unit(2) - 0xD800) << 10) + (unit(8) - 0xDC00))
-            .unwrap_or(char::REPLACEMENT_CHARACTER),
-        (6, _) => char::from_u32(unit(2)).unwrap_or(char::REPLACEMENT_CHARACTER),
-        (_, Some(b'b')) => '\u{8}',
-        (_, Some(b'f')) => '\u{c}',
-        (_, Some(b'n')) => '\n',
-        (_, Some(b'r')) => '\r',
-        (_, Some(b't')) => '\t',
-        (_, Some(&byte)) => char::from(byte),
-        (_, None) => char::REPLACEMENT_CHARACTER,
     }
 }
 

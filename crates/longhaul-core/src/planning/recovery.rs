@@ -161,7 +161,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let cut = cut_point::find(self.conversation, self.policy, self.pinned_head, messages);
         let deepest = cut_point::deepest(self.conversation, self.pinned_head, messages);
         let cuts = [cut, deepest.filter(|_| cut != deepest)];
-        let mut last = (self.cleared.clone(), RecoveryStep::Cleared);
+        let mut last = None;
         for cut in cuts
             .into_iter()
             .flatten()
@@ -170,21 +170,24 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             if summaries == SummarySource::Model && self.could_suffice(cut) {
                 return RecoveryDecision::Summarise(cut);
             }
-            let view = self.with_summary(cut, self.digest(cut));
+            let whole = self.budgets(cut);
+            let budgets = self.with_fitting_requests(cut, whole);
+            let view = self.with_summary(cut, self.digest_text(cut, &budgets));
             // A replacement can be longer than a short history.
             if !self.can_splice(&view) {
                 continue;
             }
-            last = (view, RecoveryStep::Digest);
-            if self.suffices(&last.0) {
-                return RecoveryDecision::Retry(last.0, last.1);
+            if self.suffices(&view) {
+                return RecoveryDecision::Retry(view, RecoveryStep::Digest);
             }
+            last = Some((view, whole, budgets));
         }
-        let (view, step) = last;
+        let Some((view, budgets, used)) = last else {
+            return self.clip(self.cleared.clone());
+        };
         // Clips results rather than shorten the user's requests.
         let cut = view.summarised_until();
-        let budgets = self.budgets(cut);
-        if step == RecoveryStep::Digest && budgets.requests > Tokens::ZERO {
+        if budgets.requests > used.requests {
             let with_requests = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
             if let RecoveryDecision::Retry(view, _) = &with_requests
                 && self.meets_target(self.tokens(view))
@@ -278,10 +281,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         view
     }
 
-    /// Builds a digest of the history before `cut`. User requests get only space beyond a digest
+    /// Returns the budgets of a digest of the history before `cut`. User requests get only space beyond a digest
     /// without them, so they never make it too large.
-    fn digest(&self, cut: usize) -> SegmentedText {
-        let mut budgets = self.budgets(cut);
+    fn with_fitting_requests(&self, cut: usize, budgets: SummaryBudgets) -> SummaryBudgets {
         let without = SummaryBudgets {
             requests: Tokens::ZERO,
             ..budgets
@@ -290,8 +292,10 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             + Tokens::estimate_text(&wording::wrap_summary(""))
             + without.nominal();
         let left = self.target.min(self.max_with_progress) - fixed;
-        budgets.requests = budgets.requests.min(left);
-        self.digest_text(cut, &budgets)
+        SummaryBudgets {
+            requests: budgets.requests.min(left),
+            ..budgets
+        }
     }
 
     /// Builds the text for the history before `cut`. Earlier segments keep their bytes if all of them

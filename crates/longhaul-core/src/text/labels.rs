@@ -2,6 +2,7 @@
 //! any other text such lines are indented.
 
 use crate::text::wording;
+use memchr::memchr2_iter;
 use std::borrow::Cow;
 
 /// Characters that a model or a terminal treats as line ends.
@@ -10,7 +11,7 @@ pub(crate) const LINE_ENDS: [char; 7] = [
 ];
 
 /// Reserved line prefixes, compared without regard to case: a second-level heading, a speaker, or a
-/// part of the history.
+/// part of the history. Each begins with a number sign or a bracket.
 const RESERVED_PREFIXES: [&str; 10] = [
     "## ",
     "[assistant]",
@@ -33,11 +34,12 @@ const INDENT: &str = "  ";
 pub(crate) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
-    for (at, end) in text.match_indices(LINE_ENDS) {
-        let start = at + end.len();
-        if is_reserved(text.get(start..).unwrap_or_default()) {
-            out.extend([text.get(copied..start).unwrap_or_default(), INDENT]);
-            copied = start;
+    // Few lines begin with the first character of a prefix.
+    for at in memchr2_iter(b'#', b'[', text.as_bytes()) {
+        let before = text.get(..at).unwrap_or_default();
+        if before.ends_with(LINE_ENDS) && is_reserved(text.get(at..).unwrap_or_default()) {
+            out.extend([text.get(copied..at).unwrap_or_default(), INDENT]);
+            copied = at;
         }
     }
     if copied == 0 {
@@ -87,6 +89,12 @@ mod tests {
         let once = escape_labels(text.into()).into_owned();
         assert_eq!(once, expect);
         assert_eq!(escape_labels(once.as_str().into()), expect, "again");
+    }
+
+    #[test]
+    fn each_prefix_begins_with_a_character_that_is_searched_for() {
+        let is_found = |start: &&str| start.starts_with(['#', '[']);
+        assert!(RESERVED_PREFIXES.iter().all(is_found));
     }
 
     #[test]

@@ -96,11 +96,30 @@ impl BlockMask {
     }
 }
 
+/// Returns the backslashes in the first block of `rest`, one bit per byte.
+#[inline]
+pub(super) fn backslashes(rest: &[u8]) -> u64 {
+    match rest.first_chunk() {
+        Some(block) => backslashes_of(block),
+        None => backslashes_of(&pad(rest)),
+    }
+}
+
+#[inline]
+fn backslashes_of(block: &[u8; BLOCK_BYTES]) -> u64 {
+    let (chunks, _) = block.as_chunks::<LANE_BYTES>();
+    let &[a, b, c, d] = chunks else {
+        return 0;
+    };
+    let of = |lanes: [u8; LANE_BYTES]| u8x16::new(lanes).simd_eq(u8x16::splat(b'\\'));
+    mask(of(a), of(b), of(c), of(d))
+}
+
 #[cold]
 fn pad(rest: &[u8]) -> [u8; BLOCK_BYTES] {
     let mut block = [0; BLOCK_BYTES];
-    for (to, from) in block.iter_mut().zip(rest) {
-        *to = *from;
+    if let Some(start) = block.get_mut(..rest.len()) {
+        start.copy_from_slice(rest);
     }
     block
 }

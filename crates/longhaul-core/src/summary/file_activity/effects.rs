@@ -3,6 +3,8 @@
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, ToolCall};
 use crate::summary::file_activity::FileAccess;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// An effect of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,6 +42,9 @@ const PATCH_PREFIXES: [(&str, FileAccess); 4] = [
     ("*** Delete File: ", FileAccess::Deleted),
     ("*** Move to: ", FileAccess::Created),
 ];
+
+/// Beginning of every such line.
+const PATCH_MARK: &str = "*** ";
 
 /// Commands that print the files they are given.
 const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
@@ -102,6 +107,10 @@ pub(super) fn for_each_effect(
 
 /// Returns the files that a patch names, and the effect on each.
 fn patched_files(text: &str) -> impl Iterator<Item = (&str, FileAccess)> {
+    static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(PATCH_MARK));
+    // Few texts are patches.
+    let is_patch = MARK.find(text.as_bytes()).is_some();
+    let text = if is_patch { text } else { "" };
     text.lines().filter_map(|line| {
         PATCH_PREFIXES
             .iter()

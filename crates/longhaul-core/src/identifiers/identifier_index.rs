@@ -1,0 +1,243 @@
+//! Collection of the identifiers of texts, with what tells how much each one matters.
+
+use crate::collections::CacheHashState;
+use crate::conversation::{Conversation, Role};
+use crate::identifiers::for_each_argument;
+use crate::identifiers::kind::IdentifierKind;
+use crate::identifiers::lexer;
+use crate::identifiers::lexer::{FoundIdentifier, IdentifierSink};
+use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
+use crate::identifiers::word_table::WordTable;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Maximum identifiers to rank, which bounds memory at about 10 MB. Identifiers from the user and
+/// the model come first, then those from the newest results.
+pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
+
+/// The identifiers collected so far.
+#[derive(Default)]
+pub(super) struct IdentifierIndex {
+    words: WordTable,
+    /// Statistics of the words, in the order of their numbers.
+    entries: Vec<IdentifierStats>,
+}
+
+impl IdentifierIndex {
+    /// Collects the identifiers of the messages `covered`.
+    pub(super) fn from_messages(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
+        let mut index = Self::default();
+        let messages = conversation
+            .messages()
+            .get(covered.clone())
+            .unwrap_or_default();
+        let newest_first = || {
+            (covered.start..covered.start + messages.len())
+                .zip(messages)
+                .rev()
+        };
+        for (at, message) in newest_first().filter(|(_, message)| !message.role.is_tool_result()) {
+            let source = match message.role {
+                Role::Assistant => IdentifierSource::Assistant,
+                Role::User => IdentifierSource::User,
+                Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
+                    IdentifierSource::Result
+                }
+            };
+            index.add_text(&conversation.text(message), source, at);
+            for_each_argument(conversation, message, |value| {
+                index.add_text(value, IdentifierSource::Call, at);
+            });
+        }
+        let named = index.entries.len();
+        for (at, message) in newest_first().filter(|(_, message)| message.role.is_tool_result()) {
+            index.add_text(&conversation.text(message), IdentifierSource::Result, at);
+        }
+        for entry in index.entries.iter_mut().skip(named) {
+            entry.only_in_results = true;
+        }
+        index
+    }
+
+    /// Adds the identifiers of one text of the message at `at`.
+    pub(super) fn add_text(&mut self, text: &str, source: IdentifierSource, at: usize) {
+        let first = self.entries.len();
+        lexer::scan(
+            text,
+            &mut Sightings {
+                index: self,
+                source,
+                at,
+            },
+        );
+        let new = self.entries.get_mut(first..).unwrap_or_default();
+        count_families_in_text(new);
+    }
+
+    /// Adds an identifier of a segment, or joins both its sightings.
+    pub(super) fn add_entry(&mut self, text: &str, new: IdentifierStats) {
+        if let Some(entry) = self.entry_mut(text) {
+            entry.cued |= new.cued;
+            entry.source = entry.source.max(new.source);
+            entry.only_in_results &= new.only_in_results;
+            entry.messages = entry.messages.saturating_add(new.messages);
+            entry.agent_uses = entry.agent_uses.saturating_add(new.agent_uses);
+            entry.newest_message = entry.newest_message.max(new.newest_message);
+            entry.frozen = entry.frozen.max(new.frozen);
+        } else {
+            self.insert(text, || new);
+        }
+    }
+
+    /// Returns all identifiers with their scores, in the order of their texts.
+    pub(super) fn into_scored(mut self) -> Vec<(Box<str>, IdentifierStats)> {
+        self.count_families();
+        let scored = self.words.iter().zip(self.entries);
+        let scored = scored.map(|(text, mut entry)| {
+            entry.frozen = entry.distinctive_score(text.len());
+            (text.into(), entry)
+        });
+        let mut scored: Vec<(Box<str>, IdentifierStats)> = scored.collect();
+        scored.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        scored
+    }
+
+    /// Leaves out the identifiers that appear in `text`, where the agent can still read them.
+    pub(super) fn exclude(&mut self, text: &str) {
+        lexer::scan(text, &mut Exclusion(self));
+    }
+
+    /// Counts how many identifiers share each family, each form and each directory tree.
+    pub(super) fn count_families(&mut self) {
+        type Counts = HashMap<u64, [u32; IdentifierSource::COUNT], CacheHashState>;
+        let (mut families, mut forms) = (Counts::default(), Counts::default());
+        let mut trees: HashMap<u64, u32, CacheHashState> = HashMap::default();
+        for entry in &self.entries {
+            // A listing in a tool result does not make an identifier from the user less rare.
+            for counts in [
+                families.entry(entry.family).or_default(),
+                forms.entry(entry.form).or_default(),
+            ] {
+                for count in counts.iter_mut().take(entry.source as usize + 1) {
+                    *count += 1;
+                }
+            }
+            if let Some(tree) = entry.tree {
+                *trees.entry(tree).or_default() += 1;
+            }
+        }
+        for entry in &mut self.entries {
+            let size = |counts: &Counts, key: u64| {
+                let counts = counts.get(&key)?;
+                counts.get(entry.source as usize).copied()
+            };
+            entry.family_size = size(&families, entry.family).unwrap_or(1);
+            entry.form_size = size(&forms, entry.form).unwrap_or(1);
+            let neighbours = entry.tree.and_then(|tree| trees.get(&tree));
+            entry.tree_size = neighbours.copied().unwrap_or(1);
+        }
+    }
+
+    /// Returns the identifiers that a list may contain.
+    pub(super) fn candidates(&self) -> Vec<(&str, &IdentifierStats)> {
+        let all = self.words.iter().zip(&self.entries);
+        all.filter(|(_, entry)| !entry.still_visible).collect()
+    }
+
+    /// Number of identifiers, with those that are left out.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn entry_mut(&mut self, word: &str) -> Option<&mut IdentifierStats> {
+        let number = self.words.find(word)?;
+        self.entries.get_mut(number)
+    }
+
+    /// Adds an identifier that is not in the index yet, unless the index is full.
+    fn insert(&mut self, word: &str, entry: impl FnOnce() -> IdentifierStats) {
+        if self.entries.len() < MAX_IDENTIFIERS {
+            self.words.insert(word);
+            self.entries.push(entry());
+        }
+    }
+}
+
+/// Counts how many identifiers of each family are new in one text.
+fn count_families_in_text(new: &mut [IdentifierStats]) {
+    if new.len() < 2 {
+        return;
+    }
+    let families = new.iter().map(|entry| entry.family);
+    let mut families: Vec<(u64, usize)> = families.zip(0..).collect();
+    families.sort_unstable();
+    for family in families.chunk_by(|one, other| one.0 == other.0) {
+        let count = u32::try_from(family.len()).unwrap_or(u32::MAX);
+        for (_, at) in family {
+            if let Some(entry) = new.get_mut(*at) {
+                entry.family_in_text = count;
+            }
+        }
+    }
+}
+
+/// Counts the sightings of identifiers in a text of the message at `at`.
+struct Sightings<'i> {
+    index: &'i mut IdentifierIndex,
+    source: IdentifierSource,
+    at: usize,
+}
+
+impl IdentifierSink for Sightings<'_> {
+    fn receive_known(&mut self, word: &str, cued: bool) -> bool {
+        let entry = self.index.entry_mut(word);
+        let entry = entry.filter(|entry| is_found_whole(entry));
+        entry.is_some_and(|entry| {
+            entry.count_sighting(cued, self.source, self.at);
+            true
+        })
+    }
+
+    fn receive(&mut self, identifier: &FoundIdentifier<'_>) {
+        let is_bare = identifier.kind == IdentifierKind::Number && !identifier.cued;
+        if is_bare {
+            return;
+        }
+        match self.index.entry_mut(identifier.text) {
+            Some(entry) => entry.count_sighting(identifier.cued, self.source, self.at),
+            None => self.index.insert(identifier.text, || {
+                IdentifierStats::new(identifier, self.source, self.at)
+            }),
+        }
+    }
+}
+
+/// Leaves out the identifiers of a text.
+struct Exclusion<'i>(&'i mut IdentifierIndex);
+
+impl IdentifierSink for Exclusion<'_> {
+    fn receive_known(&mut self, word: &str, _: bool) -> bool {
+        let entry = self.0.entry_mut(word);
+        let entry = entry.filter(|entry| is_found_whole(entry));
+        entry.is_some_and(|entry| {
+            entry.still_visible = true;
+            true
+        })
+    }
+
+    fn receive(&mut self, identifier: &FoundIdentifier<'_>) {
+        if let Some(entry) = self.0.entry_mut(identifier.text) {
+            entry.still_visible = true;
+        }
+    }
+}
+
+/// Whether the lexer finds the identifier in every text that consists of it. The lexer drops a letter of `key==1`, and
+/// would drop another one. A number needs a cue.
+fn is_found_whole(entry: &IdentifierStats) -> bool {
+    !matches!(
+        entry.kind,
+        IdentifierKind::Assignment | IdentifierKind::Number
+    )
+}
