@@ -72,7 +72,7 @@ impl Proxy {
         let mut request = ClientBody::wrap(request);
         let services = self.select_upstream(&mut request);
         let mut log = RequestLog::start(&request, &services.metrics);
-        log.mount = services.mount.clone();
+        log.mount.clone_from(&services.mount);
         let origin = CrossOriginFields::origin(request.headers());
         if !is_clearly_framed(request.headers()) {
             log.set_path(request.uri().path());
