@@ -17,7 +17,7 @@ const BASE_RATIO: usize = 4;
 const MAX_DISTINCTIVE_PERCENT: usize = 70;
 /// Minimum space, in characters, for trying another identifier.
 const MIN_CHARS: usize = 4;
-/// Number of identifiers that are tried in vain before those that no longer fit are sorted out.
+/// Misfits after which a pass drops all identifiers that no longer fit.
 const MAX_MISFITS: usize = 16;
 
 /// Scores an identifier of a length.
