@@ -19,6 +19,7 @@
 //! So clearing without a record is the same everywhere. The place of a cut may differ between
 //! replicas that have different records.
 
+mod cut;
 mod payback;
 pub mod savings;
 mod size;
@@ -27,16 +28,13 @@ mod user_turn_counter;
 
 use crate::conversation::Conversation;
 use crate::planning::agent_compaction::plannable_until;
-use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thrash;
 use crate::policy::thrash::ThrashState;
-use crate::policy::{Policy, PruneTrigger, SummaryBudgets};
+use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
-use crate::summary::segments;
-use crate::summary::segments::SegmentPlace;
 use crate::summary::user_messages::RequestSizes;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
@@ -136,17 +134,6 @@ enum HardMarkOutcome {
     NotReached,
     /// Neither clearing nor cutting helped.
     Unresolved,
-}
-
-/// Cut at a request point, with the text to expect in place of the history.
-#[derive(Clone, Copy, Debug)]
-struct ScheduledCut {
-    /// First message after the cut.
-    until: usize,
-    /// Thrash state after the cut.
-    thrash: ThrashState,
-    budgets: SummaryBudgets,
-    summary: AssumedSummary,
 }
 
 /// Replay state between two request points.
@@ -310,11 +297,6 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Whether a digest extends the record at `point`, whatever the size.
-    fn extends_at(&self, point: usize) -> bool {
-        self.extended_at == Some(point)
-    }
-
     /// Returns the final state; `done` is the outcome of the last point.
     fn finish(mut self, done: HardMarkOutcome) -> ReplayOutcome {
         let (policy, messages) = (self.policy, self.conversation.messages().len());
@@ -425,70 +407,6 @@ impl<'r, 'a> Replay<'r, 'a> {
             self.prune_state.clear_all_clearable();
         }
         clears
-    }
-
-    /// Returns the cut at `point`, or `None` if it is not worthwhile.
-    ///
-    /// A cut has to save 15%: otherwise the mark would be reached again at the next turn, with a broken
-    /// prompt cache each time. The digest before may have been smaller than its nominal size, so that
-    /// less is saved than the replay computes. A cut that extends a record breaks nothing by itself.
-    fn scheduled_cut(&mut self, point: usize) -> Option<ScheduledCut> {
-        let size = self.size(point);
-        let thrash = if self.extends_at(point) {
-            // The compaction that the record was prepared for.
-            self.thrash.map_position(|_| point)
-        } else {
-            self.thrash.after_requests(self.requests_since_cut, point)
-        };
-        let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
-        let until = cut_point::find_adaptive(conversation, policy, thrash, pinned, point)
-            .filter(|&cut| cut > self.summarised_until)?;
-        let (budgets, summary) = self.assume_summary(until);
-        let after = self.fixed_tokens
-            + self.pinned_tokens()
-            + self.largest_text(until, &budgets)
-            + self.conversation.tokens_of(until..point);
-        let saves_enough = if self.extends_at(point) {
-            after < size
-        } else {
-            after <= size.percent(85)
-        };
-        saves_enough.then_some(ScheduledCut {
-            until,
-            thrash,
-            budgets,
-            summary,
-        })
-    }
-
-    /// Cuts the history, and clears results in the same cache break.
-    fn cut(&mut self, cut: ScheduledCut, point: usize) {
-        let ScheduledCut {
-            until,
-            thrash,
-            budgets,
-            summary,
-        } = cut;
-        if self.is_at_prune_mark(point) && self.rule_would_fire() {
-            self.prune_state.clear_all_clearable();
-        }
-        let place = SegmentPlace {
-            earlier: self.text.as_ref().map(|text| (text, self.summarised_until)),
-            covered: self.pinned_head.end..until,
-            retained: if thrash.is_thrashing() {
-                point..point
-            } else {
-                self.surely_retained(until, point)
-            },
-        };
-        self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
-        self.set_summary(until, summary);
-        self.cut_here = true;
-        self.thrash = thrash;
-        self.requests_since_cut = 0;
-        if thrash.is_thrashing() {
-            self.tighten(point);
-        }
     }
 
     /// Whether the rule is applied at the mark and has something to clear.
