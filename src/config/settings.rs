@@ -239,10 +239,9 @@ settings! { ALL_SETTINGS:
 
     /// The mark at which a summary is prepared in the background, so that it is ready at
     /// compact.hard. It is a share or a number of tokens, at most compact.hard. A share lies at least
-    /// 3000 tokens below compact.hard, or a tenth of the tokens that the window leaves to the
-    /// conversation if that is less. If compact.hard is a number of tokens, a share is at most 95% of
-    /// that number. A lower mark prepares more of the summaries in time, and pays for more that are
-    /// never used.
+    /// 3000 tokens below compact.hard, or a tenth of the conversation's room if that is less. If
+    /// compact.hard is a number of tokens, a share is at most 95% of that number. A lower mark
+    /// prepares more of the summaries in time, and pays for more that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 
     /// The price of input from the provider's cache, as a share of other input: fiftieth, tenth,
