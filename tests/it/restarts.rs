@@ -41,8 +41,8 @@ struct Changed {
 }
 
 /// Returns `body` as a request for a stream, whose reply states no token counts. Counts move the mark.
-fn streamed(body: Vec<u8>) -> Vec<u8> {
-    let mut request: Value = serde_json::from_slice(&body).unwrap();
+fn streamed(body: &[u8]) -> Vec<u8> {
+    let mut request: Value = serde_json::from_slice(body).unwrap();
     request["stream"] = true.into();
     request.to_string().into_bytes()
 }
@@ -54,7 +54,10 @@ async fn compare(session: &str, change: fn(&mut Config)) -> Changed {
     let mut steady = Journey::start(options.clone(), change).await;
     let mut restarted = Journey::start(options, change).await;
     let mut changed = Changed::default();
-    for (at, body) in bodies(&named(session).replay()).map(streamed).enumerate() {
+    for (at, body) in bodies(&named(session).replay())
+        .map(|body| streamed(&body))
+        .enumerate()
+    {
         if at % INTERVAL == INTERVAL - 1 {
             restarted.restart().await;
         }
