@@ -31,6 +31,7 @@ mod work;
 #[path = "../bill/workers.rs"]
 mod workers;
 
+use at_windows::Case;
 use options::Options;
 use sessions::{Api, Failure, sessions};
 
@@ -46,7 +47,8 @@ fn main() -> Result<(), Failure> {
     if options.windows {
         println!("{}", windows::page(&sessions, &options)?);
         let at_32k = options.profiles.iter();
-        let at_32k: Vec<at_windows::Case> = at_32k.map(|it| (it.0, it.1, 32_000)).collect();
+        let at_32k = at_32k.map(|&(name, profile)| Case::new(name, profile, 32_000));
+        let at_32k: Vec<Case> = at_32k.collect();
         let identifiers = at_windows::page(&sessions, &at_32k)?;
         println!("## Identifiers\n\n{identifiers}");
     }

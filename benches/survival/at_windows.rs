@@ -10,37 +10,79 @@ use longhaul_core::policy::{CompactionSettings, Policy, Profile};
 use longhaul_core::units::tokens::Tokens;
 use std::fmt::Write as _;
 
-/// A profile, with its name, and a window.
-pub(crate) type Case = (&'static str, Profile, u32);
+/// A way to compact, at a window.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) profile: Profile,
+    /// Whether old results are cleared, or digests alone replace history.
+    pub(crate) prunes: bool,
+    pub(crate) window: u32,
+}
 
-/// All profiles and windows.
+impl Case {
+    pub(crate) const fn new(name: &'static str, profile: Profile, window: u32) -> Self {
+        Self {
+            name,
+            profile,
+            prunes: true,
+            window,
+        }
+    }
+
+    const fn auto(window: u32) -> Self {
+        Self::new("auto", Profile::Auto, window)
+    }
+
+    const fn frugal(window: u32) -> Self {
+        Self::new("frugal", Profile::Frugal, window)
+    }
+
+    /// `auto` without clearing: the least that every profile is to keep at an equal window.
+    const fn digests(window: u32) -> Self {
+        Self {
+            prunes: false,
+            ..Self::new("digests alone", Profile::Auto, window)
+        }
+    }
+}
+
+/// Profiles and windows of Chat Completions.
 #[allow(dead_code, reason = "another benchmark measures some")]
-pub(crate) const CASES: [Case; 5] = [
-    ("auto", Profile::Auto, 32_000),
-    ("auto", Profile::Auto, 64_000),
-    ("auto", Profile::Auto, 200_000),
-    ("frugal", Profile::Frugal, 32_000),
-    ("frugal", Profile::Frugal, 200_000),
+pub(crate) const CASES: [Case; 8] = [
+    Case::auto(32_000),
+    Case::auto(64_000),
+    Case::auto(200_000),
+    Case::frugal(32_000),
+    Case::frugal(200_000),
+    Case::digests(32_000),
+    Case::digests(64_000),
+    Case::digests(200_000),
 ];
 
-/// All profiles and windows of the Messages API: a small one, and that of the older models.
+/// Profiles and windows of the Messages API: a small one, and that of the older models.
 #[allow(dead_code, reason = "another benchmark measures some")]
-pub(crate) const MESSAGES_CASES: [Case; 4] = [
-    ("auto", Profile::Auto, 64_000),
-    ("auto", Profile::Auto, 200_000),
-    ("frugal", Profile::Frugal, 64_000),
-    ("frugal", Profile::Frugal, 200_000),
+pub(crate) const MESSAGES_CASES: [Case; 6] = [
+    Case::auto(64_000),
+    Case::auto(200_000),
+    Case::frugal(64_000),
+    Case::frugal(200_000),
+    Case::digests(64_000),
+    Case::digests(200_000),
 ];
 
-/// All profiles and windows of the Responses API: the largest is that of Codex's models.
+/// Profiles and windows of the Responses API: the largest is that of Codex's models.
 #[allow(dead_code, reason = "another benchmark measures some")]
-pub(crate) const RESPONSES_CASES: [Case; 6] = [
-    ("auto", Profile::Auto, 64_000),
-    ("auto", Profile::Auto, 128_000),
-    ("auto", Profile::Auto, 272_000),
-    ("frugal", Profile::Frugal, 64_000),
-    ("frugal", Profile::Frugal, 128_000),
-    ("frugal", Profile::Frugal, 272_000),
+pub(crate) const RESPONSES_CASES: [Case; 9] = [
+    Case::auto(64_000),
+    Case::auto(128_000),
+    Case::auto(272_000),
+    Case::frugal(64_000),
+    Case::frugal(128_000),
+    Case::frugal(272_000),
+    Case::digests(64_000),
+    Case::digests(128_000),
+    Case::digests(272_000),
 ];
 
 /// Requests of a session that are measured, evenly spread.
@@ -58,13 +100,14 @@ pub(crate) fn page(sessions: &[Session], cases: &[Case]) -> Result<String, Failu
     let mut text = "| | all | far, only in results | requests | tokens each | wanted |\n\
                     |---|--:|--:|--:|--:|--:|\n"
         .to_owned();
-    for &(name, profile, window) in cases {
+    for case in cases {
         let settings = CompactionSettings {
-            profile,
+            profile: case.profile,
+            prune: case.prunes,
             ..CompactionSettings::default()
         };
-        let policy = Policy::new(&settings, Tokens::new(window));
-        let title = format!("{name} at {window}");
+        let policy = Policy::new(&settings, Tokens::new(case.window));
+        let title = format!("{} at {}", case.name, case.window);
         let all = workers::each(&title, sessions, |session| of_session(session, &policy))?;
         let mut sums = Sums::default();
         for of_session in all {

@@ -26,15 +26,18 @@ pub(super) fn adopt_plan(
     if let Some(base) = plan.base.as_ref().filter(|base| !base.adopted)
         && let Some(key) = chat.prefix_keys.key_at(base.prefix_end)
     {
-        adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
+        // A digest that extends the record is stored as a record of its own, below.
+        if !plan.fresh_digest {
+            adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
+            notices::log_thrash(chat.request.conversation, &plan.view);
+        }
         chat.services()
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
-        notices::log_thrash(chat.request.conversation, &plan.view);
     }
     if plan.fresh_digest {
         let inherited = plan.base.as_ref().and_then(|base| base.record.window);
-        adopted = adopt_new_record(chat, attempt, inherited, trigger).or(adopted);
+        adopted = adopt_new_record(chat, attempt, inherited, trigger);
         notices::log_thrash(chat.request.conversation, &plan.view);
     }
     adopted

@@ -19,6 +19,7 @@ use longhaul_core::planning::plan::{
     plan_with_digest,
 };
 use longhaul_core::planning::recovery::RecoveryStep;
+use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
@@ -152,8 +153,11 @@ pub(super) fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -
     if conversation.is_stateful() {
         return ChatReport::untouched(conversation, Bypass::Stateful);
     }
-    let written = |found: &RecordMatch| found.record.summary.is_some();
-    let stands = if !plan.fresh_digest && plan.base.as_ref().is_some_and(written) {
+    // A digest may extend a summary that was not in use before.
+    let written = |found: &RecordMatch| {
+        found.record.summary.is_some() && (!plan.fresh_digest || !found.adopted)
+    };
+    let stands = if plan.base.as_ref().is_some_and(written) {
         Action::Summary
     } else {
         Action::Digest
@@ -230,14 +234,16 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
         ready: None,
         ..inputs.prior_records.clone()
     };
-    let plan = plan(conversation, &inputs.policy, &known, chat.summary_source());
+    // Nothing is cut, so the rule may clear at the mark.
+    let policy = Policy {
+        proactive: false,
+        ..inputs.policy.clone()
+    };
+    let plan = plan(conversation, &policy, &known, chat.summary_source());
     if plan.view.is_summarised() {
         return unmodified(chat, inputs);
     }
-    RequestPlan {
-        need: SummaryNeed::Nothing,
-        ..plan
-    }
+    plan
 }
 
 /// Plans an immediate compaction, regardless of thresholds.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, ChatRequest, recall, summary_call, thinking, window};
+use crate::chat::{Chat, ChatRequest, recall, summary, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{ModelKnowledge, QueryKey};
@@ -132,6 +132,7 @@ fn cache_price(
 /// Builds the policy from the prior records of this conversation.
 fn plan_inputs(chat: &Chat<'_>, prior_records: PriorRecords) -> PlanInputs {
     let prior_records = PriorRecords {
+        pending: summary::is_being_made(chat, &prior_records),
         thinking: thinking::prior_thinking(chat),
         ..prior_records
     };

@@ -14,6 +14,7 @@ use crate::chat::{Chat, summary_call, window};
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
 use longhaul_core::policy::record::PriorRecords;
+use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::summary::request::{MAX_BACKGROUND_CALLS, MAX_FOREGROUND_CALLS};
 use longhaul_core::units::scope::RecordKey;
 
@@ -27,11 +28,8 @@ pub(super) async fn wait_for_any_summary(
     still: impl Fn(&PlanInputs) -> Option<usize>,
 ) {
     let services = chat.services();
-    let prefixes = chat.prefix_keys.newest_first();
-    let more = prefixes.take_while(|(at, _)| Some(*at) > inputs.prior_records.summarised_until());
-    let others = more
-        .filter(|(at, _)| *at != covers)
-        .flat_map(|(_, prefix)| chat.prefix_keys.record_keys(prefix));
+    let others = further_keys(&chat.prefix_keys, &inputs.prior_records);
+    let others = others.filter_map(|(at, key)| (at != covers).then_some(key));
     if let Some(handle) = services.running_summaries.join_any(others) {
         wait_for_job(chat, handle, inputs).await;
         let Some(more) = still(inputs) else { return };
@@ -41,6 +39,23 @@ pub(super) async fn wait_for_any_summary(
         covers = more;
     }
     wait_for_summary(chat, inputs, covers).await;
+}
+
+/// Returns the keys of records that would cover more than those in `known`, with the prefix of each.
+fn further_keys<'k>(
+    prefix_keys: &'k PrefixKeys,
+    known: &PriorRecords,
+) -> impl Iterator<Item = (usize, RecordKey)> + 'k {
+    let covered = known.summarised_until();
+    let further = prefix_keys.newest_first();
+    let further = further.take_while(move |(at, _)| Some(*at) > covered);
+    further.flat_map(|(at, prefix)| prefix_keys.record_keys(prefix).map(move |key| (at, key)))
+}
+
+/// Whether a summary that covers more than the records in `known` is being made in this process.
+pub(super) fn is_being_made(chat: &Chat<'_>, known: &PriorRecords) -> bool {
+    let keys = further_keys(&chat.prefix_keys, known).map(|(_, key)| key);
+    chat.services().running_summaries.is_any_running(keys)
 }
 
 /// Waits, shared with other requests, for the summary of the messages before `covers`.

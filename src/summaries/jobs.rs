@@ -48,6 +48,12 @@ impl RunningSummaries {
         self.running.lock().contains_key(&key)
     }
 
+    /// Whether a job of any of these records is running.
+    pub(crate) fn is_any_running(&self, keys: impl IntoIterator<Item = RecordKey>) -> bool {
+        let running = self.running.lock();
+        !running.is_empty() && keys.into_iter().any(|key| running.contains_key(&key))
+    }
+
     /// Joins the first running job among these records.
     pub(crate) fn join_any(&self, keys: impl IntoIterator<Item = RecordKey>) -> Option<JobHandle> {
         let mut running = self.running.lock();

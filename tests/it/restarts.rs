@@ -1,13 +1,14 @@
 //! Clearing is a function of the history: a restart with an empty store changes no byte.
 
 use crate::caller::{Caller, talk};
-use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, bodies};
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, bodies, digests};
 use crate::program::Program;
 use crate::sessions::named;
 use longhaul::Config;
 use longhaul_core::policy::Profile;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{Model, ModelOptions};
+use serde_json::Value;
 
 /// Sessions with the most tool results.
 const SESSIONS: [&str; 10] = [
@@ -26,76 +27,93 @@ const CLEARED: &str = "[Old tool result content cleared]";
 /// Requests between two restarts.
 const INTERVAL: usize = 3;
 
-/// Size in tokens from which a summary is due in a window of 48,000: slightly less than the hard mark,
-/// since the replay rounds the head up.
-const DUE: usize = 36_000;
-
-/// Returns the size that longhaul reports, or that of an unchanged body.
-fn size(step: &Step) -> usize {
-    let reported = step.arrived.field("tokens-after");
-    let reported = reported.map(|tokens| tokens.parse().unwrap());
-    reported.unwrap_or_else(|| step.forwarded().body.len() / 4)
-}
-
 fn contains(step: &Step, text: &str) -> bool {
     let body = &step.forwarded().body;
     body.windows(text.len())
         .any(|bytes| bytes == text.as_bytes())
 }
 
-/// Plays `session` until something is summarised, once without a restart and once with a restart
-/// before every third request. Returns the number of requests with a cleared result.
-async fn compare(session: &str, change: fn(&mut Config)) -> usize {
+/// Requests with a cleared result, and those in which a digest replaces history.
+#[derive(Default)]
+struct Changed {
+    cleared: usize,
+    digested: usize,
+}
+
+/// Returns `body` as a request for a stream, whose reply states no token counts. Counts move the mark.
+fn streamed(body: &[u8]) -> Vec<u8> {
+    let mut request: Value = serde_json::from_slice(body).unwrap();
+    request["stream"] = true.into();
+    request.to_string().into_bytes()
+}
+
+/// Plays `session` once without a restart and once with a restart before every third request, and
+/// compares the forwarded bytes. Every restart loses the store.
+async fn compare(session: &str, change: fn(&mut Config)) -> Changed {
     let options = ModelOptions::with_window(10_000_000);
     let mut steady = Journey::start(options.clone(), change).await;
     let mut restarted = Journey::start(options, change).await;
-    let mut cleared = 0;
-    for (at, body) in bodies(&named(session).replay()).enumerate() {
+    let mut changed = Changed::default();
+    for (at, body) in bodies(&named(session).replay())
+        .map(|body| streamed(&body))
+        .enumerate()
+    {
         if at % INTERVAL == INTERVAL - 1 {
             restarted.restart().await;
         }
         let one = steady.step(body.clone()).await;
         let other = restarted.step(body).await;
-        if contains(&one, STANDS_FOR_HISTORY) {
-            break;
-        }
-        // Once a summary is due, a process that has not seen the conversation takes a digest.
-        if contains(&other, STANDS_FOR_HISTORY) {
-            assert!(size(&one) >= DUE, "{session}, request {at}: {}", size(&one));
-            break;
-        }
         assert!(
             one.forwarded().body == other.forwarded().body,
             "{session}, request {at}"
         );
-        cleared += usize::from(contains(&one, CLEARED));
+        changed.cleared += usize::from(contains(&one, CLEARED));
+        changed.digested += usize::from(contains(&one, STANDS_FOR_HISTORY));
     }
-    cleared
+    changed
+}
+
+/// Compares all sessions.
+async fn compare_all(change: fn(&mut Config)) -> Changed {
+    let mut all = Changed::default();
+    for session in SESSIONS {
+        let changed = compare(session, change).await;
+        all.cleared += changed.cleared;
+        all.digested += changed.digested;
+    }
+    all
 }
 
 #[tokio::test]
 async fn rule_based_clearing_is_identical_after_restarts() {
-    let mut cleared = 0;
-    for session in SESSIONS {
-        cleared += compare(session, |config| {
-            config.window = Tokens::new(200_000);
-            config.compaction.profile = Profile::Standard;
-        })
-        .await;
-    }
-    assert!(cleared > 100, "{cleared}");
+    let changed = compare_all(|config| {
+        config.window = Tokens::new(200_000);
+        config.compaction.profile = Profile::Standard;
+        digests(config);
+    })
+    .await;
+    assert!(changed.cleared > 100, "{}", changed.cleared);
 }
 
 #[tokio::test]
-async fn clearing_at_the_mark_is_identical_after_restarts() {
-    let mut cleared = 0;
-    for session in SESSIONS {
-        cleared += compare(session, |config| {
-            config.window = Tokens::new(48_000);
-        })
-        .await;
-    }
-    assert!(cleared > 20, "{cleared}");
+async fn digests_at_the_mark_are_identical_after_restarts() {
+    let changed = compare_all(|config| {
+        config.window = Tokens::new(48_000);
+        digests(config);
+    })
+    .await;
+    assert!(changed.digested > 100, "{}", changed.digested);
+}
+
+/// The model is never called: nothing is summarised.
+#[tokio::test]
+async fn digests_before_the_first_summary_are_identical_after_restarts() {
+    let changed = compare_all(|config| {
+        config.window = Tokens::new(48_000);
+        config.summary.max_per_hour = 0;
+    })
+    .await;
+    assert!(changed.digested > 100, "{}", changed.digested);
 }
 
 #[tokio::test]

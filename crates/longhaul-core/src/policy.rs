@@ -45,6 +45,11 @@ const SOFT_PERCENT: u32 = 85;
 /// Upper bound of a soft mark given as a share, if the hard mark is given in tokens. In percent of the
 /// hard mark.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
+/// Least distance between the hard mark and a soft mark given as a share. Of the recorded requests, 95%
+/// add fewer tokens, so most conversations reach the soft mark first, and their summary is ready in time.
+const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
+/// Upper bound of [`SUMMARY_LEAD`], in percent of the capacity.
+const SUMMARY_LEAD_PERCENT: u32 = 10;
 
 /// Named set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -220,12 +225,13 @@ impl Thresholds {
                 usable.min(tokens),
             ),
         };
+        let latest_soft = hard - SUMMARY_LEAD.min(capacity.percent(SUMMARY_LEAD_PERCENT));
         let max_soft = match (settings.soft, settings.hard) {
             (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
-                hard.percent(SOFT_BELOW_HARD_PERCENT)
+                latest_soft.min(hard.percent(SOFT_BELOW_HARD_PERCENT))
             }
-            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_))
-            | (ThresholdSetting::Tokens(_), _) => hard,
+            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_)) => latest_soft,
+            (ThresholdSetting::Tokens(_), _) => hard,
         };
         Self {
             window,

@@ -144,20 +144,41 @@ pub fn plan(
     if conversation.is_stateful() {
         return plan_unmodified(conversation, policy);
     }
-    // A conversation seen for the first time above its mark gets the digest at its scheduled cut:
-    // at once, with the same bytes on every replica. What others cleared without a record is
-    // cleared here too.
-    let hard_mark_mode = match summaries {
-        SummarySource::Model if prior.seen => HardMarkMode::Report,
-        SummarySource::Model => HardMarkMode::ClearOrCut,
-        SummarySource::Digest => HardMarkMode::Cut,
-    };
-    let thinking = &prior.thinking;
-    let candidate = |base| Candidate::new(conversation, policy, base, hard_mark_mode, thinking);
-    let current = candidate(prior.adopted.as_ref());
-    if !policy.proactive || hard_mark_mode != HardMarkMode::Report {
+    let candidate = |base, mode| Candidate::new(conversation, policy, base, mode, &prior.thinking);
+    let adopted = prior.adopted.as_ref();
+    // The prefix breaks where it would without a model: at the mark, on every replica alike.
+    let current = candidate(adopted, HardMarkMode::Cut);
+    if !policy.proactive || summaries == SummarySource::Digest {
         return current.plan;
     }
+    if !current.outcome.cut_here {
+        return plan_between_breaks(current, prior);
+    }
+    let ready = prior.ready.as_ref();
+    if let Some(ready) = ready.map(|it| candidate(Some(it), HardMarkMode::Extend))
+        && (ready.has_headroom() || ready.fits() && !current.fits())
+    {
+        return ready.plan;
+    }
+    // A summary is worth waiting for if the window forces the break, or if its call is paid already.
+    if prior.seen {
+        let uncut = candidate(adopted, HardMarkMode::Report);
+        match uncut.need() {
+            need @ SummaryNeed::Now(_) => return RequestPlan { need, ..uncut.plan },
+            SummaryNeed::InBackground(_) if prior.pending => return uncut.plan,
+            SummaryNeed::InBackground(_) | SummaryNeed::Nothing => {}
+        }
+    }
+    current.plan
+}
+
+/// Plans a request that stays below the mark, or that no digest makes small enough.
+fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> RequestPlan {
+    let Candidate {
+        conversation,
+        policy,
+        ..
+    } = current;
     // An edit removes the thinking behind it. The thinking of a finished turn matters least.
     let costs_little_thinking = prior.thinking.stale == StaleThinking::Removed
         && conversation.has_bound_thinking()
@@ -169,7 +190,11 @@ pub fn plan(
     let ready = ready.filter(|_| current.outcome.size >= policy.thresholds.soft);
     // A record prepared long in advance covers little. It is used if it makes enough room, or if
     // there is nothing else.
-    let (chosen, is_enough) = match ready.map(|ready| candidate(Some(ready))) {
+    let candidate = |base| {
+        let mode = HardMarkMode::Report;
+        Candidate::new(conversation, policy, Some(base), mode, &prior.thinking)
+    };
+    let (chosen, is_enough) = match ready.map(candidate) {
         Some(ready)
             if !current.fits()
                 || (current.outcome.summary_due || costs_little_thinking)
@@ -213,7 +238,7 @@ pub fn plan_with_digest(
         conversation,
         policy,
         base,
-        HardMarkMode::ClearOrCut,
+        HardMarkMode::Cut,
         &prior.thinking,
     )
     .plan

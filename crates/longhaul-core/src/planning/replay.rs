@@ -19,6 +19,7 @@
 //! So clearing without a record is the same everywhere. The place of a cut may differ between
 //! replicas that have different records.
 
+mod cut;
 mod payback;
 pub mod savings;
 mod size;
@@ -27,7 +28,6 @@ mod user_turn_counter;
 
 use crate::conversation::Conversation;
 use crate::planning::agent_compaction::plannable_until;
-use crate::policy::cut_point;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::record::{Clip, RecordMatch};
 use crate::policy::segments::SegmentedText;
@@ -35,8 +35,6 @@ use crate::policy::thrash;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
-use crate::summary::segments;
-use crate::summary::segments::SegmentPlace;
 use crate::summary::user_messages::RequestSizes;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
@@ -47,11 +45,11 @@ use user_turn_counter::UserTurnCounter;
 /// Behaviour at the hard mark if pruning is not enough.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HardMarkMode {
-    /// Clear results if that frees enough, else cut: for a conversation whose summaries a model
-    /// writes. A replica that has not seen the conversation repeats what the others cleared.
-    ClearOrCut,
     /// Cut the history there: a digest takes its place, on every replica alike.
     Cut,
+    /// Like [`Cut`](Self::Cut), and cut at the newest request whatever its size: the record was prepared
+    /// for this break, and a digest covers the history since.
+    Extend,
     /// Continue and report it: a summary has to be made first.
     Report,
 }
@@ -147,11 +145,12 @@ struct Replay<'r, 'a> {
     /// Message up to which something new may start. For an agent's own compaction, that is its last
     /// reply: no earlier request contained the results after it.
     plannable_until: usize,
+    /// Newest request point, if a digest extends the record there.
+    extended_at: Option<usize>,
     /// Whether compacting at the mark can help at all.
     can_compact: bool,
-    /// Whether a digest takes the history's place at once. Then clearing is not tried first:
-    /// cleared content is in no index, and the next cut would come sooner. If the rule's own mark
-    /// comes first, the rule clears there.
+    /// Whether a cut is tried before the rule clears at the mark: a cut frees more in the same cache
+    /// break, and keeps an index. If the rule's own mark comes first, the rule clears there.
     cuts_first: bool,
     turns: UserTurnCounter,
     /// Requests of the conversation so far.
@@ -209,6 +208,9 @@ impl<'r, 'a> Replay<'r, 'a> {
             pinned_head,
             hard_mark_mode,
             plannable_until,
+            extended_at: (hard_mark_mode == HardMarkMode::Extend)
+                .then(|| conversation.request_points().last())
+                .flatten(),
             can_compact: false,
             cuts_first: false,
             turns: UserTurnCounter::default(),
@@ -245,7 +247,6 @@ impl<'r, 'a> Replay<'r, 'a> {
         state.can_compact = irreducible < policy.thresholds.hard;
         state.cuts_first = policy.proactive
             && state.can_compact
-            && hard_mark_mode == HardMarkMode::Cut
             && policy.prune_thresholds.hard >= policy.thresholds.hard;
         state
     }
@@ -272,19 +273,27 @@ impl<'r, 'a> Replay<'r, 'a> {
         if !self.cuts_first {
             self.clear_at_hard_mark(point);
         }
-        let marked = self.policy.proactive && self.can_compact && point > self.settled_until;
-        let is_reached = marked && {
+        let may_compact = self.policy.proactive && self.can_compact && point > self.settled_until;
+        let is_at_mark = may_compact && {
             let size = self.size(point);
-            size >= self.policy.thresholds.hard && self.cutting_is_worthwhile(size)
+            self.extends_at(point)
+                || size >= self.policy.thresholds.hard && self.cutting_is_worthwhile(size)
         };
-        if !is_reached {
-            HardMarkOutcome::NotReached
-        } else if self.cut(point) {
-            HardMarkOutcome::Cut
-        } else if self.cuts_first && (self.clear_at_hard_mark(point) || self.clear_by_rule()) {
-            HardMarkOutcome::Cleared
-        } else {
-            HardMarkOutcome::Unresolved
+        if !is_at_mark {
+            return HardMarkOutcome::NotReached;
+        }
+        let cut = self.scheduled_cut(point);
+        match cut {
+            Some(_) if self.hard_mark_mode == HardMarkMode::Report => HardMarkOutcome::Unresolved,
+            Some(cut) => {
+                self.cut(cut, point);
+                HardMarkOutcome::Cut
+            }
+            None if self.extends_at(point) => HardMarkOutcome::NotReached,
+            None if self.cuts_first && (self.clear_at_hard_mark(point) || self.clear_by_rule()) => {
+                HardMarkOutcome::Cleared
+            }
+            None => HardMarkOutcome::Unresolved,
         }
     }
 
@@ -294,7 +303,8 @@ impl<'r, 'a> Replay<'r, 'a> {
         self.turns.count_up_to(self.conversation, messages);
         let size = self.size(messages);
         // A rule whose own mark is above the mark for cutting history comes too late.
-        let pruning_suffices = policy.prune_thresholds.hard <= policy.thresholds.hard
+        let pruning_suffices = !self.cuts_first
+            && policy.prune_thresholds.hard <= policy.thresholds.hard
             && self.pruning_suffices(messages);
         let worthwhile = self.cutting_is_worthwhile(size);
         let user_turns = self.turns.count;
@@ -397,57 +407,6 @@ impl<'r, 'a> Replay<'r, 'a> {
             self.prune_state.clear_all_clearable();
         }
         clears
-    }
-
-    /// Cuts the history at the hard mark when clearing alone freed too little, and clears results
-    /// in the same cache break. Returns whether anything was done.
-    ///
-    /// Skipped if it saves less than 15%: the mark would be reached again at the next turn, with a
-    /// broken prompt cache each time. The digest before may have been smaller than its nominal
-    /// size, so that less is saved than the replay computes.
-    fn cut(&mut self, point: usize) -> bool {
-        let prunes = self.is_at_prune_mark(point) && self.rule_would_fire();
-        let size = self.size(point);
-        let thrash = self.thrash.after_requests(self.requests_since_cut, point);
-        let cut = cut_point::find_adaptive(
-            self.conversation,
-            self.policy,
-            thrash,
-            self.pinned_head,
-            point,
-        );
-        let Some(cut) = cut.filter(|&cut| cut > self.summarised_until) else {
-            return false;
-        };
-        let (budgets, summary) = self.assume_summary(cut);
-        let after = self.fixed_tokens
-            + self.pinned_tokens()
-            + self.largest_text(cut, &budgets)
-            + self.conversation.tokens_of(cut..point);
-        if self.hard_mark_mode == HardMarkMode::Report || after > size.percent(85) {
-            return false;
-        }
-        if prunes {
-            self.prune_state.clear_all_clearable();
-        }
-        let place = SegmentPlace {
-            earlier: self.text.as_ref().map(|text| (text, self.summarised_until)),
-            covered: self.pinned_head.end..cut,
-            retained: if thrash.is_thrashing() {
-                point..point
-            } else {
-                self.surely_retained(cut, point)
-            },
-        };
-        self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
-        self.set_summary(cut, summary);
-        self.cut_here = true;
-        self.thrash = thrash;
-        self.requests_since_cut = 0;
-        if thrash.is_thrashing() {
-            self.tighten(point);
-        }
-        true
     }
 
     /// Whether the rule is applied at the mark and has something to clear.

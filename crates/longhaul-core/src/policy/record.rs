@@ -226,6 +226,8 @@ pub struct PriorRecords {
     pub renewal: Option<RecordKey>,
     /// Whether longhaul has seen some prefix of this conversation before.
     pub seen: bool,
+    /// Whether a summary that covers more than these records is being made.
+    pub pending: bool,
     /// Facts about the conversation's thinking.
     pub thinking: PriorThinking,
 }

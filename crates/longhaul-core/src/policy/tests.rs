@@ -86,6 +86,21 @@ fn absolute_thresholds_apply_in_a_huge_window() {
 }
 
 #[test]
+fn a_soft_share_leaves_a_request_before_the_hard_mark() {
+    for (window, lead) in [
+        (8_000, 700),
+        (32_768, 2_867),
+        (48_000, 3_000),
+        (128_000, 5_580),
+    ] {
+        let (soft, hard) = marks(DEFAULT.0, DEFAULT.1, window);
+        assert_eq!(hard - soft, lead, "{window}");
+    }
+    assert_eq!(marks(at(25_000), DEFAULT.1, 32_768), (22_500, 25_000));
+    assert_eq!(marks(DEFAULT.0, at(25_000), 32_768), (25_000, 25_804));
+}
+
+#[test]
 fn an_absolute_threshold_above_a_small_window_uses_the_default_share() {
     let (soft, hard) = marks(at(150_000), at(140_000), 32_000);
     assert_eq!((soft, hard), marks(DEFAULT.0, DEFAULT.1, 32_000));

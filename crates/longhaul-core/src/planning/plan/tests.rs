@@ -7,6 +7,7 @@ use super::*;
 use crate::dialect::chat_completions::read;
 use crate::planning::replay::replay;
 use crate::policy::record::{CompactionRecord, RecordMatch};
+use crate::policy::thrash::ThrashState;
 use crate::policy::{CompactionSettings, OutputWindow};
 use std::sync::Arc;
 
@@ -89,10 +90,7 @@ fn waits_for_a_summary_only_if_the_request_does_not_fit() {
     policy.thresholds.hard = size;
     policy.prune_thresholds.hard = size;
     policy.thresholds.actual_window = size;
-    assert!(matches!(
-        need_of(25, &policy, &seen()),
-        SummaryNeed::InBackground(_)
-    ));
+    assert_eq!(need_of(25, &policy, &seen()), SummaryNeed::Nothing);
     policy.thresholds.actual_window = Tokens::new(size.get() - 1);
     assert!(matches!(need_of(25, &policy, &seen()), SummaryNeed::Now(_)));
 }
@@ -108,13 +106,86 @@ fn requested_output_must_fit_only_if_it_shares_the_window() {
         (policy.thresholds.output, policy.thresholds.actual_window) = (output, holds);
         match plan(&conversation, &policy, &seen(), SummarySource::Model).need {
             SummaryNeed::Now(_) => true,
-            SummaryNeed::InBackground(_) => false,
-            need @ SummaryNeed::Nothing => panic!("{need:?}"),
+            SummaryNeed::Nothing => false,
+            need @ SummaryNeed::InBackground(_) => panic!("{need:?}"),
         }
     };
     assert!(!waits(OutputWindow::Shared, size + Tokens::new(100)));
     assert!(waits(OutputWindow::Shared, size + Tokens::new(99)));
     assert!(!waits(OutputWindow::Separate, size));
+}
+
+/// Returns the plan of a conversation of so many messages at the mark of [`policy`].
+fn plan_of(messages: usize, known: &PriorRecords, summaries: SummarySource) -> RequestPlan {
+    let body = body(messages);
+    let conversation = read(body.as_bytes()).unwrap();
+    plan(&conversation, &policy(), known, summaries)
+}
+
+#[test]
+fn the_prefix_breaks_at_the_mark_with_and_without_a_model() {
+    for messages in 4..28 {
+        let text = |known: &PriorRecords, summaries| {
+            let plan = plan_of(messages, known, summaries);
+            plan.view.summary().cloned()
+        };
+        let digest = text(&seen(), SummarySource::Digest);
+        assert_eq!(digest.is_some(), messages >= 25, "{messages}");
+        for known in [PriorRecords::default(), seen()] {
+            assert_eq!(text(&known, SummarySource::Model), digest, "{messages}");
+        }
+    }
+}
+
+#[test]
+fn a_summary_that_is_being_made_is_waited_for_while_the_request_fits() {
+    let pending = PriorRecords {
+        pending: true,
+        ..seen()
+    };
+    let out = plan_of(25, &pending, SummarySource::Model);
+    assert!(!out.view.is_summarised() && out.need == SummaryNeed::Nothing);
+    let out = plan_of(40, &pending, SummarySource::Model);
+    assert!(matches!(out.need, SummaryNeed::Now(_)));
+}
+
+#[test]
+fn a_digest_extends_a_ready_summary_to_the_scheduled_cut() {
+    let until = |known: &PriorRecords, summaries| {
+        let plan = plan_of(25, known, summaries);
+        let text = plan.view.summary().cloned().unwrap();
+        (text, plan.view.summarised_until(), plan.fresh_digest)
+    };
+    let (_, scheduled, _) = until(&seen(), SummarySource::Digest);
+    for (covers, extends) in [
+        (scheduled - 10, true),
+        // A digest of two messages would be as long as they are.
+        (scheduled, false),
+    ] {
+        let known = PriorRecords {
+            ready: Some(summary(covers)),
+            ..seen()
+        };
+        let (text, end, fresh) = until(&known, SummarySource::Model);
+        assert_eq!((end, fresh), (scheduled, extends), "{covers}");
+        assert!(text.contains("what stands for the rest"));
+        assert_eq!(text.segments().len(), if extends { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn an_extended_summary_counts_as_one_compaction() {
+    let mut ready = summary(9);
+    Arc::make_mut(&mut ready.record).thrash = ThrashState::restarted_at(23);
+    let known = PriorRecords {
+        ready: Some(ready),
+        ..seen()
+    };
+    let out = plan_of(25, &known, SummarySource::Model);
+    let body = body(25);
+    let record = out.view.to_record(&read(body.as_bytes()).unwrap());
+    assert!(out.fresh_digest && !record.thrash.is_thrashing());
+    assert!(record.thrash.was_compacted_at(25));
 }
 
 #[test]
@@ -272,16 +343,15 @@ fn ready_summary_is_used_at_the_hard_mark_for_any_instruction_size() {
 }
 
 #[test]
-fn ready_summary_with_little_gain_is_used_only_if_nothing_else_fits() {
+fn a_ready_summary_with_little_gain_is_used_below_the_mark_only_if_nothing_else_fits() {
     let mut policy = policy();
-    let (used, need) = with_ready(26, 3, &policy);
-    assert!(!used && matches!(need, SummaryNeed::InBackground(_)));
-    policy.thresholds.actual_window = Tokens::new(6_200);
-    assert_eq!(with_ready(26, 3, &policy), (true, SummaryNeed::Nothing));
-    // If the request does not fit even then, another summary is made first.
+    assert_eq!(
+        with_ready(24, 3, &policy),
+        (false, SummaryNeed::InBackground(21))
+    );
     policy.thresholds.actual_window = Tokens::new(6_000);
-    let (used, need) = with_ready(26, 3, &policy);
-    assert!(used && need != SummaryNeed::Nothing, "{need:?}");
+    let (used, _) = with_ready(24, 3, &policy);
+    assert!(used);
 }
 
 #[test]

@@ -118,7 +118,6 @@ fn clearing_replaces_a_digest_cut_only_if_its_mark_is_nearer() {
     let check = |own_mark, standing: &ReplayOutcome, expect: (bool, &[usize])| {
         let is = (standing.cut_here, &*cleared(standing));
         assert_eq!(is, expect, "{own_mark}");
-        assert!(!standing.summary_due);
     };
     let own_mark = size(ALL) - ONE;
     let policy = full_and_clearing(own_mark);
@@ -128,7 +127,10 @@ fn clearing_replaces_a_digest_cut_only_if_its_mark_is_nearer() {
     let policy = full_and_clearing(own_mark);
     // The rule clears together with a cut.
     check(own_mark, &cut(&policy, None), (true, &RESULTS[..4]));
-    check(own_mark, &noted(&policy, None), (false, &RESULTS[..4]));
+    // A summary stands in the place of the digest.
+    let waits = noted(&policy, None);
+    check(own_mark, &waits, (false, &[]));
+    assert!(waits.summary_due);
     // Below its own mark, the rule never clears.
     let own_mark = size(ALL) + ONE;
     let policy = full_and_clearing(own_mark);
@@ -151,20 +153,7 @@ fn clearing_must_suffice_if_history_cannot_be_cut() {
 }
 
 #[test]
-fn summary_is_due_if_clearing_leaves_the_size_at_the_hard_mark() {
-    let mut policy = full_and_clearing(size(ALL));
-    let left = size(ALL) - times(FREES, 4);
-    policy.thresholds.prune_target = left - ONE;
-    for (hard, due) in [(left, true), (left + ONE, false)] {
-        policy.thresholds.hard = hard;
-        let standing = noted(&policy, None);
-        assert_eq!((standing.size, standing.summary_due), (left, due));
-        assert_eq!(cleared(&standing), RESULTS[..4]);
-    }
-}
-
-#[test]
-fn pruning_suffices_if_its_mark_comes_no_later_and_it_frees_enough() {
+fn pruning_suffices_if_its_mark_comes_first_and_it_frees_enough() {
     let (all, freed) = (size(ALL), times(FREES, 4));
     let check = |own_mark, hard, relief, suffices| {
         let mut policy = full_and_clearing(own_mark);
@@ -173,9 +162,9 @@ fn pruning_suffices_if_its_mark_comes_no_later_and_it_frees_enough() {
         assert_eq!(standing.pruning_suffices, suffices, "{own_mark} {hard}");
         assert_eq!(cleared(&standing), [0; 0]);
     };
-    check(all + ONE, all + ONE, all - freed, true);
-    check(all + ONE, all + ONE, all - freed - ONE, false);
-    check(all + ONE + ONE, all + ONE, all - freed, false);
+    check(all + ONE, all + ONE + ONE, all - freed, true);
+    check(all + ONE, all + ONE + ONE, all - freed - ONE, false);
+    check(all + ONE, all + ONE, all - freed, false);
 }
 
 #[test]

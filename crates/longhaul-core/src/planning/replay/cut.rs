@@ -1,0 +1,91 @@
+//! Cuts of the replay: a digest takes the place of the history before one.
+
+use crate::planning::replay::Replay;
+use crate::planning::replay::size::AssumedSummary;
+use crate::policy::SummaryBudgets;
+use crate::policy::cut_point;
+use crate::policy::thrash::ThrashState;
+use crate::summary::segments;
+use crate::summary::segments::SegmentPlace;
+
+/// Cut at a request point, with the text to expect in place of the history.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScheduledCut {
+    /// First message after the cut.
+    until: usize,
+    /// Thrash state after the cut.
+    thrash: ThrashState,
+    budgets: SummaryBudgets,
+    summary: AssumedSummary,
+}
+
+impl Replay<'_, '_> {
+    /// Whether a digest extends the record at `point`, whatever the size.
+    pub(super) fn extends_at(&self, point: usize) -> bool {
+        self.extended_at == Some(point)
+    }
+
+    /// Returns the cut at `point`, or `None` if it is not worthwhile.
+    ///
+    /// A cut has to save 15%: otherwise the mark would be reached again at the next turn, with a broken
+    /// prompt cache each time. The digest before may have been smaller than its nominal size, so that
+    /// less is saved than the replay computes. A cut that extends a record breaks nothing by itself.
+    pub(super) fn scheduled_cut(&mut self, point: usize) -> Option<ScheduledCut> {
+        let size = self.size(point);
+        let thrash = if self.extends_at(point) {
+            // The compaction that the record was prepared for.
+            self.thrash.map_position(|_| point)
+        } else {
+            self.thrash.after_requests(self.requests_since_cut, point)
+        };
+        let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
+        let until = cut_point::find_adaptive(conversation, policy, thrash, pinned, point)
+            .filter(|&cut| cut > self.summarised_until)?;
+        let (budgets, summary) = self.assume_summary(until);
+        let after = self.fixed_tokens
+            + self.pinned_tokens()
+            + self.largest_text(until, &budgets)
+            + self.conversation.tokens_of(until..point);
+        let saves_enough = if self.extends_at(point) {
+            after < size
+        } else {
+            after <= size.percent(85)
+        };
+        saves_enough.then_some(ScheduledCut {
+            until,
+            thrash,
+            budgets,
+            summary,
+        })
+    }
+
+    /// Cuts the history, and clears results in the same cache break.
+    pub(super) fn cut(&mut self, cut: ScheduledCut, point: usize) {
+        let ScheduledCut {
+            until,
+            thrash,
+            budgets,
+            summary,
+        } = cut;
+        if self.is_at_prune_mark(point) && self.rule_would_fire() {
+            self.prune_state.clear_all_clearable();
+        }
+        let place = SegmentPlace {
+            earlier: self.text.as_ref().map(|text| (text, self.summarised_until)),
+            covered: self.pinned_head.end..until,
+            retained: if thrash.is_thrashing() {
+                point..point
+            } else {
+                self.surely_retained(until, point)
+            },
+        };
+        self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
+        self.set_summary(until, summary);
+        self.cut_here = true;
+        self.thrash = thrash;
+        self.requests_since_cut = 0;
+        if thrash.is_thrashing() {
+            self.tighten(point);
+        }
+    }
+}
