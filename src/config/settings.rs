@@ -238,9 +238,9 @@ settings! { ALL_SETTINGS:
     COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
 
     /// The mark at which a summary is prepared in the background, so that it is ready at
-    /// compact.hard. It is a share or a number of tokens, at most compact.hard. A share lies at least
-    /// 3000 tokens below compact.hard, or a tenth of the conversation's room if that is less. If
-    /// compact.hard is a number of tokens, a share is at most 95% of that number. A lower mark
+    /// compact.hard. It is a share or a number of tokens, and lies at least 3000 tokens below
+    /// compact.hard, or a tenth of the conversation's room if that is less. If this is a share and
+    /// compact.hard is a number of tokens, the mark is at most 95% of that number. A lower mark
     /// prepares more of the summaries in time, and pays for more that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 

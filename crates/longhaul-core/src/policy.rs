@@ -45,8 +45,8 @@ const SOFT_PERCENT: u32 = 85;
 /// Upper bound of a soft mark given as a share, if the hard mark is given in tokens. In percent of the
 /// hard mark.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
-/// Least distance between the hard mark and a soft mark given as a share. Of the recorded requests, 95%
-/// add fewer tokens, so most conversations reach the soft mark first, and their summary is ready in time.
+/// Least distance between the soft and the hard mark. Of the recorded requests, 95% add fewer tokens, so most
+/// conversations reach the soft mark first, and their summary is ready in time.
 const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
 /// Upper bound of [`SUMMARY_LEAD`], in percent of the capacity.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
@@ -230,8 +230,8 @@ impl Thresholds {
             (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
                 latest_soft.min(hard.percent(SOFT_BELOW_HARD_PERCENT))
             }
-            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_)) => latest_soft,
-            (ThresholdSetting::Tokens(_), _) => hard,
+            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_))
+            | (ThresholdSetting::Tokens(_), _) => latest_soft,
         };
         Self {
             window,
