@@ -46,11 +46,17 @@ pub(super) fn adopt_plan(
 /// Records the use of a summary that was made here but adopted by another process.
 fn record_remote_use(chat: &Chat<'_>, plan: &RequestPlan) {
     let base = plan.base.as_ref();
-    let base = base.filter(|base| base.adopted && base.record.summary.is_some());
-    let covers = base.map(|base| base.record.compacted_message_count);
-    if let Some(key) = covers.and_then(|covers| chat.prefix_keys.key_at(covers)) {
-        let guards = &chat.services().summary_guards;
-        guards.record_later_use(chat.request.scope, &chat.prefix_keys, key);
+    let Some(base) = base.filter(|base| base.adopted && base.record.summary.is_some()) else {
+        return;
+    };
+    let guards = &chat.services().summary_guards;
+    // A digest may extend the summary.
+    let segments = base.record.segments.iter().rev().take(2);
+    let covers = segments.map(|it| it.until);
+    for covers in covers.chain([base.record.compacted_message_count]) {
+        if let Some(key) = chat.prefix_keys.key_at(covers) {
+            guards.record_later_use(chat.request.scope, &chat.prefix_keys, key);
+        }
     }
 }
 
@@ -125,6 +131,9 @@ pub(super) fn adopt_new_record(
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
     }
+    // A digest may extend a record that was not in use.
+    let extended = attempt.plan.base.as_ref().filter(|base| !base.adopted);
+    let written = written.or(extended.map(|base| &base.record));
     let record = CompactionRecord {
         summary: written.and_then(|other| other.summary.clone()),
         previous_summary: written.and_then(|other| other.previous_summary.clone()),

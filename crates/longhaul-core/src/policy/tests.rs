@@ -97,7 +97,7 @@ fn the_soft_mark_leaves_a_request_before_the_hard_mark() {
         assert_eq!(hard - soft, lead, "{window}");
     }
     assert_eq!(marks(at(25_000), DEFAULT.1, 32_768), (22_500, 25_000));
-    assert_eq!(marks(DEFAULT.0, at(25_000), 32_768), (22_937, 25_804));
+    assert_eq!(marks(DEFAULT.0, at(25_000), 32_768), (23_224, 25_804));
     assert_eq!(marks(at(60_000), at(60_000), 200_000), (57_000, 60_000));
 }
 
