@@ -88,8 +88,8 @@ fn absolute_thresholds_apply_in_a_huge_window() {
 #[test]
 fn the_soft_mark_leaves_a_request_before_the_hard_mark() {
     for (window, lead) in [
-        (8_000, 700),
-        (32_768, 2_867),
+        (8_000, 630),
+        (32_768, 2_580),
         (48_000, 3_000),
         (128_000, 5_600),
     ] {
