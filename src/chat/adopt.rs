@@ -4,6 +4,7 @@ use crate::chat::attempt::Attempt;
 use crate::chat::{Chat, notices};
 use crate::metrics::CompactionTrigger;
 use longhaul_core::planning::plan::RequestPlan;
+use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::units::scope::RecordKey;
@@ -109,6 +110,19 @@ fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDepen
     }
 }
 
+/// Returns the prefix under which a new record is stored: the shortest that contains all changes.
+///
+/// Look-ups take the longest prefix with a record, so the prefix is no shorter than that of the record in use.
+fn prefix_of_new_record(
+    chat: &Chat<'_>,
+    known: &PriorRecords,
+    view: &ForwardedView,
+) -> Option<(usize, RecordKey)> {
+    let in_use = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
+    let least = view.changed_prefix_len().max(in_use);
+    chat.prefix_keys.first_at_least(least)
+}
+
 pub(super) fn adopt_new_record(
     chat: &Chat<'_>,
     attempt: &Attempt,
@@ -117,7 +131,7 @@ pub(super) fn adopt_new_record(
 ) -> Option<RecordAdopted> {
     let (conversation, view) = (chat.request.conversation, attempt.view());
     let known = &attempt.inputs.prior_records;
-    let prefix = chat.prefix_keys.first_at_least(view.changed_prefix_len())?;
+    let prefix = prefix_of_new_record(chat, known, view)?;
     let base = known.adopted.as_ref().map(|base| &base.record);
     let done = view.to_record(conversation);
     // If a stored record has the same text, copy the model-written part from that record.

@@ -238,7 +238,7 @@ settings! { ALL_SETTINGS:
     COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
 
     /// The mark at which a summary is prepared in the background, so that the summary is ready at
-    /// compact.hard. It is a share or a number of tokens, and lies at least 3000 tokens below
+    /// compact.hard. It is a share or a number of tokens. The mark lies at least 3000 tokens below
     /// compact.hard, or a tenth of compact.hard if that is less. If this is a share and compact.hard
     /// is a number of tokens, the mark is at most 95% of that number. A lower mark prepares more of
     /// the summaries in time, and pays for more that are never used.
