@@ -49,7 +49,7 @@ fn main() -> Result<(), Failure> {
         let at_32k = options.profiles.iter();
         let at_32k = at_32k.map(|&(name, profile)| Case::new(name, profile, 32_000));
         let at_32k: Vec<Case> = at_32k.collect();
-        let identifiers = at_windows::page(&sessions, &at_32k)?;
+        let identifiers = at_windows::page(&sessions, &at_32k, None)?;
         println!("## Identifiers\n\n{identifiers}");
     }
     if options.hundred {

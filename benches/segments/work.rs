@@ -17,12 +17,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Argument that marks the counted run.
 pub(crate) const CHILD: &str = "--counted";
-/// Number of compactions that are counted: those that took the longest.
-const COMPACTIONS: usize = 3;
 /// Number of requests that the child sends before the counted one. The cache stores messages at the first sight
 /// and pages at the second, so the third finds what it finds in the middle of a session.
 const BEFORE: usize = 3;
@@ -32,7 +29,6 @@ struct Met {
     /// Messages of the requests before, and of this one.
     counts: [usize; BEFORE + 1],
     record: Option<RecordMatch>,
-    took: Duration,
     compacted: bool,
 }
 
@@ -40,18 +36,20 @@ struct Met {
 pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Failure> {
     let chained = Chained::of(sessions)?;
     let mut text = "## Work in the last tenth\n\n\
-        | profile | body, MB | instructions of the median request | for each byte | of the slowest compaction | over the median request |\n\
-        |---|--:|--:|--:|--:|--:|\n"
+        | profile | body, MB | instructions of the median request | for each byte | compactions | of the median compaction | of the slowest | over the median request |\n\
+        |---|--:|--:|--:|--:|--:|--:|--:|\n"
         .to_owned();
     for &(name, profile) in &options.profiles {
-        let mut met = last_tenth(&chained, profile)?;
-        met.sort_by_key(|it| it.took);
-        let compactions = met.iter().rev().filter(|it| it.compacted).take(COMPACTIONS);
-        let mut slowest = 0;
-        for compaction in compactions {
-            slowest = slowest.max(count(&chained, name, compaction)?);
-        }
-        met.sort_by_key(|it| it.counts);
+        let met = last_tenth(&chained, profile)?;
+        let compactions = met.iter().filter(|it| it.compacted);
+        let mut compactions = compactions
+            .map(|it| count(&chained, name, it))
+            .collect::<Result<Vec<u64>, _>>()?;
+        compactions.sort_unstable();
+        let usual = compactions
+            .get(compactions.len() / 2)
+            .ok_or("no compaction")?;
+        let slowest = compactions.last().ok_or("no compaction")?;
         let plain: Vec<&Met> = met.iter().filter(|it| !it.compacted).collect();
         let median = plain.get(plain.len() / 2).ok_or("no request")?;
         let [.., messages] = median.counts;
@@ -63,10 +61,11 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
         };
         _ = writeln!(
             text,
-            "| `{name}` | {} | {instructions} | {} | {slowest} | {} |",
+            "| `{name}` | {} | {instructions} | {} | {} | {usual} | {slowest} | {} |",
             tenths(bytes, 1_000_000),
             tenths(instructions, bytes),
-            tenths(slowest, instructions),
+            compactions.len(),
+            tenths(*slowest, instructions),
         );
     }
     Ok(text)
@@ -94,12 +93,10 @@ fn last_tenth(chained: &Chained, profile: Profile) -> Result<Vec<Met>, Failure> 
         let &[.., count] = counts else { continue };
         let body = chained.requests.body(count, Marks::None)?;
         let record = player.record();
-        let began = Instant::now();
         let played = player.send(body.as_bytes())?;
         met.push(Met {
             counts: counts.try_into()?,
             record,
-            took: began.elapsed(),
             compacted: played.compacted,
         });
     }

@@ -6,7 +6,7 @@ use crate::sessions::{Failure, Session};
 use crate::tally::{Tally, percent};
 use crate::workers;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::policy::{CompactionSettings, Policy, Profile};
+use longhaul_core::policy::{CompactionSettings, Policy, Profile, ThresholdSetting};
 use longhaul_core::units::tokens::Tokens;
 use std::fmt::Write as _;
 
@@ -95,8 +95,13 @@ struct Sums {
     changed: Tally,
 }
 
-/// Renders two rows for each case: every request, and those that longhaul changed.
-pub(crate) fn page(sessions: &[Session], cases: &[Case]) -> Result<String, Failure> {
+/// Renders two rows for each case: every request, and those that longhaul changed. `hard` is the hard mark,
+/// if not the default.
+pub(crate) fn page(
+    sessions: &[Session],
+    cases: &[Case],
+    hard: Option<ThresholdSetting>,
+) -> Result<String, Failure> {
     let mut text = "| | all | far, only in results | requests | tokens each | wanted |\n\
                     |---|--:|--:|--:|--:|--:|\n"
         .to_owned();
@@ -104,6 +109,7 @@ pub(crate) fn page(sessions: &[Session], cases: &[Case]) -> Result<String, Failu
         let settings = CompactionSettings {
             profile: case.profile,
             prune: case.prunes,
+            hard: hard.unwrap_or(CompactionSettings::default().hard),
             ..CompactionSettings::default()
         };
         let policy = Policy::new(&settings, Tokens::new(case.window));

@@ -6,7 +6,8 @@
 //! number of tokens. Of the identifiers that the next ten replies take from that history, the
 //! benchmark counts those that survive. [`identifiers`] defines an identifier.
 //!
-//! With `--windows`, longhaul alone is measured, as it forwards the requests at given windows.
+//! With `--windows`, longhaul alone is measured, as it forwards the requests at given windows, with
+//! `--hard=PERCENT` or `--hard=TOKENS` at another hard mark.
 //! `--responses` and `--messages` take the sessions of the other APIs, at windows alone.
 
 mod at_windows;
@@ -29,7 +30,8 @@ mod workers;
 
 use baselines::{Baseline, size};
 use history::{Message, REPLIES, Wanted, messages, replies_from};
-use longhaul_core::policy::{CompactionSettings, Profile};
+use longhaul_core::policy::{CompactionSettings, Profile, ThresholdSetting};
+use longhaul_core::units::tokens::Tokens;
 use sessions::{Api, Failure, Part, Session, sessions};
 use tally::Tally;
 
@@ -134,7 +136,9 @@ fn main() -> Result<(), Failure> {
         Api::Responses => Some(&at_windows::RESPONSES_CASES[..]),
     };
     if let Some(cases) = cases {
-        println!("{}", at_windows::page(&sessions, cases)?);
+        let hard =
+            std::env::args().find_map(|argument| hard_mark(argument.strip_prefix("--hard=")?));
+        println!("{}", at_windows::page(&sessions, cases, hard)?);
         return Ok(());
     }
     let methods = Method::all();
@@ -152,6 +156,16 @@ fn main() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Returns a hard mark: up to 100, a percentage, else a number of tokens.
+fn hard_mark(text: &str) -> Option<ThresholdSetting> {
+    let number = text.parse().ok()?;
+    Some(if number <= 100 {
+        ThresholdSetting::Percent(number)
+    } else {
+        ThresholdSetting::Tokens(Tokens::new(number))
+    })
 }
 
 /// Computes the tallies of a session, by method and budget.

@@ -4,6 +4,7 @@ use crate::chat::attempt::Attempt;
 use crate::chat::{Chat, notices};
 use crate::metrics::CompactionTrigger;
 use longhaul_core::planning::plan::RequestPlan;
+use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::units::scope::RecordKey;
@@ -46,11 +47,17 @@ pub(super) fn adopt_plan(
 /// Records the use of a summary that was made here but adopted by another process.
 fn record_remote_use(chat: &Chat<'_>, plan: &RequestPlan) {
     let base = plan.base.as_ref();
-    let base = base.filter(|base| base.adopted && base.record.summary.is_some());
-    let covers = base.map(|base| base.record.compacted_message_count);
-    if let Some(key) = covers.and_then(|covers| chat.prefix_keys.key_at(covers)) {
-        let guards = &chat.services().summary_guards;
-        guards.record_later_use(chat.request.scope, &chat.prefix_keys, key);
+    let Some(base) = base.filter(|base| base.adopted && base.record.summary.is_some()) else {
+        return;
+    };
+    let guards = &chat.services().summary_guards;
+    // A digest may extend the summary.
+    let segments = base.record.segments.iter().rev().take(2);
+    let covers = segments.map(|it| it.until);
+    for covers in covers.chain([base.record.compacted_message_count]) {
+        if let Some(key) = chat.prefix_keys.key_at(covers) {
+            guards.record_later_use(chat.request.scope, &chat.prefix_keys, key);
+        }
     }
 }
 
@@ -103,6 +110,19 @@ fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDepen
     }
 }
 
+/// Returns the prefix under which a new record is stored: the shortest that contains all changes.
+///
+/// Look-ups take the longest prefix with a record, so the prefix is no shorter than that of the record in use.
+fn prefix_of_new_record(
+    chat: &Chat<'_>,
+    known: &PriorRecords,
+    view: &ForwardedView,
+) -> Option<(usize, RecordKey)> {
+    let in_use = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
+    let least = view.changed_prefix_len().max(in_use);
+    chat.prefix_keys.first_at_least(least)
+}
+
 pub(super) fn adopt_new_record(
     chat: &Chat<'_>,
     attempt: &Attempt,
@@ -111,7 +131,7 @@ pub(super) fn adopt_new_record(
 ) -> Option<RecordAdopted> {
     let (conversation, view) = (chat.request.conversation, attempt.view());
     let known = &attempt.inputs.prior_records;
-    let prefix = chat.prefix_keys.first_at_least(view.changed_prefix_len())?;
+    let prefix = prefix_of_new_record(chat, known, view)?;
     let base = known.adopted.as_ref().map(|base| &base.record);
     let done = view.to_record(conversation);
     // If a stored record has the same text, copy the model-written part from that record.
@@ -125,6 +145,9 @@ pub(super) fn adopt_new_record(
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
     }
+    // A digest may extend a record that was not in use.
+    let extended = attempt.plan.base.as_ref().filter(|base| !base.adopted);
+    let written = written.or(extended.map(|base| &base.record));
     let record = CompactionRecord {
         summary: written.and_then(|other| other.summary.clone()),
         previous_summary: written.and_then(|other| other.previous_summary.clone()),

@@ -213,7 +213,13 @@ pub(super) fn plan_in_use(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     inputs.prior_records.ready = None;
     inputs.prior_records.seen = true;
     match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
-        RewriteTolerance::All => current_plan(chat, &inputs),
+        RewriteTolerance::All => {
+            let plan = current_plan(chat, &inputs);
+            if matches!(plan.need, SummaryNeed::Now(_)) {
+                return plan_with_digest(conversation, &inputs.policy, &inputs.prior_records);
+            }
+            plan
+        }
         RewriteTolerance::ClearingOnly => plan_clearing_only(chat, &inputs),
         RewriteTolerance::Nothing => unmodified(chat, &inputs),
     }

@@ -230,18 +230,18 @@ settings! { ALL_SETTINGS:
     COMPACT_OVERFLOW_DISABLED: bool = switch, "compact.overflow_disabled" = "false",
         env("DISABLE_COMPACT_ON_OVERFLOW");
 
-    /// The mark at which a summary replaces old history. A share (0.9 or 90%) is a share of the
+    /// The mark at which a summary or a digest replaces old history. A share (0.9 or 90%) is a share of the
     /// tokens that the window leaves to the conversation. A number of tokens (150000) suits huge
     /// windows that are expensive long before they are full. The tenth above the default share
     /// leaves room for one more tool result and for estimation errors. A small window keeps this
     /// room whatever number is given.
     COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
 
-    /// The mark at which a summary is prepared in the background, so that it is ready at
-    /// compact.hard. It is a share or a number of tokens, at most compact.hard. A share lies at least
-    /// 3000 tokens below compact.hard, or a tenth of the conversation's room if that is less. If
-    /// compact.hard is a number of tokens, a share is at most 95% of that number. A lower mark
-    /// prepares more of the summaries in time, and pays for more that are never used.
+    /// The mark at which a summary is prepared in the background, so that the summary is ready at
+    /// compact.hard. It is a share or a number of tokens. The mark lies at least 3000 tokens below
+    /// compact.hard, or a tenth of compact.hard if that is less. If this is a share and compact.hard
+    /// is a number of tokens, the mark is at most 95% of that number. A lower mark prepares more of
+    /// the summaries in time, and pays for more that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 
     /// The price of input from the provider's cache, as a share of other input: fiftieth, tenth,

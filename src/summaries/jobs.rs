@@ -50,8 +50,12 @@ impl RunningSummaries {
 
     /// Whether a job of any of these records is running.
     pub(crate) fn is_any_running(&self, keys: impl IntoIterator<Item = RecordKey>) -> bool {
+        if self.running.lock().is_empty() {
+            return false;
+        }
+        let keys: Vec<RecordKey> = keys.into_iter().collect();
         let running = self.running.lock();
-        !running.is_empty() && keys.into_iter().any(|key| running.contains_key(&key))
+        keys.iter().any(|key| running.contains_key(key))
     }
 
     /// Joins the first running job among these records.

@@ -46,14 +46,26 @@ impl Notes {
 
     fn keep(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
         let chains = PrefixKeys::new(conversation, self.scope);
-        let (at, key) = chains.first_at_least(view.changed_prefix_len()).unwrap();
+        // Look-ups take the longest prefix with a record.
+        let in_use = self.known(conversation).adopted;
+        let in_use = in_use.map_or(0, |found| found.prefix_end);
+        let least = view.changed_prefix_len().max(in_use);
+        let (at, key) = chains.first_at_least(least).unwrap();
         let record = Arc::new(CompactionRecord {
             model: conversation.model().into_owned(),
             ..view.to_record(conversation)
         });
         self.places
             .extend([at, view.summarised_until(), view.changed_prefix_len()]);
-        self.all.entry(key).or_insert(record);
+        // The first writer of a key wins; the proxy then stores the record under a longer prefix.
+        let key = if self.all.contains_key(&key) {
+            chains.longer_than(at)
+        } else {
+            Some(key)
+        };
+        if let Some(key) = key {
+            self.all.entry(key).or_insert(record);
+        }
     }
 
     fn known(&self, conversation: &Conversation<'_>) -> PriorRecords {

@@ -45,10 +45,10 @@ const SOFT_PERCENT: u32 = 85;
 /// Upper bound of a soft mark given as a share, if the hard mark is given in tokens. In percent of the
 /// hard mark.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
-/// Least distance between the hard mark and a soft mark given as a share. Of the recorded requests, 95%
-/// add fewer tokens, so most conversations reach the soft mark first, and their summary is ready in time.
+/// Least distance between the soft and the hard mark. Of the recorded requests, 95% add fewer tokens, so most
+/// conversations reach the soft mark first, and their summary is ready in time.
 const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
-/// Upper bound of [`SUMMARY_LEAD`], in percent of the capacity.
+/// Upper bound of [`SUMMARY_LEAD`], in percent of the hard mark.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
 
 /// Named set of defaults.
@@ -70,7 +70,7 @@ pub enum Profile {
 pub enum PruneTrigger {
     /// Every request point.
     Always,
-    /// Only at the hard mark, instead of making a record.
+    /// Only at the hard mark: beside a cut, or alone if a cut saves too little.
     HardMark,
     /// Requests larger than [`Thresholds::prune_above`].
     Pressure,
@@ -225,13 +225,13 @@ impl Thresholds {
                 usable.min(tokens),
             ),
         };
-        let latest_soft = hard - SUMMARY_LEAD.min(capacity.percent(SUMMARY_LEAD_PERCENT));
+        let latest_soft = hard - SUMMARY_LEAD.min(hard.percent(SUMMARY_LEAD_PERCENT));
         let max_soft = match (settings.soft, settings.hard) {
             (ThresholdSetting::Percent(_), ThresholdSetting::Tokens(_)) => {
                 latest_soft.min(hard.percent(SOFT_BELOW_HARD_PERCENT))
             }
-            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_)) => latest_soft,
-            (ThresholdSetting::Tokens(_), _) => hard,
+            (ThresholdSetting::Percent(_), ThresholdSetting::Percent(_))
+            | (ThresholdSetting::Tokens(_), _) => latest_soft,
         };
         Self {
             window,

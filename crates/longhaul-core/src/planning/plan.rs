@@ -152,24 +152,28 @@ pub fn plan(
         return current.plan;
     }
     if !current.outcome.cut_here {
-        return plan_between_breaks(current, prior);
+        // No request has used a summary of a conversation that is new, so none is begun.
+        return if prior.seen {
+            plan_between_breaks(current, prior)
+        } else {
+            current.plan
+        };
     }
+    let uncut = candidate(adopted, HardMarkMode::Report);
     let ready = prior.ready.as_ref();
     if let Some(ready) = ready.map(|it| candidate(Some(it), HardMarkMode::Extend))
-        && (ready.has_headroom() || ready.fits() && !current.fits())
+        && ready.serves_instead_of(&current, uncut.fits())
     {
         return ready.plan;
     }
-    // A summary is worth waiting for if the window forces the break, or if its call is paid already.
-    if prior.seen {
-        let uncut = candidate(adopted, HardMarkMode::Report);
-        match uncut.need() {
-            need @ SummaryNeed::Now(_) => return RequestPlan { need, ..uncut.plan },
-            SummaryNeed::InBackground(_) if prior.pending => return uncut.plan,
-            SummaryNeed::InBackground(_) | SummaryNeed::Nothing => {}
-        }
+    match uncut.need() {
+        _ if !prior.seen => current.plan,
+        // The window forces the break.
+        need @ SummaryNeed::Now(_) if ready.is_none() => RequestPlan { need, ..uncut.plan },
+        // The call is paid already.
+        SummaryNeed::InBackground(_) if prior.pending => uncut.plan,
+        SummaryNeed::Now(_) | SummaryNeed::InBackground(_) | SummaryNeed::Nothing => current.plan,
     }
-    current.plan
 }
 
 /// Plans a request that stays below the mark, or that no digest makes small enough.
@@ -368,6 +372,17 @@ impl<'c, 'a> Candidate<'c, 'a> {
     fn has_headroom(&self) -> bool {
         let size = self.outcome.size - self.newly_stale;
         size - self.outcome.request_tokens <= self.policy.thresholds.prune_target
+    }
+
+    /// Whether this plan, with a summary, is used instead of `digest`. Where the request `fits_uncut`, a digest
+    /// is preferred if only the digest lasts a while.
+    fn serves_instead_of(&self, digest: &Self, fits_uncut: bool) -> bool {
+        let lasts = self.has_headroom() || !digest.has_headroom();
+        if fits_uncut {
+            self.fits() && lasts || self.has_headroom()
+        } else {
+            self.fits() || !digest.fits()
+        }
     }
 
     /// Returns the summary needed to continue.

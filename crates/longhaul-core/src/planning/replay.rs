@@ -42,13 +42,13 @@ use size::AssumedSummary;
 use std::ops::Range;
 use user_turn_counter::UserTurnCounter;
 
-/// Behaviour at the hard mark if pruning is not enough.
+/// Behaviour at the hard mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HardMarkMode {
     /// Cut the history there: a digest takes its place, on every replica alike.
     Cut,
-    /// Like [`Cut`](Self::Cut), and cut at the newest request whatever its size: the record was prepared
-    /// for this break, and a digest covers the history since.
+    /// Like [`Cut`](Self::Cut). At the newest request, cut below the mark too: a digest then extends the
+    /// record, which was prepared for this break.
     Extend,
     /// Continue and report it: a summary has to be made first.
     Report,
@@ -132,7 +132,7 @@ enum HardMarkOutcome {
     Cut,
     /// The mark was not reached.
     NotReached,
-    /// Neither clearing nor cutting helped.
+    /// Neither clearing nor cutting helped, or a cut helps and is only reported.
     Unresolved,
 }
 

@@ -86,18 +86,19 @@ fn absolute_thresholds_apply_in_a_huge_window() {
 }
 
 #[test]
-fn a_soft_share_leaves_a_request_before_the_hard_mark() {
+fn the_soft_mark_leaves_a_request_before_the_hard_mark() {
     for (window, lead) in [
-        (8_000, 700),
-        (32_768, 2_867),
+        (8_000, 630),
+        (32_768, 2_580),
         (48_000, 3_000),
-        (128_000, 5_580),
+        (128_000, 5_600),
     ] {
         let (soft, hard) = marks(DEFAULT.0, DEFAULT.1, window);
         assert_eq!(hard - soft, lead, "{window}");
     }
     assert_eq!(marks(at(25_000), DEFAULT.1, 32_768), (22_500, 25_000));
-    assert_eq!(marks(DEFAULT.0, at(25_000), 32_768), (25_000, 25_804));
+    assert_eq!(marks(DEFAULT.0, at(25_000), 32_768), (23_224, 25_804));
+    assert_eq!(marks(at(60_000), at(60_000), 200_000), (57_000, 60_000));
 }
 
 #[test]

@@ -174,6 +174,38 @@ fn a_digest_extends_a_ready_summary_to_the_scheduled_cut() {
 }
 
 #[test]
+fn a_ready_summary_with_little_gain_is_used_where_the_window_forces_the_break() {
+    let body = body(25);
+    let conversation = read(body.as_bytes()).unwrap();
+    let known = PriorRecords {
+        ready: Some(summary(9)),
+        ..seen()
+    };
+    let mut policy = policy();
+    policy.thresholds.prune_target = ONE;
+    let whole = conversation.tokens().get();
+    // Below the window, with it full, and with a summary that is too long as well.
+    for window in [whole, whole - 1, 1_000] {
+        policy.thresholds.actual_window = Tokens::new(window);
+        let out = plan(&conversation, &policy, &known, SummarySource::Model);
+        let text = out.view.summary().cloned().unwrap();
+        assert!(text.contains("what stands for the rest"), "{window}");
+        assert_eq!(out.need, SummaryNeed::Nothing, "{window}");
+    }
+}
+
+#[test]
+fn no_summary_is_begun_for_a_conversation_that_is_new() {
+    let mut policy = policy();
+    policy.thresholds.soft = ONE;
+    let new = PriorRecords::default();
+    assert_eq!(need_of(21, &policy, &new), SummaryNeed::Nothing);
+    policy.thresholds.hard = Tokens::new(3_000);
+    policy.thresholds.actual_window = Tokens::new(3_000);
+    assert_eq!(need_of(21, &policy, &new), SummaryNeed::Nothing);
+}
+
+#[test]
 fn an_extended_summary_counts_as_one_compaction() {
     let mut ready = summary(9);
     Arc::make_mut(&mut ready.record).thrash = ThrashState::restarted_at(23);

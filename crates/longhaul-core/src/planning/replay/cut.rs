@@ -1,4 +1,4 @@
-//! Cuts of the replay: a digest takes the place of the history before one.
+//! Cuts of the replay: a digest takes the place of the history before the cut.
 
 use crate::planning::replay::Replay;
 use crate::planning::replay::size::AssumedSummary;
@@ -29,7 +29,8 @@ impl Replay<'_, '_> {
     ///
     /// A cut has to save 15%: otherwise the mark would be reached again at the next turn, with a broken
     /// prompt cache each time. The digest before may have been smaller than its nominal size, so that
-    /// less is saved than the replay computes. A cut that extends a record breaks nothing by itself.
+    /// less is saved than the replay computes. The record of an extended cut
+    /// breaks the prefix anyway, so that cut only has to save tokens.
     pub(super) fn scheduled_cut(&mut self, point: usize) -> Option<ScheduledCut> {
         let size = self.size(point);
         let thrash = if self.extends_at(point) {
@@ -67,7 +68,8 @@ impl Replay<'_, '_> {
             budgets,
             summary,
         } = cut;
-        if self.is_at_prune_mark(point) && self.rule_would_fire() {
+        let is_at_mark = self.extends_at(point) || self.is_at_prune_mark(point);
+        if is_at_mark && self.rule_would_fire() {
             self.prune_state.clear_all_clearable();
         }
         let place = SegmentPlace {
