@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-KEEP = ("direct", "  400", "through", "request ", "     40 ", "     41 ", "     42 ", "     47 ", "     62 ",
+KEEP = ("direct", "  400", "through", "request ", "     40 ", "     41 ", "     42 ", "     47 ", "     54 ",
         "    112 ", "totals", "requests answered", "tokens saved", "found in")
 WIDTH, LINE, LEFT, TOP = 112, 17, 16, 46
 COLOURS = [(r"died.*", "#ff7b72"), (r"finished.*", "#7ee787"), (r"refused as too large.*", "#ffa657"),

@@ -109,7 +109,7 @@ pub(crate) fn page(
         let settings = CompactionSettings {
             profile: case.profile,
             prune: case.prunes,
-            hard: hard.unwrap_or(CompactionSettings::default().hard),
+            hard: hard.unwrap_or_else(|| CompactionSettings::default().hard),
             ..CompactionSettings::default()
         };
         let policy = Policy::new(&settings, Tokens::new(case.window));

@@ -147,7 +147,7 @@ pub(super) fn adopt_new_record(
     }
     // A digest may extend a record that was not in use.
     let extended = attempt.plan.base.as_ref().filter(|base| !base.adopted);
-    let written = written.or(extended.map(|base| &base.record));
+    let written = written.or_else(|| extended.map(|base| &base.record));
     let record = CompactionRecord {
         summary: written.and_then(|other| other.summary.clone()),
         previous_summary: written.and_then(|other| other.previous_summary.clone()),

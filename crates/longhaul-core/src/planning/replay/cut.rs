@@ -29,8 +29,8 @@ impl Replay<'_, '_> {
     ///
     /// A cut has to save 15%: otherwise the mark would be reached again at the next turn, with a broken
     /// prompt cache each time. The digest before may have been smaller than its nominal size, so that
-    /// less is saved than the replay computes. The record of an extended cut
-    /// breaks the prefix anyway, so that cut only has to save tokens.
+    /// less is saved than the replay computes. The record of an extended cut breaks the prefix anyway, so
+    /// that cut only has to save tokens.
     pub(super) fn scheduled_cut(&mut self, point: usize) -> Option<ScheduledCut> {
         let size = self.size(point);
         let thrash = if self.extends_at(point) {
