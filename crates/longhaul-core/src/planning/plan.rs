@@ -170,8 +170,8 @@ pub fn plan(
         _ if !prior.seen => current.plan,
         // The window forces the break.
         need @ SummaryNeed::Now(_) if ready.is_none() => RequestPlan { need, ..uncut.plan },
-        // The call is paid already.
-        SummaryNeed::InBackground(_) if prior.pending => uncut.plan,
+        // The call is paid already. A larger request would depend on an exact estimate.
+        SummaryNeed::InBackground(_) if prior.pending && uncut.leaves_margin() => uncut.plan,
         SummaryNeed::Now(_) | SummaryNeed::InBackground(_) | SummaryNeed::Nothing => current.plan,
     }
 }
@@ -365,6 +365,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
             .thresholds
             .max_input(self.conversation.output_tokens());
         self.plan.view.tokens(self.conversation) <= fit
+    }
+
+    /// Whether the size leaves half of the room above the default hard mark.
+    fn leaves_margin(&self) -> bool {
+        self.outcome.size <= self.policy.thresholds.capacity.percent(95)
     }
 
     /// Whether the size is low enough to last a while. User requests in the summary are not
