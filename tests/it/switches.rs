@@ -181,23 +181,26 @@ async fn small_window_clears_results_at_its_mark_with_a_digest_if_needed() {
 
 // ---- the proactive summary
 
-/// Plays a growing conversation to an unlimited model, until a summary serves or the conversation
-/// ends.
-async fn serves_a_summary(environment: &[(&str, &str)]) -> (Stage, bool) {
+/// Plays a growing conversation to an unlimited model, until a summary is used or the conversation ends.
+/// Returns the reported actions.
+async fn actions_until_a_summary(environment: &[(&str, &str)]) -> (Stage, Vec<String>) {
     let mut all = vec![TAKEN_FOR_SMALL];
     all.extend(environment);
     let stage = Stage::start(HUGE, &all).await;
     let whole: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
     let messages = whole["messages"].as_array().unwrap().len();
-    let mut is_condensed = false;
+    let mut actions = Vec::new();
     for upto in (2..=messages).step_by(2) {
         let mut body = whole.clone();
         body["messages"].as_array_mut().unwrap().truncate(upto);
         let sent = stage.send(body.to_string().into()).await;
         sent.was_answered();
         assert_eq!(sent.chats().len(), 1);
-        is_condensed |= sent.last_chat().contains(STANDS_FOR_HISTORY);
-        if is_condensed && stage.summaries() > 0 {
+        let action = sent.arrived.action();
+        let is_condensed = action.contains("summary") || action.contains("digest");
+        assert_eq!(sent.last_chat().contains(STANDS_FOR_HISTORY), is_condensed);
+        actions.push(action.to_owned());
+        if action.contains("summary") {
             break;
         }
         let ended = |seen: &[SeenRequest]| {
@@ -206,22 +209,24 @@ async fn serves_a_summary(environment: &[(&str, &str)]) -> (Stage, bool) {
         };
         bounded(stage.model.wait_for(ended)).await;
     }
-    (stage, is_condensed)
+    (stage, actions)
 }
 
 #[tokio::test]
 async fn a_summary_is_made_before_an_overflow_whatever_else_is_switched_off() {
     for environment in [&[][..], &[PRUNE], &[OVERFLOW]] {
-        let (stage, served) = serves_a_summary(environment).await;
-        assert!(served, "{environment:?}");
+        let (stage, actions) = actions_until_a_summary(environment).await;
+        let last = actions.last().unwrap();
+        assert!(last.contains("summary"), "{environment:?}: {last}");
         assert!(stage.summaries() > 0, "{environment:?}");
     }
 }
 
 #[tokio::test]
 async fn without_autocompact_no_summary_is_made_or_used_before_an_overflow() {
-    let (stage, served) = serves_a_summary(&[AUTO]).await;
-    assert!(!served);
+    let (stage, actions) = actions_until_a_summary(&[AUTO]).await;
+    let condenses = |action: &String| action.contains("summary") || action.contains("digest");
+    assert!(!actions.iter().any(condenses), "{actions:?}");
     assert_eq!(stage.summaries(), 0);
 }
 

@@ -147,6 +147,13 @@ fn a_summary_that_is_being_made_is_waited_for_while_the_request_fits() {
     assert!(!out.view.is_summarised() && out.need == SummaryNeed::Nothing);
     let out = plan_of(40, &pending, SummarySource::Model);
     assert!(matches!(out.need, SummaryNeed::Now(_)));
+    // Above 95% of the room, a digest is used.
+    let body = body(25);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = policy();
+    policy.thresholds.capacity = conversation.tokens();
+    let out = plan(&conversation, &policy, &pending, SummarySource::Model);
+    assert!(out.fresh_digest && out.need == SummaryNeed::Nothing);
 }
 
 #[test]
