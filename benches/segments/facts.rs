@@ -1,6 +1,6 @@
 //! Facts in many shapes, for building: the numbers of the index are chosen on them, among others.
 //!
-//! [`unseen`](crate::unseen) judges the choice.
+//! [`judging`](crate::judging) judges the choice.
 
 use serde_json::Value;
 

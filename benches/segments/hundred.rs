@@ -7,10 +7,11 @@ use crate::caches::Rule;
 use crate::facts;
 use crate::history;
 use crate::options::{Detail, Options};
+use crate::places;
+use crate::places::Fact;
 use crate::player::Player;
 use crate::requests::{Marks, Requests};
 use crate::sessions::{Failure, Session};
-use crate::unseen;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::TokenDensity;
@@ -23,6 +24,8 @@ use story::{PARTS, Story};
 pub(crate) const WINDOW: Tokens = Tokens::new(32_000);
 /// Every so many-th request is sent.
 const STRIDE: usize = 2;
+/// Requests of the last part of which one counts its facts.
+const SAMPLE: usize = 8;
 /// Number of restarts of the proxy.
 const RESTARTS: usize = 10;
 /// History from which the cost counts.
@@ -36,8 +39,10 @@ pub(crate) struct Chained {
     pub(crate) requests: Requests,
     /// Facts on which the numbers of the index were chosen, beside those of the story.
     seen: Vec<String>,
+    /// The same, in other places.
+    elsewhere: Vec<Fact>,
     /// Facts that judge the choice.
-    unseen: Vec<unseen::Fact>,
+    judging: Vec<Fact>,
 }
 
 impl Chained {
@@ -48,15 +53,28 @@ impl Chained {
         let messages = whole.get_mut("messages").and_then(Value::as_array_mut);
         let messages = messages.ok_or("no messages")?;
         let seen = facts::plant(messages);
-        let unseen = unseen::plant(messages);
+        let elsewhere = places::plant(messages);
+        let judging = places::plant_judging(messages);
         let requests = Requests::read(&whole.to_string())?;
         Ok(Self {
             story,
             whole,
             requests,
             seen,
-            unseen,
+            elsewhere,
+            judging,
         })
+    }
+
+    /// Number of distinct user messages that a forwarded body holds whole, and of all.
+    fn user_messages(&self, body: &str) -> Result<(usize, usize), Failure> {
+        let forwarded: Value = serde_json::from_str(body)?;
+        let shown: String = texts(&forwarded, "user").collect::<Vec<_>>().join("\n");
+        let said: HashSet<String> = texts(&self.whole, "user").collect();
+        let kept = said.iter().filter(|text| {
+            shown.contains(&format!("[User]: {text}")) || shown.contains(&format!("\n{text}\n"))
+        });
+        Ok((kept.count(), said.len()))
     }
 
     /// Returns the number of messages of each request that is sent.
@@ -81,9 +99,11 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
+    // Behind a number of the last request stand, for the facts of the parts before the last, the
+    // lowest number and the mean of the last part's requests.
     text.push_str(
-        " spread of the tenths | facts | facts of other shapes | unseen facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        " spread of the tenths | facts | facts of other shapes | in other places | judging facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for &(name, profile) in &options.profiles {
         let settings = CompactionSettings {
@@ -99,7 +119,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
         };
         text.push_str(&row(name, &chained, &plain, &marked)?);
         if options.detail != Detail::Full {
-            text.push_str(&lost(&chained, &plain));
+            text.push_str(&lost(&chained, &plain)?);
         }
     }
     Ok(text)
@@ -112,26 +132,29 @@ fn row(name: &str, chained: &Chained, plain: &Run, marked: &Run) -> Result<Strin
         let run = if rule == Rule::Marks { marked } else { plain };
         _ = write!(text, " {} |", hundredths(run.cost(rule)));
     }
-    let users = plain.user_messages(&chained.whole)?;
-    let told = chained.story.facts.iter();
-    let told = told.filter(|fact| plain.last.contains(&fact.token));
-    let seen = chained.seen.iter();
-    let seen = seen.filter(|fact| plain.last.contains(&**fact));
-    let shown = plain.shown()?;
-    let unseen = chained.unseen.iter();
-    let unseen = unseen.filter(|fact| fact.stands_in(&shown));
+    _ = write!(text, " {}% |", plain.spread());
+    let last = kept(chained, &plain.last, PARTS)?;
+    let before: Vec<[usize; KINDS]> = plain
+        .samples
+        .iter()
+        .map(|body| kept(chained, body, PARTS - 1))
+        .collect::<Result<_, _>>()?;
+    let (_, said) = chained.user_messages(&plain.last)?;
+    for (kind, last) in last.into_iter().enumerate() {
+        let of = if kind + 1 == KINDS {
+            said
+        } else {
+            EACH * PARTS
+        };
+        let counts = || before.iter().filter_map(|it| it.get(kind));
+        let sum: usize = counts().sum();
+        let (least, mean) = (counts().min(), sum / before.len().max(1));
+        let least = least.copied().unwrap_or_default();
+        _ = write!(text, " {last} of {of} ({least}, {mean}) |");
+    }
     _ = writeln!(
         text,
-        " {}% | {} of {} | {} of {} | {} of {} | {} of {} | {} | {} | {} |",
-        plain.spread(),
-        told.count(),
-        chained.story.facts.len(),
-        seen.count(),
-        chained.seen.len(),
-        unseen.count(),
-        chained.unseen.len(),
-        users.0,
-        users.1,
+        " {} | {} | {} |",
         plain.compactions,
         plain.refused,
         hundredths(plain.slowest()),
@@ -139,8 +162,41 @@ fn row(name: &str, chained: &Chained, plain: &Run, marked: &Run) -> Result<Strin
     Ok(text)
 }
 
-/// Lists the lost facts on which numbers may be chosen. The others stay unseen.
-fn lost(chained: &Chained, run: &Run) -> String {
+/// Kinds of what is planted, and user messages.
+const KINDS: usize = 5;
+/// Facts of a kind in each part.
+const EACH: usize = 4;
+
+/// Counts what a forwarded body has of the first `parts` parts: facts by kind, and user messages.
+fn kept(chained: &Chained, body: &str, parts: usize) -> Result<[usize; KINDS], Failure> {
+    let shown = shown(body)?;
+    let most = parts * EACH;
+    let story = chained.story.facts.iter().take(most);
+    let seen = chained.seen.iter().take(most);
+    let count = |facts: &[Fact]| {
+        let facts = facts.iter().take(most);
+        facts.filter(|fact| fact.stands_in(&shown)).count()
+    };
+    Ok([
+        story.filter(|it| shown.contains(&it.token)).count(),
+        seen.filter(|it| shown.contains(&**it)).count(),
+        count(&chained.elsewhere),
+        count(&chained.judging),
+        chained.user_messages(body)?.0,
+    ])
+}
+
+/// Returns all texts and arguments of a forwarded body.
+fn shown(body: &str) -> Result<String, Failure> {
+    let messages = history::messages(body.as_bytes())?;
+    let texts = messages
+        .into_iter()
+        .map(|it| [it.text, it.calls].join("\n"));
+    Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// Lists the lost facts on which numbers may be chosen.
+fn lost(chained: &Chained, run: &Run) -> Result<String, Failure> {
     let mut text = String::new();
     for (at, fact) in chained.story.facts.iter().enumerate() {
         if !run.last.contains(&fact.token) {
@@ -158,7 +214,15 @@ fn lost(chained: &Chained, run: &Run) -> String {
             _ = writeln!(text, "- lost: {fact}, place {} of part {}", at % 4, at / 4);
         }
     }
-    text
+    let shown = shown(&run.last)?;
+    for fact in chained
+        .elsewhere
+        .iter()
+        .filter(|fact| !fact.stands_in(&shown))
+    {
+        _ = writeln!(text, "- lost: {fact:?}");
+    }
+    Ok(text)
 }
 
 /// Totals of a run.
@@ -174,6 +238,8 @@ struct Run {
     times: Vec<(Duration, bool)>,
     /// The last forwarded body.
     last: String,
+    /// Forwarded bodies of the last part, one of each [`SAMPLE`] requests.
+    samples: Vec<String>,
 }
 
 impl Run {
@@ -205,26 +271,6 @@ impl Run {
         let slowest = compactions.map(|(time, _)| *time).max().unwrap_or_default();
         let hundredths = slowest.as_micros() * 100 / median.as_micros().max(1);
         u64::try_from(hundredths).unwrap_or(u64::MAX)
-    }
-
-    /// Returns all texts and arguments of the last forwarded body.
-    fn shown(&self) -> Result<String, Failure> {
-        let messages = history::messages(self.last.as_bytes())?;
-        let texts = messages
-            .into_iter()
-            .map(|it| [it.text, it.calls].join("\n"));
-        Ok(texts.collect::<Vec<_>>().join("\n"))
-    }
-
-    /// Number of distinct user messages that the last forwarded body holds whole, and of all.
-    fn user_messages(&self, whole: &Value) -> Result<(usize, usize), Failure> {
-        let forwarded: Value = serde_json::from_str(&self.last)?;
-        let shown: String = texts(&forwarded, "user").collect::<Vec<_>>().join("\n");
-        let said: HashSet<String> = texts(whole, "user").collect();
-        let kept = said.iter().filter(|text| {
-            shown.contains(&format!("[User]: {text}")) || shown.contains(&format!("\n{text}\n"))
-        });
-        Ok((kept.count(), said.len()))
     }
 }
 
@@ -285,8 +331,12 @@ fn drive(
         if place + 1 == PARTS && at % life > 1 {
             run.times.push((took, played.compacted));
         }
+        let forwarded = String::from_utf8(played.forwarded)?;
+        if place + 1 == PARTS && at % SAMPLE == 0 {
+            run.samples.push(forwarded.clone());
+        }
         if at + 1 == counts.len() {
-            run.last = String::from_utf8(played.forwarded)?;
+            run.last = forwarded;
         }
         if now > FLAT_FROM {
             let costs = played

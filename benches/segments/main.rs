@@ -15,9 +15,11 @@ mod history;
 mod hundred;
 #[path = "../survival/identifiers.rs"]
 mod identifiers;
+mod judging;
 mod options;
 #[path = "../survival/other_apis.rs"]
 mod other_apis;
+mod places;
 mod player;
 mod requests;
 #[path = "../bill/sessions.rs"]
@@ -25,7 +27,6 @@ mod requests;
 mod sessions;
 #[path = "../survival/tally.rs"]
 mod tally;
-mod unseen;
 mod windows;
 mod work;
 #[path = "../bill/workers.rs"]

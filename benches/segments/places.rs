@@ -1,10 +1,9 @@
-//! Facts that judge the index: no rule and no number of the product was chosen on them.
+//! Facts in other places, for building: the numbers of the index may be chosen on them.
 //!
-//! This generator was committed before the change that it judges. While the numbers of the index were
-//! chosen, only [`facts`](crate::facts) and the facts of the story were looked at one by one; of these
-//! facts, only the total was read, at the end. A later change needs new shapes here.
+//! [`judging`](crate::judging) states facts in the same places, and judges the choice.
 
 use crate::facts::Numbers;
+use crate::judging;
 use serde_json::Value;
 
 /// Places of each tenth of the session.
@@ -20,7 +19,7 @@ const REACH: usize = 60;
 
 /// Place of a fact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Place {
+pub(crate) enum Place {
     /// Behind the longest text among the arguments of a call.
     Argument,
     /// Behind the first line of a text of the user.
@@ -32,12 +31,16 @@ enum Place {
 }
 
 /// A fact: pieces that have to stand beside each other, in this order.
-pub(crate) struct Fact(Vec<String>);
+#[derive(Debug)]
+pub(crate) struct Fact {
+    pieces: Vec<String>,
+    pub(crate) place: Place,
+}
 
 impl Fact {
     /// Whether `text` states the fact.
     pub(crate) fn stands_in(&self, text: &str) -> bool {
-        let Some((first, others)) = self.0.split_first() else {
+        let Some((first, others)) = self.pieces.split_first() else {
             return false;
         };
         text.match_indices(&**first).any(|(at, _)| {
@@ -55,27 +58,27 @@ impl Fact {
 
 /// Returns a fact and the words that state it.
 #[allow(clippy::too_many_lines, reason = "a table of shapes")]
-fn fact(numbers: &mut Numbers, shape: usize) -> (Fact, String) {
+fn fact(numbers: &mut Numbers, shape: usize) -> Stated {
     const LOWER: &str = "bcdfghjklmnpqrstvwz";
     const UPPER: &str = "BCDFGHJKLMNPQRSTVWZ";
     const DIGITS: &str = "123456789";
     let word = numbers.text(5, LOWER);
     let one = |piece: String, around: &str| {
         let said = around.replace("{}", &piece);
-        (Fact(vec![piece]), said)
+        (vec![piece], said)
     };
     match shape % 14 {
         0 => {
             let size = numbers.text(3, DIGITS);
             let key = format!("{word}Window");
             let said = format!("{{\"{key}\": {size}, \"ok\": true}}");
-            (Fact(vec![key, size]), said)
+            (vec![key, size], said)
         }
         1 => {
             let seconds = numbers.text(3, DIGITS);
             let key = format!("{word}_grace");
             let said = format!("{key}: {seconds}s");
-            (Fact(vec![key, seconds]), said)
+            (vec![key, seconds], said)
         }
         2 => one(
             format!(
@@ -165,26 +168,44 @@ fn fact(numbers: &mut Numbers, shape: usize) -> (Fact, String) {
     }
 }
 
-/// Plants forty facts in the messages of a session, four for each tenth. Returns those that found a
-/// place.
+/// Pieces of a fact, and the words that state it.
+pub(crate) type Stated = (Vec<String>, String);
+
+/// Plants facts on which numbers may be chosen. Returns those that found a place.
 pub(crate) fn plant(messages: &mut [Value]) -> Vec<Fact> {
-    let mut numbers = Numbers(0x2545_F491_4F6C_DD1D);
+    plant_by(messages, 0x2545_F491_4F6C_DD1D, fact)
+}
+
+/// Plants facts that judge the choice. Returns those that found a place.
+pub(crate) fn plant_judging(messages: &mut [Value]) -> Vec<Fact> {
+    plant_by(messages, 0x9E37_79B9_7F4A_7C15, judging::state)
+}
+
+/// Plants forty facts in the messages of a session, four for each tenth.
+fn plant_by(
+    messages: &mut [Value],
+    seed: u64,
+    make: fn(&mut Numbers, usize) -> Stated,
+) -> Vec<Fact> {
+    let mut numbers = Numbers(seed);
     let mut facts = Vec::new();
     let length = messages.len();
     for number in 0..TENTHS * PLACES.len() {
         let tenth = number / PLACES.len();
         let (from, to) = (length * tenth / TENTHS, length * (tenth + 1) / TENTHS);
-        let (fact, words) = fact(&mut numbers, number * 3 + tenth);
+        let (pieces, words) = make(&mut numbers, number * 3 + tenth);
         let start = numbers.next(to - from);
         let share = 20 + numbers.next(60);
-        let place = PLACES.get(number % PLACES.len()).copied();
+        let Some(&place) = PLACES.get(number % PLACES.len()) else {
+            continue;
+        };
         let mut order = (0..to - from).map(|at| from + (start + at) % (to - from));
         let planted = order.any(|at| {
-            let message = messages.get_mut(at).zip(place);
-            message.is_some_and(|(message, place)| state(message, place, &words, share).is_some())
+            let message = messages.get_mut(at);
+            message.is_some_and(|message| state(message, place, &words, share).is_some())
         });
         if planted {
-            facts.push(fact);
+            facts.push(Fact { pieces, place });
         }
     }
     facts
