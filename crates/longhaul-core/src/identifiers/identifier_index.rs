@@ -211,6 +211,10 @@ impl IdentifierSink for Sightings<'_> {
             }),
         }
     }
+
+    fn takes_settings(&self) -> bool {
+        self.source > IdentifierSource::Result
+    }
 }
 
 /// Leaves out the identifiers of a text.
@@ -233,8 +237,8 @@ impl IdentifierSink for Exclusion<'_> {
     }
 }
 
-/// Whether the lexer finds the identifier in every text that consists of it. The lexer drops a letter of `key==1`, and
-/// would drop another one. A number needs a cue.
+/// Whether the lexer finds the identifier in every text that consists of it. A setting may have dashes or a key beside
+/// its text, and a number needs a cue.
 fn is_found_whole(entry: &IdentifierStats) -> bool {
     !matches!(
         entry.kind,

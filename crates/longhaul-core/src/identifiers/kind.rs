@@ -1,15 +1,17 @@
 //! Classifies a word as a kind of identifier by its characters alone.
 
 mod char_counts;
+pub(super) mod forms;
 
 use crate::identifiers::key_hasher::KeyHasher;
 use char_counts::{CharCounts, humps};
+use forms::{is_network, is_time};
 use std::hash::{Hash, Hasher};
 
 /// The kind of an identifier.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum IdentifierKind {
-    /// `KEY=VALUE`.
+    /// `KEY=VALUE`, or `name: 5`.
     Assignment,
     /// Letters and digits, or joined words in capitals: a ticket, an error, a key.
     Code,
@@ -118,6 +120,9 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return None;
     }
     if census.slashes > 0 {
+        if is_network(&census) {
+            return Some(IdentifierKind::Location);
+        }
         return is_path(word, &census).then_some(IdentifierKind::Path);
     }
     if census.others > 0 && word.contains('\\') {
@@ -196,16 +201,6 @@ fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
     }
 }
 
-/// Whether `word` is a date with a time behind it (`2026-06-18T10`).
-fn is_time(word: &str) -> bool {
-    word.split_once('T').is_some_and(|(date, time)| {
-        let is_date = |byte: u8| byte.is_ascii_digit() || byte == b'-';
-        date.len() == 10
-            && date.bytes().all(is_date)
-            && time.starts_with(|first: char| first.is_ascii_digit())
-    })
-}
-
 fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
     if census.others > 0 {
         return (word.starts_with('#') && census.digits + 1 == word.len())
@@ -261,63 +256,6 @@ fn is_file_extension(ending: &str) -> bool {
     ending.len() <= MAX_EXTENSION_BYTES && FILE_EXTENSIONS.binary_search(&pack(ending)).is_ok()
 }
 
-/// Whether `key` is spelt like the name of an environment variable.
-pub(super) fn is_constant(key: &[u8]) -> bool {
-    key.len() >= 2
-        && key.first().is_some_and(u8::is_ascii_uppercase)
-        && key
-            .iter()
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
-}
-
-/// Whether `key` and `value` form a setting rather than a line of source code.
-pub(super) fn is_assignment(key: &str, value: &str) -> bool {
-    let name = key.len() >= 2
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
-        && key
-            .bytes()
-            .next()
-            .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    // A value that is a source code word or another comparison is not worth keeping.
-    name && !value.is_empty()
-        && !value.contains('=')
-        && (is_constant(key.as_bytes())
-            || classify(value).is_some()
-            || value.bytes().any(|byte| byte.is_ascii_digit()))
-}
-
-/// Whether `host` and `port` form a network address.
-pub(super) fn is_endpoint(host: &str, port: &str) -> bool {
-    let is_number = (2..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
-    let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    if !is_number || !host.bytes().all(is_in_name) {
-        return false;
-    }
-    let ending = host.rsplit_once('.').map(|(_, ending)| ending);
-    // `main.rs:1204` is a line in a file.
-    let known = host == "localhost"
-        || host.matches('.').count() >= 2
-        || (port.len() >= 4 && !ending.is_some_and(is_file_extension));
-    known && host.len() > 1 && host.bytes().any(|byte| !byte.is_ascii_digit())
-}
-
-/// Whether `run` is one identifier with colons inside: a URN, an ARN, an address of a device. Places in files
-/// (`main.rs:12:5`) and times of day (`12:30:45`) are not.
-pub(super) fn is_joined_by_colons(run: &str) -> bool {
-    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let parts = || run.split(':');
-    let is_part = |part: &str| {
-        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        !part.is_empty() && part.bytes().all(is_inner)
-    };
-    parts().all(is_part)
-        && !parts().skip(1).all(is_number)
-        && parts().count() > 2
-        && run.bytes().filter(u8::is_ascii_digit).count() > 1
-}
-
 /// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
 /// one family in one place form a listing, and none of them is distinctive.
 pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
@@ -325,8 +263,8 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
     hasher.write_u8(kind as u8);
     match kind {
         IdentifierKind::Assignment => word
-            .split_once('=')
-            .map_or(word, |(key, _)| key)
+            .split_once(['=', ':'])
+            .map_or(word, |(key, _)| key.trim_start_matches('-'))
             .hash(&mut hasher),
         IdentifierKind::Hash => word.len().hash(&mut hasher),
         IdentifierKind::Location => {
@@ -408,7 +346,10 @@ fn hash_pieces(word: &str, hasher: &mut impl Hasher) {
 /// `retries=5` almost one.
 pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
     let value = match kind {
-        IdentifierKind::Assignment => word.split_once('=').map_or(word, |(_, value)| value),
+        IdentifierKind::Assignment => {
+            let parts = word.split_once(['=', ':']);
+            parts.map_or(word, |(_, value)| value)
+        }
         IdentifierKind::Hash => return word.len(),
         IdentifierKind::Code
         | IdentifierKind::Location

@@ -6,7 +6,7 @@ mod split;
 
 use crate::identifiers::cue;
 use crate::identifiers::kind;
-use crate::identifiers::kind::IdentifierKind;
+use crate::identifiers::kind::{IdentifierKind, forms};
 use byte_classes::ByteClasses;
 use memchr::memmem;
 use runs::{Run, Runs};
@@ -14,6 +14,7 @@ use split::{
     PieceSink, classify_piece, is_separator, is_trimmed_from_end, is_trimmed_from_start, split_run,
     trim_punctuation,
 };
+use std::ops::Range;
 
 /// Maximum bytes of a run. A longer run is data (base64, minified code), not a name to repeat.
 const MAX_RUN_BYTES: usize = 160;
@@ -38,6 +39,12 @@ pub(super) trait IdentifierSink {
 
     /// Receives an identifier.
     fn receive(&mut self, identifier: &FoundIdentifier<'_>);
+
+    /// Whether a number is received with the name before its colon, or with its currency. An index has no room for
+    /// those of results.
+    fn takes_settings(&self) -> bool {
+        true
+    }
 }
 
 /// Calls `found` with each identifier of `text`, in order.
@@ -68,9 +75,11 @@ pub(super) fn scan(text: &str, sink: &mut impl IdentifierSink) {
     while let Some(run) = runs.next() {
         let classes = || runs.classes(run);
         if runs.is_of_letters(run) {
-            if !runs.is_lower(run)
-                && classes().is_some_and(|classes| is_name_of_letters(classes, run.len()))
-            {
+            let is_name = !runs.is_lower(run)
+                && classes().is_some_and(|classes| is_name_of_letters(classes, run.len()));
+            if is_name && let Some(end) = lexer.read_setting(run, sink) {
+                runs.continue_from(end);
+            } else if is_name {
                 lexer.pass(run, run, IdentifierKind::Name, sink);
             }
             lexer.count(run, run.len());
@@ -119,6 +128,9 @@ impl<'t> Lexer<'t> {
             });
             return Some(end);
         }
+        if let Some(end) = self.read_setting(run, sink) {
+            return Some(end);
+        }
         let letters = if let Some(classes) = classes {
             self.read_short(run, classes, sink);
             classes.letters().trailing_ones() as usize
@@ -129,6 +141,25 @@ impl<'t> Lexer<'t> {
         };
         self.count(run, letters);
         None
+    }
+
+    /// Reads a name with the number behind its colon, or an amount of money. Returns the end.
+    fn read_setting(&self, run: Run, sink: &mut impl IdentifierSink) -> Option<usize> {
+        if !sink.takes_settings() {
+            return None;
+        }
+        let bytes = self.text.as_bytes();
+        let (found, kind) = match number_end(bytes, run) {
+            Some(end) => (run.start..end, IdentifierKind::Assignment),
+            None => (amount(bytes, run)?, IdentifierKind::Version),
+        };
+        let end = found.end;
+        sink.receive(&FoundIdentifier {
+            text: self.text.get(found)?,
+            kind,
+            cued: self.is_cued(run),
+        });
+        Some(end)
     }
 
     /// Finds the identifiers of a run shorter than a block. Most runs are ordinary words, and most others need no
@@ -252,6 +283,30 @@ impl<'t> Lexer<'t> {
         is_next.then(|| self.text.get(self.cue.start..run.end))?
     }
 
+    /// Returns a piece of `run` with what gives the piece its meaning: a number with its cue, a setting with the dashes
+    /// of a flag.
+    fn in_context<'p>(&self, run: Run, piece: &'p str, kind: IdentifierKind) -> &'p str
+    where
+        't: 'p,
+    {
+        match kind {
+            IdentifierKind::Number => self.text_from_cue(run).map_or(piece, trim_punctuation),
+            IdentifierKind::Assignment => {
+                let text = self.text.get(run.start..run.end).unwrap_or_default();
+                let dashes = text.len() - text.trim_start_matches('-').len();
+                let is_flag = text.get(dashes..).is_some_and(|it| it.starts_with(piece));
+                let flag = text.get(..dashes + piece.len()).filter(|_| is_flag);
+                flag.unwrap_or(piece)
+            }
+            IdentifierKind::Code
+            | IdentifierKind::Hash
+            | IdentifierKind::Location
+            | IdentifierKind::Name
+            | IdentifierKind::Path
+            | IdentifierKind::Version => piece,
+        }
+    }
+
     fn is_in_line_of_cue(&self, run: Run) -> bool {
         let between = self.text.as_bytes().get(self.cue.end..run.start);
         between.is_some_and(|between| !between.contains(&b'\n'))
@@ -277,12 +332,8 @@ impl<S: IdentifierSink> PieceSink for PiecesOfRun<'_, S> {
     }
 
     fn receive(&mut self, piece: &str, kind: IdentifierKind) {
-        // A bare number has no meaning without its cue, so the cue is kept with the number.
-        let with_cue = (kind == IdentifierKind::Number)
-            .then(|| self.lexer.text_from_cue(self.run))
-            .flatten();
         self.sink.receive(&FoundIdentifier {
-            text: with_cue.map_or(piece, trim_punctuation),
+            text: self.lexer.in_context(self.run, piece, kind),
             kind,
             cued: self.cued,
         });
@@ -333,7 +384,7 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
         return None;
     }
     let (&equals, key) = bytes.get(start..end)?.split_last()?;
-    if equals != b'=' || !kind::is_constant(key) {
+    if equals != b'=' || !forms::is_constant(key) {
         return None;
     }
     let value = bytes.get(end + 1..)?;
@@ -344,105 +395,68 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     (length > 0 && value.get(length) == Some(&quote)).then_some(end + length + 2)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Maximum bytes of a number with its unit after `name:`.
+const MAX_NUMBER_BYTES: usize = 24;
 
-    /// Returns the identifiers of `text`; a cued identifier gets a trailing star.
-    fn found(text: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        for_each_identifier(text, |word| {
-            let cued = if word.cued { "*" } else { "" };
-            found.push(format!("{}{cued}", word.text));
-        });
-        found
+/// Returns the end of the number that follows the run as `name: 5`, `"name": 5` or `name:5s`. Returns `None` for anything
+/// else.
+fn number_end(bytes: &[u8], run: Run) -> Option<usize> {
+    let (mut name, rest) = (bytes.get(run.start..run.end)?, bytes.get(run.end..)?);
+    let rest = match (name.split_last()?, rest) {
+        ((b':', key), [b' ', rest @ ..]) => {
+            name = key;
+            rest
+        }
+        (_, [b'"' | b'\'', b':', b' ', rest @ ..] | [b'"' | b'\'', b':', rest @ ..]) => rest,
+        _ => return None,
+    };
+    let is_in_number =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'%');
+    let mut length = rest.iter().take_while(|byte| is_in_number(byte)).count();
+    let behind = rest.get(length);
+    if rest.get(length.checked_sub(1)?) == Some(&b'.') {
+        length -= 1;
     }
+    let is_number = rest.first()?.is_ascii_digit()
+        && length <= MAX_NUMBER_BYTES
+        && !behind.is_some_and(|byte| matches!(byte, b':' | b'/' | b'-' | b'@' | b'\\' | b'='));
+    let end = bytes.len() - rest.len() + length;
+    (is_number && forms::is_compound(name)).then_some(end)
+}
 
-    fn check(text: &str, expect: &[&str]) {
-        assert_eq!(found(text), expect, "{text}");
-    }
+/// Currencies that follow an amount.
+const CURRENCIES: [&[u8; 3]; 12] = [
+    b"AUD", b"CAD", b"CHF", b"CNY", b"DKK", b"EUR", b"GBP", b"INR", b"JPY", b"NOK", b"SEK", b"USD",
+];
 
-    #[test]
-    fn a_cue_reaches_three_words_of_its_line() {
-        check("code QX-1", &["QX-1*"]);
-        check("the code for it is QX-1", &["QX-1"]);
-        check("code for it QX-1", &["QX-1*"]);
-        check("code for it now QX-1", &["QX-1"]);
-        check("code\nQX-1", &["QX-1"]);
-        check("code for a token QX-1 and so on QX-2", &["QX-1*", "QX-2"]);
-        // An ordinary word does not introduce anything.
-        check("the QX-1", &["QX-1"]);
-    }
-
-    #[test]
-    fn a_number_is_kept_with_the_cue_directly_before_it() {
-        check("port 8443", &["port 8443*"]);
-        check("port: 8443.", &["port: 8443*"]);
-        check("port is 8443", &["8443*"]);
-        check("8443", &["8443"]);
-    }
-
-    #[test]
-    fn an_overlong_run_is_skipped_unless_it_is_a_url() {
-        let run = |length: usize| format!("{}-77", "x".repeat(length - 3));
-        check(&run(MAX_RUN_BYTES), &[&run(MAX_RUN_BYTES)]);
-        check(&run(MAX_RUN_BYTES + 1), &[]);
-        let address = format!("https://a.example/{}", run(MAX_RUN_BYTES));
-        check(&address, &[&address]);
-        // Text after the run is scanned as usual.
-        check(&format!("{} QX-1", run(MAX_RUN_BYTES + 1)), &["QX-1"]);
-    }
-
-    #[test]
-    fn an_overlong_run_with_a_misplaced_scheme_is_skipped() {
-        // Without the limit, each of these parts would trigger a search of the whole rest.
-        let parts = "a=".repeat(2_000_000);
-        check(&format!("://{parts}:x"), &[]);
-        check(&format!("{parts}x://"), &[]);
-    }
-
-    #[test]
-    fn a_quoted_value_is_kept_whole_behind_a_constant() {
-        check("NAME=\"two words\" QX-1", &["NAME=\"two words\"", "QX-1"]);
-        check("NAME='two words'", &["NAME='two words'"]);
-        check("name=\"two words\"", &[]);
-        check("NAME=\"\"", &[]);
-        check("NAME=\"two\nwords\"", &[]);
-        let value = |length: usize| format!("NAME=\"{}\"", "x y ".repeat(length / 4));
-        check(
-            &value(MAX_VALUE_BYTES - 4),
-            &[value(MAX_VALUE_BYTES - 4).as_str()],
-        );
-        check(&value(MAX_VALUE_BYTES), &[]);
-    }
-
-    #[test]
-    fn a_run_is_split_at_its_punctuation() {
-        check("https://a.example/x?y=1,", &["https://a.example/x?y=1"]);
-        check("://b a://bcd", &[]);
-        check("a://bcde", &["a://bcde"]);
-        check("--retries=5 a==QX-1", &["retries=5", "QX-1"]);
-        check("left=>QX-1", &["QX-1"]);
-        check(
-            "QX-1?QX-2&QX-3%QX-4*QX-5$QX-6",
-            &["QX-1", "QX-2", "QX-3", "QX-4", "QX-5", "QX-6"],
-        );
-        check("db.internal:5432", &["db.internal:5432"]);
-        check("a.rs:1204 QX-1:QX-2", &["a.rs", "1204", "QX-1", "QX-2"]);
-        check("std::fmt::Display", &["std::fmt::Display"]);
-    }
-
-    #[test]
-    fn a_path_that_is_no_identifier_is_split_at_its_slashes() {
-        check("QX1/and", &["QX1"]);
-        check("QX-1\\QX-2", &["QX-1", "QX-2"]);
-        check("/QX", &[]);
-    }
-
-    #[test]
-    fn a_windows_path_ends_at_the_next_colon() {
-        check(r"C:\src\main.rs:12", &[r"C:\src\main.rs"]);
-        check("c:/src/main.rs", &["c:/src/main.rs"]);
-        check(r"9:\QX-1", &["QX-1"]);
+/// Returns the amount of money at the start of a run (`$1,250`, `79,756.52 EUR`), if any. A digit behind a dollar is a
+/// variable.
+fn amount(bytes: &[u8], run: Run) -> Option<Range<usize>> {
+    let (before, rest) = bytes.split_at_checked(run.start)?;
+    let signs: [&[u8]; 2] = ["€".as_bytes(), "£".as_bytes()];
+    let sign = signs.iter().find(|sign| before.ends_with(sign));
+    let start = run.start - sign.map_or(0, |sign| sign.len());
+    let digits = rest.strip_prefix(b"$").unwrap_or(rest);
+    let has_sign = sign.is_some() || digits.len() < rest.len();
+    let is_in_number = |(at, byte): (usize, &u8)| {
+        let is_joiner = matches!(byte, b',' | b'.');
+        byte.is_ascii_digit()
+            || (is_joiner && at > 0 && digits.get(at + 1).is_some_and(u8::is_ascii_digit))
+    };
+    let length = (0..).zip(digits).take_while(|&it| is_in_number(it)).count();
+    let (_, behind) = digits.split_at_checked(length)?;
+    let end = bytes.len() - behind.len();
+    match behind {
+        [b' ', first, second, third, rest @ ..]
+            if !rest.first().is_some_and(u8::is_ascii_alphanumeric)
+                && CURRENCIES.contains(&&[*first, *second, *third]) =>
+        {
+            (length > 0).then_some(start..end + 4)
+        }
+        [next, ..] if next.is_ascii_alphanumeric() => None,
+        _ => (has_sign && length > 1).then_some(start..end),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -262,7 +262,7 @@ fn a_value_that_contains_a_line_end_is_omitted() {
 #[test]
 fn a_known_assignment_is_read_anew() {
     let messages = [json!({"role": "user", "content": "lls==1 ls==1 lls==1"})];
-    assert_eq!(lines(&messages, 100)[1], "Named by the user: s==1 ls==1");
+    assert_eq!(lines(&messages, 100)[1], "Named by the user: ls==1 lls==1");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the classification of words.
 
+use super::forms::*;
 use super::*;
 use std::collections::HashSet;
 

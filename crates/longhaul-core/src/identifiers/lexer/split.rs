@@ -1,7 +1,7 @@
 //! Splits a run at its punctuation into identifiers.
 
 use crate::identifiers::kind;
-use crate::identifiers::kind::IdentifierKind;
+use crate::identifiers::kind::{IdentifierKind, forms};
 use crate::identifiers::lexer::MAX_RUN_BYTES;
 use memchr::{memchr, memchr_iter, memmem};
 
@@ -32,12 +32,9 @@ pub(super) fn split_run(run: &str, sink: &mut impl PieceSink) {
         return;
     }
     if let Some((key, value)) = split_at(run, memchr(b'=', run.as_bytes())) {
-        let key = key.trim_start_matches('-');
         let value = value.trim_start_matches(['=', '>']);
-        if kind::is_assignment(key, value) {
-            let from = run.len() - key.len() - value.len() - 1;
-            sink.receive(run.get(from..).unwrap_or(run), IdentifierKind::Assignment);
-            return;
+        if forms::is_assignment(key, value) {
+            return sink.receive(run, IdentifierKind::Assignment);
         }
         split_run(key, sink);
         return split_run(value, sink);
@@ -68,7 +65,7 @@ fn scheme_end(run: &str, from: usize) -> Option<usize> {
 
 /// Splits a run at its colons, the first of which is between `first` and `rest`.
 ///
-/// The run is a drive path, a qualified name, a host with a port, or otherwise a list.
+/// The run is a drive path, a qualified name, a host with a port, an image, a time, or otherwise a list.
 fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     let is_drive = matches!(first.as_bytes(), [letter] if letter.is_ascii_alphabetic())
         && rest.starts_with(['\\', '/']);
@@ -82,10 +79,13 @@ fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     if colons.any(|at| bytes.get(at + 1) == Some(&b':')) {
         return sink.receive(run, IdentifierKind::Name);
     }
-    if kind::is_endpoint(first, rest) {
+    if forms::is_endpoint(first, rest) || forms::is_image(first, rest) {
         return sink.receive(run, IdentifierKind::Location);
     }
-    if kind::is_joined_by_colons(run) {
+    if forms::is_time(first) {
+        return sink.receive(run, IdentifierKind::Version);
+    }
+    if forms::is_joined_by_colons(run) {
         return sink.receive(run, IdentifierKind::Code);
     }
     for piece in run.split(':') {
