@@ -8,7 +8,7 @@ use crate::units::tokens::Tokens;
 const SEGMENT_PERCENT: u32 = 65;
 /// Largest and smallest segment, in percent of the history that it covers.
 const MAX_SEGMENT_PERCENT: u32 = 30;
-const MIN_SEGMENT_PERCENT: u32 = 6;
+const MIN_SEGMENT_PERCENT: u32 = 4;
 /// Smallest segment: with less, not even a step and a name fit.
 const MIN_SEGMENT: Tokens = Tokens::new(450);
 

@@ -16,10 +16,10 @@ use crate::units::tokens::Tokens;
 use std::ops::Range;
 
 /// Share of the budget of all segments for the oldest one after a merge, in percent.
-const OLDEST_PERCENT: u32 = 50;
+const OLDEST_PERCENT: u32 = 65;
 /// Share for the segment behind it after a merge of later ones. The rest is room for new segments, so that
 /// merges are rare.
-const LATER_PERCENT: u32 = 20;
+const LATER_PERCENT: u32 = 15;
 /// Share of the budget for the newest segments that a merge does not touch, in percent.
 const UNMERGED_PERCENT: u32 = 20;
 
