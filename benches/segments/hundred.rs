@@ -39,7 +39,7 @@ pub(crate) struct Chained {
     pub(crate) requests: Requests,
     /// Facts on which the numbers of the index were chosen, beside those of the story.
     seen: Vec<String>,
-    /// The same, in other places.
+    /// Facts in other places, on which numbers may be chosen too.
     elsewhere: Vec<Fact>,
     /// Facts that judge the choice.
     judging: Vec<Fact>,
@@ -215,12 +215,9 @@ fn lost(chained: &Chained, run: &Run) -> Result<String, Failure> {
         }
     }
     let shown = shown(&run.last)?;
-    for fact in chained
-        .elsewhere
-        .iter()
-        .filter(|fact| !fact.stands_in(&shown))
-    {
-        _ = writeln!(text, "- lost: {fact:?}");
+    let elsewhere = chained.elsewhere.iter();
+    for fact in elsewhere.filter(|fact| !fact.stands_in(&shown)) {
+        _ = writeln!(text, "- lost: {} {:?}", fact.pieces.join(" … "), fact.place);
     }
     Ok(text)
 }

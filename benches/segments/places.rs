@@ -31,9 +31,8 @@ pub(crate) enum Place {
 }
 
 /// A fact: pieces that have to stand beside each other, in this order.
-#[derive(Debug)]
 pub(crate) struct Fact {
-    pieces: Vec<String>,
+    pub(crate) pieces: Vec<String>,
     pub(crate) place: Place,
 }
 

@@ -251,7 +251,7 @@ settings! { ALL_SETTINGS:
     COMPACT_CACHE_PRICE: Option<CachePrice> =
         optional_choice, "compact.cache_price" = "", per_model;
 
-    /// The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at most 8% of
+    /// The number of recent tokens that a summary leaves verbatim. Empty: 20000, but at most 7% of
     /// the tokens that the window leaves to the conversation. If set, at most half of those tokens.
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;

@@ -122,7 +122,7 @@ fn foldable() -> Vec<u8> {
 
 /// Builds a chat that exceeds a small window by its results alone, none of them large.
 fn full_of_results() -> Vec<u8> {
-    chat(20, 2_000)
+    chat(21, 1_900)
 }
 
 /// Builds a chat that exceeds a small window by its texts: there is nothing to clear.

@@ -16,10 +16,10 @@ const WINDOW: u32 = 24_000;
 const CONTENT: &str = "hunter2";
 const CLEARED: &str = "[Old tool result content cleared]";
 const STEPS: usize = 24;
-/// Words of a result, about 8,650 tokens and 800. Two of each are past the window's
+/// Words of a result, about 8,650 tokens and 700. Two of each are past the window's
 /// mark; a single small one is less than half of the retained part.
 const LARGE: usize = 4_325;
-const SMALL: usize = 400;
+const SMALL: usize = 350;
 
 /// Requests of an unattended agent that repeatedly reads a third of the window and examines it, one
 /// request after each step.

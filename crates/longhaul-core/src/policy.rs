@@ -494,7 +494,7 @@ impl Policy {
 /// the capacity, which leaves room for the summary and for what follows.
 fn keep_recent(settings: &CompactionSettings, thresholds: &Thresholds) -> Tokens {
     settings.keep_recent.map_or_else(
-        || Tokens::new(20_000).min(thresholds.capacity.percent(8)),
+        || Tokens::new(20_000).min(thresholds.capacity.percent(7)),
         |tokens| tokens.min(thresholds.capacity.divided_by(2)),
     )
 }

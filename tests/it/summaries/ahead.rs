@@ -4,15 +4,15 @@ use super::slow::Slow;
 use crate::caller::{Caller, talk};
 use crate::harness::Proxy;
 
-/// Turns of 1,000 tokens each that pass the soft mark of a window of 32,768.
-const SOFT: usize = 25;
+/// Turns of 1,000 tokens each that pass the soft mark of a window of 34,000.
+const SOFT: usize = 26;
 /// Turns that exceed this window.
 const FULL: usize = 40;
 
 /// Starts a summary ahead of need; the conversation will exceed the window before it is ready.
 async fn overtaken(wait: &str) -> (Slow, Proxy, Caller) {
     let mut upstream = Slow::start().await;
-    let changes = [("window", "32768"), ("summary.wait", wait)];
+    let changes = [("window", "34000"), ("summary.wait", wait)];
     let proxy = Proxy::start(&upstream.base(), &changes).await;
     let caller = Caller::of(proxy.address);
     for turns in [SOFT / 2, SOFT] {

@@ -126,7 +126,7 @@ fn keep_recent_and_budgets_follow_an_absolute_hard_mark() {
         ..CompactionSettings::default()
     };
     let policy = Policy::new(&settings, Tokens::new(1_000_000));
-    assert_eq!(policy.keep_recent, Tokens::new(2_400));
+    assert_eq!(policy.keep_recent, Tokens::new(2_100));
     assert!(policy.budgets.nominal() < policy.thresholds.hard.divided_by(3));
     assert!(policy.thresholds.prune_target < policy.thresholds.hard);
 }
@@ -206,8 +206,8 @@ fn hard_mark_trigger_does_not_prune_between_cuts() {
 fn tightened_policy_keeps_half_as_much() {
     let plain = policy(32_000);
     let tightened = plain.tightened();
-    assert_eq!(plain.keep_recent, Tokens::new(2_240));
-    assert_eq!(tightened.keep_recent, Tokens::new(1_120));
+    assert_eq!(plain.keep_recent, Tokens::new(1_960));
+    assert_eq!(tightened.keep_recent, Tokens::new(980));
     assert_eq!(
         (
             tightened.thresholds,

@@ -386,7 +386,7 @@ fn a_ready_summary_with_little_gain_is_used_below_the_mark_only_if_nothing_else_
     let mut policy = policy();
     assert_eq!(
         with_ready(24, 3, &policy),
-        (false, SummaryNeed::InBackground(21))
+        (false, SummaryNeed::InBackground(22))
     );
     policy.thresholds.actual_window = Tokens::new(6_000);
     let (used, _) = with_ready(24, 3, &policy);
