@@ -398,7 +398,7 @@ fn quoted_value_end(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
 /// Maximum bytes of a number with its unit after `name:`.
 const MAX_NUMBER_BYTES: usize = 24;
 
-/// Returns the end of the number that follows the run as `name: 5`, `"name": 5` or `name:5s`. Returns `None` for anything
+/// Returns the end of the number that follows the run as `name: 5`, `"name": 5` or `"name":5`. Returns `None` for anything
 /// else.
 fn number_end(bytes: &[u8], run: Run) -> Option<usize> {
     let (mut name, rest) = (bytes.get(run.start..run.end)?, bytes.get(run.end..)?);

@@ -318,8 +318,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         appended.filter(fits).unwrap_or_else(|| text(None))
     }
 
-    /// Returns the budgets for the text that replaces the history before `cut`. Where the rest
-    /// leaves little room, the index shrinks first, down to a quarter.
+    /// Returns the budgets for the text that replaces the history before `cut`. Where the rest leaves little room, the
+    /// index shrinks first, down to a half. Facts that leave the index are lost for good; a result that is clipped
+    /// instead can be read again.
     fn budgets(&self, cut: usize) -> SummaryBudgets {
         let budgets = summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut);
         let others = budgets.nominal() - budgets.identifiers - budgets.requests;
@@ -330,7 +331,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         SummaryBudgets {
             identifiers: budgets
                 .identifiers
-                .min(left.max(budgets.identifiers.divided_by(4))),
+                .min(left.max(budgets.identifiers.divided_by(2))),
             ..budgets
         }
     }
