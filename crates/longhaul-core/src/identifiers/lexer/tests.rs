@@ -61,6 +61,23 @@ fn an_amount_is_kept_with_its_currency() {
 }
 
 #[test]
+fn networks_images_and_times_stay_whole() {
+    for word in [
+        "10.63.103.0/22",
+        "registry.dock.example/tools/runner:0.5-slim",
+        "tools/runner:v7",
+        "2031-01-16T04:49Z",
+        "2031-01-16T04:49:07+02:00",
+        "requests==2.31.0",
+    ] {
+        check(word, &[word]);
+    }
+    check("src/bin/main:12", &["src/bin/main"]);
+    check("src/main.rs:v7-2", &["src/main.rs", "v7-2"]);
+    check("10.63.103/22", &["10.63.103"]);
+}
+
+#[test]
 fn an_overlong_run_is_skipped_unless_it_is_a_url() {
     let run = |length: usize| format!("{}-77", "x".repeat(length - 3));
     check(&run(MAX_RUN_BYTES), &[&run(MAX_RUN_BYTES)]);

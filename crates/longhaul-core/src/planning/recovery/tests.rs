@@ -388,3 +388,20 @@ fn gives_up_if_the_retry_would_be_the_original_request() {
     );
     assert_eq!(told(recovery), "give up");
 }
+
+#[test]
+fn an_index_of_a_recovery_keeps_half_of_its_room() {
+    let whole = cutting().budgets.identifiers;
+    for (target, room) in [
+        (Tokens::new(60_000), whole),
+        (Tokens::new(60), whole.divided_by(2)),
+    ] {
+        let policy = aiming(&cutting(), target, FAR);
+        let budgets = of_steps(|it| {
+            let mut refused = as_it_came(it, &policy);
+            refused.set_summary(ALL - 2, "word".repeat(60_000).into());
+            RecoveryPlanner::new(it, &policy, &nothing(), &refused).budgets(6)
+        });
+        assert_eq!(budgets.identifiers, room, "{target:?}");
+    }
+}

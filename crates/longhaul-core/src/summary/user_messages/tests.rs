@@ -46,6 +46,17 @@ fn messages_that_fit_are_verbatim_and_in_order() {
 }
 
 #[test]
+fn of_equal_messages_the_newest_stays() {
+    let long = "x".repeat(4_000);
+    let texts = ["start", "yes", &long, "yes", "no", "yes ", "the newest"];
+    let said = "[User]: no\n\n[User]: yes \n\n[User]: the newest";
+    let counted = "[User, left out]: 2 messages, from \"yes\" to \"yes\"";
+    check(&texts, 100, &["[User]: start", counted, said], &[&long]);
+    // Where all fit, all stay.
+    check(&["yes", "yes"], 100, &["[User]: yes\n\n[User]: yes"], &[]);
+}
+
+#[test]
 fn the_newest_and_the_shortest_messages_stay_whole() {
     let long = "x".repeat(4_000);
     check(
