@@ -68,9 +68,21 @@ pub fn plan_recovery(
     if !policy.recover || conversation.is_stateful() {
         return RecoveryDecision::GiveUp;
     }
-    let planner = RecoveryPlanner::new(conversation, policy, prior, refused);
-    planner.decide(summaries)
+    let mut planner = RecoveryPlanner::new(conversation, policy, prior, refused);
+    match planner.decide(summaries) {
+        RecoveryDecision::GiveUp => {
+            planner.least_index_percent = LAST_INDEX_PERCENT;
+            planner.decide(summaries)
+        }
+        decision @ (RecoveryDecision::Retry(..) | RecoveryDecision::Summarise(_)) => decision,
+    }
 }
+
+/// Smallest share of its room that the index of a digest shrinks to, in percent. Facts that leave the index are lost
+/// for good; a result that is clipped instead can be read again.
+const LEAST_INDEX_PERCENT: u32 = 50;
+/// Smallest share if nothing else makes the request fit.
+const LAST_INDEX_PERCENT: u32 = 25;
 
 struct RecoveryPlanner<'l, 'a> {
     conversation: &'l Conversation<'a>,
@@ -86,6 +98,7 @@ struct RecoveryPlanner<'l, 'a> {
     /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
     /// again at the next turn.
     max_with_progress: Tokens,
+    least_index_percent: u32,
 }
 
 impl<'l, 'a> RecoveryPlanner<'l, 'a> {
@@ -142,6 +155,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             target: policy.thresholds.recovery_target(output).min(max_input),
             max_input,
             max_with_progress: refused.tokens(conversation).percent(90),
+            least_index_percent: LEAST_INDEX_PERCENT,
         }
     }
 
@@ -319,8 +333,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     }
 
     /// Returns the budgets for the text that replaces the history before `cut`. Where the rest leaves little room, the
-    /// index shrinks first, down to a half. Facts that leave the index are lost for good; a result that is clipped
-    /// instead can be read again.
+    /// index shrinks first.
     fn budgets(&self, cut: usize) -> SummaryBudgets {
         let budgets = summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut);
         let others = budgets.nominal() - budgets.identifiers - budgets.requests;
@@ -331,7 +344,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         SummaryBudgets {
             identifiers: budgets
                 .identifiers
-                .min(left.max(budgets.identifiers.divided_by(2))),
+                .min(left.max(budgets.identifiers.percent(self.least_index_percent))),
             ..budgets
         }
     }

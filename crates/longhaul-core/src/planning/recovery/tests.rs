@@ -405,3 +405,44 @@ fn an_index_of_a_recovery_keeps_half_of_its_room() {
         assert_eq!(budgets.identifiers, room, "{target:?}");
     }
 }
+
+#[test]
+fn the_index_shrinks_further_only_if_nothing_else_fits() {
+    let codes = |from: usize| {
+        let codes: Vec<String> = (0..60)
+            .map(|at| format!("ZK-{}-QP", from * 60 + at))
+            .collect();
+        codes.join(" ")
+    };
+    let said = (0..12).map(|at| {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        format!(r#"{{"role":"{role}","content":"{}"}}"#, codes(at))
+    });
+    let body = format!(r#"{{"messages":[{}]}}"#, said.collect::<Vec<_>>().join(","));
+    let conversation = read(body.as_bytes()).unwrap();
+    let decide = |fit: u32, is_first: bool| {
+        let mut policy = Policy {
+            keep_recent: Tokens::new(100),
+            ..cutting()
+        };
+        policy.budgets.identifiers = Tokens::new(1_000);
+        policy.thresholds.actual_window = Tokens::new(fit);
+        let refused = as_it_came(&conversation, &policy);
+        let decision = if is_first {
+            RecoveryPlanner::new(&conversation, &policy, &nothing(), &refused)
+                .decide(SummarySource::Digest)
+        } else {
+            plan_recovery(
+                &conversation,
+                &policy,
+                &nothing(),
+                &refused,
+                SummarySource::Digest,
+            )
+        };
+        matches!(decision, RecoveryDecision::Retry(..))
+    };
+    let least = |is_first| (0..4_000).find(|&fit| decide(fit, is_first));
+    let (half, quarter) = (least(true).unwrap(), least(false).unwrap());
+    assert!(quarter < half, "{quarter} {half}");
+}
