@@ -69,7 +69,7 @@ fn observer<B>(
             is_partial: chat.request.conversation.params().is_partial,
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
-            path: chat.request.route.mapped.clone(),
+            path: chat.request.route.mapped.path().into(),
             bill: costs.begin(
                 (chat.request.scope, &chat.prefix_keys),
                 &chat.model,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::Response;
-use http::uri::PathAndQuery;
 
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
@@ -29,8 +28,8 @@ pub(crate) struct ObservedRequest {
     pub(crate) bill: PendingCost,
     /// The window in force when the request was planned.
     pub(crate) window: Tokens,
-    /// The upstream path.
-    pub(crate) path: PathAndQuery,
+    /// The upstream path. A part of the request's head would keep the whole head, while the reply streams.
+    pub(crate) path: Box<str>,
 }
 
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
@@ -195,7 +194,7 @@ fn report_learned_window(
             from = before.get(),
             to = after.get(),
             status = http::StatusCode::OK.as_u16(),
-            path = observed.path.path(),
+            path = &*observed.path,
             "the end of a reply shows a smaller window than the one in force; this caller's chats \
              with the model use the smaller window"
         );
@@ -241,7 +240,7 @@ mod tests {
                 },
                 prefix: None,
                 window: tokens,
-                path: PathAndQuery::from_static("/v1/chat/completions"),
+                path: "/v1/chat/completions".into(),
                 bill: services.costs.begin((scope, &prefix_keys), "m", billed),
             }
         })
