@@ -175,12 +175,17 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let cut = cut_point::find(self.conversation, self.policy, self.pinned_head, messages);
         let deepest = cut_point::deepest(self.conversation, self.pinned_head, messages);
         let cuts = [cut, deepest.filter(|_| cut != deepest)];
-        let mut last = None;
-        for cut in cuts
-            .into_iter()
-            .flatten()
+        let cuts = cuts.into_iter().flatten();
+        let mut cuts = cuts
             .filter(|&cut| cut > self.cleared.summarised_until())
-        {
+            .peekable();
+        let mut last = None;
+        while let Some(cut) = cuts.next() {
+            // No digest makes the rest smaller.
+            let is_hopeless = || !self.meets_target(self.tokens_without_summary(cut));
+            if cuts.peek().is_some() && is_hopeless() {
+                continue;
+            }
             if summaries == SummarySource::Model && self.could_suffice(cut) {
                 return RecoveryDecision::Summarise(cut);
             }
