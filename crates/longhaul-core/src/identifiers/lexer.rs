@@ -440,8 +440,7 @@ fn amount(bytes: &[u8], run: Run) -> Option<Range<usize>> {
     let has_sign = sign.is_some() || digits.len() < rest.len();
     let is_in_number = |(at, byte): (usize, &u8)| {
         let is_joiner = matches!(byte, b',' | b'.');
-        byte.is_ascii_digit()
-            || (is_joiner && at > 0 && digits.get(at + 1).is_some_and(u8::is_ascii_digit))
+        byte.is_ascii_digit() || (is_joiner && digits.get(at + 1).is_some_and(u8::is_ascii_digit))
     };
     let length = (0..).zip(digits).take_while(|&it| is_in_number(it)).count();
     let (_, behind) = digits.split_at_checked(length)?;

@@ -56,6 +56,7 @@ fn a_number_is_kept_with_the_name_before_a_colon() {
 fn an_amount_is_kept_with_its_currency() {
     check("spend 79,756.52 EUR.", &["79,756.52 EUR"]);
     check("$1,250, $20 and £1.50", &["$1,250", "$20", "£1.50"]);
+    check("$.50 or .75 USD", &["$.50", ".75 USD"]);
     check("€4500 or 45 EUROS", &["€4500", "EUROS"]);
     check("echo $1 and $12ab", &["12ab"]);
 }
