@@ -192,13 +192,18 @@ impl Program {
         let process = self.process().to_string();
         let told = Command::new("kill").args(["-HUP", &process]).status();
         assert!(told.expect("there is a kill").success());
-        let said = async {
-            while self.said().matches(words).count() < times {
+        self.logs(|said| said.matches(words).count() >= times).await;
+    }
+
+    /// Waits until the log is as `is_wanted` says.
+    pub(crate) async fn logs(&self, is_wanted: impl Fn(&str) -> bool) {
+        let wanted = async {
+            while !is_wanted(&self.said()) {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        let waited = tokio::time::timeout(START, said).await;
-        assert!(waited.is_ok(), "no {words:?} in: {}", self.said());
+        let waited = tokio::time::timeout(START, wanted).await;
+        assert!(waited.is_ok(), "not as wanted: {}", self.said());
     }
 
     /// Returns the process id.

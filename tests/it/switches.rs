@@ -37,7 +37,7 @@ const TAKEN_FOR_SMALL: (&str, &str) = ("LONGHAUL_WINDOW", "32768");
 struct Stage {
     model: Model,
     caller: Caller,
-    _program: Program,
+    program: Program,
 }
 
 /// The reply to a chat, and the requests that the model received meanwhile.
@@ -54,12 +54,22 @@ impl Stage {
 
     async fn with(options: ModelOptions, environment: &[(&str, &str)]) -> Self {
         let model = Model::start(options).await.unwrap();
-        let program = Program::start(&model.url(), environment);
+        let program = Program::told(&model.url(), environment);
         Self {
             caller: Caller::of(program.address()),
             model,
-            _program: program,
+            program,
         }
+    }
+
+    /// Waits until the log has the end of every summary job.
+    async fn jobs_end(&self) {
+        let is_idle = |said: &str| {
+            let started = said.matches("summary job started").count();
+            let ended = said.matches("summary job ended").count();
+            started == ended && (started > 0 || self.summaries() == 0)
+        };
+        self.program.logs(is_idle).await;
     }
 
     async fn send(&self, body: Vec<u8>) -> Sent {
@@ -184,7 +194,7 @@ async fn small_window_clears_results_at_its_mark_with_a_digest_if_needed() {
 /// Plays a growing conversation to an unlimited model, until a summary is used or the conversation ends.
 /// Returns the reported actions.
 async fn actions_until_a_summary(environment: &[(&str, &str)]) -> (Stage, Vec<String>) {
-    let mut all = vec![TAKEN_FOR_SMALL];
+    let mut all = vec![TAKEN_FOR_SMALL, ("LONGHAUL_LOG_LEVEL", "debug")];
     all.extend(environment);
     let stage = Stage::start(HUGE, &all).await;
     let whole: serde_json::Value = serde_json::from_slice(&full_of_words()).unwrap();
@@ -208,6 +218,8 @@ async fn actions_until_a_summary(environment: &[(&str, &str)]) -> (Stage, Vec<St
                 .all(|seen| seen.ended != ReplyCompletion::Pending)
         };
         bounded(stage.model.wait_for(ended)).await;
+        // The record is stored after the model's reply.
+        stage.jobs_end().await;
     }
     (stage, actions)
 }
