@@ -231,7 +231,8 @@ pub(crate) fn forwarded(
     let out = splice.apply();
     assert!(out.len() <= body.len(), "never longer");
     // An image has few bytes if its address does, and a digest may have as many.
-    let is_smaller = || view.tokens(conversation) < conversation.tokens();
+    let is_smaller =
+        || !conversation.is_text_only() && view.tokens(conversation) < conversation.tokens();
     assert!(out.len() < body.len() || is_smaller(), "strictly smaller");
     // If a member name is repeated, the trees of the oracle and of the strict model keep the last
     // member. The product refuses such bodies.

@@ -98,6 +98,7 @@ struct RecoveryPlanner<'l, 'a> {
     /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
     /// again at the next turn.
     max_with_progress: Tokens,
+    /// Smallest share of its room that the index of a digest keeps, in percent.
     least_index_percent: u32,
 }
 

@@ -25,8 +25,15 @@ pub(in crate::identifiers) fn is_image(name: &str, tag: &str) -> bool {
         && !tag.bytes().all(is_number)
 }
 
+/// Whether `hour` and `rest` form a date with a time (`2031-01-16T04:49Z`), and nothing behind it.
+pub(in crate::identifiers) fn is_timestamp(hour: &str, rest: &str) -> bool {
+    let is_in_time =
+        |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-' | b'Z');
+    is_time(hour) && rest.bytes().all(is_in_time)
+}
+
 /// Whether `word` is a date with a time behind it (`2026-06-18T10`).
-pub(in crate::identifiers) fn is_time(word: &str) -> bool {
+pub(super) fn is_time(word: &str) -> bool {
     word.split_once('T').is_some_and(|(date, time)| {
         let is_date = |byte: u8| byte.is_ascii_digit() || byte == b'-';
         date.len() == 10

@@ -82,7 +82,7 @@ fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     if forms::is_endpoint(first, rest) || forms::is_image(first, rest) {
         return sink.receive(run, IdentifierKind::Location);
     }
-    if forms::is_time(first) {
+    if forms::is_timestamp(first, rest) {
         return sink.receive(run, IdentifierKind::Version);
     }
     if forms::is_joined_by_colons(run) {

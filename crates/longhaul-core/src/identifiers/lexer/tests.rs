@@ -73,6 +73,7 @@ fn networks_images_and_times_stay_whole() {
     ] {
         check(word, &[word]);
     }
+    check("2031-01-16T04:49Z:QX-1", &["2031-01-16T04:49Z:QX-1"]);
     check("src/bin/main:12", &["src/bin/main"]);
     check("src/main.rs:v7-2", &["src/main.rs", "v7-2"]);
     check("10.63.103/22", &["10.63.103"]);

@@ -203,14 +203,18 @@ fn select(older: &[Entry], mut left: usize, fits_all: bool) -> Vec<Entry> {
     let for_lines = left * LINES_PERCENT / 100;
     let mut for_whole = left - for_lines;
     let mut for_newest = for_whole / 2;
-    // The newest first, whatever their length, then the shortest of all. Of messages such as "yes", the newest
-    // stands for all.
+    // Of messages such as "yes", the newest stands for all.
     let mut seen = HashSet::new();
-    let entries = older.iter().enumerate().rev();
-    let whole = entries
-        .filter(|(_, entry)| matches!(entry, Entry::Whole(text) if seen.insert(text.trim())));
+    let newest_first = older.iter().enumerate().rev();
+    let distinct: Vec<(usize, &Entry)> = newest_first
+        .filter(|(_, entry)| !matches!(entry, Entry::Whole(text) if !seen.insert(text.trim())))
+        .collect();
+    // The newest first, whatever their length, then the shortest of all.
+    let whole = distinct
+        .iter()
+        .filter(|(_, entry)| matches!(entry, Entry::Whole(_)));
     let mut rest = Vec::new();
-    for (at, entry) in whole {
+    for &(at, entry) in whole {
         let chars = entry.chars();
         if chars <= (for_newest / 2).max(MIN_CLIPPED_CHARS).min(for_newest) {
             for_newest -= chars;
@@ -229,10 +233,9 @@ fn select(older: &[Entry], mut left: usize, fits_all: bool) -> Vec<Entry> {
         keep(&mut chosen, at, entry.clone());
     }
     left = for_whole + for_lines;
-    for (at, entry) in older.iter().enumerate().rev() {
+    for (at, entry) in distinct {
         let is_kept = chosen.get(at).is_some_and(Option::is_some);
-        let is_repeated = matches!(entry, Entry::Whole(text) if !seen.remove(text.trim()));
-        if is_kept || is_repeated || matches!(entry, Entry::Gap(_)) {
+        if is_kept || matches!(entry, Entry::Gap(_)) {
             continue;
         }
         let line = entry.to_line();
