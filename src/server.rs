@@ -3,6 +3,7 @@
 pub(crate) mod acceptor;
 pub(crate) mod admin_listener;
 mod certificates;
+mod idle_memory;
 pub(crate) mod protocol;
 pub(crate) mod reloadable_proxy;
 pub(crate) mod self_loop;
@@ -163,6 +164,7 @@ impl Server {
         if let Some(days) = &days {
             beside.spawn(Arc::clone(days).write_regularly());
         }
+        beside.spawn(idle_memory::release_when_idle(current.clone()));
         if let Some(certificates) = &current.certificates {
             beside.spawn(Arc::clone(certificates).watch());
         }

@@ -36,6 +36,12 @@ impl ParseCaches {
             &self.of_newcomers
         }
     }
+
+    /// Removes all entries and frees their memory.
+    pub(crate) fn clear(&self) {
+        self.of_accepted.clear();
+        self.of_newcomers.clear();
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Everything below this module is pure: no runtime, network, clock, file system or environment.
 //! Each decision can therefore be replayed from a fixture.
 
+#![forbid(unsafe_code)]
+
 /// Declares an enum with the text of each variant in logs and metrics.
 macro_rules! labels {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $label:literal,)+ }) => {

@@ -5,6 +5,8 @@
 //! counts by its own rule and reveals its window only in refusals. With the feature `validity`, the
 //! model also enforces the rules of real providers on every request.
 
+#![forbid(unsafe_code)]
+
 mod answer;
 mod cache;
 mod count;

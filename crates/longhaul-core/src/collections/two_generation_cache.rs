@@ -55,6 +55,12 @@ impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
         self.old.remove(&key);
         self.young.insert(key, value);
     }
+
+    /// Removes all values and frees their memory.
+    pub fn clear(&mut self) {
+        self.young = HashMap::default();
+        self.old = HashMap::default();
+    }
 }
 
 /// A [`TwoGenerationCache`] behind a lock, with `GENERATION_SIZE` values in a generation.

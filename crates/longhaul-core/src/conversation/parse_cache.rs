@@ -79,6 +79,13 @@ impl ParseCache {
         }
     }
 
+    /// Removes all entries and frees their memory. The next request of each conversation is parsed anew.
+    pub fn clear(&self) {
+        self.messages.clear();
+        self.pages.clear();
+        self.tools.clear();
+    }
+
     fn fingerprint(&self, scope: Scope, message: &[u8]) -> Fingerprint {
         let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message);
         let hash = u128::from(low) | u128::from(high) << 64;

@@ -54,6 +54,13 @@ impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
         self.shard(&key).insert(key, value);
     }
 
+    /// Removes all values and frees their memory.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            shard.lock().clear();
+        }
+    }
+
     fn shard(&self, key: &K) -> MutexGuard<'_, TwoGenerationCache<K, V>> {
         let [first, ..] = &self.shards;
         self.shards

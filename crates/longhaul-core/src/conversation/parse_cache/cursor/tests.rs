@@ -402,3 +402,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_cleared_cache_parses_anew_and_stores_again() {
+    let cache = ParseCache::new(scope(0));
+    let body = body(&[user("one"), user("two")]);
+    assert_eq!(check(&cache, 1, &body), 0);
+    assert_eq!(check(&cache, 1, &body), 2);
+    cache.clear();
+    assert_eq!(check(&cache, 1, &body), 0);
+    assert_eq!(check(&cache, 1, &body), 2);
+}

@@ -1,0 +1,101 @@
+//! Returns memory to the system while no request comes.
+//!
+//! After a load, most memory is parsed messages and what the C library keeps for the next load. Both stay as
+//! long as requests come: memory that was returned must be cleared by the kernel, page by page, to be used again.
+
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::metrics::Metrics;
+use crate::server::ReloadableProxy;
+
+/// Time without a request after which memory is released. Agents wait longer only for people.
+const IDLE: Duration = Duration::from_mins(1);
+
+/// Releases memory once in each idle time. Never ends.
+pub(super) async fn release_when_idle(current: ReloadableProxy) {
+    let mut watch = IdleWatch::default();
+    loop {
+        sleep(IDLE).await;
+        let services = current.proxy().services;
+        if watch.is_newly_idle(Activity::of(&services.metrics)) {
+            services.parse_caches.clear();
+            _ = spawn_blocking(return_free_memory).await;
+        }
+    }
+}
+
+/// Requests of a proxy at one time.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Activity {
+    in_flight: u64,
+    ended: u64,
+}
+
+impl Activity {
+    fn of(metrics: &Metrics) -> Self {
+        Self {
+            in_flight: metrics.in_flight.get(),
+            ended: metrics.requests.iter().map(|(_, count)| count).sum(),
+        }
+    }
+}
+
+/// Finds the first of several equal readings of an idle proxy.
+#[derive(Debug, Default)]
+struct IdleWatch {
+    last: Activity,
+    /// Number of requests that had ended when memory was last released.
+    released_at: u64,
+}
+
+impl IdleWatch {
+    /// Records the activity `now`. Returns whether no request was in progress since the last record, and some
+    /// have ended since this method last returned `true`.
+    fn is_newly_idle(&mut self, now: Activity) -> bool {
+        let is_idle = now.in_flight == 0 && now == self.last && now.ended != self.released_at;
+        self.last = now;
+        if is_idle {
+            self.released_at = now.ended;
+        }
+        is_idle
+    }
+}
+
+/// Returns freed pages of all arenas to the kernel.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the C library has no safe interface")]
+fn return_free_memory() {
+    // SAFETY: `malloc_trim` takes a number, has no preconditions, and locks each arena that it walks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other C libraries return freed memory by themselves.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn return_free_memory() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_released_once_after_two_equal_readings_without_a_request() {
+        let reading = |in_flight, ended| Activity { in_flight, ended };
+        let mut watch = IdleWatch::default();
+        for (now, is_released) in [
+            (reading(0, 0), false),
+            (reading(0, 0), false),
+            (reading(1, 7), false),
+            (reading(1, 7), false),
+            (reading(0, 8), false),
+            (reading(0, 8), true),
+            (reading(0, 8), false),
+            (reading(0, 9), false),
+            (reading(0, 9), true),
+        ] {
+            assert_eq!(watch.is_newly_idle(now), is_released, "{now:?}");
+        }
+    }
+}
