@@ -28,7 +28,7 @@ use clap::Parser;
 /// match. The exit code is 0 if nothing was lost, duplicated or leaked.
 #[derive(Parser)]
 struct Options {
-    /// Number of concurrent agents.
+    /// Number of concurrent agents. 0 for the hostile caller alone.
     #[arg(long, default_value_t = 2_000)]
     agents: usize,
     /// Duration in minutes, without the SIGTERM at the end.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use agents::Agent;
 use hostile::Hostile;
@@ -140,6 +140,8 @@ async fn work(server: &Server, tally: &Arc<Tally>, size: Size, look: Option<&Loo
     } = size;
     let until = Instant::now() + lasting;
     let mut working = JoinSet::new();
+    // Without agents, the hostile caller has the time for itself.
+    working.spawn(sleep_until(until));
     for at in 0..agents {
         let agent = Agent::new(at, server.address, Arc::clone(tally));
         working.spawn(agent.work(until));
