@@ -3,11 +3,11 @@
 use crate::conversation::Conversation;
 use crate::dialect::Dialect;
 use crate::json::span::Span;
-use memchr::memmem;
+use memchr::memmem::Finder;
 use std::ops::Range;
 
 /// Maximum cache marks of a request. Source: Anthropic's documentation of prompt caching.
-const MAX_CACHE_MARKS: usize = 4;
+const MAX_CACHE_MARKS: u8 = 4;
 
 impl<'a> Conversation<'a> {
     /// Adds the values of cache marks, each with the index of its message, in ascending order.
@@ -56,11 +56,33 @@ impl<'a> Conversation<'a> {
             .or_else(|| before.find_map(|at| self.cache_marks_of(at).last().copied()))
     }
 
-    /// Counts the marks of the body, wherever they are. A key of the same name elsewhere counts too.
-    fn count_cache_marks(&self) -> usize {
+    /// Counts the marks of the body, wherever they are, up to [`MAX_CACHE_MARKS`]. A key of the same name
+    /// elsewhere counts too.
+    fn count_cache_marks(&self) -> u8 {
         let key = format!("\"{}\"", self.dialect().cache_mark_key());
-        let marks = memmem::find_iter(self.body.as_bytes(), &key);
-        marks.take(MAX_CACHE_MARKS).count()
+        let key = Finder::new(&key);
+        let count = |span: Range<usize>| {
+            let bytes = self.body.as_bytes().get(span).unwrap_or_default();
+            // Few bytes stand between two messages.
+            let marks = (bytes.len() >= key.needle().len()).then(|| key.find_iter(bytes));
+            let marks = marks.into_iter().flatten();
+            marks.zip(0..MAX_CACHE_MARKS).fold(0, |marks, _| marks + 1)
+        };
+        let (mut marks, mut end) = (0_u8, 0);
+        for message in self.messages() {
+            let span = message.span.start()..message.span.end();
+            if span.start < end {
+                return count(0..self.body.len());
+            }
+            let before = count(end..span.start);
+            end = span.end;
+            let own = match &message.cached {
+                Some(entry) => *entry.memo().cache_marks.get_or_init(|| count(span)),
+                None => count(span),
+            };
+            marks = (marks + before + own).min(MAX_CACHE_MARKS);
+        }
+        (marks + count(end..self.body.len())).min(MAX_CACHE_MARKS)
     }
 
     /// Returns the values of the cache marks of the message at `at`, in order.
@@ -77,7 +99,9 @@ impl<'a> Conversation<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::conversation::parse_cache::ParseCache;
     use crate::dialect::Dialect;
+    use crate::units::scope::Scope;
 
     #[test]
     fn an_added_mark_lives_as_long_as_the_first_mark_after_it() {
@@ -94,5 +118,40 @@ mod tests {
         }
         let conversation = Dialect::Responses.read(br#"{"input":[]}"#).unwrap();
         assert_eq!(conversation.added_cache_mark(0..0), None);
+    }
+
+    #[test]
+    fn marks_count_wherever_they_are_with_and_without_a_cache() {
+        let mark = r#""cache_control":{"type":"ephemeral"}"#;
+        let text =
+            |text: &str, more: &str| format!(r#"{{"type":"text","text":"{text:.<80}"{more}}}"#);
+        let marked = |name: &str| text(name, &[",", mark].concat());
+        let chat = |system: &str, first: &str, last: &str, after: &str| {
+            format!(
+                r#"{{"system":[{system}],"messages":[{{"role":"user","content":[{first},{first}]}},
+                {{"role":"assistant","content":[{last}]}},{{"role":"user","content":[{last}]}}]{after}}}"#
+            )
+        };
+        let (plain, own) = (text("a", ""), marked("a"));
+        let tools = format!(r#","tools":[{{"name":"t",{mark}}}]"#);
+        let scope = Scope::new(&[1; 32], &[]);
+        for (body, expected) in [
+            (chat(&plain, &plain, &plain, ""), 0),
+            (chat(&own, &plain, &plain, ""), 1),
+            (chat(&plain, &own, &plain, ""), 2),
+            (chat(&own, &plain, &own, ""), 3),
+            (chat(&own, &plain, &own, &tools), 4),
+            (chat(&own, &own, &own, &tools), 4),
+            (chat(r#"\"cache_control\""#, &plain, &plain, &tools), 1),
+        ] {
+            let cache = ParseCache::new(scope);
+            for dialect in [Dialect::ChatCompletions, Dialect::Messages] {
+                for _ in 0..3 {
+                    let conversation = dialect.read_cached(body.as_bytes(), scope, &cache);
+                    let conversation = conversation.unwrap();
+                    assert_eq!(conversation.count_cache_marks(), expected, "{body}");
+                }
+            }
+        }
     }
 }

@@ -94,8 +94,8 @@ pub struct RequestSizes {
     /// The history of the latest update.
     covered: Range<usize>,
     /// Characters of the first request, if a later one is the newest.
-    first_chars: Option<usize>,
-    newest_chars: Option<usize>,
+    first_chars: Option<u32>,
+    newest_chars: Option<u32>,
 }
 
 impl RequestSizes {
@@ -105,20 +105,24 @@ impl RequestSizes {
             *self = Self::default();
             self.covered.end = covered.start;
         }
-        let mut new = user_texts(conversation, self.covered.end..covered.end);
+        let new = conversation.messages().get(self.covered.end..covered.end);
+        let mut new = new
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|message| request_chars(conversation, message));
         if let Some(newest) = new.next_back() {
             if self.first_chars.is_none() {
-                let first = || new.next().map(|text| rendered_chars(&text, USER_LABEL));
-                self.first_chars = self.newest_chars.or_else(first);
+                self.first_chars = self.newest_chars.or_else(|| new.next());
             }
-            self.newest_chars = Some(rendered_chars(&newest, USER_LABEL));
+            self.newest_chars = Some(newest);
         }
         let first = self
             .first_chars
             .filter(|_| includes_first_request(conversation, &covered));
-        let chars = first.unwrap_or_default() + self.newest_chars.unwrap_or_default();
+        let newest = self.newest_chars.unwrap_or_default();
+        let chars = first.unwrap_or_default().saturating_add(newest);
         self.covered = covered;
-        Tokens::new(u32::try_from(chars.div_ceil(4)).unwrap_or(u32::MAX))
+        Tokens::new(chars.div_ceil(4))
     }
 }
 
@@ -130,10 +134,29 @@ fn user_texts<'c>(
     let messages = conversation.messages().get(covered).unwrap_or_default();
     messages
         .iter()
-        .filter(|message| message.role.is_user())
-        .map(|message| text_with_markers(conversation, message))
-        .filter(|text| !text.trim().is_empty() && !wording::is_wrapped_summary(text))
-        .map(escape_labels)
+        .filter_map(|message| user_text(conversation, message))
+}
+
+/// Returns the text of a user message. `None` for other messages, and for what longhaul wrote.
+fn user_text<'c>(conversation: &'c Conversation<'_>, message: &'c Message) -> Option<Cow<'c, str>> {
+    let is_user = message.role.is_user();
+    let text = is_user.then(|| text_with_markers(conversation, message))?;
+    let is_left_out = text.trim().is_empty() || wording::is_wrapped_summary(&text);
+    (!is_left_out).then(|| escape_labels(text))
+}
+
+/// Returns the characters that a user message takes in its section, in full. `None` if the section leaves
+/// the message out.
+fn request_chars(conversation: &Conversation<'_>, message: &Message) -> Option<u32> {
+    let compute = || {
+        let text = user_text(conversation, message)?;
+        // A body has fewer bytes.
+        Some(u32::try_from(rendered_chars(&text, USER_LABEL)).unwrap_or(u32::MAX))
+    };
+    match &message.cached {
+        Some(entry) if message.role.is_user() => *entry.memo().request_chars.get_or_init(compute),
+        Some(_) | None => compute(),
+    }
 }
 
 /// Whether `covered` includes the first request; otherwise the request is still forwarded before

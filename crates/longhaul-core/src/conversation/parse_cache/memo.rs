@@ -19,6 +19,11 @@ pub(crate) struct MessageMemo {
     /// Whether the message only refers to an earlier read.
     pub(crate) is_reference: OnceLock<bool>,
     pub(crate) text_hash: OnceLock<[u8; 32]>,
+    /// Cache marks in the bytes of the message, up to the most that a request may have.
+    pub(crate) cache_marks: OnceLock<u8>,
+    /// Characters of the message in a summary's section of user messages. `None` if the section leaves the
+    /// message out.
+    pub(crate) request_chars: OnceLock<Option<u32>>,
     /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,
     /// The memo of the joined message that ends with this message.
