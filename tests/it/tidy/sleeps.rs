@@ -34,7 +34,7 @@ const SLEEPS: [Listed; 20] = [
     ("tests/it/faults/endpoint.rs", 1, Why::Conduct),
     ("tests/it/listener.rs", 1, Why::Clock),
     ("tests/it/load/agents.rs", 2, Why::Conduct),
-    ("tests/it/load/drill.rs", 7, Why::Conduct),
+    ("tests/it/load/drill.rs", 6, Why::Conduct),
     ("tests/it/load/hostile.rs", 1, Why::Conduct),
     ("tests/it/load/process.rs", 1, Why::Look),
     ("tests/it/load/upstream.rs", 1, Why::Conduct),

@@ -142,7 +142,10 @@ mod tests {
             (chat(&own, &plain, &own, ""), 3),
             (chat(&own, &plain, &own, &tools), 4),
             (chat(&own, &own, &own, &tools), 4),
-            (chat(r#"\"cache_control\""#, &plain, &plain, &tools), 1),
+            (
+                chat(&plain, &text(r#"\"cache_control\""#, ""), &plain, &tools),
+                1,
+            ),
         ] {
             let cache = ParseCache::new(scope);
             for dialect in [Dialect::ChatCompletions, Dialect::Messages] {
