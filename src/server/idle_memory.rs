@@ -11,8 +11,9 @@ use tokio::time::sleep;
 use crate::metrics::Metrics;
 use crate::server::ReloadableProxy;
 
-/// Time without a request after which memory is released. Agents wait longer only for people.
-const IDLE: Duration = Duration::from_mins(1);
+/// Time between two looks at the proxy. If no request came in between, memory is released: after once to twice
+/// this time. An agent waits as long only for a person, who does not notice that a history is parsed anew.
+const IDLE: Duration = Duration::from_mins(2);
 
 /// Releases memory once in each idle time. Never ends.
 pub(super) async fn release_when_idle(current: ReloadableProxy) {
