@@ -239,6 +239,8 @@ pub(crate) struct Metrics {
     pub(crate) retries: CounterMatrix<RetryReason, RetryOutcome>,
     /// Bytes outside the replacements that a rewrite changed by mistake; must stay 0.
     pub(crate) corrupted_bytes: Total,
+    /// Times that an idle process returned memory to the system.
+    pub(crate) idle_releases: Total,
     /// Calls of the durable store, by outcome.
     pub(crate) durable_store: Counters<DurableStoreOutcome>,
 }

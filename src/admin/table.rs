@@ -125,6 +125,8 @@ metrics! {
     counter longhaul_far_store_calls_total [outcome]
         |of, out| out.counters(&of.metrics.durable_store),
         "Calls of the durable store, a file or a server, by outcome";
+    counter longhaul_idle_releases_total [] |of, out| out.value(of.metrics.idle_releases.get()),
+        "Times that longhaul, without requests for minutes, returned memory to the system";
     gauge longhaul_build_info [version] |_, out| out.labelled(&[env!("CARGO_PKG_VERSION")], 1),
         "Always 1; the label is the running version";
     gauge process_start_time_seconds [] |of, out| out.value(of.started),

@@ -24,6 +24,7 @@ pub(super) async fn release_when_idle(current: ReloadableProxy) {
         if watch.is_newly_idle(Activity::of(&services.metrics)) {
             services.parse_caches.clear();
             _ = spawn_blocking(return_free_memory).await;
+            services.metrics.idle_releases.add(1_u64);
         }
     }
 }
@@ -80,6 +81,25 @@ fn return_free_memory() {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::metrics::Ending;
+    use crate::proxy::Proxy;
+    use std::sync::Arc;
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_released_once_in_each_idle_time() {
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        let current = ReloadableProxy::new(Proxy::new(config).unwrap(), None);
+        let metrics = Arc::clone(&current.proxy().services.metrics);
+        let _releasing = tokio::spawn(release_when_idle(current));
+        for (requests, releases) in [(0, 0), (1, 1), (0, 1), (3, 2)] {
+            for _ in 0..requests {
+                metrics.requests.add(Ending::Complete);
+            }
+            sleep(3 * IDLE).await;
+            assert_eq!(metrics.idle_releases.get(), releases);
+        }
+    }
 
     #[test]
     fn memory_is_released_once_after_two_equal_readings_without_a_request() {
