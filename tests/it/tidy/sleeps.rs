@@ -23,9 +23,10 @@ enum Why {
 type Listed = (&'static str, usize, Why);
 
 /// Number of sleeps in each test file.
-const SLEEPS: [Listed; 20] = [
+const SLEEPS: [Listed; 21] = [
     ("src/body/budget/spare_buffer.rs", 3, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
+    ("src/server/idle_memory.rs", 1, Why::Clock),
     ("src/store/tests/leases.rs", 1, Why::Clock),
     ("src/store/tests/scripted.rs", 1, Why::Clock),
     ("tests/it/abuse/slow.rs", 2, Why::Clock),
