@@ -58,6 +58,7 @@ fn an_amount_is_kept_with_its_currency() {
     check("$1,250, $20 and £1.50", &["$1,250", "$20", "£1.50"]);
     check("$.50 or .75 USD", &["$.50", ".75 USD"]);
     check("€4500 or 45 EUROS", &["€4500", "EUROS"]);
+    check("pay in $ EUR or £ EUR", &[]);
     check("echo $1 and $12ab", &["12ab"]);
 }
 
