@@ -11,8 +11,9 @@ use tokio::time::sleep;
 use crate::metrics::Metrics;
 use crate::server::ReloadableProxy;
 
-/// Time between two looks at the proxy. If no request came in between, memory is released: after once to twice
-/// this time. An agent waits as long only for a person, who does not notice that a history is parsed anew.
+/// Time between two readings of the metrics. Memory is released once two readings show no request, which takes
+/// this time at least, and twice this time at most. An agent pauses so long only for a person, who does not
+/// notice that a history is parsed anew.
 const IDLE: Duration = Duration::from_mins(2);
 
 /// Releases memory once in each idle time. Never ends.
@@ -74,7 +75,7 @@ fn return_free_memory() {
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Other C libraries return freed memory by themselves.
+/// Does nothing: other C libraries have no such call.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn return_free_memory() {}
 
