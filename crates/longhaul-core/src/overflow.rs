@@ -23,14 +23,14 @@
 //! status is a success, an error that would be fine is [`Verdict::Failed`]. The patterns and codes
 //! are in `table`, to be read and extended by people.
 //!
-//! [`ReplyClassifier::for_request`] also weighs evidence, in `judge`, where no rule of the table
+//! [`ReplyClassifier::for_request`] also weighs evidence, in `heuristics`, where no rule of the table
 //! applies.
 
 pub mod answer_scanner;
 pub mod body_format;
 pub mod classifier;
 pub mod error_details;
-mod judge;
+mod heuristics;
 mod markup;
 mod numbers;
 mod rules;
@@ -51,10 +51,10 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use error_details::ErrorDetails;
-use judge::Strength;
+use heuristics::Confidence;
 
 pub use classifier::ReplyClassifier;
-pub use judge::{RequestFacts, RequestText};
+pub use heuristics::{RequestFacts, RequestText};
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
@@ -387,33 +387,35 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         | Verdict::StaleThinking
         | Verdict::Unexplained) => verdict,
     };
-    let assess = || judge::assess(status, details, &unquoted, &facts, rules.table);
+    let assess = || heuristics::assess(status, details, &unquoted, &facts, rules.table);
     match verdict {
         Verdict::Failed | Verdict::Fine | Verdict::Unexplained => {
             let limits_bytes =
-                || judge::states_byte_limit(status, details, &unquoted, &facts, rules.table);
+                || heuristics::states_byte_limit(status, details, &unquoted, &facts, rules.table);
             let judged = assess().verdict(&facts);
             let judged = judged.or_else(|| limits_bytes().then_some(Verdict::TooManyBytes));
             judged.unwrap_or(verdict)
         }
         // Only strong evidence tells tokens from bytes.
         Verdict::TooManyBytes => {
-            let judgement = assess();
-            let outweighs = match judgement.strength {
-                Strength::Strong => true,
-                Strength::Words => !rules.table.names_byte_limit(details) || details.names_tokens(),
-                Strength::Vetoed | Strength::Nothing | Strength::Quoted => false,
+            let assessment = assess();
+            let outweighs = match assessment.confidence {
+                Confidence::Strong => true,
+                Confidence::Words => {
+                    !rules.table.names_byte_limit(details) || details.names_tokens()
+                }
+                Confidence::Vetoed | Confidence::Nothing | Confidence::Quoted => false,
             };
-            let judged = judgement.verdict(&facts).filter(|_| outweighs);
+            let judged = assessment.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)
         }
-        // A known wording without numbers: the judge may read them, or find that the statement is about
+        // A known wording without numbers: the heuristics may read them, or find that the statement is about
         // something else.
         Verdict::Overflow(overflow) if overflow == Overflow::stated(None, None) => {
-            let judgement = assess();
-            if judgement.states_pair() {
-                judgement.verdict(&facts).unwrap_or(verdict)
-            } else if judgement.strength == Strength::Vetoed
+            let assessment = assess();
+            if assessment.states_pair() {
+                assessment.verdict(&facts).unwrap_or(verdict)
+            } else if assessment.confidence == Confidence::Vetoed
                 && !rules.table.states_overflow(status, details)
             {
                 Verdict::Fine
@@ -423,8 +425,8 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
         }
         // Counts far below the request, in a statement about something else.
         Verdict::Overflow(overflow)
-            if judge::counts_other_text(&overflow, &facts)
-                && assess().strength == Strength::Vetoed =>
+            if heuristics::counts_other_text(&overflow, &facts)
+                && assess().confidence == Confidence::Vetoed =>
         {
             Verdict::Fine
         }

@@ -83,7 +83,7 @@ const EXEMPT: [Exemption; 14] = [
     ),
     // A word of codes.
     (
-        "crates/longhaul-core/src/overflow/judge/codes.rs",
+        "crates/longhaul-core/src/overflow/heuristics/codes.rs",
         &["messages"],
     ),
     // Errors of upstreams, which name keys of requests in running text.

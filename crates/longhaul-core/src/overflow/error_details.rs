@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::overflow::judge::{RequestText, codes};
+use crate::overflow::heuristics::{RequestText, codes};
 use serde_json::{Map, Value};
 
 /// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and

@@ -35,7 +35,7 @@ use crate::policy::thrash;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
-use crate::summary::user_messages::RequestSizes;
+use crate::summary::user_messages::UserRequestSizes;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
 use size::AssumedSummary;
@@ -163,7 +163,7 @@ struct Replay<'r, 'a> {
     /// Size of that text.
     summary: Option<AssumedSummary>,
     /// Sizes of the first and the newest user request.
-    request_sizes: RequestSizes,
+    request_sizes: UserRequestSizes,
     fixed_tokens: Tokens,
     /// The record determines everything up to this message.
     settled_until: usize,
@@ -220,7 +220,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             cut_here: false,
             text: base.and_then(|base| base.record.segmented_text()),
             summary: None,
-            request_sizes: RequestSizes::default(),
+            request_sizes: UserRequestSizes::default(),
             fixed_tokens: conversation.fixed_tokens_before(conversation.head_len()),
             settled_until: base.map_or(0, |base| base.prefix_end),
             record_cleared: base.map(|base| base.record.cleared_before),

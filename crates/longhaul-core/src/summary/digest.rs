@@ -8,7 +8,7 @@ use crate::policy::cut_point::open_turn;
 use crate::policy::{Policy, SummaryBudgets};
 use crate::summary::file_activity::FileActivity;
 use crate::summary::user_messages::{
-    RequestSizes, includes_first_request, render_instructions, render_user_messages,
+    UserRequestSizes, includes_first_request, render_instructions, render_user_messages,
     text_with_markers,
 };
 use crate::text::labels::escape_label;
@@ -38,7 +38,7 @@ pub fn summary_budgets(
     policy: &Policy,
     covered: Range<usize>,
 ) -> SummaryBudgets {
-    let requests = RequestSizes::default().measure(conversation, covered.clone());
+    let requests = UserRequestSizes::default().measure(conversation, covered.clone());
     summary_budgets_with_requests(conversation, policy, covered, requests)
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn merge_user_messages(
 /// Rendered size of the first and the newest request of a growing history. Updates read only the
 /// messages that are new.
 #[derive(Debug, Default)]
-pub struct RequestSizes {
+pub struct UserRequestSizes {
     /// The history of the latest update.
     covered: Range<usize>,
     /// Characters of the first request, if a later one is the newest.
@@ -98,7 +98,7 @@ pub struct RequestSizes {
     newest_chars: Option<u32>,
 }
 
-impl RequestSizes {
+impl UserRequestSizes {
     /// Returns the size for the history `covered`.
     pub fn measure(&mut self, conversation: &Conversation<'_>, covered: Range<usize>) -> Tokens {
         if self.covered.start != covered.start || self.covered.end > covered.end {

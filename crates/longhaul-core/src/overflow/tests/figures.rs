@@ -1,4 +1,4 @@
-//! Figures of the judge: recall on unseen refusals, false positives on look-alikes.
+//! Figures of the heuristics: recall on unseen refusals, false positives on look-alikes.
 //!
 //! The held-out part yields counts only, so that no rule is built from it.
 

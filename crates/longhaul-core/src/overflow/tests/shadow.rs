@@ -1,4 +1,4 @@
-//! Compares the judge with the table over all recorded replies.
+//! Compares the heuristics with the table over all recorded replies.
 
 use std::sync::LazyLock;
 
@@ -121,7 +121,7 @@ fn is_left_to_others(reply: &Recorded) -> bool {
 }
 
 #[test]
-fn the_judge_alone_agrees_with_the_table() {
+fn the_heuristics_alone_agree_with_the_table() {
     let alone = without_overflows();
     let differing: Vec<String> = recorded()
         .into_iter()
@@ -133,7 +133,7 @@ fn the_judge_alone_agrees_with_the_table() {
 }
 
 #[test]
-fn the_judge_beside_the_table_changes_no_known_verdict() {
+fn the_heuristics_change_no_verdict_of_the_table() {
     for fixture in fixtures().into_iter().chain(wordings()) {
         let Fixture {
             expected,

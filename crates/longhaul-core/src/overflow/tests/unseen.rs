@@ -1,4 +1,4 @@
-//! Recorded and unseen replies for the judge, and how they are judged.
+//! Recorded and unseen replies for the heuristics, and how replies are classified.
 
 use serde::Deserialize;
 

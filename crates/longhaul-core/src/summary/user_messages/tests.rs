@@ -188,7 +188,7 @@ fn first_and_newest_requests_are_verbatim_in_additional_room() {
     let messages = texts.map(|text| serde_json::json!({"role": "user", "content": text}));
     let body = serde_json::json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let requests = |covered| RequestSizes::default().measure(&conversation, covered);
+    let requests = |covered| UserRequestSizes::default().measure(&conversation, covered);
     let takes = requests(0..4).get();
     assert_eq!(takes, (2 * 2_010_u32).div_ceil(4));
     let said = beside(&texts, takes);
@@ -203,7 +203,7 @@ fn first_and_newest_requests_are_verbatim_in_additional_room() {
     assert_eq!(requests(3..4), requests(1..4));
     assert_eq!(requests(4..4), Tokens::ZERO);
     // The incremental result is the same when the history grows, shrinks or starts elsewhere.
-    let mut grown = RequestSizes::default();
+    let mut grown = UserRequestSizes::default();
     for covered in [0..0, 0..1, 0..2, 0..4, 0..3, 1..3, 1..4, 0..4] {
         let expect = requests(covered.clone());
         assert_eq!(

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use crate::overflow::judge::vetoes::compile;
+use crate::overflow::heuristics::vetoes::compile;
 
 /// Smallest limit in bytes. Smaller numbers count something else.
 const MIN_LIMIT: u64 = 1_024;

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use crate::overflow::judge::numbers::StatedSize;
-use crate::overflow::judge::statement::Statement;
+use crate::overflow::heuristics::numbers::StatedSize;
+use crate::overflow::heuristics::statement::Statement;
 
 /// Maximum compiled size of a pattern in bytes.
 const MAX_COMPILED_BYTES: usize = 16 * 1024 * 1024;

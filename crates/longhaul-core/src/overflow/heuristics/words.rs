@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use crate::overflow::judge::statement::Statement;
-use crate::overflow::judge::vetoes::compile;
+use crate::overflow::heuristics::statement::Statement;
+use crate::overflow::heuristics::vetoes::compile;
 
 /// Maximum distance between the two words in bytes. Asian letters take three.
 const MAX_DISTANCE: usize = 90;

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 use crate::overflow::LimitKind;
-use crate::overflow::judge::request_sizes::RequestSizes;
-use crate::overflow::judge::statement::Statement;
-use crate::overflow::judge::vetoes::compile;
-use crate::overflow::judge::words;
+use crate::overflow::heuristics::request_sizes::RefusedRequestSizes;
+use crate::overflow::heuristics::statement::Statement;
+use crate::overflow::heuristics::vetoes::compile;
+use crate::overflow::heuristics::words;
 
 /// Smallest limit in tokens. Smaller numbers are counts of something else.
 const MIN_LIMIT: u64 = 256;
@@ -95,7 +95,7 @@ pub(super) fn request_limit(statement: &Statement) -> Option<StatedSize> {
 /// Finds a number that is the request's size in characters to a twentieth, and a smaller limit.
 pub(super) fn stated_characters(
     statement: &Statement,
-    sizes: &RequestSizes<'_>,
+    sizes: &RefusedRequestSizes<'_>,
 ) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
@@ -112,7 +112,10 @@ pub(super) fn stated_characters(
 
 /// Finds two numbers, of which one is the request's size to a twentieth and another is a smaller limit.
 /// Such a pair outweighs words about access, parameters and framing.
-pub(super) fn exact_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
+pub(super) fn exact_pair(
+    statement: &Statement,
+    sizes: &RefusedRequestSizes<'_>,
+) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
     let tokens = sizes.facts.tokens;
@@ -154,7 +157,10 @@ pub(super) fn is_other_text(limit: u64, count: u64, estimate: u32) -> bool {
 
 /// Whether a statement compares numbers, of which none is the request's size. The statement then counts
 /// something else, unless it names tokens or a context and the numbers are near the request's size.
-pub(super) fn counts_something_else(statement: &Statement, sizes: &RequestSizes<'_>) -> bool {
+pub(super) fn counts_something_else(
+    statement: &Statement,
+    sizes: &RefusedRequestSizes<'_>,
+) -> bool {
     let text = statement.text();
     let numbers = numbers(text);
     let around = |size: u64| size / 2..=size.saturating_mul(3);
@@ -175,7 +181,10 @@ pub(super) fn counts_something_else(statement: &Statement, sizes: &RequestSizes<
 }
 
 /// Finds two numbers, of which one is the request's size and another is a smaller limit.
-pub(super) fn stated_pair(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
+pub(super) fn stated_pair(
+    statement: &Statement,
+    sizes: &RefusedRequestSizes<'_>,
+) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
     if counts_characters(text, &numbers, sizes) {
@@ -231,7 +240,7 @@ fn counted_by_other_tokenizer(
     text: &str,
     numbers: &[Number],
     nearest: Number,
-    sizes: &RequestSizes<'_>,
+    sizes: &RefusedRequestSizes<'_>,
 ) -> Option<StatedSize> {
     let is_input = |one: &&Number| {
         one.value > nearest.value
@@ -243,7 +252,10 @@ fn counted_by_other_tokenizer(
 }
 
 /// Finds the only number in an overflow statement: the limit, or the size of the prompt.
-pub(super) fn stated_single(statement: &Statement, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
+pub(super) fn stated_single(
+    statement: &Statement,
+    sizes: &RefusedRequestSizes<'_>,
+) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
     let large = |number: &&Number| number.value >= MIN_LIMIT;
@@ -266,7 +278,7 @@ pub(super) fn stated_single(statement: &Statement, sizes: &RequestSizes<'_>) -> 
 
 /// Converts a limit in characters to estimated tokens. Returns `None` if the request's characters are
 /// unknown.
-fn characters(limit: u64, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
+fn characters(limit: u64, sizes: &RefusedRequestSizes<'_>) -> Option<StatedSize> {
     let tokens = limit
         .checked_mul(u64::from(sizes.facts.tokens))?
         .checked_div(sizes.characters())?;
@@ -301,7 +313,7 @@ fn unit_of(text: &str, number: &Number) -> Unit {
 ///
 /// - A number says so.
 /// - No word speaks of tokens, and a number is the request's size in characters.
-fn counts_characters(text: &str, numbers: &[Number], sizes: &RequestSizes<'_>) -> bool {
+fn counts_characters(text: &str, numbers: &[Number], sizes: &RefusedRequestSizes<'_>) -> bool {
     let mut units = numbers.iter().map(|one| unit_of(text, one));
     if units.any(|unit| unit == Unit::Characters) {
         return sizes.characters() > 0;

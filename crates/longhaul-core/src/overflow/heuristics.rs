@@ -1,4 +1,4 @@
-//! Judges a refusal by its evidence, in words that no rule of the table knows.
+//! Assesses a refusal by its evidence, in words that no rule of the table knows.
 //!
 //! The evidence, from the strongest on:
 //!
@@ -28,7 +28,7 @@ use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 use numbers::StatedSize;
-use request_sizes::RequestSizes;
+use request_sizes::RefusedRequestSizes;
 pub use request_text::RequestText;
 use statement::Statement;
 
@@ -42,7 +42,7 @@ const ABOVE_ACCEPTED_PERCENT: u64 = 125;
 /// window that Ollama has ever had.
 const MIN_LARGE_TOKENS: u32 = 2_048;
 
-/// Maximum texts of one error that are judged. An error states its cause in the first ones.
+/// Maximum texts of one error that are assessed. An error states its cause in the first ones.
 const MAX_STATEMENTS: usize = 16;
 
 /// A limit stated in words may exceed the estimate of the refused request by at most this factor. No
@@ -92,9 +92,9 @@ impl RequestFacts<'_> {
     }
 }
 
-/// Strength of the evidence that a refusal is an overflow.
+/// Confidence that a refusal is an overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strength {
+pub(super) enum Confidence {
     /// The statement is about something else.
     Vetoed,
     /// Nothing speaks for an overflow.
@@ -110,43 +110,43 @@ pub(super) enum Strength {
 
 /// Evidence of one refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Judgement {
-    pub(super) strength: Strength,
+pub(super) struct Assessment {
+    pub(super) confidence: Confidence,
     /// Size that the refusal states.
     stated: StatedSize,
     /// Fingerprint of the statement whose words decide; zero otherwise.
     statement: u64,
 }
 
-impl Judgement {
-    fn with_size(strength: Strength, stated: StatedSize) -> Self {
+impl Assessment {
+    fn with_size(confidence: Confidence, stated: StatedSize) -> Self {
         Self {
-            strength,
+            confidence,
             stated,
             statement: 0,
         }
     }
 
-    fn without_size(strength: Strength) -> Self {
-        Self::with_size(strength, StatedSize::default())
+    fn without_size(confidence: Confidence) -> Self {
+        Self::with_size(confidence, StatedSize::default())
     }
 
     /// Whether the refusal states the size of the prompt and a smaller limit.
     pub(super) fn states_pair(&self) -> bool {
-        self.strength == Strength::Strong
+        self.confidence == Confidence::Strong
             && self.stated.limit.is_some()
             && self.stated.input.is_some()
     }
 
     /// Returns the verdict on a request of this size, or `None` if the evidence does not suffice.
     pub(super) fn verdict(self, facts: &RequestFacts<'_>) -> Option<Verdict> {
-        let evidence = match self.strength {
-            Strength::Strong => Evidence::Stated,
-            Strength::Words if facts.is_large() => Evidence::Suspected {
+        let evidence = match self.confidence {
+            Confidence::Strong => Evidence::Stated,
+            Confidence::Words if facts.is_large() => Evidence::Suspected {
                 statement: self.statement,
             },
-            Strength::Quoted if facts.explains_silence() => Evidence::EmptyReply,
-            Strength::Vetoed | Strength::Nothing | Strength::Quoted | Strength::Words => {
+            Confidence::Quoted if facts.explains_silence() => Evidence::EmptyReply,
+            Confidence::Vetoed | Confidence::Nothing | Confidence::Quoted | Confidence::Words => {
                 return None;
             }
         };
@@ -162,23 +162,26 @@ pub(super) fn assess(
     unquoted: &LazyCell<ErrorDetails, impl FnOnce() -> ErrorDetails>,
     facts: &RequestFacts<'_>,
     rules: &ClassifierRules,
-) -> Judgement {
+) -> Assessment {
     let mut statuses = details.inner_statuses().chain([status]);
     if statuses.any(vetoes::is_final_status) {
-        return Judgement::without_size(Strength::Vetoed);
+        return Assessment::without_size(Confidence::Vetoed);
     }
-    let judgement = assess_texts(status, details, unquoted, facts, rules);
-    let needs_advice = matches!(judgement.strength, Strength::Nothing | Strength::Words);
+    let assessment = assess_texts(status, details, unquoted, facts, rules);
+    let needs_advice = matches!(
+        assessment.confidence,
+        Confidence::Nothing | Confidence::Words
+    );
     if details.advice.is_empty() || !needs_advice {
-        return judgement;
+        return assessment;
     }
     // Some upstreams state the cause, or the numbers, as a hint.
     let (all, own) = (details.with_advice(), unquoted.with_advice());
     let advised = assess_texts(status, &all, &own, facts, rules);
-    if judgement.strength == Strength::Nothing || advised.strength == Strength::Strong {
+    if assessment.confidence == Confidence::Nothing || advised.confidence == Confidence::Strong {
         advised
     } else {
-        judgement
+        assessment
     }
 }
 
@@ -189,15 +192,15 @@ fn assess_texts(
     unquoted: &ErrorDetails,
     facts: &RequestFacts<'_>,
     rules: &ClassifierRules,
-) -> Judgement {
+) -> Assessment {
     let statuses = || details.inner_statuses().chain([status]);
     let (statements, own) = (clean(details, facts), clean(unquoted, facts));
     let joined = joined(unquoted).map(|text| Statement::clean(&text, facts.model));
     // Numbers may stand in several texts, and beside them.
     let numbered = || own.iter().chain(&joined);
-    let sizes = RequestSizes::new(facts);
+    let sizes = RefusedRequestSizes::new(facts);
     if let Some(stated) = own.iter().find_map(numbers::request_limit) {
-        return Judgement::with_size(Strength::Strong, stated);
+        return Assessment::with_size(Confidence::Strong, stated);
     }
     // The size of the whole request in characters is no size of an item.
     let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
@@ -208,9 +211,9 @@ fn assess_texts(
                 .iter()
                 .any(|code| codes::is_about_account(code));
         return if is_final {
-            Judgement::without_size(Strength::Vetoed)
+            Assessment::without_size(Confidence::Vetoed)
         } else {
-            Judgement::with_size(Strength::Strong, stated)
+            Assessment::with_size(Confidence::Strong, stated)
         };
     }
     let exact = numbered().find_map(|one| numbers::exact_pair(one, &sizes));
@@ -227,7 +230,7 @@ fn assess_texts(
         is_vetoed(details, &statements, rules, exact)
     };
     if is_vetoed {
-        return Judgement::without_size(Strength::Vetoed);
+        return Assessment::without_size(Confidence::Vetoed);
     }
     let stated = numbered()
         .find_map(|one| numbers::stated_pair(one, &sizes))
@@ -239,7 +242,7 @@ fn assess_texts(
                 .find_map(|one| numbers::stated_single(one, &sizes))
         };
         let stated = stated.or_else(single).unwrap_or_default();
-        return Judgement::with_size(Strength::Strong, stated);
+        return Assessment::with_size(Confidence::Strong, stated);
     }
     let is_denied = statuses().any(|status| matches!(status, 401 | 403));
     let speaks =
@@ -252,24 +255,24 @@ fn assess_texts(
             let mut texts = texts.map(|text| statement::without_overflow_identifiers(text));
             texts.any(|text| speaks(&&Statement::clean(&text, facts.model)))
         };
-        return Judgement::without_size(if is_quoted {
-            Strength::Quoted
+        return Assessment::without_size(if is_quoted {
+            Confidence::Quoted
         } else {
-            Strength::Nothing
+            Confidence::Nothing
         });
     };
     if numbers::counts_something_else(statement, &sizes) {
-        return Judgement::without_size(Strength::Nothing);
+        return Assessment::without_size(Confidence::Nothing);
     }
     let stated = numbers::stated_single(statement, &sizes).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
     let is_above = |limit: u32| limit > facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
     if stated.limit.is_some_and(is_above) {
-        return Judgement::without_size(Strength::Nothing);
+        return Assessment::without_size(Confidence::Nothing);
     }
-    Judgement {
+    Assessment {
         statement: statement.fingerprint(),
-        ..Judgement::with_size(Strength::Words, stated)
+        ..Assessment::with_size(Confidence::Words, stated)
     }
 }
 
@@ -295,7 +298,7 @@ pub(super) fn states_byte_limit(
     if status < 400 || statuses.any(vetoes::is_final_status) {
         return false;
     }
-    let sizes = RequestSizes::new(facts);
+    let sizes = RefusedRequestSizes::new(facts);
     let states = |one: &Statement| bytes::states_limit(one.text(), sizes.bytes());
     let is_other = |one: &Statement| {
         rules.is_vetoed(&normalise(one.text()))

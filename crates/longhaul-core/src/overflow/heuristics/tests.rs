@@ -1,4 +1,4 @@
-//! Tests of the judge, statement by statement.
+//! Tests of the heuristics, statement by statement.
 
 use super::*;
 
@@ -11,7 +11,7 @@ const FACTS: RequestFacts<'static> = RequestFacts {
     model: "acme/long-context-exceeded-7b",
 };
 
-fn weigh_text(status: u16, text: &str) -> Judgement {
+fn weigh_text(status: u16, text: &str) -> Assessment {
     let mut details = ErrorDetails::default();
     details.add_text(text);
     let unquoted = LazyCell::new(|| details.clone());
@@ -19,23 +19,23 @@ fn weigh_text(status: u16, text: &str) -> Judgement {
     assess(status, &details, &unquoted, &FACTS, rules)
 }
 
-fn check(status: u16, text: &str, strength: Strength) {
+fn check(status: u16, text: &str, confidence: Confidence) {
     assert_eq!(
-        weigh_text(status, text).strength,
-        strength,
+        weigh_text(status, text).confidence,
+        confidence,
         "{status} {text}"
     );
 }
 
 #[test]
 fn a_pair_of_numbers_suffices_but_words_need_a_large_request() {
-    check(400, "got 150321 tokens, allowed 131072", Strength::Strong);
+    check(400, "got 150321 tokens, allowed 131072", Confidence::Strong);
     check(
         400,
         "Prompt overlong, sorry: context too large",
-        Strength::Words,
+        Confidence::Words,
     );
-    check(400, "worker 150321 failed: 131072", Strength::Nothing);
+    check(400, "worker 150321 failed: 131072", Confidence::Nothing);
     let words = weigh_text(400, "the conversation is too long");
     assert!(words.verdict(&FACTS).is_some());
     let small = RequestFacts {
@@ -69,14 +69,14 @@ fn a_request_is_large_near_the_window_or_well_above_accepted_sizes() {
 
 #[test]
 fn strong_evidence_overrides_a_401_but_not_a_vetoed_status() {
-    check(401, "context_length_exceeded", Strength::Strong);
-    check(401, "k3 supports only 256K context.", Strength::Words);
-    check(401, "the message is too long", Strength::Nothing);
+    check(401, "context_length_exceeded", Confidence::Strong);
+    check(401, "k3 supports only 256K context.", Confidence::Words);
+    check(401, "the message is too long", Confidence::Nothing);
     for status in [402, 404, 414, 429, 431] {
         check(
             status,
             "got 150321 tokens, allowed 131072",
-            Strength::Vetoed,
+            Confidence::Vetoed,
         );
     }
 }
@@ -97,10 +97,10 @@ fn a_limit_on_one_request_is_no_window() {
     check(
         413,
         &text.replace("Limit 6000", "Limit 6000, Used 4000"),
-        Strength::Vetoed,
+        Confidence::Vetoed,
     );
-    check(429, text, Strength::Vetoed);
-    check(413, &text.replace("9000", "6000"), Strength::Vetoed);
+    check(429, text, Confidence::Vetoed);
+    check(413, &text.replace("9000", "6000"), Confidence::Vetoed);
 }
 
 #[test]
@@ -121,19 +121,19 @@ fn model_names_links_and_help_are_no_evidence_or_veto() {
     check(
         400,
         "The model acme/long-context-exceeded-7b is down",
-        Strength::Nothing,
+        Confidence::Nothing,
     );
     let quoted = "Prompt too large. Received Model Group=daily-driver";
-    check(400, quoted, Strength::Words);
+    check(400, quoted, Confidence::Words);
     check(
         400,
         "Prompt too large. Visit https://a.example/rate-limits",
-        Strength::Words,
+        Confidence::Words,
     );
     check(
         400,
         "Prompt too large for the daily quota",
-        Strength::Vetoed,
+        Confidence::Vetoed,
     );
 }
 
@@ -142,7 +142,7 @@ fn a_limit_far_above_the_request_is_no_evidence() {
     check(
         400,
         "The context length cannot exceed 10000000",
-        Strength::Nothing,
+        Confidence::Nothing,
     );
 }
 
@@ -160,14 +160,14 @@ fn years_and_model_numbers_are_not_sizes() {
     };
     let details = details("The chat model was retired in 2024. Migrate over to the 1106 release.");
     let unquoted = LazyCell::new(|| details.clone());
-    let judgement = assess(
+    let assessment = assess(
         400,
         &details,
         &unquoted,
         &small,
         ClassifierRules::standard(),
     );
-    assert_eq!(judgement.verdict(&small), None);
+    assert_eq!(assessment.verdict(&small), None);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_character_limit_scales_with_the_share_forwarded() {
     let mut details = ErrorDetails::default();
     details.add_text("prompt too long, at most 60k characters");
     let unquoted = LazyCell::new(|| details.clone());
-    let judgement = assess(
+    let assessment = assess(
         400,
         &details,
         &unquoted,
@@ -200,7 +200,7 @@ fn a_character_limit_scales_with_the_share_forwarded() {
         ClassifierRules::standard(),
     );
     // 30,000 of 150,000 tokens are 120,000 of 600,000 characters.
-    assert_eq!(judgement.stated.limit, Some(15_000));
+    assert_eq!(assessment.stated.limit, Some(15_000));
 }
 
 #[test]
@@ -208,14 +208,14 @@ fn words_only_quoted_from_the_request_count_like_an_empty_refusal() {
     let mut details = ErrorDetails::default();
     details.add_text("Bad content: 'the prompt exceeds the context of 4096 tokens'");
     let unquoted = LazyCell::new(ErrorDetails::default);
-    let judgement = assess(
+    let assessment = assess(
         400,
         &details,
         &unquoted,
         &FACTS,
         ClassifierRules::standard(),
     );
-    assert_eq!(judgement.strength, Strength::Quoted);
+    assert_eq!(assessment.confidence, Confidence::Quoted);
     let expect = Verdict::Overflow(Overflow::from_empty_reply());
-    assert_eq!(judgement.verdict(&FACTS), Some(expect));
+    assert_eq!(assessment.verdict(&FACTS), Some(expect));
 }

@@ -2,16 +2,16 @@
 
 use std::cell::OnceCell;
 
-use crate::overflow::judge::RequestFacts;
+use crate::overflow::heuristics::RequestFacts;
 
 /// Sizes of the request by longhaul's own counts.
-pub(super) struct RequestSizes<'a> {
+pub(super) struct RefusedRequestSizes<'a> {
     pub(super) facts: &'a RequestFacts<'a>,
     /// Counted once per refusal: the count reads the whole body.
     characters: OnceCell<u64>,
 }
 
-impl<'a> RequestSizes<'a> {
+impl<'a> RefusedRequestSizes<'a> {
     pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
         Self {
             facts,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::overflow::error_details::plain_key;
-use crate::overflow::judge::statement::{is_identifier_letter, overflow_identifiers};
+use crate::overflow::heuristics::statement::{is_identifier_letter, overflow_identifiers};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Consecutive words that make a quotation. Fewer words occur in a request by chance.
@@ -166,7 +166,7 @@ fn words(text: &str) -> impl Iterator<Item = (Range<usize>, u64)> {
 /// Offset basis of the 64-bit FNV-1a hash.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Adds a letter to a 64-bit FNV-1a hash. A collision hides a word of an error from the judge.
+/// Adds a letter to a 64-bit FNV-1a hash. A collision hides a word of an error from the heuristics.
 fn fnv(hash: u64, letter: char) -> u64 {
     (hash ^ u64::from(u32::from(letter))).wrapping_mul(0x0100_0000_01b3)
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexBuilder};
 
-use crate::overflow::judge::{codes, numbers, words};
+use crate::overflow::heuristics::{codes, numbers, words};
 
 /// Names, addresses and ids. They may contain any word and any number.
 const NAMES: &str = r#"(?xi)
