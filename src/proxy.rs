@@ -10,14 +10,15 @@ use hyper::body::Incoming;
 use crate::body::client_body::ClientBody;
 use crate::body::peeked_body::PeekedBody;
 use crate::chat::account;
-use crate::chat::attempt::Attempt;
+use crate::chat::attempt::{Attempt, RetryDecision};
+use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::judge::{hold_policy, judge};
-use crate::chat::prepare::{prepare, prepare_unregistered};
-use crate::chat::retry::{NextStep, next_step};
+use crate::chat::prepare::{prepare, prepare_unregistered, read};
+use crate::chat::retry::next_step;
 use crate::chat::rewrite::{retry_body, retry_head};
 use crate::chat::unanswered_call::UnansweredCallGuard;
 use crate::chat::window::query_upstream_window;
-use crate::chat::{Chat, ChatRequest, count, explicit_compaction, plan, settle};
+use crate::chat::{count, explicit_compaction, plan, settle};
 use crate::config::{Config, Mode, ResponsesWebSocket};
 use crate::error::{Fault, Problem};
 use crate::exchange::fault_response::answer_fault;
@@ -172,7 +173,7 @@ async fn forward(
             if Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket) {
                 services.refused_upgrades.record_http(scope, &head.headers);
             }
-            let why = match crate::chat::read(services, &head, body.text(), scope) {
+            let why = match read(services, &head, body.text(), scope) {
                 Ok(conversation) => {
                     let request = ChatRequest {
                         services,
@@ -248,9 +249,11 @@ async fn serve_chat(
     guard.disarm();
     log.refusal = account::refusal(&chat, &first, &judged);
     match next_step(&chat, &first, judged.response.status(), judged.verdict).await {
-        NextStep::GiveUp => log.report.add(Action::GaveUp),
-        NextStep::Relay => {}
-        NextStep::Retry(second) => return Ok(retry(&chat, &second, judged.response, log).await),
+        RetryDecision::GiveUp => log.report.add(Action::GaveUp),
+        RetryDecision::Relay => {}
+        RetryDecision::Retry(second) => {
+            return Ok(retry(&chat, &second, judged.response, log).await);
+        }
     }
     Ok(settle::finish(&chat, &first, judged, log).await)
 }

@@ -2,7 +2,8 @@
 
 use crate::account::{AccountContext, Refusal, StoredAccount, WindowNote};
 use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, notices, window};
+use crate::chat::context::Chat;
+use crate::chat::{notices, window};
 use crate::exchange::reply_gate::JudgedReply;
 use crate::exchange::request_log::{ChatFacts, RequestLog};
 use crate::upstream::UpstreamBody;

@@ -1,7 +1,8 @@
 //! Adopts compaction records: every later request of the conversation starts from them.
 
 use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, notices};
+use crate::chat::context::Chat;
+use crate::chat::notices;
 use crate::metrics::CompactionTrigger;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;

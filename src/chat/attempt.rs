@@ -3,9 +3,13 @@
 use tokio::time::Instant;
 
 use crate::account::AccountCause;
-use crate::chat::retry::Retry;
+use crate::chat::context::Chat;
+use crate::chat::refusal::Retry;
+use crate::config::Mode;
+use crate::learned::windows::accepted_sizes::RequestSize;
 use crate::metrics::RetryReason;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::cost::comparison::BilledRequest;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Policy;
@@ -32,6 +36,17 @@ pub(crate) struct Attempt {
     pub(super) retry: Option<Retry>,
     /// Event that led to the plan.
     pub(super) cause: AccountCause,
+}
+
+/// What to do after the first reply.
+#[derive(Debug)]
+pub(crate) enum RetryDecision {
+    /// Relay the overflow because nothing would fit, so that the agent's own recovery still works.
+    GiveUp,
+    /// Relay the reply.
+    Relay,
+    /// Send a retry.
+    Retry(Box<Attempt>),
 }
 
 impl PlanInputs {
@@ -64,8 +79,43 @@ impl Attempt {
         self.view().tokens(conversation)
     }
 
+    /// Returns the sizes that decide whether requests like this fit.
+    pub(super) fn sent_size(&self, conversation: &Conversation<'_>) -> RequestSize {
+        RequestSize {
+            tokens: self.tokens(conversation),
+            tools: conversation.params().tool_tokens,
+        }
+    }
+
+    /// Returns the sizes that the attempt is billed by. In shadow mode the forwarded size is the
+    /// original one.
+    pub(super) fn billed(&self, chat: &Chat<'_>) -> BilledRequest {
+        let before = chat.request.conversation.tokens();
+        let after = match chat.mode {
+            Mode::On => self.tokens(chat.request.conversation),
+            Mode::Off | Mode::Shadow => before,
+        };
+        BilledRequest {
+            before,
+            after,
+            window: self.inputs.policy.thresholds.window,
+        }
+    }
+
     /// Returns the reason for the retry. `None` for the first send.
     pub(crate) fn retry_reason(&self) -> Option<RetryReason> {
         self.retry.as_ref().map(Retry::reason)
+    }
+}
+
+impl RetryDecision {
+    /// Sends `second` if present, else relays the reply.
+    pub(super) fn from_retry(second: Option<Attempt>) -> Self {
+        second.map_or(Self::Relay, Self::retry)
+    }
+
+    /// Sends `attempt`.
+    pub(super) fn retry(attempt: Attempt) -> Self {
+        Self::Retry(Box::new(attempt))
     }
 }

@@ -6,7 +6,8 @@
 use http::StatusCode;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, plan, rewrite, thinking};
+use crate::chat::context::Chat;
+use crate::chat::{plan, rewrite, thinking};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;

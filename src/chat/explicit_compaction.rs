@@ -15,8 +15,9 @@ use http::{HeaderValue, Method, Request, Response, Version};
 
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::TransferMeter;
+use crate::chat::context::ChatRequest;
 use crate::chat::prepare::prepare;
-use crate::chat::{ChatRequest, plan, settle};
+use crate::chat::{plan, settle};
 use crate::config::Mode;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;

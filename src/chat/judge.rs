@@ -7,7 +7,8 @@ use http::Response;
 
 use crate::body::budget::Owner;
 use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, thinking, window};
+use crate::chat::context::Chat;
+use crate::chat::{thinking, window};
 use crate::exchange::reply_gate;
 use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
 use crate::exchange::request_log::RequestLog;
@@ -23,7 +24,7 @@ pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
     }
     let observations = chat.knowledge.windows.observations(&chat.model);
     let fits = observations.is_known_to_fit(
-        chat.sent_size(first),
+        first.sent_size(chat.request.conversation),
         window::input_limit_in_force(chat, &first.inputs, &observations),
         chat.configured_window().is_some(),
     );

@@ -1,8 +1,9 @@
 //! Images and documents that the API refuses: the retry without old ones.
 
 use crate::chat::attempt::Attempt;
-use crate::chat::retry::Retry;
-use crate::chat::{Chat, thinking};
+use crate::chat::context::Chat;
+use crate::chat::refusal::Retry;
+use crate::chat::thinking;
 use longhaul_core::conversation::images;
 use longhaul_core::overflow::Verdict;
 

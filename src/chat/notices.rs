@@ -1,9 +1,9 @@
 //! Log messages for the operator about a conversation, never with its content.
 
 use crate::account::Refusal;
-use crate::chat::Chat;
 use crate::chat::attempt::PlanInputs;
-use crate::chat::retry::SuspectedOverflow;
+use crate::chat::context::Chat;
+use crate::chat::refusal::RefusedAttempt;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::Evidence;
 use longhaul_core::planning::plan::RequestPlan;
@@ -51,7 +51,7 @@ pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence
 /// Logs the window that a refusal taught, for the caller's chats with the model.
 pub(super) fn log_learned_window(
     chat: &Chat<'_>,
-    refused: &SuspectedOverflow,
+    refused: &RefusedAttempt,
     before: Option<LearnedWindow>,
 ) {
     let learned = chat
@@ -76,7 +76,7 @@ pub(super) fn log_learned_window(
 }
 
 /// Reports a window that this caller learned, if it is below the window in force.
-pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let learned = chat.knowledge.windows.observations(&chat.model).window();
     if let Some(after) = learned.filter(|after| *after < refused.window) {
         chat.services().metrics.windows_lowered.add(1_u64);
@@ -93,7 +93,7 @@ pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &SuspectedOverflow
 }
 
 /// Logs that an account limits single requests.
-pub(super) fn log_request_limit(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+pub(super) fn log_request_limit(chat: &Chat<'_>, refused: &RefusedAttempt) {
     tracing::warn!(
         model = chat.model_in_log(),
         limit = refused.overflow.limit,

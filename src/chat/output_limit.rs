@@ -1,8 +1,8 @@
 //! Output limits that leave enough space for the prompt.
 
-use crate::chat::Chat;
 use crate::chat::attempt::Attempt;
-use crate::chat::retry::SuspectedOverflow;
+use crate::chat::context::Chat;
+use crate::chat::refusal::RefusedAttempt;
 use crate::learned::counted_outputs::CountedOutput;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::{LimitKind, Verdict};
@@ -27,7 +27,7 @@ const NEAR_WINDOW_PERCENT: u32 = 75;
 pub(super) fn reduced_output(
     conversation: &Conversation<'_>,
     view: &ForwardedView,
-    refused: &SuspectedOverflow,
+    refused: &RefusedAttempt,
 ) -> Option<Tokens> {
     let asked = conversation.output_tokens()?;
     let limit = Tokens::new(refused.overflow.limit?);
@@ -148,9 +148,9 @@ fn upper_count(view: Tokens, sample: Option<CountSample>) -> Tokens {
 pub(super) fn lower_output_by_estimate(
     conversation: &Conversation<'_>,
     first: &Attempt,
-    refused: &SuspectedOverflow,
+    refused: &RefusedAttempt,
 ) -> Option<ForwardedView> {
-    let SuspectedOverflow {
+    let RefusedAttempt {
         tokens, overflow, ..
     } = refused;
     let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) else {

@@ -1,8 +1,9 @@
 //! Learns from replies which summary placement a model refuses.
 
 use crate::chat::attempt::Attempt;
-use crate::chat::retry::{Retry, RewriteRefusal};
-use crate::chat::{Chat, notices};
+use crate::chat::context::Chat;
+use crate::chat::notices;
+use crate::chat::refusal::{Retry, RewriteRefusal};
 use crate::config::PlacementSetting;
 use crate::learned::summary_placements::ConversationModelKey;
 use crate::store::RewriteTolerance;

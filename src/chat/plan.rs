@@ -4,8 +4,9 @@ use tokio::time::Instant;
 
 use crate::account::AccountCause;
 use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::context::Chat;
 use crate::chat::output_limit::OutputBeside;
-use crate::chat::{Chat, notices, output_limit, recovery, rewrite, summary, thinking, window};
+use crate::chat::{notices, output_limit, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;

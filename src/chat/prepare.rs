@@ -2,18 +2,42 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::request::Parts;
+
 use crate::chat::attempt::PlanInputs;
-use crate::chat::{Chat, ChatRequest, recall, summary, summary_call, thinking, window};
+use crate::chat::context::{Chat, ChatRequest};
+use crate::chat::{recall, summary, summary_call, thinking, window};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{ModelKnowledge, QueryKey};
 use crate::request::caller_identity;
+use crate::request::headers;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
+use crate::request::receive::read_dialect;
 use crate::services::Services;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::policy::{CompactionSettings, Profile};
 use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::Scope;
+
+/// Parses a chat body, unless the request must be forwarded unchanged. The error is the reason for
+/// forwarding the request unchanged.
+pub(crate) fn read<'b>(
+    services: &Services,
+    head: &Parts,
+    body: &'b Bytes,
+    scope: Scope,
+) -> Result<Conversation<'b>, Bypass> {
+    if headers::is_signed(&head.headers) {
+        return Err(Bypass::Signed);
+    }
+    let dialect = read_dialect(&head.method, head.uri.path()).ok_or(Bypass::Shape)?;
+    dialect.read_cached(body, scope, services.parse_caches.for_caller(scope))
+}
 
 /// Builds a chat and its plan inputs, after refreshing stored facts from other processes. Registers the
 /// conversation on the dashboard.
@@ -141,5 +165,36 @@ fn plan_inputs(chat: &Chat<'_>, prior_records: PriorRecords) -> PlanInputs {
         policy: window::policy(chat, adopted),
         prior_records,
         deadline: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::uri::PathAndQuery;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn check(name: &str, value: &str, expect: Option<Bypass>) {
+        let request = http::Request::post("/v1/chat/completions").header(name, value);
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}]}"#);
+        let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
+        let services = Services::new(config).unwrap();
+        let path = PathAndQuery::from_static("/v1/chat/completions");
+        let read = read(&services, &head, &body, services.scope(&path, &head));
+        assert_eq!(read.err(), expect, "{name}: {value}");
+    }
+
+    #[tokio::test]
+    async fn signed_body_is_bypassed() {
+        check("content-digest", "sha-256=:x:", Some(Bypass::Signed));
+        check("digest", "SHA-256=x", Some(Bypass::Signed));
+        check(
+            "authorization",
+            "AWS4-HMAC-SHA256 Credential=x",
+            Some(Bypass::Signed),
+        );
+        check("authorization", "Bearer x", None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task;
 
-use crate::chat::{Chat, ChatRequest};
+use crate::chat::context::{Chat, ChatRequest};
 use crate::request::paths;
 use longhaul_core::planning::originals::Originals;
 use longhaul_core::planning::view::ForwardedView;

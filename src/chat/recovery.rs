@@ -2,9 +2,11 @@
 
 use http::StatusCode;
 
+use crate::chat::attempt::RetryDecision;
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::retry::{NextStep, Retry, SuspectedOverflow};
-use crate::chat::{Chat, judge, notices, output_limit, summary, thinking, window};
+use crate::chat::context::Chat;
+use crate::chat::refusal::{BYTE_LIMIT_STATEMENT, RefusedAttempt, Retry};
+use crate::chat::{judge, notices, output_limit, summary, thinking, window};
 use longhaul_core::overflow::{Evidence, LimitKind, Overflow};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
@@ -18,18 +20,15 @@ use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
 /// the usual servers, accepts 100 kB.
 const MIN_LIMITED_BYTES: usize = 64 * 1024;
 
-/// Fingerprint of a byte limit. Byte limits have few words of their own.
-pub(super) const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
-
 /// Runs recovery after a byte limit, for a request without old images. The limit bounds one request
 /// and says nothing about the window.
 pub(super) async fn recover_from_byte_limit(
     chat: &Chat<'_>,
     first: &Attempt,
     status: StatusCode,
-) -> NextStep {
+) -> RetryDecision {
     if chat.request.conversation.body().len() < MIN_LIMITED_BYTES {
-        return NextStep::Relay;
+        return RetryDecision::Relay;
     }
     let overflow = Overflow {
         evidence: Evidence::Suspected {
@@ -47,21 +46,21 @@ pub(super) async fn recover_from_overflow(
     first: &Attempt,
     status: StatusCode,
     overflow: Overflow,
-) -> NextStep {
+) -> RetryDecision {
     let conversation = chat.request.conversation;
     let tokens = first.tokens(conversation);
-    let refused = SuspectedOverflow {
+    let refused = RefusedAttempt {
         tokens,
         window: first.inputs.policy.thresholds.window,
         status,
         overflow,
     };
     if !is_plausible_overflow(chat, first, &refused) {
-        return NextStep::Relay;
+        return RetryDecision::Relay;
     }
     if let Some(view) = output_limit::lower_output_by_estimate(conversation, first, &refused) {
         let why = Retry::SmallerOutput { refused: None };
-        return NextStep::retry(thinking::retry_with_view(chat, first, view, why));
+        return RetryDecision::retry(thinking::retry_with_view(chat, first, view, why));
     }
     let before = window::smallest_refused_window(chat, &first.inputs);
     adopt_window(chat, &refused);
@@ -69,7 +68,7 @@ pub(super) async fn recover_from_overflow(
     inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
         notices::log_gave_up(tokens, &inputs);
-        return NextStep::GiveUp;
+        return RetryDecision::GiveUp;
     };
     if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {
         view.set_output_limit(left);
@@ -77,11 +76,11 @@ pub(super) async fn recover_from_overflow(
     let why = Retry::Compacted { step, refused };
     let thinking = &inputs.prior_records.thinking;
     let plan = RequestPlan::from_view(view).without_stale_thinking(conversation, thinking);
-    NextStep::retry(Attempt::retry(inputs, plan, why))
+    RetryDecision::retry(Attempt::retry(inputs, plan, why))
 }
 
 /// Whether an overflow that is only suspected is plausible.
-fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &SuspectedOverflow) -> bool {
+fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &RefusedAttempt) -> bool {
     match refused.overflow.evidence {
         Evidence::Stated => true,
         Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),
@@ -91,7 +90,7 @@ fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &SuspectedOv
 
 /// Learns the refused window at once if no accepted request contradicts it. The client may
 /// leave before there is proof, and send the conversation again.
-fn adopt_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+fn adopt_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let windows = &chat.knowledge.windows;
     if refused.states_window()
         && refused.tokens > windows.observations(&chat.model).largest_accepted
@@ -105,7 +104,7 @@ fn adopt_window(chat: &Chat<'_>, refused: &SuspectedOverflow) {
 fn inputs_after_refusal(
     chat: &Chat<'_>,
     first: &Attempt,
-    refused: &SuspectedOverflow,
+    refused: &RefusedAttempt,
     before: Option<Tokens>,
 ) -> PlanInputs {
     let learned = window_from_repeated_refusal(refused.tokens, &refused.overflow, before);
@@ -125,7 +124,7 @@ fn inputs_after_refusal(
 ///
 /// Otherwise each refusal would lower the window to nine tenths of the refused request. Once the window
 /// leaves no room beside the head of the conversation, longhaul stops compacting ahead of refusals.
-fn with_accepted_floor(chat: &Chat<'_>, refused: &SuspectedOverflow, learned: Tokens) -> Tokens {
+fn with_accepted_floor(chat: &Chat<'_>, refused: &RefusedAttempt, learned: Tokens) -> Tokens {
     let accepted = chat
         .knowledge
         .windows

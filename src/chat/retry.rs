@@ -2,203 +2,18 @@
 
 use http::StatusCode;
 
-use crate::account::{AccountCause, Refusal};
-use crate::chat::attempt::Attempt;
-use crate::chat::{Chat, media, output_limit, placement, recovery, thinking, window};
-use crate::metrics::RetryReason;
-use crate::report::ChatReport;
+use crate::chat::attempt::{Attempt, RetryDecision};
+use crate::chat::context::Chat;
+use crate::chat::refusal::{OLD_IMAGES_STATEMENT, RefusedAttempt, Retry, RewriteRefusal};
+use crate::chat::{media, output_limit, placement, recovery, thinking, window};
 use longhaul_core::conversation::{Conversation, images};
-use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Verdict};
+use longhaul_core::overflow::{Overflow, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
-use longhaul_core::planning::recovery::RecoveryStep;
-use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::units::tokens::Tokens;
 
 /// Share of a body, as a divisor, from which on its images are dropped before its history is shortened.
 const LARGE_IMAGES: usize = 4;
-
-/// Next step after the first reply.
-#[derive(Debug)]
-pub(crate) enum NextStep {
-    /// Relay the overflow because nothing would fit, so that the agent's own recovery still works.
-    GiveUp,
-    /// Relay the reply.
-    Relay,
-    /// Send a retry.
-    Retry(Box<Attempt>),
-}
-
-impl NextStep {
-    /// Sends `second` if present, else relays the reply.
-    fn from_retry(second: Option<Attempt>) -> Self {
-        second.map_or(Self::Relay, Self::retry)
-    }
-
-    /// Sends `attempt`.
-    pub(super) fn retry(attempt: Attempt) -> Self {
-        Self::Retry(Box::new(attempt))
-    }
-}
-
-/// Fingerprint of the suspicion that old images alone make a request too large.
-pub(super) const OLD_IMAGES_STATEMENT: u64 = u64::from_be_bytes(*b"old imgs");
-
-/// Reason for a retry, with the evidence that its outcome confirms.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Retry {
-    /// The first reply was classified as an overflow.
-    Compacted {
-        step: RecoveryStep,
-        refused: SuspectedOverflow,
-    },
-    /// The first placement of the summary was refused and the original is estimated not to fit. The
-    /// retry uses the other placement.
-    OtherPlacement,
-    /// The first reply reported a size limit in bytes, of the request or of one text.
-    FewerBytes,
-    /// The first reply refused images or documents. The retry has markers in place of old ones.
-    FewerImages {
-        /// Fingerprint of the suspicion that the old ones are at fault.
-        statement: u64,
-    },
-    /// The rewrite was refused. The original is estimated to fit, or the window is unknown.
-    Original {
-        why: RewriteRefusal,
-        /// Placement of the refused summary. If the original is accepted, the placement was the
-        /// cause.
-        suspected: Option<Placement>,
-    },
-    /// The history fits; only the requested output is too large.
-    SmallerOutput {
-        /// Evidence that the window is smaller than assumed, if any.
-        refused: Option<SuspectedOverflow>,
-    },
-    /// The thinking behind an edit was refused, because the provider bound it to other bytes. The retry
-    /// is the same edit without that thinking.
-    WithoutStaleThinking,
-}
-
-/// A suspected overflow. Only a smaller request that is accepted confirms the overflow: an error
-/// may quote text of a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SuspectedOverflow {
-    /// Size of the refused request.
-    pub(super) tokens: Tokens,
-    /// Window in force when the request was planned.
-    pub(super) window: Tokens,
-    /// Status of the refusal.
-    pub(super) status: StatusCode,
-    pub(super) overflow: Overflow,
-}
-
-/// Kind of refusal of a rewritten request.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum RewriteRefusal {
-    Malformed,
-    /// For an unknown reason.
-    Unexplained,
-}
-
-impl SuspectedOverflow {
-    /// Returns the refusal's numbers.
-    pub(super) fn refusal(&self) -> Refusal {
-        Refusal {
-            tokens: self.tokens,
-            counted: self.overflow.prompt_size(),
-            limit: self.overflow.limit,
-            status: self.status.as_u16(),
-        }
-    }
-
-    /// Whether the evidence is an empty reply.
-    pub(super) fn is_empty_reply(&self) -> bool {
-        self.overflow.evidence == Evidence::EmptyReply
-    }
-
-    /// Whether the reply states that the request exceeds the window.
-    pub(super) fn states_window(&self) -> bool {
-        self.overflow.evidence == Evidence::Stated && !self.is_request_limit()
-    }
-
-    /// Whether the upstream refused the bytes of the request. Tokens say little about bytes, so that
-    /// such a limit teaches nothing about other requests.
-    pub(super) fn is_byte_limit(&self) -> bool {
-        let is_statement = |it| {
-            it == Evidence::Suspected {
-                statement: recovery::BYTE_LIMIT_STATEMENT,
-            }
-        };
-        self.is_request_limit() && is_statement(self.overflow.evidence)
-    }
-
-    /// Whether the limit bounds one request of this account.
-    pub(super) fn is_request_limit(&self) -> bool {
-        self.overflow.kind == LimitKind::Request
-    }
-}
-
-impl Retry {
-    pub(super) fn reason(&self) -> RetryReason {
-        match self {
-            Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
-            Self::FewerBytes | Self::FewerImages { .. } => RetryReason::FewerBytes,
-            Self::Original { .. } => RetryReason::Original,
-            Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
-            Self::WithoutStaleThinking => RetryReason::WithoutStaleThinking,
-        }
-    }
-
-    /// Adds the retry's actions and sizes to `report`; the conversation was sent as `view`.
-    pub(super) fn add_to_report(
-        self,
-        conversation: &Conversation<'_>,
-        view: &ForwardedView,
-        report: &mut ChatReport,
-    ) {
-        report.add(self.reason().action());
-        match self {
-            Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
-            Self::FewerBytes
-            | Self::FewerImages { .. }
-            | Self::OtherPlacement
-            | Self::WithoutStaleThinking => {
-                report.update_sizes(conversation, view);
-            }
-            Self::Original { .. } => {
-                report.revert_to_original();
-                report.update_sizes(conversation, view);
-            }
-            Self::SmallerOutput { .. } => {}
-        }
-    }
-
-    /// Returns the event that led to this retry.
-    pub(super) fn cause(self) -> AccountCause {
-        match self {
-            Self::Compacted { refused, .. } => AccountCause::Overflow(refused.refusal()),
-            Self::OtherPlacement => AccountCause::OtherPlacement,
-            Self::FewerBytes => AccountCause::FewerBytes,
-            Self::FewerImages { .. } => AccountCause::FewerImages,
-            Self::Original { .. } => AccountCause::RewriteRefused,
-            Self::SmallerOutput { .. } => AccountCause::SmallerOutput,
-            Self::WithoutStaleThinking => AccountCause::StaleThinking,
-        }
-    }
-
-    /// Returns the evidence of the overflow that this retry follows, if any.
-    pub(super) fn evidence(self) -> Option<Evidence> {
-        match self {
-            Self::Compacted { refused, .. } => Some(refused.overflow.evidence),
-            Self::OtherPlacement
-            | Self::FewerBytes
-            | Self::FewerImages { .. }
-            | Self::Original { .. }
-            | Self::SmallerOutput { .. }
-            | Self::WithoutStaleThinking => None,
-        }
-    }
-}
 
 /// Decides the next step after a reply to `first` with this status and verdict.
 pub(crate) async fn next_step(
@@ -206,29 +21,29 @@ pub(crate) async fn next_step(
     first: &Attempt,
     status: StatusCode,
     verdict: Verdict,
-) -> NextStep {
+) -> RetryDecision {
     output_limit::learn_counted_output(chat, first, verdict);
     match verdict {
-        Verdict::Failed | Verdict::Fine => NextStep::Relay,
+        Verdict::Failed | Verdict::Fine => RetryDecision::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => {
             if let Verdict::Overflow(overflow) = verdict {
                 window::learn_from_stateful_refusal(chat, first, status, overflow);
             }
-            NextStep::Relay
+            RetryDecision::Relay
         }
         Verdict::TooManyBytes => retry_with_fewer_bytes(chat, first, status).await,
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
-                return NextStep::retry(original);
+                return RetryDecision::retry(original);
             }
             placement::suspect_attempt(chat, first);
-            NextStep::from_retry(retry_other_placement(chat, first))
+            RetryDecision::from_retry(retry_other_placement(chat, first))
         }
         Verdict::Overflow(overflow)
             if is_negative_parameter_error(chat.request.conversation, &overflow) =>
         {
-            NextStep::Relay
+            RetryDecision::Relay
         }
         Verdict::Overflow(overflow) => {
             recovery::recover_from_overflow(chat, first, status, overflow).await
@@ -239,7 +54,7 @@ pub(crate) async fn next_step(
             output,
         } => {
             if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
-                return NextStep::retry(second);
+                return RetryDecision::retry(second);
             }
             // The history must shrink. If the request has no output key, the whole output is
             // reserved; otherwise none is, because the limit can be lowered.
@@ -253,15 +68,17 @@ pub(crate) async fn next_step(
         }
         Verdict::StaleThinking => {
             let second = thinking::retry_without_stale_thinking(chat, first);
-            NextStep::from_retry(
+            RetryDecision::from_retry(
                 second.or_else(|| retry_original(chat, first, RewriteRefusal::Malformed)),
             )
         }
         Verdict::TextTooLong { characters } => {
-            NextStep::from_retry(retry_with_shorter_texts(chat, first, characters))
+            RetryDecision::from_retry(retry_with_shorter_texts(chat, first, characters))
         }
-        Verdict::TooMuchMedia => NextStep::from_retry(media::retry_without_old_media(chat, first)),
-        Verdict::Unexplained => NextStep::from_retry(retry_unexplained(chat, first)),
+        Verdict::TooMuchMedia => {
+            RetryDecision::from_retry(media::retry_without_old_media(chat, first))
+        }
+        Verdict::Unexplained => RetryDecision::from_retry(retry_unexplained(chat, first)),
     }
 }
 
@@ -335,18 +152,22 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 
 /// Drops old images if they are a large part of the body. Otherwise shortens history, or drops the images
 /// if history cannot be shortened.
-async fn retry_with_fewer_bytes(chat: &Chat<'_>, first: &Attempt, status: StatusCode) -> NextStep {
+async fn retry_with_fewer_bytes(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+) -> RetryDecision {
     let conversation = chat.request.conversation;
     let are_large = images::droppable_before(conversation).is_some_and(|before| {
         images::bytes_before(conversation, before) >= conversation.body().len() / LARGE_IMAGES
     });
     if are_large && let Some(second) = retry_without_old_images(chat, first) {
-        return NextStep::retry(second);
+        return RetryDecision::retry(second);
     }
     match recovery::recover_from_byte_limit(chat, first, status).await {
-        NextStep::Retry(attempt) => NextStep::Retry(without_old_images(chat, attempt)),
-        next @ (NextStep::GiveUp | NextStep::Relay) => {
-            retry_without_old_images(chat, first).map_or(next, NextStep::retry)
+        RetryDecision::Retry(attempt) => RetryDecision::Retry(without_old_images(chat, attempt)),
+        next @ (RetryDecision::GiveUp | RetryDecision::Relay) => {
+            retry_without_old_images(chat, first).map_or(next, RetryDecision::retry)
         }
     }
 }
@@ -407,7 +228,7 @@ fn retry_smaller_output(
     // Learn the smaller window even though the history still fits: otherwise the next request
     // would be refused for the same reason.
     let is_news = input.is_some() && tokens < first.inputs.policy.prune_thresholds.window;
-    let refused = is_news.then(|| SuspectedOverflow {
+    let refused = is_news.then(|| RefusedAttempt {
         tokens: first.tokens(chat.request.conversation),
         status,
         window: first.inputs.policy.thresholds.window,

@@ -2,9 +2,9 @@
 
 use http::request::Parts;
 
-use crate::chat::ChatRequest;
 use crate::chat::attempt::Attempt;
-use crate::chat::retry::Retry;
+use crate::chat::context::ChatRequest;
+use crate::chat::refusal::Retry;
 use crate::request::buffered_body::FramedBody;
 use crate::request::headers;
 use longhaul_core::dialect::bypass::Bypass;

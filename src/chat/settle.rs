@@ -5,10 +5,11 @@ use http::{Response, StatusCode};
 use crate::body::peeked_body::PeekedBody;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
-use crate::chat::retry::{OLD_IMAGES_STATEMENT, Retry, SuspectedOverflow};
+use crate::chat::context::Chat;
+use crate::chat::refusal::{OLD_IMAGES_STATEMENT, RefusedAttempt, Retry};
 use crate::chat::{
-    Chat, account, adopt, media, notices, output_limit, placement, recall, summary, thinking,
-    title, unanswered_call, window,
+    account, adopt, media, notices, output_limit, placement, recall, summary, thinking, title,
+    unanswered_call, window,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -73,7 +74,7 @@ fn observer<B>(
             bill: costs.begin(
                 (chat.request.scope, &chat.prefix_keys),
                 &chat.model,
-                chat.billed(attempt),
+                attempt.billed(chat),
             ),
         },
     )
@@ -108,7 +109,7 @@ pub(crate) async fn finish(
     };
     // A successful reply without an observer: its cost stays unknown.
     if observer.is_none() && status == StatusCode::OK && !gave_up {
-        unanswered_call::charge_unknown_cost(chat, chat.billed(attempt));
+        unanswered_call::charge_unknown_cost(chat, attempt.billed(chat));
     }
     log.observer = observer;
     judged.response
@@ -339,7 +340,7 @@ fn settle_refused_retry(
             placement::record_original_refused(chat, retry);
         }
         Verdict::Overflow(overflow) => {
-            let refused = SuspectedOverflow {
+            let refused = RefusedAttempt {
                 tokens: attempt.tokens(chat.request.conversation),
                 status: judged.response.status(),
                 window: attempt.inputs.policy.thresholds.window,
@@ -363,9 +364,9 @@ fn settle_refused_retry(
 }
 
 /// Settles a retry that overflowed again: the window is known more precisely.
-fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOverflow) {
+fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttempt) {
     let windows = &chat.knowledge.windows;
-    let SuspectedOverflow {
+    let RefusedAttempt {
         tokens, overflow, ..
     } = *refused;
     match overflow.evidence {
@@ -402,7 +403,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &SuspectedOve
 
 /// Learns the window from the first refusal, now that a smaller request was accepted. Empty
 /// replies have many other causes, so they affect this conversation only.
-fn learn_from_overflow(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+fn learn_from_overflow(chat: &Chat<'_>, refused: &RefusedAttempt) {
     if refused.is_empty_reply() {
         tracing::info!(
             tokens = refused.tokens.get(),
@@ -427,7 +428,7 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     if chat.recovery_enabled() {
         let windows = &chat.knowledge.windows;
         let tokens = attempt.tokens(chat.request.conversation);
-        windows.record_accepted(&chat.model, chat.sent_size(attempt));
+        windows.record_accepted(&chat.model, attempt.sent_size(chat.request.conversation));
         windows.record_accepted_in_conversation(&chat.prefix_keys, tokens);
     }
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {

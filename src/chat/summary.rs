@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::{Chat, summary_call, window};
+use crate::chat::context::Chat;
+use crate::chat::{summary_call, window};
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
 use longhaul_core::policy::record::PriorRecords;

@@ -7,8 +7,9 @@ use http::request::Parts;
 
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::summary_task::SummaryTask;
-use crate::chat::{Chat, ChatRequest, window};
+use crate::chat::window;
 use crate::config::Config;
 use crate::config::{SummaryModel, SummaryStyle};
 use crate::exchange::send::upstream_request;

@@ -8,8 +8,9 @@ use http::{Request, Version};
 use serde_json::json;
 
 use crate::chat::attempt::PlanInputs;
+use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::prepare::prepare;
-use crate::chat::{Chat, ChatRequest, read};
+use crate::chat::prepare::read;
 use crate::config::Config;
 use crate::exchange::send::Route;
 use crate::request::buffered_body::BufferedBody;

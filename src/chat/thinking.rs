@@ -1,10 +1,10 @@
 //! Thinking that a provider binds to the bytes before it: what is known, the retry without it, and
 //! the removals that later requests repeat.
 
-use crate::chat::Chat;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
-use crate::chat::retry::Retry;
+use crate::chat::context::Chat;
+use crate::chat::refusal::Retry;
 use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;

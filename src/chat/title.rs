@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::chat::{Chat, summary_call};
+use crate::chat::context::Chat;
+use crate::chat::summary_call;
 use crate::config::Mode;
 use crate::metrics::AuxiliaryPurpose;
 use crate::summaries;

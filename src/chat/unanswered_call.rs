@@ -3,8 +3,8 @@
 
 use std::cell::Cell;
 
-use crate::chat::Chat;
 use crate::chat::attempt::Attempt;
+use crate::chat::context::Chat;
 use longhaul_core::cost::comparison::BilledRequest;
 
 /// Records a charge of unknown amount.
@@ -34,7 +34,7 @@ impl<'c> UnansweredCallGuard<'c> {
     pub(crate) fn new(chat: &'c Chat<'c>, attempt: &Attempt) -> Self {
         Self {
             chat,
-            billed: chat.billed(attempt),
+            billed: attempt.billed(chat),
             is_over: Cell::new(false),
         }
     }

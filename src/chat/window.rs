@@ -4,8 +4,9 @@ use http::StatusCode;
 
 use crate::account::{WindowNote, WindowSource};
 use crate::chat::attempt::{Attempt, PlanInputs};
-use crate::chat::retry::SuspectedOverflow;
-use crate::chat::{Chat, notices};
+use crate::chat::context::Chat;
+use crate::chat::notices;
+use crate::chat::refusal::RefusedAttempt;
 use crate::config::SummaryModel;
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::learned::windows::ModelObservations;
@@ -206,7 +207,7 @@ pub(super) fn smallest_refused_window(chat: &Chat<'_>, inputs: &PlanInputs) -> O
 /// Learns the window that a refusal reveals: for the caller if the stated limit is credible, else
 /// for this conversation alone. A body that lacks a part of its history has an unknown size, so its
 /// refusal counts for this conversation alone.
-pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let windows = &chat.knowledge.windows;
     let sources = model_window_sources(chat, &chat.model, None);
     let is_partial = chat.request.conversation.params().is_partial;
@@ -218,7 +219,7 @@ pub(super) fn learn_from_refusal(chat: &Chat<'_>, refused: &SuspectedOverflow) {
 }
 
 /// Learns the window that a refusal reveals for all conversations of the caller with the model.
-fn learn_for_caller(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+fn learn_for_caller(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let windows = &chat.knowledge.windows;
     let before = windows.observations(&chat.model).learned_window();
     windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
@@ -242,7 +243,7 @@ pub(super) fn learn_from_stateful_refusal(
     if !is_credible_beside_hidden_history(visible, &overflow) {
         return;
     }
-    let refused = SuspectedOverflow {
+    let refused = RefusedAttempt {
         // The upstream alone knows the size. At this size, the window in estimated tokens is the stated one.
         tokens: Tokens::new(overflow.prompt_size().unwrap_or_default()),
         window: first.inputs.policy.thresholds.window,
@@ -273,7 +274,7 @@ pub(super) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
             }
         }
         SummaryModel::Disabled | SummaryModel::Named(_) | SummaryModel::SameAsConversation => {
-            let refused = SuspectedOverflow {
+            let refused = RefusedAttempt {
                 tokens,
                 window: policy(chat, None).thresholds.window,
                 status,
@@ -286,7 +287,7 @@ pub(super) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
 
 /// Learns the largest request that the account may send: for the caller if the stated limit is
 /// credible, else for this conversation alone.
-pub(super) fn learn_request_limit(chat: &Chat<'_>, refused: &SuspectedOverflow) {
+pub(super) fn learn_request_limit(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let (windows, overflow) = (&chat.knowledge.windows, &refused.overflow);
     let is_partial = chat.request.conversation.params().is_partial;
     if !is_partial && is_credible_limit(refused.tokens, overflow, []) {

@@ -1,0 +1,100 @@
+//! A chat request and its parsed conversation, with what every step reads.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use crate::account::ConversationId;
+use crate::body::request_body::TransferMeter;
+use crate::config::{Mode, SummaryModel};
+use crate::dashboard::DashboardHandle;
+use crate::exchange::send::Route;
+use crate::learned::model_knowledge::ModelKnowledge;
+use crate::request::buffered_body::BufferedBody;
+use crate::request::overrides::RequestOverrides;
+use crate::services::Services;
+use crate::traces::ParentContext;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::planning::plan::SummarySource;
+use longhaul_core::policy::CompactionSettings;
+use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::scope::Scope;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::TableWindow;
+
+/// Maximum characters of a model's name in the log.
+const MAX_LOGGED_MODEL_CHARS: usize = 100;
+
+/// A parsed chat request, with the services and the route for it.
+pub(crate) struct ChatRequest<'c> {
+    pub(crate) services: &'c Arc<Services>,
+    pub(crate) route: &'c Route,
+    pub(crate) head: &'c Parts,
+    pub(crate) body: &'c BufferedBody,
+    pub(crate) conversation: &'c Conversation<'c>,
+    pub(crate) scope: Scope,
+    pub(crate) overrides: RequestOverrides,
+    pub(crate) meter: Arc<TransferMeter>,
+    /// Trace parent of the additional calls made for this request. `None` if the calls are not
+    /// traced.
+    pub(crate) parent: Option<ParentContext>,
+}
+
+/// The immutable state of one chat. The inputs and the plan of each send are in its
+/// [`Attempt`](crate::chat::attempt::Attempt).
+pub(crate) struct Chat<'c> {
+    pub(crate) request: ChatRequest<'c>,
+    pub(super) mode: Mode,
+    pub(super) compact_now: bool,
+    pub(super) prefix_keys: PrefixKeys,
+    pub(super) model: Arc<str>,
+    /// The window that the table of models states. The table is searched once for a request.
+    pub(super) table_window: Option<TableWindow>,
+    pub(super) settings: CompactionSettings,
+    /// Facts that replies to this caller have shown.
+    pub(super) knowledge: Arc<ModelKnowledge>,
+    /// Dashboard entry of this conversation.
+    pub(crate) dashboard: Option<DashboardHandle>,
+}
+
+impl<'c> Chat<'c> {
+    /// Whether replies are held back to detect overflows.
+    pub(super) fn recovery_enabled(&self) -> bool {
+        self.settings.recover && self.mode == Mode::On
+    }
+
+    pub(super) fn services(&self) -> &'c Services {
+        self.request.services
+    }
+
+    /// Returns the window that the operator set for the model, if any.
+    pub(super) fn configured_window(&self) -> Option<Tokens> {
+        let config = &self.services().config;
+        config.settings_for(&self.model).configured_window()
+    }
+
+    /// Returns the beginning of the model's name, which the client chooses.
+    pub(crate) fn model_in_log(&self) -> &str {
+        let end = self.model.char_indices().nth(MAX_LOGGED_MODEL_CHARS);
+        let end = end.map_or(self.model.len(), |(end, _)| end);
+        self.model.get(..end).unwrap_or_default()
+    }
+
+    /// Returns the identifier of the conversation; `None` if no message identifies it yet.
+    pub(crate) fn conversation_id(&self) -> Option<ConversationId> {
+        self.prefix_keys.first_key().map(ConversationId::new)
+    }
+
+    /// Returns whether a model or the digest rules write summaries.
+    pub(super) fn summary_source(&self) -> SummarySource {
+        match (self.mode, &self.services().config.summary.model) {
+            // Shadow mode requests no summaries: each is a paid call.
+            (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
+                SummarySource::Digest
+            }
+            (Mode::On, SummaryModel::Named(_) | SummaryModel::SameAsConversation) => {
+                SummarySource::Model
+            }
+        }
+    }
+}

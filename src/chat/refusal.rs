@@ -1,0 +1,175 @@
+//! A refused attempt, and the reason for its retry.
+
+use http::StatusCode;
+
+use crate::account::{AccountCause, Refusal};
+use crate::metrics::RetryReason;
+use crate::report::ChatReport;
+use longhaul_core::conversation::Conversation;
+use longhaul_core::overflow::{Evidence, LimitKind, Overflow};
+use longhaul_core::planning::recovery::RecoveryStep;
+use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::policy::placement::Placement;
+use longhaul_core::units::tokens::Tokens;
+
+/// Fingerprint of the suspicion that old images alone make a request too large.
+pub(super) const OLD_IMAGES_STATEMENT: u64 = u64::from_be_bytes(*b"old imgs");
+
+/// Fingerprint of a byte limit. Byte limits have few words of their own.
+pub(super) const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
+
+/// Reason for a retry, with the evidence that its outcome confirms.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Retry {
+    /// The first reply was classified as an overflow.
+    Compacted {
+        step: RecoveryStep,
+        refused: RefusedAttempt,
+    },
+    /// The first placement of the summary was refused and the original is estimated not to fit. The
+    /// retry uses the other placement.
+    OtherPlacement,
+    /// The first reply reported a size limit in bytes, of the request or of one text.
+    FewerBytes,
+    /// The first reply refused images or documents. The retry has markers in place of old ones.
+    FewerImages {
+        /// Fingerprint of the suspicion that the old ones are at fault.
+        statement: u64,
+    },
+    /// The rewrite was refused. The original is estimated to fit, or the window is unknown.
+    Original {
+        why: RewriteRefusal,
+        /// Placement of the refused summary. If the original is accepted, the placement was the
+        /// cause.
+        suspected: Option<Placement>,
+    },
+    /// The history fits; only the requested output is too large.
+    SmallerOutput {
+        /// Evidence that the window is smaller than assumed, if any.
+        refused: Option<RefusedAttempt>,
+    },
+    /// The thinking behind an edit was refused, because the provider bound it to other bytes. The retry
+    /// is the same edit without that thinking.
+    WithoutStaleThinking,
+}
+
+/// A suspected overflow. Only a smaller request that is accepted confirms the overflow: an error
+/// may quote text of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RefusedAttempt {
+    /// Size of the refused request.
+    pub(super) tokens: Tokens,
+    /// Window in force when the request was planned.
+    pub(super) window: Tokens,
+    /// Status of the refusal.
+    pub(super) status: StatusCode,
+    pub(super) overflow: Overflow,
+}
+
+/// Kind of refusal of a rewritten request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RewriteRefusal {
+    Malformed,
+    /// For an unknown reason.
+    Unexplained,
+}
+
+impl RefusedAttempt {
+    /// Returns the refusal's numbers.
+    pub(super) fn refusal(&self) -> Refusal {
+        Refusal {
+            tokens: self.tokens,
+            counted: self.overflow.prompt_size(),
+            limit: self.overflow.limit,
+            status: self.status.as_u16(),
+        }
+    }
+
+    /// Whether the evidence is an empty reply.
+    pub(super) fn is_empty_reply(&self) -> bool {
+        self.overflow.evidence == Evidence::EmptyReply
+    }
+
+    /// Whether the reply states that the request exceeds the window.
+    pub(super) fn states_window(&self) -> bool {
+        self.overflow.evidence == Evidence::Stated && !self.is_request_limit()
+    }
+
+    /// Whether the upstream refused the bytes of the request. Tokens say little about bytes, so that
+    /// such a limit teaches nothing about other requests.
+    pub(super) fn is_byte_limit(&self) -> bool {
+        let is_statement = |it| {
+            it == Evidence::Suspected {
+                statement: BYTE_LIMIT_STATEMENT,
+            }
+        };
+        self.is_request_limit() && is_statement(self.overflow.evidence)
+    }
+
+    /// Whether the limit bounds one request of this account.
+    pub(super) fn is_request_limit(&self) -> bool {
+        self.overflow.kind == LimitKind::Request
+    }
+}
+
+impl Retry {
+    pub(super) fn reason(&self) -> RetryReason {
+        match self {
+            Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
+            Self::FewerBytes | Self::FewerImages { .. } => RetryReason::FewerBytes,
+            Self::Original { .. } => RetryReason::Original,
+            Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
+            Self::WithoutStaleThinking => RetryReason::WithoutStaleThinking,
+        }
+    }
+
+    /// Adds the retry's actions and sizes to `report`; the conversation was sent as `view`.
+    pub(super) fn add_to_report(
+        self,
+        conversation: &Conversation<'_>,
+        view: &ForwardedView,
+        report: &mut ChatReport,
+    ) {
+        report.add(self.reason().action());
+        match self {
+            Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
+            Self::FewerBytes
+            | Self::FewerImages { .. }
+            | Self::OtherPlacement
+            | Self::WithoutStaleThinking => {
+                report.update_sizes(conversation, view);
+            }
+            Self::Original { .. } => {
+                report.revert_to_original();
+                report.update_sizes(conversation, view);
+            }
+            Self::SmallerOutput { .. } => {}
+        }
+    }
+
+    /// Returns the event that led to this retry.
+    pub(super) fn cause(self) -> AccountCause {
+        match self {
+            Self::Compacted { refused, .. } => AccountCause::Overflow(refused.refusal()),
+            Self::OtherPlacement => AccountCause::OtherPlacement,
+            Self::FewerBytes => AccountCause::FewerBytes,
+            Self::FewerImages { .. } => AccountCause::FewerImages,
+            Self::Original { .. } => AccountCause::RewriteRefused,
+            Self::SmallerOutput { .. } => AccountCause::SmallerOutput,
+            Self::WithoutStaleThinking => AccountCause::StaleThinking,
+        }
+    }
+
+    /// Returns the evidence of the overflow that this retry follows, if any.
+    pub(super) fn evidence(self) -> Option<Evidence> {
+        match self {
+            Self::Compacted { refused, .. } => Some(refused.overflow.evidence),
+            Self::OtherPlacement
+            | Self::FewerBytes
+            | Self::FewerImages { .. }
+            | Self::Original { .. }
+            | Self::SmallerOutput { .. }
+            | Self::WithoutStaleThinking => None,
+        }
+    }
+}
