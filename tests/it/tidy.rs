@@ -110,14 +110,23 @@ fn one_call_alone_is_unsafe() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
     assert!(read("Cargo.toml").contains("\nunsafe_code = \"deny\"\n"));
-    for folder in ["", "crates/longhaul-core/", "crates/longhaul-mock-model/"] {
+    for folder in [
+        "",
+        "crates/longhaul-core/",
+        "crates/longhaul-lab/",
+        "crates/longhaul-mock-model/",
+    ] {
         let manifest = read(&format!("{folder}Cargo.toml"));
         assert!(
             manifest.contains("\n[lints]\nworkspace = true\n"),
             "{folder}"
         );
     }
-    for library in ["crates/longhaul-core", "crates/longhaul-mock-model"] {
+    for library in [
+        "crates/longhaul-core",
+        "crates/longhaul-lab",
+        "crates/longhaul-mock-model",
+    ] {
         let root_module = read(&format!("{library}/src/lib.rs"));
         assert!(
             root_module.contains("\n#![forbid(unsafe_code)]\n"),

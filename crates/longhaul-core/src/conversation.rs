@@ -15,7 +15,7 @@ pub(crate) mod reasoning_runs;
 mod request_params;
 mod role;
 pub(crate) mod token_sums;
-pub(crate) mod tool_arguments;
+pub mod tool_arguments;
 pub mod unanswered;
 
 use crate::conversation::containers::Container;

@@ -34,7 +34,6 @@ pub mod collections;
 pub mod conversation;
 pub mod cost;
 pub mod dialect;
-pub mod evaluation;
 pub mod identifiers;
 pub mod json;
 pub mod overflow;

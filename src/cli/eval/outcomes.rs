@@ -18,8 +18,8 @@ use crate::display::amounts::short_usd;
 use crate::error::Problem;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::evaluation::changes::{MessageChange, changed_messages};
-use longhaul_core::evaluation::step::NextStep;
+use longhaul_lab::evaluation::agent_step::AgentStep;
+use longhaul_lab::evaluation::changes::{MessageChange, changed_messages};
 
 /// Most changes of one request that a report shows.
 const MAX_CHANGES: usize = 40;
@@ -33,7 +33,7 @@ const SHOWN_MESSAGES: usize = 3;
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub(super) enum StepOutcome {
     /// The model answered.
-    Step(NextStep),
+    Step(AgentStep),
     /// The history does not fit the model's window.
     DoesNotFit,
     /// The upstream failed.
@@ -72,7 +72,7 @@ pub(super) struct Sample {
 
 impl StepOutcome {
     /// Returns the step, if the model answered.
-    pub(super) fn step(&self) -> Option<&NextStep> {
+    pub(super) fn step(&self) -> Option<&AgentStep> {
         match self {
             Self::Step(step) => Some(step),
             Self::DoesNotFit | Self::Failed { .. } | Self::NotSent | Self::Unchanged => None,
@@ -223,13 +223,14 @@ fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
         CallOutcome::Failed(reason) => StepOutcome::Failed { reason },
         CallOutcome::Recorded(entry) => match entry.kind {
             EntryKind::Overflow => StepOutcome::DoesNotFit,
-            EntryKind::Step | EntryKind::Summary => NextStep::read(dialect, entry.reply.as_bytes())
-                .map_or_else(
+            EntryKind::Step | EntryKind::Summary => {
+                AgentStep::read(dialect, entry.reply.as_bytes()).map_or_else(
                     || StepOutcome::Failed {
                         reason: "the reply holds no step".to_owned(),
                     },
                     |(step, _)| StepOutcome::Step(step),
-                ),
+                )
+            }
         },
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::outcomes::{ArmOutcome, Sample, StepOutcome};
 use super::report::{ArmReport, EvalReport};
 use crate::display::printable::is_printable;
-use longhaul_core::evaluation::step::{NextStep, StepKind};
+use longhaul_lab::evaluation::agent_step::{AgentStep, StepKind};
 
 /// Most disagreements on a page.
 const MAX_SHOWN: usize = 200;
@@ -106,7 +106,7 @@ fn write_sample(page: &mut String, report: &EvalReport, sample: &Sample) {
     page.push_str("</section>\n");
 }
 
-fn write_step(page: &mut String, name: &str, outcome: &StepOutcome, original: Option<&NextStep>) {
+fn write_step(page: &mut String, name: &str, outcome: &StepOutcome, original: Option<&AgentStep>) {
     let agreement = match (outcome.step(), original) {
         (Some(step), Some(original)) => agreement(original, step),
         (Some(_) | None, _) => "",
@@ -120,7 +120,7 @@ fn write_step(page: &mut String, name: &str, outcome: &StepOutcome, original: Op
 }
 
 /// Names what differs, the most telling difference first.
-fn agreement(original: &NextStep, step: &NextStep) -> &'static str {
+fn agreement(original: &AgentStep, step: &AgentStep) -> &'static str {
     let shared = original.compare(step);
     if shared.is_same_step() {
         ": same step"

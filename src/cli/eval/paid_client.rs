@@ -17,7 +17,6 @@ use crate::summaries::reply as summary_reply;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::dialect::step::OutputKey;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::{
     ClassifierRules, ReplyClassifier, RequestFacts, RequestText, Verdict,
@@ -25,6 +24,9 @@ use longhaul_core::overflow::{
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::expected_ratio;
+use longhaul_lab::evaluation::step_request::{
+    OutputKey, asks_for_newer_output_key, read_step, step_request,
+};
 
 /// Most output of a summary whose call states no limit.
 const SUMMARY_OUTPUT: Tokens = Tokens::new(8_192);
@@ -110,7 +112,7 @@ impl PaidClient {
     /// Returns the body that asks for the step of `call`. `None` if its body is no JSON object.
     fn step_body(&self, call: &StepCall, key: OutputKey) -> Option<String> {
         let body = str::from_utf8(&call.body).ok()?;
-        call.dialect.step_request(body, self.output, key)
+        step_request(call.dialect, body, self.output, key)
     }
 
     /// Returns the key of a step. The key of the output limit is not part of it.
@@ -145,7 +147,7 @@ impl PaidClient {
         Self::check_key(self.upstream.base_for(call.dialect), &reply)?;
         let overflows = self.is_overflow(call, &reply, size);
         let text = String::from_utf8_lossy(&reply.body).into_owned();
-        let part = call.dialect.read_step(&reply.body);
+        let part = read_step(call.dialect, &reply.body);
         let usage = part.as_ref().and_then(|part| part.usage);
         let is_answer = reply.status.is_success() && part.is_some() && !overflows;
         let cost = match &usage {
@@ -183,7 +185,7 @@ impl PaidClient {
         let newer = body(OutputKey::Newer)?;
         let is_refused = reply.status == StatusCode::BAD_REQUEST
             && newer != recorded
-            && call.dialect.asks_for_newer_output_key(&reply.body);
+            && asks_for_newer_output_key(call.dialect, &reply.body);
         if !is_refused {
             return Ok(reply);
         }

@@ -27,6 +27,7 @@ use super::paid_client::{CallOutcome, PaidClient};
 use crate::cli::loopback::{LoopbackClient, LoopbackReply};
 use crate::error::Problem;
 use longhaul_core::dialect::Dialect;
+use longhaul_lab::evaluation::step_request::asks_for_stream;
 
 /// Maximum bytes of a request: the proxy's default limit for one body.
 const BODY_BYTES: usize = 256 << 20;
@@ -36,12 +37,12 @@ const MODEL_TIMEOUT: Duration = Duration::from_mins(1);
 /// A running upstream, stopped on drop.
 pub(super) struct ReplayUpstream {
     address: SocketAddr,
-    state: Arc<GatewayState>,
+    state: Arc<ReplayUpstreamState>,
     accepting: JoinHandle<()>,
 }
 
 /// The state that all connections share.
-struct GatewayState {
+struct ReplayUpstreamState {
     /// The model in this process.
     model: LoopbackClient,
     /// Pays for summaries. Without it, the model in this process writes them.
@@ -71,7 +72,7 @@ impl ReplayUpstream {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(GatewayState {
+        let state = Arc::new(ReplayUpstreamState {
             model: LoopbackClient::new(model),
             caller,
             forwarded: Mutex::default(),
@@ -132,7 +133,7 @@ impl Drop for PendingCall<'_> {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<GatewayState>) {
+async fn accept(listener: TcpListener, state: Arc<ReplayUpstreamState>) {
     // Dropping this task also drops every connection.
     let mut connections = JoinSet::new();
     loop {
@@ -155,7 +156,7 @@ async fn accept(listener: TcpListener, state: Arc<GatewayState>) {
 }
 
 async fn serve(
-    state: Arc<GatewayState>,
+    state: Arc<ReplayUpstreamState>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, io::Error> {
     let (head, body) = request.into_parts();
@@ -163,9 +164,7 @@ async fn serve(
     let body = body.map_err(io::Error::other)?.to_bytes();
     let path = head.uri.path().to_owned();
     let dialect = Dialect::of_path(&path);
-    let wants_summary = dialect.is_some_and(|dialect| {
-        str::from_utf8(&body).is_ok_and(|body| dialect.asks_for_stream(body))
-    });
+    let wants_summary = str::from_utf8(&body).is_ok_and(asks_for_stream);
     let reply = if let Some(dialect) = dialect.filter(|_| wants_summary) {
         // The proxy gives up after its own time limit. The paid answer is recorded all the same.
         let (state, path) = (Arc::clone(&state), path.clone());
@@ -188,7 +187,7 @@ async fn serve(
     Ok(response)
 }
 
-impl GatewayState {
+impl ReplayUpstreamState {
     async fn ask_model(&self, path: &str, body: Bytes) -> io::Result<LoopbackReply> {
         let reply = self
             .model

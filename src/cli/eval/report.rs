@@ -10,9 +10,9 @@ use crate::cli::json::pretty_json;
 use crate::display::amounts::short_usd;
 use crate::display::table::{Align, Table};
 use crate::display::terminal::paragraph;
-use longhaul_core::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};
-use longhaul_core::evaluation::step::{NextStep, StepKind};
 use longhaul_core::units::usd::Usd;
+use longhaul_lab::evaluation::agent_step::{AgentStep, StepKind};
+use longhaul_lab::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};
 
 /// The result of a run.
 #[derive(Debug, Serialize)]
@@ -120,7 +120,7 @@ impl ArmReport {
 }
 
 impl KindCounts {
-    fn add(&mut self, [original, control, forwarded]: [&NextStep; 3], kind: StepKind) {
+    fn add(&mut self, [original, control, forwarded]: [&AgentStep; 3], kind: StepKind) {
         self.original += u32::from(original.kind == kind);
         self.control += u32::from(control.kind == kind);
         self.forwarded += u32::from(forwarded.kind == kind);
@@ -129,7 +129,7 @@ impl KindCounts {
 
 impl Unpaired {
     /// Returns the three steps to compare, or counts why there are not all of them.
-    fn pair<'s>(&mut self, sample: &'s Sample, arm: usize) -> Option<[&'s NextStep; 3]> {
+    fn pair<'s>(&mut self, sample: &'s Sample, arm: usize) -> Option<[&'s AgentStep; 3]> {
         let forwarded = &sample.arms.get(arm)?.step;
         let all = [&sample.original, &sample.control, forwarded];
         let is = |test: fn(&StepOutcome) -> bool| all.iter().any(|outcome| test(outcome));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::evaluation::sampling::spread;
+use longhaul_lab::evaluation::sampling::spread;
 
 /// The requests that each arm changes: by session, by arm, by request.
 pub(super) type ChangedRequests = Vec<Vec<Vec<bool>>>;

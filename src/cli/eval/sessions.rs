@@ -7,6 +7,7 @@ use crate::cli::client_logs::ClientLogs;
 use crate::cli::demo::RecordedSession;
 use crate::error::Problem;
 use longhaul_core::dialect::Dialect;
+use longhaul_lab::evaluation::step_request::body_for_model;
 
 /// The days whose logs are read below a folder, as `explain --replay` does.
 const DAYS: u64 = 30;
@@ -31,7 +32,7 @@ impl EvalSession {
             return None;
         }
         let dialect = conversation.dialect();
-        let body = dialect.body_for_model(conversation.body(), model)?;
+        let body = body_for_model(dialect, conversation.body(), model)?;
         let recording = RecordedSession::from_body(name, body.as_bytes()).ok()?;
         Some(Self {
             name: name.to_owned(),

@@ -46,7 +46,7 @@ const NAMES: [&str; 2] = ["ChatCompletions", "chat_completions::"];
 /// Start of a path, and the words that files there may use: every word if none is listed.
 type Exemption = (&'static str, &'static [&'static str]);
 
-const EXEMPT: [Exemption; 14] = [
+const EXEMPT: [Exemption; 15] = [
     // Endpoints that receive the key of the settings.
     (
         "src/request/key_paths.rs",
@@ -60,6 +60,9 @@ const EXEMPT: [Exemption; 14] = [
         "src/cli/run/run_summary.rs",
         &["chat/completions", "messages"],
     ),
+    // Requests for the next step of an evaluation, and the step in a reply: no request of an agent takes
+    // this way.
+    ("crates/longhaul-lab/src/evaluation/step_request", &[]),
     // The logs of agents, in forms of their own.
     ("src/cli/client_logs", &[]),
     // Values of a setting, each an API.
@@ -99,6 +102,7 @@ fn is_exempt(path: &str, word: &str, exemption: &Exemption) -> bool {
 fn product() -> Vec<File> {
     let mut found = files("src");
     found.extend(files(CORE.trim_end_matches('/')));
+    found.extend(files("crates/longhaul-lab/src"));
     found.retain(|file| {
         let path = &*file.path;
         let is_test = path.contains("/tests/") || path.contains("/tests.rs");

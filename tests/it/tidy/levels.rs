@@ -61,12 +61,19 @@ const CORE: Levels = Levels {
         &["overflow", "prefix", "pruning"],
         &["policy"],
         &["summary", "window"],
-        &["evaluation", "planning"],
+        &["planning"],
         &["cost"],
         &["lib"],
     ],
     // A conversation carries its dialect, which reads and writes conversations.
     together: &[("conversation", "dialect"), ("dialect", "conversation")],
+};
+
+/// The surroundings of the proxy.
+const LAB: Levels = Levels {
+    root: "crates/longhaul-lab/src/",
+    rooms: &[&["evaluation"], &["lib"]],
+    together: &[],
 };
 
 /// Facilities that the pure core must not use: runtime, network, logs, clock, files, environment.
@@ -198,6 +205,7 @@ fn in_braces(text: &str) -> Vec<String> {
 fn files_use_only_their_own_module_and_lower_levels() {
     PROGRAM.check();
     CORE.check();
+    LAB.check();
 }
 
 #[test]

@@ -32,12 +32,12 @@ const MAX_VALUES: usize = 65_536;
 const MAX_FLAT_MEMBERS: usize = 16;
 
 /// The arguments of one call, decoded: distinct names with their values, in order.
-pub(crate) struct ToolArguments(Vec<(String, Value)>);
+pub struct ToolArguments(Vec<(String, Value)>);
 
 impl ToolArguments {
     /// Decodes the arguments of `call`. Empty if they are not a JSON object or have too many
     /// values.
-    pub(crate) fn decode(conversation: &Conversation<'_>, call: &ToolCall) -> Self {
+    pub fn decode(conversation: &Conversation<'_>, call: &ToolCall) -> Self {
         let text = call
             .arguments
             .map(|literal| literal.decode(conversation.body()))
@@ -47,13 +47,13 @@ impl ToolArguments {
     }
 
     /// Returns the file that the call names.
-    pub(crate) fn path(&self) -> Option<&str> {
+    pub fn path(&self) -> Option<&str> {
         self.first_string(&PATH_KEYS)
     }
 
     /// Returns the argument that best identifies the call: its file, else its command, pattern,
     /// query and so on, else its first non-empty string.
-    pub(crate) fn primary(&self) -> Option<&str> {
+    pub fn primary(&self) -> Option<&str> {
         self.path()
             .or_else(|| self.first_string(&MAIN_KEYS))
             .or_else(|| {
@@ -65,7 +65,7 @@ impl ToolArguments {
     }
 
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.
-    pub(crate) fn command(&self) -> Option<Cow<'_, str>> {
+    pub fn command(&self) -> Option<Cow<'_, str>> {
         ["command", "cmd", "script"]
             .iter()
             .find_map(|key| match self.get(key)? {
@@ -79,7 +79,7 @@ impl ToolArguments {
     }
 
     /// Returns every name and value, in order, with values as text.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         self.0.iter().map(|(name, value)| {
             let json = || Cow::Owned(value.to_string());
             (

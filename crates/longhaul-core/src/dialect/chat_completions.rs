@@ -6,7 +6,6 @@ pub(super) mod errors;
 mod keys;
 mod reader;
 pub(super) mod reply;
-pub(super) mod step;
 pub(super) mod summary_request;
 mod values;
 pub(super) mod writer;

@@ -8,7 +8,6 @@ mod reader;
 mod reminder;
 pub(super) mod reply;
 pub(super) mod server_tools;
-pub(super) mod step;
 pub(super) mod summary_request;
 mod turns;
 pub(super) mod writer;

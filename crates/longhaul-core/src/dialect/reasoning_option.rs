@@ -34,7 +34,7 @@ const LOW_EFFORTS: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];
 /// Whether a reasoning option reduces the model's default reasoning. Such an option applies to the
 /// summary too, since the upstream supports the key. Options for more reasoning are dropped:
 /// reasoning counts as output, and a summary needs none.
-pub(super) fn reduces_reasoning(key: &str, value: &str) -> bool {
+pub fn reduces_reasoning(key: &str, value: &str) -> bool {
     let value: String = value
         .chars()
         .filter(|c| !c.is_ascii_whitespace())

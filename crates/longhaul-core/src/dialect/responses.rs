@@ -7,7 +7,6 @@ mod keys;
 mod local_shell;
 mod reader;
 pub(super) mod reply;
-pub(super) mod step;
 mod steps;
 pub(super) mod summary_request;
 mod tool_names;

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::cli::eval::outcomes::ArmOutcome;
-use longhaul_core::evaluation::step::StepCall;
+use longhaul_lab::evaluation::agent_step::StepCall;
 
 fn reads(path: &str) -> StepOutcome {
-    StepOutcome::Step(NextStep {
+    StepOutcome::Step(AgentStep {
         kind: StepKind::Calls,
         calls: vec![StepCall {
             tool: "read_file".to_owned(),
@@ -17,7 +17,7 @@ fn reads(path: &str) -> StepOutcome {
 }
 
 fn says(kind: StepKind) -> StepOutcome {
-    StepOutcome::Step(NextStep {
+    StepOutcome::Step(AgentStep {
         kind,
         calls: Vec::new(),
         files: std::collections::BTreeSet::new(),

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::dialect::chat_completions::step::STREAM_OPTIONS;
-use crate::dialect::step::{MemberEdit, edit_members, without_reasoning};
-use crate::units::tokens::Tokens;
+use super::chat_completions::STREAM_OPTIONS;
+use super::{MemberEdit, edit_members, without_reasoning};
+use longhaul_core::units::tokens::Tokens;
 
-/// See [`Dialect::step_request`](crate::dialect::Dialect::step_request).
+/// See [`step_request`](super::step_request()).
 ///
 /// A server that truncates the input would hide that the history does not fit.
-pub(in crate::dialect) fn request(body: &str, output: Tokens) -> Option<String> {
+pub(super) fn request(body: &str, output: Tokens) -> Option<String> {
     let limit = output.to_string();
     let edited = edit_members(body, |name, value| match name {
         "max_output_tokens" => MemberEdit::Value(limit.clone()),
@@ -24,7 +24,7 @@ pub(in crate::dialect) fn request(body: &str, output: Tokens) -> Option<String> 
 }
 
 /// Returns a request with the output of the reply, and the words of a refusal.
-pub(in crate::dialect) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
+pub(super) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
     let reply: Value = serde_json::from_slice(reply).ok()?;
     let output = reply.get("output")?.as_array()?;
     let kind = |item: &Value| item.get("type").and_then(Value::as_str).map(str::to_owned);

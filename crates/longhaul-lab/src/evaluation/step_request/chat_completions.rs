@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::dialect::step::{MemberEdit, OutputKey, edit_members, without_reasoning};
-use crate::units::tokens::Tokens;
+use super::{MemberEdit, OutputKey, edit_members, without_reasoning};
+use longhaul_core::units::tokens::Tokens;
 
 /// Options that only a stream may have.
-pub(in crate::dialect) const STREAM_OPTIONS: &str = "stream_options";
+pub(super) const STREAM_OPTIONS: &str = "stream_options";
 
 /// The older key of the output limit, which most servers read.
 const OLDER_KEY: &str = "max_tokens";
@@ -16,8 +16,8 @@ const NEWER_KEY: &str = "max_completion_tokens";
 /// Members of an assistant message that make up its step.
 const STEP_KEYS: [&str; 4] = ["content", "function_call", "refusal", "tool_calls"];
 
-/// See [`Dialect::step_request`](crate::dialect::Dialect::step_request).
-pub(in crate::dialect) fn request(body: &str, output: Tokens, key: OutputKey) -> Option<String> {
+/// See [`step_request`](super::step_request()).
+pub(super) fn request(body: &str, output: Tokens, key: OutputKey) -> Option<String> {
     let limit = output.to_string();
     let edited = edit_members(body, |name, value| match name {
         OLDER_KEY if key == OutputKey::Newer => MemberEdit::Remove,
@@ -36,13 +36,13 @@ pub(in crate::dialect) fn request(body: &str, output: Tokens, key: OutputKey) ->
     Some(edited.with_missing(missing, &limit))
 }
 
-/// See [`Dialect::asks_for_newer_output_key`](crate::dialect::Dialect::asks_for_newer_output_key).
-pub(in crate::dialect) fn asks_for_newer_key(error: &[u8]) -> bool {
-    memchr::memmem::find(error, NEWER_KEY.as_bytes()).is_some()
+/// See [`asks_for_newer_output_key`](super::asks_for_newer_output_key).
+pub(super) fn asks_for_newer_key(error: &[u8]) -> bool {
+    String::from_utf8_lossy(error).contains(NEWER_KEY)
 }
 
 /// Returns a request with the message of the first choice, and the words of a refusal.
-pub(in crate::dialect) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
+pub(super) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
     let reply: Value = serde_json::from_slice(reply).ok()?;
     let message = reply.pointer("/choices/0/message")?.as_object()?;
     let mut step = Map::new();

@@ -4,7 +4,8 @@
 //! the history as longhaul forwards it. Everything here is pure: choosing the requests, comparing the
 //! steps, and the statistics.
 
+pub mod agent_step;
 pub mod changes;
 pub mod paired;
 pub mod sampling;
-pub mod step;
+pub mod step_request;

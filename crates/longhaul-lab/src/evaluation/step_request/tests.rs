@@ -1,7 +1,7 @@
 //! Tests of requests for a step, in each dialect.
 
 use super::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const ALL: [Dialect; 3] = [
     Dialect::ChatCompletions,
@@ -10,7 +10,7 @@ const ALL: [Dialect; 3] = [
 ];
 
 fn edited(dialect: Dialect, body: &Value, key: OutputKey) -> Value {
-    let text = dialect.step_request(&body.to_string(), Tokens::new(64), key);
+    let text = step_request(dialect, &body.to_string(), Tokens::new(64), key);
     serde_json::from_str(&text.unwrap()).unwrap()
 }
 
@@ -64,30 +64,31 @@ fn another_model_replaces_the_recorded_one_and_its_fallbacks() {
     let body =
         r#"{ "model": "old", "models": ["a"], "stream": true, "stream_options": {}, "x":1 }"#;
     for dialect in [Dialect::ChatCompletions, Dialect::Responses] {
-        let found = dialect.body_for_model(body, "ne\"w").unwrap();
+        let found = body_for_model(dialect, body, "ne\"w").unwrap();
         assert_eq!(found, r#"{"model":"ne\"w","x":1}"#);
     }
-    let found = Dialect::Messages.body_for_model("{}", "m").unwrap();
+    let found = body_for_model(Dialect::Messages, "{}", "m").unwrap();
     assert_eq!(found, r#"{"model":"m"}"#);
-    assert_eq!(Dialect::Messages.body_for_model("[]", "m"), None);
+    assert_eq!(body_for_model(Dialect::Messages, "[]", "m"), None);
 }
 
 #[test]
 fn only_a_true_member_asks_for_a_stream() {
-    for dialect in ALL {
-        assert!(dialect.asks_for_stream(r#"{"a":1,"stream": true}"#));
-        for not in [r#"{"stream":false}"#, r#"{"a":{"stream":true}}"#, "{}", "x"] {
-            assert!(!dialect.asks_for_stream(not), "{not}");
-        }
+    assert!(asks_for_stream(r#"{"a":1,"stream": true}"#));
+    for not in [r#"{"stream":false}"#, r#"{"a":{"stream":true}}"#, "{}", "x"] {
+        assert!(!asks_for_stream(not), "{not}");
     }
 }
 
 #[test]
 fn an_error_that_names_the_newer_key_asks_for_it() {
     let error = br#"{"error":{"message":"Use 'max_completion_tokens' instead."}}"#;
-    assert!(Dialect::ChatCompletions.asks_for_newer_output_key(error));
-    assert!(!Dialect::ChatCompletions.asks_for_newer_output_key(b"max_tokens is too large"));
-    assert!(!Dialect::Messages.asks_for_newer_output_key(error));
+    assert!(asks_for_newer_output_key(Dialect::ChatCompletions, error));
+    assert!(!asks_for_newer_output_key(
+        Dialect::ChatCompletions,
+        b"max_tokens is too large"
+    ));
+    assert!(!asks_for_newer_output_key(Dialect::Messages, error));
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_reply_without_an_answer_is_no_step() {
             r#"{"content":"x"}"#,
             r#"{"object":"response","output":null}"#,
         ] {
-            assert!(dialect.read_step(reply.as_bytes()).is_none(), "{reply}");
+            assert!(read_step(dialect, reply.as_bytes()).is_none(), "{reply}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A model's next step, and the comparison of two steps.
+//! The step that a model takes next, and the comparison of two steps.
 
 #[cfg(test)]
 mod tests;
@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Conversation, ToolCall};
-use crate::dialect::Dialect;
-use crate::dialect::reply::FinishReason;
-use crate::dialect::usage::Usage;
-use crate::summary::file_activity::for_each_file_access;
+use super::step_request::read_step;
+use longhaul_core::conversation::tool_arguments::ToolArguments;
+use longhaul_core::conversation::{Conversation, ToolCall};
+use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::reply::FinishReason;
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::summary::file_activity::for_each_file_access;
 
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -42,7 +43,7 @@ pub struct StepCall {
 
 /// The step that a model takes in one reply.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct NextStep {
+pub struct AgentStep {
     /// Kind of the step.
     pub kind: StepKind,
     /// Tool calls, in order.
@@ -66,11 +67,11 @@ pub struct StepComparison {
     pub same_files: bool,
 }
 
-impl NextStep {
+impl AgentStep {
     /// Reads the step of a whole reply, and its token counts. Returns `None` if the reply is not an
     /// answer.
     pub fn read(dialect: Dialect, reply: &[u8]) -> Option<(Self, Option<Usage>)> {
-        let reply = dialect.read_step(reply)?;
+        let reply = read_step(dialect, reply)?;
         let usage = reply.usage;
         let conversation = dialect.read(reply.history.as_bytes()).ok()?;
         let messages = conversation.messages();

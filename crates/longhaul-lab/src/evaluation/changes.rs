@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::conversation::{Conversation, Message};
+use longhaul_core::conversation::{Conversation, Message};
 
 /// A run of messages that was replaced or changed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -86,7 +86,7 @@ fn change((sent, old): MessageRun<'_, '_>, (forwarded, new): MessageRun<'_, '_>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::Dialect;
+    use longhaul_core::dialect::Dialect;
     use serde_json::{Value, json};
 
     fn changes(sent: &[Value], forwarded: &[Value]) -> Vec<(usize, usize, String)> {

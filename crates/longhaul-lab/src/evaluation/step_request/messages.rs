@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::dialect::reasoning_option::reduces_reasoning;
-use crate::dialect::step::{MemberEdit, edit_members};
-use crate::units::tokens::Tokens;
+use super::{MemberEdit, edit_members};
+use longhaul_core::dialect::reasoning_option::reduces_reasoning;
+use longhaul_core::units::tokens::Tokens;
 
 /// The stop reason of a refusal.
 const REFUSAL: &str = "refusal";
 
-/// See [`Dialect::step_request`](crate::dialect::Dialect::step_request).
+/// See [`step_request`](super::step_request()).
 ///
 /// The budget of thinking must be smaller than the output. Edits of the context may concern thinking,
 /// which the API refuses without it.
-pub(in crate::dialect) fn request(body: &str, output: Tokens) -> Option<String> {
+pub(super) fn request(body: &str, output: Tokens) -> Option<String> {
     let limit = output.to_string();
     let has_thinking = || {
         edit_members(body, |name, value| match name {
@@ -33,7 +33,7 @@ pub(in crate::dialect) fn request(body: &str, output: Tokens) -> Option<String> 
 }
 
 /// Returns a request with the message of the reply, and the words of a refusal.
-pub(in crate::dialect) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
+pub(super) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
     let reply: Value = serde_json::from_slice(reply).ok()?;
     let content = reply.get("content")?.as_array()?;
     let is_thinking = |block: &&Value| {

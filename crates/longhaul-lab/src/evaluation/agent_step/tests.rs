@@ -62,9 +62,9 @@ fn replies(calls: &[Call<'_>], text: &str, is_cut: bool) -> [(Dialect, Value); 3
 }
 
 /// Reads the step of each dialect, which must be the same.
-fn read(calls: &[Call<'_>], text: &str, is_cut: bool) -> NextStep {
+fn read(calls: &[Call<'_>], text: &str, is_cut: bool) -> AgentStep {
     let mut steps = replies(calls, text, is_cut).map(|(dialect, reply)| {
-        let (step, usage) = NextStep::read(dialect, reply.to_string().as_bytes())
+        let (step, usage) = AgentStep::read(dialect, reply.to_string().as_bytes())
             .unwrap_or_else(|| panic!("no step of {dialect:?}: {reply}"));
         let usage = usage.unwrap();
         assert_eq!((usage.input, usage.output), (7, Some(3)), "{dialect:?}");
@@ -74,7 +74,7 @@ fn read(calls: &[Call<'_>], text: &str, is_cut: bool) -> NextStep {
     assert_eq!(steps[0], steps[2]);
     std::mem::replace(
         &mut steps[0],
-        NextStep {
+        AgentStep {
             kind: StepKind::Text,
             calls: Vec::new(),
             files: BTreeSet::new(),
@@ -83,7 +83,7 @@ fn read(calls: &[Call<'_>], text: &str, is_cut: bool) -> NextStep {
     )
 }
 
-fn call(name: &str, arguments: Value) -> NextStep {
+fn call(name: &str, arguments: Value) -> AgentStep {
     read(&[(name, arguments)], "", false)
 }
 
@@ -157,7 +157,7 @@ fn a_refusal_that_the_api_marks_needs_no_words() {
         (Dialect::Messages, messages),
         (Dialect::Responses, responses),
     ] {
-        let (step, _) = NextStep::read(dialect, reply.to_string().as_bytes()).unwrap();
+        let (step, _) = AgentStep::read(dialect, reply.to_string().as_bytes()).unwrap();
         assert_eq!(step.kind, StepKind::Refusal, "{dialect:?}");
     }
 }
@@ -173,7 +173,7 @@ fn a_reply_without_a_whole_text_or_call_is_cut_off() {
     let half = json!({"choices": [{"finish_reason": "length", "message": {"role": "assistant",
         "tool_calls": [{"id": "c", "type": "function",
             "function": {"name": "t", "arguments": "{\"path\": \"a"}}]}}]});
-    let (step, _) = NextStep::read(Dialect::ChatCompletions, half.to_string().as_bytes()).unwrap();
+    let (step, _) = AgentStep::read(Dialect::ChatCompletions, half.to_string().as_bytes()).unwrap();
     assert_eq!(step.kind, StepKind::CutOff);
 }
 
@@ -184,7 +184,7 @@ fn comparison_looks_at_tools_arguments_files_and_kind() {
     let edit_a = call("edit_file", json!({"path": "a.rs", "old": "x"}));
     let asks = read(&[], "Which file?", false);
     let says = read(&[], "It is done.", false);
-    let check = |one: &NextStep, other: &NextStep, expect: [bool; 5]| {
+    let check = |one: &AgentStep, other: &AgentStep, expect: [bool; 5]| {
         for found in [one.compare(other), other.compare(one)] {
             let shared = [
                 found.is_same_step(),
