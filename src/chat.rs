@@ -28,6 +28,5 @@ mod summary_task;
 #[cfg(test)]
 mod test_support;
 mod thinking;
-mod title;
 pub(crate) mod unanswered_call;
 pub(crate) mod window;

@@ -104,8 +104,6 @@ pub struct Config {
     pub admin: AdminListener,
     /// Whether the dashboard shows the text of summaries.
     pub admin_show_content: bool,
-    /// Model that titles conversations on the dashboard; `None` generates no titles.
-    pub title_model: Option<String>,
     /// Log output on standard error.
     pub log: LogConfig,
     /// Compaction settings for models without a table of their own.
@@ -387,7 +385,6 @@ impl Config {
             drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
             admin,
             admin_show_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
-            title_model: found.value(&settings::UI_TITLE_MODEL)?,
             log: LogConfig {
                 level: found.value(&settings::LOG_LEVEL)?,
                 format: found.value(&settings::LOG_FORMAT)?,

@@ -12,7 +12,6 @@ mod shown;
 #[cfg(test)]
 mod tests;
 mod title_words;
-pub(crate) mod titles;
 pub(crate) mod touched_files;
 
 use std::sync::Arc;
@@ -33,7 +32,6 @@ use longhaul_core::units::scope::RecordKey;
 use request_delta::RequestDelta;
 pub(crate) use shown::ListChange;
 use shown::ShownConversations;
-use titles::Titles;
 
 /// Recent conversations. Nothing is collected until [`enable`](Self::enable) was called.
 #[derive(Default)]
@@ -43,8 +41,6 @@ pub(crate) struct RecentConversations {
     /// the change. Written and read under the lock, so that no request can slip in between.
     content_hidden: AtomicBool,
     conversations: Mutex<ShownConversations>,
-    /// Titles by models, for more conversations than are shown.
-    titles: Titles,
     days: Mutex<DayTotals>,
     /// Revision of the conversations, for viewers that wait for a change.
     revision: watch::Sender<u64>,
@@ -135,7 +131,7 @@ impl RecentConversations {
         let mut conversations = self.conversations.lock();
         let hidden = self.content_hidden.load(Ordering::Relaxed);
         let summary = arrival.summary.clone().filter(|_| !hidden);
-        let new = || DashboardEntry::new(key, self.titles.title(key));
+        let new = || DashboardEntry::new(key);
         conversations.touch(key, new, |seen| seen.apply(news, summary));
         let revision = conversations.revision();
         drop(conversations);

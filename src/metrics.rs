@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use costs::CostMetrics;
 pub(crate) use histogram::{Histogram, HistogramSnapshot, OverheadHistogram};
 pub(crate) use labels::{
-    Action, AuxiliaryPurpose, CompactionTrigger, DurableStoreOutcome, Ending, PriceSource,
-    RetryOutcome, RetryReason, StatusClass, SummaryOutcome, UnpricedReason, UnreadReason,
-    WithheldReason,
+    Action, CompactionTrigger, DurableStoreOutcome, Ending, PriceSource, RetryOutcome, RetryReason,
+    StatusClass, SummaryOutcome, UnpricedReason, UnreadReason, WithheldReason,
 };
 
 use crate::error::Fault;
@@ -297,7 +296,6 @@ mod tests {
         check::<DurableStoreOutcome>();
         check::<Option<Action>>();
         check::<PriceSource>();
-        check::<AuxiliaryPurpose>();
         check::<StatusClass>();
         check::<SummaryOutcome>();
         check::<CompactionTrigger>();

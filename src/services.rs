@@ -11,7 +11,6 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{Extensions, Method, Request};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::budget::{BufferBudget, Owner};
@@ -75,8 +74,6 @@ pub(crate) struct Services {
     pub(crate) cross_origin: Arc<CrossOriginFields>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) recent: Arc<RecentConversations>,
-    /// Permits for concurrent title calls.
-    pub(crate) title_permits: Arc<Semaphore>,
 }
 
 impl Services {

@@ -23,9 +23,7 @@ use tokio::time::timeout;
 pub(crate) use crate::costs::cost_meter::CostMeter;
 pub(crate) use call_overflow::CallOverflow;
 pub(crate) use endpoint::SummaryUpstream;
-pub(crate) use guard::{
-    GuardHealth, RollingHour, SummaryGuards, SummaryPermit, is_overload_status,
-};
+pub(crate) use guard::{GuardHealth, SummaryGuards, SummaryPermit, is_overload_status};
 pub(crate) use jobs::{JobHandle, RunningSummaries};
 use paid_call::PaidCall;
 
@@ -35,7 +33,6 @@ use crate::traces::CallContext;
 use crate::upstream::Upstream;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::dialect::reply::FinishReason;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
@@ -46,8 +43,6 @@ use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
 use longhaul_core::summary::request::{RequestTemplate, SummariserLimits, SummaryRequest};
 use longhaul_core::summary::segments::SegmentPlace;
-use longhaul_core::summary::title;
-use longhaul_core::summary::title::Title;
 use longhaul_core::summary::{AcceptedSummary, SummaryRejection};
 use longhaul_core::units::tokens::Tokens;
 
@@ -291,31 +286,6 @@ async fn request_summary(
     accepted.map_err(SummaryError::NotASummary)
 }
 
-/// Requests a title with this request body. Returns `None` if the reply is not a title; nothing is
-/// logged then. Fails if the call failed or was not answered.
-pub(crate) async fn request_title(
-    upstream: &Upstream,
-    dialect: Dialect,
-    head: &Parts,
-    body: String,
-    meter: &CostMeter,
-    origin: Option<&CallContext>,
-) -> Result<Option<Title>, SummaryError> {
-    let mut refusal = Vec::new();
-    let sending = send_call(
-        upstream,
-        (dialect, head),
-        Bytes::from(body),
-        (meter, origin),
-        &mut refusal,
-    );
-    let answer = timeout(CALL_TIMEOUT, sending)
-        .await
-        .map_err(|_| SummaryError::TimedOut)??;
-    let read = || title::parse(&answer.text);
-    Ok((answer.finish == FinishReason::Stop).then(read).flatten())
-}
-
 /// Returns scheme, host and port of the request's target.
 fn request_origin<B>(request: &Request<B>) -> String {
     let scheme = request.uri().scheme_str().unwrap_or_default();
@@ -346,7 +316,7 @@ async fn send_call(
         Ok(reply) => reply,
         Err(fault) => {
             let message = upstream.failure_message(fault, &place);
-            tracing::warn!("summary or title call failed: {message}");
+            tracing::warn!("summary call failed: {message}");
             call.finish_unreachable(fault);
             return Err(SummaryError::Unreachable);
         }

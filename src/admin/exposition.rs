@@ -82,13 +82,6 @@ impl SampleWriter<'_> {
         }
     }
 
-    /// Writes an amount in dollars for each pair of values of the two labels.
-    pub(super) fn dollar_matrix<A: Label, B: Label>(&mut self, grid: &CounterMatrix<A, B>) {
-        for (one, other, nanos) in grid.iter() {
-            self.labelled(&[one.label(), other.label()], usd(nanos));
-        }
-    }
-
     pub(super) fn histogram(&mut self, reading: &HistogramSnapshot) {
         for (bound, count) in &reading.buckets {
             let bound = bound.as_secs_f64().to_string();

@@ -10,8 +10,8 @@ use crate::account::RequestId;
 use crate::dashboard::dto::ConversationDetails;
 use crate::dashboard::{ConversationDto, RecentConversations};
 use crate::metrics::{
-    Action, AuxiliaryPurpose, Counters, DurableStoreOutcome, Label, Metrics, PriceSource,
-    RetryOutcome, RetryReason, StatusClass, SummaryOutcome,
+    Action, Counters, DurableStoreOutcome, Label, Metrics, PriceSource, RetryOutcome, RetryReason,
+    StatusClass, SummaryOutcome,
 };
 use crate::services::Services;
 use crate::store::Store;
@@ -86,8 +86,7 @@ struct CostTotals {
     saved_unknown: u64,
     rewrites: u64,
     summaries: u64,
-    titles: u64,
-    /// Number of longhaul's own calls whose cost is unknown.
+    /// Number of summary calls whose cost is unknown.
     calls_unknown: u64,
 }
 
@@ -217,13 +216,6 @@ impl Overview {
 
     fn money(&self) -> CostTotals {
         let money = &self.metrics.costs;
-        let aside = |of: AuxiliaryPurpose| {
-            let all = money
-                .auxiliary
-                .iter()
-                .filter(|(purpose, ..)| *purpose == of);
-            all.map(|(.., nanos)| nanos).sum()
-        };
         CostTotals {
             said: money.chats.get(PriceSource::Provider),
             listed: money.chats.get(PriceSource::Table),
@@ -231,13 +223,8 @@ impl Overview {
             saved: money.saved.get(),
             saved_unknown: money.saved_unknown.get(),
             rewrites: money.rewrites.get(),
-            summaries: aside(AuxiliaryPurpose::Summary),
-            titles: aside(AuxiliaryPurpose::Title),
-            calls_unknown: money
-                .auxiliary_unknown
-                .iter()
-                .map(|(.., calls)| calls)
-                .sum(),
+            summaries: sum(&money.summaries),
+            calls_unknown: sum(&money.summaries_unknown),
         }
     }
 

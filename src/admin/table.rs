@@ -93,12 +93,12 @@ metrics! {
     counter longhaul_rewrite_cost_usd_total []
         |of, out| out.dollars(of.metrics.costs.rewrites.get()),
         "Extra cost in US dollars of tokens that the provider had cached before a rewrite: their full price less their cached price";
-    counter longhaul_summary_cost_usd_total [for, by]
-        |of, out| out.dollar_matrix(&of.metrics.costs.auxiliary),
-        "Cost of longhaul's own calls in US dollars, including those whose answer was unusable";
-    counter longhaul_summary_cost_unknown_calls_total [for, reason]
-        |of, out| out.matrix(&of.metrics.costs.auxiliary_unknown),
-        "Calls of longhaul's own whose cost is unknown; not included in any dollar total";
+    counter longhaul_summary_cost_usd_total [by]
+        |of, out| out.dollar_counters(&of.metrics.costs.summaries),
+        "Cost of summary calls in US dollars, including those whose answer was unusable";
+    counter longhaul_summary_cost_unknown_calls_total [reason]
+        |of, out| out.counters(&of.metrics.costs.summaries_unknown),
+        "Summary calls whose cost is unknown; not included in any dollar total";
     counter longhaul_compactions_total [trigger] |of, out| out.counters(&of.metrics.compactions),
         "Compaction records that came into use, by trigger; from then on a record applies to every request of its conversation";
     counter longhaul_summary_requests_total [outcome] |of, out| out.counters(&of.metrics.summaries),

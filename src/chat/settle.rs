@@ -8,7 +8,7 @@ use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::refusal::{OLD_IMAGES_STATEMENT, RefusedAttempt, Retry};
 use crate::chat::{
-    account, adopt, media, notices, output_limit, placement, recall, summary, thinking, title,
+    account, adopt, media, notices, output_limit, placement, recall, summary, thinking,
     unanswered_call, window,
 };
 use crate::config::Mode;
@@ -204,7 +204,6 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
     record_acceptance(chat, attempt);
     thinking::learn_acceptance(chat, attempt);
     count_refetches(chat, attempt.view());
-    title::request_title(chat);
     notices::log_too_few_user_messages(chat, &attempt.plan);
     let trigger = if chat.compact_now {
         CompactionTrigger::Manual

@@ -13,7 +13,6 @@ use crate::chat::window;
 use crate::config::Config;
 use crate::config::{SummaryModel, SummaryStyle};
 use crate::exchange::send::upstream_request;
-use crate::metrics::AuxiliaryPurpose;
 use crate::request::headers;
 use crate::request::headers::BodyFraming;
 use crate::summaries::{CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
@@ -45,7 +44,7 @@ pub(super) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
 
 /// Builds the head of a summary call: with the caller's own credentials, or with those of the
 /// summary endpoint if one is configured.
-pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
+fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
     if let Some(endpoint) = &request.services.summary_endpoint {
         return Some((
             endpoint.request_head(call_dialect(request)),
@@ -68,7 +67,7 @@ pub(super) fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryT
 
 /// Returns the dialect of summary calls: that of the endpoint if one is configured, else that of the
 /// conversation.
-pub(super) fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
+fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
     let dialect = request.conversation.dialect();
     let endpoint = request.services.summary_endpoint.as_ref();
     endpoint.map_or(dialect, |endpoint| endpoint.dialect_for(dialect))
@@ -93,7 +92,7 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
     }
 }
 
-pub(super) fn summary_host(config: &Config) -> &str {
+fn summary_host(config: &Config) -> &str {
     let endpoint = config.summary.endpoint.as_ref();
     let base = endpoint.map_or(&config.upstream.base, |endpoint| &endpoint.base);
     base.authority().host()
@@ -106,19 +105,11 @@ fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
     }
 }
 
-/// Returns the trace origin of additional calls, or `None` if the request is not traced.
-pub(super) fn origin(
-    request: &ChatRequest<'_>,
-    purpose: AuxiliaryPurpose,
-    model: &str,
-) -> Option<CallContext> {
-    let parent = request.parent.clone()?;
-    Some(CallContext::new(
-        parent,
-        purpose,
-        call_dialect(request),
-        model,
-    ))
+/// Returns the trace context of a summary's calls, or `None` if the request is not traced.
+fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
+    let parent = chat.request.parent.clone()?;
+    let dialect = call_dialect(&chat.request);
+    Some(CallContext::new(parent, dialect, summary_model(chat)))
 }
 
 /// Creates the cost meter of a summary's calls.
@@ -127,7 +118,7 @@ fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     let prices = services
         .config
         .prices_at(summary_host(&services.config), summary_model(chat));
-    CostMeter::new(&services.metrics, AuxiliaryPurpose::Summary, prices)
+    CostMeter::new(&services.metrics, prices)
 }
 
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other
@@ -141,7 +132,7 @@ pub(super) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle {
 
 /// Whether calls of longhaul would carry a login of Claude. Such a login serves only requests like those
 /// of the live conversation.
-pub(super) fn allows_cached_style_only(request: &ChatRequest<'_>) -> bool {
+fn allows_cached_style_only(request: &ChatRequest<'_>) -> bool {
     let has_endpoint = request.services.summary_endpoint.is_some();
     !has_endpoint && headers::is_claude_login(&request.head.headers)
 }
@@ -201,11 +192,7 @@ pub(super) fn job(
         target: place,
         cached_style_body: None,
         cost_meter: Arc::new(cost_meter(chat)),
-        call_context: origin(
-            &chat.request,
-            AuxiliaryPurpose::Summary,
-            summary_model(chat),
-        ),
+        call_context: call_context(chat),
         max_calls: calls,
         // A limit in provider tokens is rescaled for each call.
         learned_window: match window::model_window_sources(chat, &chat.model, inputs.adopted())

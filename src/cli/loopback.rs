@@ -82,7 +82,6 @@ pub(super) fn isolated(
     config.mounts.clear();
     config.tls = None;
     config.client_tokens = ClientTokens::default();
-    config.title_model = None;
     config.summary.endpoint = None;
     config.store.location = StoreLocation::Memory;
     config.store.scope = CallerIdentity::Credentials;

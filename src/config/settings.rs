@@ -443,14 +443,6 @@ settings! { ALL_SETTINGS:
     /// message are always shown.
     ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
 
-    /// A small model that titles conversations on the dashboard, from the beginnings of three of
-    /// their messages. It is called in the background after the first answered request of a
-    /// conversation, and again when the conversation has four times as many messages. Calls go to
-    /// the same endpoint as summary calls, with the caller's own credentials or those of
-    /// summary.upstream, at most 240 times an hour. Empty: the dashboard shows the user's own
-    /// words.
-    UI_TITLE_MODEL: Option<String> = optional_text, "ui.title_model" = "";
-
     /// The least severe level written to standard error: off, error, warn, info, debug, trace. info
     /// is one line per request. No level writes contents, keys or header values.
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;

@@ -1,9 +1,9 @@
-//! Cost of longhaul's own calls, whether or not a request uses their result.
+//! Cost of summary calls, whether or not a request uses their result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use crate::metrics::{AuxiliaryPurpose, Metrics};
+use crate::metrics::Metrics;
 use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::usd::Usd;
@@ -11,7 +11,6 @@ use longhaul_core::units::usd::Usd;
 /// Adds up the cost of the calls made for one text.
 pub(crate) struct CostMeter {
     metrics: Arc<Metrics>,
-    purpose: AuxiliaryPurpose,
     /// Prices of the called model, if known.
     prices: Option<TokenPrices>,
     /// Billionths of a dollar.
@@ -21,15 +20,10 @@ pub(crate) struct CostMeter {
 }
 
 impl CostMeter {
-    /// Creates a meter at zero for calls of this purpose to a model with these prices.
-    pub(crate) fn new(
-        metrics: &Arc<Metrics>,
-        purpose: AuxiliaryPurpose,
-        prices: Option<TokenPrices>,
-    ) -> Self {
+    /// Creates a meter at zero for calls to a model with these prices.
+    pub(crate) fn new(metrics: &Arc<Metrics>, prices: Option<TokenPrices>) -> Self {
         Self {
             metrics: Arc::clone(metrics),
-            purpose,
             prices,
             paid_nanos: AtomicI64::new(0),
             unknown_calls: AtomicU64::new(0),
@@ -102,10 +96,7 @@ impl Drop for MeteredCall<'_> {
             self.meter.any_accepted.store(true, Ordering::Relaxed);
         }
         let Some(cost) = self.cost else { return };
-        self.meter
-            .metrics
-            .costs
-            .record_auxiliary(self.meter.purpose, cost);
+        self.meter.metrics.costs.record_summary_call(cost);
         match cost.amount() {
             Some(usd) => {
                 _ = self

@@ -13,9 +13,9 @@ use longhaul_core::units::usd::Usd;
 pub(crate) struct ConversationDto {
     /// Identifier in the URL of the details.
     pub(crate) id: String,
-    /// Title by a model, or the beginning of the first user message.
+    /// Beginning of the first user message.
     pub(crate) title: String,
-    /// Description by a model, or the beginning of the last user message.
+    /// Beginning of the last user message.
     pub(crate) body: String,
     pub(crate) model: String,
     /// Product in the client's `User-Agent`; empty if there is none.
@@ -61,9 +61,7 @@ pub(crate) struct ConversationCosts {
     pub(crate) rewrites: Usd,
     /// Known cost of summary calls.
     pub(crate) summaries: Usd,
-    /// Known cost of title calls.
-    pub(crate) titles: Usd,
-    /// Number of summary and title calls whose cost is unknown.
+    /// Number of summary calls whose cost is unknown.
     pub(crate) calls_unknown: u64,
 }
 

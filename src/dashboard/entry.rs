@@ -9,7 +9,6 @@ use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::dashboard::request_delta::{ReadProgress, RequestDelta};
 use crate::dashboard::touched_files::TouchedFiles;
 use crate::wall_clock;
-use longhaul_core::summary::title::Title;
 use longhaul_core::units::scope::RecordKey;
 
 /// Maximum requests shown of each conversation, the most recent ones.
@@ -29,15 +28,13 @@ pub(super) struct DashboardEntry {
     ended: u64,
     /// Summary that replaces the history.
     summary: Option<Arc<str>>,
-    /// Title by a model.
-    pub(super) title: Option<Arc<Title>>,
     /// Start times of the summaries being made.
     pub(super) compacting: Vec<u64>,
 }
 
 impl DashboardEntry {
-    /// Creates the entry of a new conversation, with an earlier title if there is one.
-    pub(super) fn new(key: RecordKey, title: Option<Arc<Title>>) -> Self {
+    /// Creates the entry of a new conversation.
+    pub(super) fn new(key: RecordKey) -> Self {
         let id = ConversationId::new(key).to_string();
         Self {
             key,
@@ -51,23 +48,15 @@ impl DashboardEntry {
             revision: 0,
             ended: 0,
             summary: None,
-            title,
             compacting: Vec::new(),
         }
     }
 
     pub(super) fn to_dto(&self) -> ConversationDto {
-        let mut told = ConversationDto {
+        ConversationDto {
             compacting: self.compacting.iter().min().copied(),
             ..self.dto.clone()
-        };
-        if let Some(Title { title, body }) = self.title.as_deref() {
-            told.title.clone_from(title);
-            if !body.is_empty() {
-                told.body.clone_from(body);
-            }
         }
-        told
     }
 
     /// Returns the details, with the requests after number `after`.

@@ -14,11 +14,10 @@ use crate::dashboard::entry::DashboardEntry;
 use crate::error::Fault;
 use crate::metrics::{Action, Ending, Label as _};
 use crate::report::ChatReport;
-use crate::summaries::{CostMeter, SummaryError};
+use crate::summaries::CostMeter;
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::prefix::keys::PrefixKeys;
-use longhaul_core::summary::title::Title;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
@@ -176,45 +175,6 @@ impl DashboardHandle {
     /// Adds the newest calls that request cleared results again.
     pub(crate) fn record_refetches(&self, calls: usize) {
         self.update(|seen| seen.dto.rereads += calls as u64);
-    }
-
-    /// Whether a title is due now that the conversation has `messages` messages. If so, the title
-    /// counts as requested.
-    pub(crate) fn begin_title(&self, messages: usize) -> bool {
-        self.recent.titles.begin(self.key, messages)
-    }
-
-    /// Whether a title is due, without counting it as requested.
-    pub(crate) fn lacks_title(&self, messages: usize) -> bool {
-        self.recent.titles.needs_title(self.key, messages)
-    }
-
-    /// Records a title call to `model`: its result and its cost. Returns the failure if the
-    /// operator should be informed of it.
-    #[must_use]
-    pub(crate) fn record_title(
-        &self,
-        model: &str,
-        title: Result<Option<Title>, SummaryError>,
-        meter: &CostMeter,
-    ) -> Option<SummaryError> {
-        let (paid, unknown) = meter.total();
-        let failure = title.as_ref().err().copied();
-        let is_news = self
-            .recent
-            .titles
-            .should_log_failure(model, failure.is_some());
-        let title = title.ok().flatten();
-        let title = title.map(Arc::new);
-        if let Some(title) = &title {
-            self.recent.titles.set_title(self.key, Arc::clone(title));
-        }
-        self.update(|seen| {
-            seen.dto.money.titles += paid;
-            seen.dto.money.calls_unknown += unknown;
-            seen.title = title.or_else(|| seen.title.take());
-        });
-        failure.filter(|_| is_news)
     }
 
     /// Records that a summary is being made, until the returned guard is dropped.

@@ -4,9 +4,12 @@ use crate::dashboard::handle::DashboardRequest;
 use crate::dashboard::title_words::title_words;
 use crate::dashboard::touched_files::TouchedFiles;
 use longhaul_core::summary::file_activity::for_each_file_access;
-use longhaul_core::summary::title::{MAX_BODY_CHARS, MAX_TITLE_CHARS};
 use longhaul_core::text::wording;
 
+/// Maximum characters of a title.
+const MAX_TITLE_CHARS: usize = 80;
+/// Maximum characters of the text below the title.
+const MAX_BODY_CHARS: usize = 400;
 /// Maximum characters of a model's name, which the client chooses.
 const MAX_MODEL_CHARS: usize = 100;
 

@@ -105,7 +105,7 @@ fn concurrent_requests_count_nothing_twice_and_the_next_catches_up() {
     arrive(&recent, 1);
     let (mut seen, key) = arrival(1, |arrival| {
         let key = arrival.prefix_keys.first_key().unwrap();
-        (DashboardEntry::new(key, None), key)
+        (DashboardEntry::new(key), key)
     });
     // Both requests were read before either was applied.
     let known = recent.update(key, |seen| seen.progress()).unwrap();

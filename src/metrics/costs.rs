@@ -1,6 +1,6 @@
 //! Costs and savings, and counts of calls and tokens whose price is unknown.
 
-use super::{AuxiliaryPurpose, CounterMatrix, Counters, PriceSource, Total, UnpricedReason};
+use super::{Counters, PriceSource, Total, UnpricedReason};
 use longhaul_core::cost::comparison::CostComparison;
 use longhaul_core::cost::pricing::Cost;
 use longhaul_core::units::usd::Usd;
@@ -17,10 +17,10 @@ pub(crate) struct CostMetrics {
     pub(crate) saved_unknown: Total,
     /// Extra cost of input that rewrites evicted from the provider's cache.
     pub(crate) rewrites: Total,
-    /// Cost of longhaul's own calls.
-    pub(crate) auxiliary: CounterMatrix<AuxiliaryPurpose, PriceSource>,
-    /// Calls of longhaul's own whose cost is unknown.
-    pub(crate) auxiliary_unknown: CounterMatrix<AuxiliaryPurpose, UnpricedReason>,
+    /// Cost of summary calls.
+    pub(crate) summaries: Counters<PriceSource>,
+    /// Summary calls whose cost is unknown.
+    pub(crate) summaries_unknown: Counters<UnpricedReason>,
 }
 
 impl CostMetrics {
@@ -37,11 +37,11 @@ impl CostMetrics {
         self.rewrites.add(bill.rewrite_cost.map_or(0, nanos));
     }
 
-    /// Adds a call of longhaul's own.
-    pub(crate) fn record_auxiliary(&self, purpose: AuxiliaryPurpose, cost: Cost) {
+    /// Adds a summary call.
+    pub(crate) fn record_summary_call(&self, cost: Cost) {
         match split(cost) {
-            Ok((by, usd)) => self.auxiliary.add_many(purpose, by, nanos(usd)),
-            Err(why) => self.auxiliary_unknown.add(purpose, why),
+            Ok((by, usd)) => self.summaries.add_many(by, nanos(usd)),
+            Err(why) => self.summaries_unknown.add(why),
         }
     }
 }
@@ -85,12 +85,9 @@ mod tests {
         assert_eq!(money.chats_unknown.get(UnpricedReason::NotListed), 1);
         assert_eq!((money.saved.get(), money.saved_unknown.get()), (3, 14));
         assert_eq!(money.rewrites.get(), 3);
-        money.record_auxiliary(
-            AuxiliaryPurpose::Summary,
-            Cost::Reported(Usd::from_nanos(9)),
-        );
-        money.record_auxiliary(AuxiliaryPurpose::Summary, Cost::NotCounted);
-        let made: Vec<u64> = money.auxiliary.iter().map(|(.., nanos)| nanos).collect();
-        assert_eq!(made.iter().sum::<u64>(), 9);
+        money.record_summary_call(Cost::Reported(Usd::from_nanos(9)));
+        money.record_summary_call(Cost::NotCounted);
+        assert_eq!(money.summaries.get(PriceSource::Provider), 9);
+        assert_eq!(money.summaries_unknown.get(UnpricedReason::NotCounted), 1);
     }
 }

@@ -169,16 +169,6 @@ labels! {
 }
 
 labels! {
-    /// Purpose of a call that longhaul makes for itself.
-    AuxiliaryPurpose {
-        /// A summary that replaces history.
-        Summary = "summary",
-        /// A conversation's title on the dashboard.
-        Title = "title",
-    }
-}
-
-labels! {
     /// Reason why a cost is unknown.
     UnpricedReason {
         /// The number of tokens is unknown.

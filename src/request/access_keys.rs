@@ -30,7 +30,7 @@ impl AccessKeys {
         let ours = config.upstream.authorization.clone();
         let endpoint = config.summary.endpoint.as_ref();
         let summarisers = endpoint.and_then(|endpoint| endpoint.authorization.as_ref());
-        // Chats may spend the upstream's key, and the key for summaries and titles.
+        // Chats may spend the upstream's key, and the key for summaries.
         let is_guarded = config.client_tokens.is_empty()
             && (ours.is_some() || summarisers.is_some() || config.is_for_this_machine);
         Self {

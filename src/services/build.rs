@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 use crate::body::budget::BufferBudget;
 use crate::callers::AcceptedCallers;
 use crate::config::Config;
@@ -20,10 +18,6 @@ use crate::services::refused_upgrades::RefusedUpgrades;
 use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
-
-/// Titles requested concurrently. A conversation that exceeds the limit tries again with its next
-/// request.
-const MAX_CONCURRENT_TITLES: usize = 2;
 
 impl Services {
     /// Creates the services for the upstreams of `config`, without connecting. Fails if the
@@ -62,7 +56,6 @@ impl Services {
             fault_log: Arc::default(),
             cross_origin: Arc::default(),
             recent: Arc::default(),
-            title_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_TITLES)),
             config,
         };
         let mounts = services.config.mounts.iter();

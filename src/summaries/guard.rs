@@ -16,7 +16,6 @@ use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::metrics::{Metrics, WithheldReason};
 use crate::summaries::{CostMeter, SummaryError};
 use backoff::{FailureStreak, SummaryBackoff};
-pub(crate) use hourly_caps::RollingHour;
 use hourly_caps::{HourlyCaps, HourlyReservation};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::{RecordKey, Scope};
@@ -159,12 +158,6 @@ impl SummaryGuards {
     /// Whether a client may wait for a summary now.
     pub(crate) fn allows(&self, permit: &SummaryPermit) -> bool {
         self.count_withheld(self.withheld_reason(permit))
-    }
-
-    /// Like [`allows`](Self::allows), for calls other than summaries: a refusal is not counted as a
-    /// withheld summary.
-    pub(crate) fn allows_title(&self, permit: &SummaryPermit) -> bool {
-        self.withheld_reason(permit).is_none()
     }
 
     /// Returns the reason to withhold a summary, if any.

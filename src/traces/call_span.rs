@@ -7,7 +7,6 @@ use http::{Method, Request, StatusCode, Uri};
 use super::ParentContext;
 use super::TraceSpan;
 use super::valid_model_name;
-use crate::metrics::{AuxiliaryPurpose, Label as _};
 use crate::traces::provider;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::usage::Usage;
@@ -199,34 +198,26 @@ fn port(uri: &Uri) -> Option<u16> {
     })
 }
 
-/// Trace context of a call that longhaul makes for itself, possibly long after the request was
+/// Trace context of summary calls, possibly long after the request was
 /// answered.
 #[derive(Clone, Debug)]
 pub(crate) struct CallContext {
     parent: ParentContext,
-    purpose: AuxiliaryPurpose,
     operation: Operation,
 }
 
 impl CallContext {
-    /// Creates the context of calls for `purpose` to `model`, under `parent`.
-    pub(crate) fn new(
-        parent: ParentContext,
-        purpose: AuxiliaryPurpose,
-        dialect: Dialect,
-        model: &str,
-    ) -> Self {
-        let asks = Operation::chat(dialect, model, None);
+    /// Creates the context of calls to `model`, under `parent`.
+    pub(crate) fn new(parent: ParentContext, dialect: Dialect, model: &str) -> Self {
         Self {
             parent,
-            purpose,
-            operation: asks,
+            operation: Operation::chat(dialect, model, None),
         }
     }
 
     /// Begins the span of a call that sends `request`; `None` if it is not recorded.
     pub(crate) fn begin_call<B>(&self, request: &Request<B>) -> Option<CallSpan> {
-        CallSpan::begin(&self.parent, self.purpose.label(), &self.operation, request)
+        CallSpan::begin(&self.parent, "summary", &self.operation, request)
     }
 }
 

@@ -6,7 +6,6 @@ pub mod prompts;
 pub mod request;
 mod sections;
 pub mod segments;
-pub mod title;
 pub mod transcript;
 pub mod user_messages;
 
@@ -150,7 +149,7 @@ pub(crate) fn model_sections(text: &SegmentedText, until: usize) -> String {
 }
 
 /// Returns `text` without reasoning. A reasoning tag that is never closed extends to the end.
-pub(super) fn strip_reasoning(text: &str) -> String {
+fn strip_reasoning(text: &str) -> String {
     let mut rest = text.trim();
     let mut out = String::new();
     while let Some((start, tag)) = find_reasoning_tag(rest) {

@@ -71,14 +71,13 @@ function Summary({ summary, one }) {
 export function MoneyTable({ money, prompt, rereads }) {
   const unknown = (number, what) => `unknown for ${plural(number, what)}: ${PRICE_HINT}`;
   const balance = net(money);
-  const own = (money.summaries || 0) + (money.titles || 0);
   const rows = [
     ['Spent', money.cost === 0 && money.unknown > 0 ? unknown(money.unknown, 'request')
       : usd(money.cost) + (money.unknown > 0 ? ', ' + unknown(money.unknown, 'request') : '')],
     ['Saved', money.saved === 0 && money.saved_unknown > 0 ? unknown(money.saved_unknown, 'token')
       : usd(money.saved) + (money.saved_unknown > 0 ? ', ' + unknown(money.saved_unknown, 'token') : '')],
     ['Cache misses caused', usd(money.rewrites)],
-    ['Summaries and titles', own === 0 && money.calls_unknown > 0 ? unknown(money.calls_unknown, 'call') : usd(own)],
+    ['Summaries', money.summaries === 0 && money.calls_unknown > 0 ? unknown(money.calls_unknown, 'call') : usd(money.summaries)],
     ['Net savings', balance === null ? 'unknown: ' + PRICE_HINT : usd(balance)],
     ['Cache hit rate', prompt.prompt_tokens > 0 ? percent(prompt.cached_tokens, prompt.prompt_tokens) : 'unknown: the provider reports no token counts'],
     ['Re-reads after clearing', whole(rereads)],

@@ -34,8 +34,7 @@ export const PRICE_HINT = 'set a [[price]] for the model, or ask the provider to
 // The net savings of `money`, or null while a part of it is unknown.
 export function net(money) {
   const known = !(money.saved === 0 && money.saved_unknown > 0);
-  const own = (money.summaries || 0) + (money.titles || 0);
-  return known && !(own === 0 && money.calls_unknown > 0) ? money.saved - money.rewrites - own : null;
+  return known && !(money.summaries === 0 && money.calls_unknown > 0) ? money.saved - money.rewrites - money.summaries : null;
 }
 
 const MARKS = [

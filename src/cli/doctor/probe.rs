@@ -52,7 +52,6 @@ impl Probe {
         config.client_tokens = ClientTokens::default();
         config.is_for_this_machine = true;
         config.store.location = StoreLocation::Memory;
-        config.title_model = None;
         let proxy = LoopbackProxy::start(config).await;
         let proxy = proxy.map_err(|error| error.to_string())?;
         Ok(Self {

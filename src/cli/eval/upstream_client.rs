@@ -62,7 +62,6 @@ impl UpstreamClient {
         config.client_tokens = ClientTokens::default();
         config.is_for_this_machine = true;
         config.store.location = StoreLocation::Memory;
-        config.title_model = None;
         config.mounts.clear();
         let base = base_text(&config.upstream.base);
         let messages_base = config.upstream.messages.as_ref().map(base_text);

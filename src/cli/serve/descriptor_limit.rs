@@ -8,7 +8,7 @@ use crate::server::admin_listener::ADMIN_CONNECTIONS;
 
 /// Descriptors of the process itself: standard streams, listeners, the store, name lookups.
 const OWN_DESCRIPTORS: u64 = 16;
-/// Descriptors kept for connections to the upstream beyond those of requests: summaries, titles
+/// Descriptors kept for connections to the upstream beyond those of requests: summaries
 /// and queries of windows.
 const UPSTREAM_DESCRIPTORS: u64 = 16;
 /// Descriptors that neither clients nor their requests may use.

@@ -1,7 +1,6 @@
 //! Tests of the limits on summaries.
 
 use super::*;
-use crate::metrics::AuxiliaryPurpose;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::summary::SummaryRejection;
 
@@ -53,11 +52,7 @@ fn sized(
 
 /// Starts and ends a job for this permit; `is_taken` says whether its call was accepted.
 fn asks(guards: &SummaryGuards, permit: &SummaryPermit, is_taken: bool) {
-    let meter = Arc::new(CostMeter::new(
-        &Arc::default(),
-        AuxiliaryPurpose::Summary,
-        None,
-    ));
+    let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let _counted = guards.record_start(permit, &meter);
     if is_taken {
         meter.start_call().mark_accepted();
@@ -66,11 +61,7 @@ fn asks(guards: &SummaryGuards, permit: &SummaryPermit, is_taken: bool) {
 
 /// Runs a job for this permit that is refused in the body of a successful reply.
 fn is_refused(guards: &SummaryGuards, permit: &SummaryPermit) {
-    let meter = Arc::new(CostMeter::new(
-        &Arc::default(),
-        AuxiliaryPurpose::Summary,
-        None,
-    ));
+    let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let _counted = guards.record_start(permit, &meter);
     let mut call = meter.start_call();
     call.mark_accepted();
@@ -414,11 +405,7 @@ async fn new_callers_share_one_limit_and_leave_the_rest_to_earlier_ones() {
 async fn abandoned_calls_count_for_the_conversation_but_not_the_process() {
     let guards = fresh();
     for turns in 1..=MOST {
-        let meter = Arc::new(CostMeter::new(
-            &Arc::default(),
-            AuxiliaryPurpose::Summary,
-            None,
-        ));
+        let meter = Arc::new(CostMeter::new(&Arc::default(), None));
         let _counted = guards.record_start(&permit(&guards, 1, "x", turns), &meter);
         drop(meter.start_call());
     }
@@ -445,11 +432,7 @@ async fn unanswered_calls_count_only_while_they_run() {
     spend(&guards, false);
     assert!(guards.allows(&permit(&guards, 2, "x", 1)));
     assert_eq!(guards.health(), GuardHealth::default());
-    let meter = Arc::new(CostMeter::new(
-        &Arc::default(),
-        AuxiliaryPurpose::Summary,
-        None,
-    ));
+    let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let waits = || permit(&guards, 2, "x", 1);
     let under_way: Vec<_> = (0..MOST)
         .map(|_| guards.record_start(&waits(), &meter))
@@ -486,7 +469,6 @@ async fn withheld_summaries_are_counted_by_reason() {
     assert_eq!(counted(&guards), []);
     let spent = || permit(&guards, 1, "x", 20);
     assert!(!guards.allows(&spent()) && guards.try_acquire_background(spent()).is_none());
-    assert!(!guards.allows_title(&spent()), "titles are not counted");
     assert_eq!(counted(&guards), [(WithheldReason::Conversation, 2)]);
     let failing = after_three_failures(SummaryError::TimedOut);
     assert!(!failing.allows(&permit(&failing, 1, "x", 3)));

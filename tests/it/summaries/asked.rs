@@ -12,7 +12,6 @@ use super::calls;
 use crate::caller::{Caller, chat, talk};
 use crate::harness::Proxy;
 use crate::journey::{Journey, bodies, grows, harmless};
-use crate::program::{Admin, Program};
 use crate::sessions::named;
 
 /// Checks a model that refuses a summary for its placement: the only lesson is to merge the next
@@ -220,40 +219,6 @@ async fn dedicated_summariser_receives_no_caller_identity() {
     let calls = calls(&local);
     assert_eq!(calls.len(), 1);
     check_operators(&calls[0]);
-}
-
-#[tokio::test]
-async fn dedicated_summariser_receives_no_caller_identity_for_titles() {
-    let (model, local) = (boundless().await, boundless().await);
-    let (url, key) = (local.url(), operators());
-    let environment = [
-        ("LONGHAUL_SUMMARY_UPSTREAM", url.as_str()),
-        ("LONGHAUL_SUMMARY_MODEL", "large"),
-        (
-            "LONGHAUL_SUMMARY_API_KEY_FILE",
-            key.path().to_str().unwrap(),
-        ),
-        ("LONGHAUL_UI_TITLE_MODEL", "small"),
-    ];
-    let program = Program::with_admin(&model.url(), &environment, Admin::Free);
-    let caller = Caller::of(program.address());
-    caller.ask_with(&CALLERS, routed(2)).await;
-    let seen = local.wait_for(|seen| !seen.is_empty()).await;
-    check_operators(&seen[0]);
-    assert_eq!(model.seen().len(), 1);
-}
-
-#[tokio::test]
-async fn requests_no_titles_without_a_dashboard() {
-    let model = boundless().await;
-    let environment = [("LONGHAUL_UI_TITLE_MODEL", "small")];
-    let program = Program::start(&model.url(), &environment);
-    let caller = Caller::of(program.address());
-    for turns in 1..4 {
-        caller.ask(talk(turns, 100)).await;
-    }
-    let named = |seen: &SeenRequest| String::from_utf8_lossy(&seen.body).contains("small");
-    assert!(!model.seen().iter().any(named));
 }
 
 #[tokio::test]

@@ -12,7 +12,6 @@ use crate::summary::request::{
     MAX_BACKGROUND_CALLS, RequestTemplate, SummariserLimits, SummaryRequest, cached_style_body,
 };
 use crate::summary::segments::SegmentPlace;
-use crate::summary::title;
 use crate::units::tokens::Tokens;
 use flate2::read::GzDecoder;
 use std::fmt::Write;
@@ -141,8 +140,8 @@ fn hashed(dialect: Dialect, bodies: impl IntoIterator<Item = String>) -> String 
     hasher.finalize().to_hex()[..16].to_owned()
 }
 
-/// Returns every kind of call for a summary or a title of the first half of `body`.
-fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 5] {
+/// Returns every kind of call for a summary of the first half of `body`.
+fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 4] {
     let conversation = dialect.read(body.as_bytes()).unwrap();
     let cuts = conversation.boundaries();
     let cut = cuts[cuts.len() / 2];
@@ -182,7 +181,6 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 5] {
             dialect,
             cached_style_body(&conversation, body, cut, policy, &prompts),
         ),
-        hashed(dialect, title::request_body(&conversation, &other)),
     ]
 }
 
@@ -209,7 +207,7 @@ const RESPONSES_MEMBERS: [&str; 2] = [
 /// Returns the hashes of the summary calls of every `step`th session with each of `members`.
 fn summary_table(dialect: Dialect, step: usize, members: &[&str]) -> String {
     let policy = Policy::new(&CompactionSettings::default(), Tokens::new(WINDOWS[2]));
-    let mut table = "own model, other model, other endpoint, cached, title\n".to_owned();
+    let mut table = "own model, other model, other endpoint, cached\n".to_owned();
     for (name, body) in recorded_sessions(dialect).into_iter().step_by(step) {
         let body = String::from_utf8(body).unwrap();
         for members in members {
