@@ -34,10 +34,6 @@ struct Options {
     facts: usize,
 }
 
-/// A line with the digits of some hash.
-const LINE: &str =
-    "[Full text: longhaul recall q4vxkd2yfjm7zr3uoaghw5tbncs6elpix2v7kdyq3fjm4zruoagh]";
-
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = Options::parse();
@@ -69,10 +65,6 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         (
             "lines, in percent of the forwarded bytes",
             format!("{lines:.2}"),
-        ),
-        (
-            "tokens of a line by o200k",
-            bpe_openai::o200k_base().count(LINE).to_string(),
         ),
     ] {
         println!("| {what} | {figure} |");

@@ -22,9 +22,7 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::credible_limit::{is_credible_beside_hidden_history, is_credible_limit};
 use longhaul_core::window::learned_window::LearnedWindow;
 use longhaul_core::window::token_ratio::TokenCalibration;
-use longhaul_core::window::{
-    RefusalWindow, SelectedSource, WindowSources, expected_ratio, script_ratio,
-};
+use longhaul_core::window::{RefusalWindow, SelectedSource, WindowSources, script_ratio};
 
 /// Collects the sources for the window of `model`, for a conversation that starts from `record`.
 pub(super) fn model_window_sources(
@@ -82,10 +80,7 @@ pub(super) fn counts(chat: &Chat<'_>) -> TokenCalibration {
                 .observations(&chat.model)
                 .average_ratio
         }),
-        text_ratio: match last {
-            None => expected_ratio(conversation),
-            Some(_) => script_ratio::predict(conversation),
-        },
+        text_ratio: script_ratio::predict(conversation),
     }
 }
 

@@ -7,7 +7,7 @@ use longhaul_core::conversation::Conversation;
 use longhaul_core::policy::Policy;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::token_ratio::TokenCalibration;
-use longhaul_core::window::{SelectedSource, WindowSources, expected_ratio};
+use longhaul_core::window::{SelectedSource, WindowSources, script_ratio};
 
 /// The known facts about one model's window at the configured upstream.
 pub(super) struct ModelWindow<'c> {
@@ -46,7 +46,7 @@ impl<'c> ModelWindow<'c> {
     /// Like [`Self::policy`], for a conversation without counted tokens.
     pub(super) fn policy_for(&self, conversation: &Conversation<'_>) -> Policy {
         let uncounted = || TokenCalibration {
-            text_ratio: expected_ratio(conversation),
+            text_ratio: script_ratio::predict(conversation),
             ..TokenCalibration::default()
         };
         self.sources

@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 pub(super) const SHORT: &str = env!("CARGO_PKG_VERSION");
 
 /// Optional features with whether this build has them.
-const FEATURES: [(&str, bool); 3] = [
-    ("exact-tokens", cfg!(feature = "exact-tokens")),
+const FEATURES: [(&str, bool); 2] = [
     ("mcp", cfg!(feature = "mcp")),
     ("otlp", cfg!(feature = "otlp")),
 ];

@@ -10,8 +10,6 @@ pub mod learned_window;
 pub mod reply_signals;
 pub mod script_ratio;
 pub mod token_ratio;
-#[cfg(feature = "exact-tokens")]
-pub(crate) mod tokenizer_ratio;
 use crate::conversation::Conversation;
 use crate::overflow::Overflow;
 use crate::policy::{CompactionSettings, Policy};
@@ -25,15 +23,6 @@ const DENSITY_TOLERANCE: u32 = 8;
 /// Below this size, most tokens belong to the prompt template, so a count reveals nothing about the
 /// text's token ratio.
 const SHORT_REQUEST: Tokens = Tokens::new(1_000);
-
-/// Computes the token ratio to expect from a provider that has not counted this conversation yet.
-pub fn expected_ratio(conversation: &Conversation<'_>) -> TokenRatio {
-    #[cfg(feature = "exact-tokens")]
-    if let Some(exact) = tokenizer_ratio::measure(conversation) {
-        return exact;
-    }
-    script_ratio::predict(conversation)
-}
 
 /// Computes the window, in estimated tokens, from a refusal of a request of `estimate` tokens.
 ///
@@ -349,16 +338,6 @@ mod tests {
             ..NOTHING
         };
         check(sources, 32, SelectedSource::Setting, 32);
-    }
-
-    #[test]
-    fn expected_ratio_depends_on_the_script_of_the_text() {
-        let expected = |text: &str| {
-            let body = one_message(text);
-            expected_ratio(&read(body.as_bytes()).unwrap())
-        };
-        assert_eq!(expected(&"word ".repeat(200)), TokenRatio::default());
-        assert!(expected(&"界".repeat(200)) > TokenRatio::default());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use longhaul_core::overflow::{
 };
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
-use longhaul_core::window::expected_ratio;
+use longhaul_core::window::script_ratio;
 use longhaul_lab::evaluation::step_request::{
     OutputKey, asks_for_newer_output_key, read_step, step_request,
 };
@@ -345,7 +345,7 @@ fn size(dialect: Dialect, body: &[u8], output: Tokens, prices: Option<TokenPrice
     let conversation = dialect.read(body).ok();
     let counts = conversation.as_ref().map(|it| {
         let estimate = it.tokens();
-        (estimate, expected_ratio(it).to_counted(estimate))
+        (estimate, script_ratio::predict(it).to_counted(estimate))
     });
     let (estimate, expected) = counts.unwrap_or((quarter, quarter));
     CallSize {
