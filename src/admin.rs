@@ -56,7 +56,7 @@ const CONTENTS: &str = "\
 /metrics  the metrics, in the Prometheus text format
 /config   the settings and the source of each, without secrets
 /conversations, /conversations/ID, /days, /events  the dashboard's data, as JSON
-/requests/last, /requests/ID, /conversations/ID/last  the account of a request, as JSON
+/requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
 /export.json, /export.csv, /conversations/ID/export.csv  the data to download
 ";
 
@@ -186,7 +186,7 @@ impl Admin {
             }
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
             "/days" => Some(ok(JSON, overview.days())),
-            "/requests/last" => overview.last_account(None).map(|page| ok(JSON, page)),
+            "/requests/last" => overview.last_explanation(None).map(|page| ok(JSON, page)),
             "/export.json" => {
                 let all = overview.exported(None);
                 all.map(|all| ok(JSON, overview::json(&all)))
@@ -207,7 +207,7 @@ impl Admin {
     /// Returns the page of one conversation or request.
     fn page_of_one(&self, path: &str, query: &str) -> Option<AdminPage> {
         if let Some(id) = path.strip_prefix("/requests/") {
-            return self.overview.account(id).map(|page| ok(JSON, page));
+            return self.overview.explanation(id).map(|page| ok(JSON, page));
         }
         let rest = path.strip_prefix("/conversations/")?;
         match rest.split_once('/') {
@@ -217,8 +217,8 @@ impl Admin {
                 whole.map(|page| ok(JSON, page))
             }
             Some((id, "last")) => {
-                let account = self.overview.last_account(Some(id));
-                account.map(|page| ok(JSON, page))
+                let explanation = self.overview.last_explanation(Some(id));
+                explanation.map(|page| ok(JSON, page))
             }
             Some((id, "export.csv")) => {
                 let one = self.overview.exported(Some(id))?;

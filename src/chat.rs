@@ -3,11 +3,11 @@
 //! [`prepare`] → [`plan`] → send → [`judge`] → [`retry`] → [`settle`]. Each step takes what the
 //! earlier ones returned. [`crate::proxy`] runs them.
 
-pub(crate) mod account;
 mod adopt;
 pub(crate) mod attempt;
 pub(crate) mod context;
 pub(crate) mod count;
+pub(crate) mod explanation;
 pub(crate) mod explicit_compaction;
 pub(crate) mod judge;
 mod media;

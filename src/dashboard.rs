@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::account::RequestId;
-use crate::account::report::AccountReport;
+use crate::explanation::RequestId;
+use crate::explanation::report::ExplanationReport;
 use crate::wall_clock;
 use days::{DayRequest, DayRow, DayTotals};
 use dto::ConversationDetails;
@@ -77,20 +77,19 @@ impl RecentConversations {
             .collect()
     }
 
-    /// Returns the account of the newest request whose account is kept: of conversation `id`, or of
-    /// any.
-    pub(crate) fn last_account(&self, id: Option<&str>) -> Option<AccountReport> {
+    /// Returns the newest explanation that is kept: of conversation `id`, or of any.
+    pub(crate) fn last_explanation(&self, id: Option<&str>) -> Option<ExplanationReport> {
         let conversations = self.conversations.lock();
         match id {
-            Some(id) => conversations.last_account(id),
-            None => conversations.newest_account(),
+            Some(id) => conversations.last_explanation(id),
+            None => conversations.newest_explanation(),
         }
     }
 
-    pub(crate) fn account(&self, id: RequestId) -> Option<AccountReport> {
+    pub(crate) fn explanation(&self, id: RequestId) -> Option<ExplanationReport> {
         let conversations = self.conversations.lock();
         let mut all = conversations.newest_first();
-        all.find_map(|seen| seen.account(|point| point.id == id))
+        all.find_map(|seen| seen.explanation(|point| point.id == id))
     }
 
     /// Returns the totals by day and model, the newest day first.
@@ -139,7 +138,7 @@ impl RecentConversations {
         Some(DashboardHandle::new(self, key, arrival.window, &model))
     }
 
-    /// Records the end of a request. `change` returns the weight of accounts added and dropped.
+    /// Records the end of a request. `change` returns the weight of explanations added and dropped.
     fn record_end(
         &self,
         key: RecordKey,

@@ -3,7 +3,6 @@
 //! [`run`] serves one listener until its shutdown future completes, as configured by [`Config`].
 //! [`cli::main`] is the entry point of the program.
 
-pub(crate) mod account;
 mod admin;
 pub(crate) mod body;
 pub(crate) mod callers;
@@ -15,6 +14,7 @@ pub(crate) mod dashboard;
 pub(crate) mod display;
 mod error;
 pub(crate) mod exchange;
+pub(crate) mod explanation;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub(crate) mod learned;

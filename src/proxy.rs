@@ -9,9 +9,9 @@ use hyper::body::Incoming;
 
 use crate::body::client_body::ClientBody;
 use crate::body::peeked_body::PeekedBody;
-use crate::chat::account;
 use crate::chat::attempt::{Attempt, RetryDecision};
 use crate::chat::context::{Chat, ChatRequest};
+use crate::chat::explanation;
 use crate::chat::judge::{hold_policy, judge};
 use crate::chat::prepare::{prepare, prepare_unregistered, read};
 use crate::chat::retry::next_step;
@@ -236,7 +236,7 @@ async fn serve_chat(
     let (chat, inputs) = prepare(request).await;
     log.dashboard.clone_from(&chat.dashboard);
     let (first, body, report) = plan::first_send(&chat, inputs).await;
-    account::record(&chat, &first, report.bypass(), log);
+    explanation::record(&chat, &first, report.bypass(), log);
     log.report = report;
 
     let (route, head) = (chat.request.route, chat.request.head);
@@ -247,7 +247,7 @@ async fn serve_chat(
     query_upstream_window(&chat, reply.status());
     let judged = judge(&chat, &first, reply, hold_policy(&chat, &first), log).await;
     guard.disarm();
-    log.refusal = account::refusal(&chat, &first, &judged);
+    log.refusal = explanation::refusal(&chat, &first, &judged);
     match next_step(&chat, &first, judged.response.status(), judged.verdict).await {
         RetryDecision::GiveUp => log.report.add(Action::GaveUp),
         RetryDecision::Relay => {}

@@ -29,7 +29,7 @@ assets! {
     "/" => "text/html; charset=utf-8", "index.html";
     "/web/style.css" => "text/css; charset=utf-8", "style.css";
     "/web/app.js" => "text/javascript; charset=utf-8", "app.js";
-    "/web/account.js" => "text/javascript; charset=utf-8", "account.js";
+    "/web/explanation.js" => "text/javascript; charset=utf-8", "explanation.js";
     "/web/chart.js" => "text/javascript; charset=utf-8", "chart.js";
     "/web/conversation.js" => "text/javascript; charset=utf-8", "conversation.js";
     "/web/format.js" => "text/javascript; charset=utf-8", "format.js";

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::account::RequestId;
 use crate::dashboard::dto::ConversationDetails;
 use crate::dashboard::{ConversationDto, RecentConversations};
+use crate::explanation::RequestId;
 use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, Metrics, PriceSource, RetryOutcome, RetryReason,
     StatusClass, SummaryOutcome,
@@ -144,16 +144,18 @@ impl Overview {
         self.recent.details(id, after).map(|whole| json(&whole))
     }
 
-    /// Returns the account of the newest request, of one conversation or of any.
-    pub(super) fn last_account(&self, conversation: Option<&str>) -> Option<Bytes> {
+    /// Returns the explanation of the newest request, of one conversation or of any.
+    pub(super) fn last_explanation(&self, conversation: Option<&str>) -> Option<Bytes> {
         self.recent
-            .last_account(conversation)
-            .map(|account| json(&account))
+            .last_explanation(conversation)
+            .map(|explanation| json(&explanation))
     }
 
-    pub(super) fn account(&self, request: &str) -> Option<Bytes> {
+    pub(super) fn explanation(&self, request: &str) -> Option<Bytes> {
         let id = RequestId::parse(request)?;
-        self.recent.account(id).map(|account| json(&account))
+        self.recent
+            .explanation(id)
+            .map(|explanation| json(&explanation))
     }
 
     /// Returns the totals by day and model.

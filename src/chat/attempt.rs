@@ -2,10 +2,10 @@
 
 use tokio::time::Instant;
 
-use crate::account::AccountCause;
 use crate::chat::context::Chat;
 use crate::chat::refusal::Retry;
 use crate::config::Mode;
+use crate::explanation::PlanCause;
 use crate::learned::windows::accepted_sizes::RequestSize;
 use crate::metrics::RetryReason;
 use longhaul_core::conversation::Conversation;
@@ -35,7 +35,7 @@ pub(crate) struct Attempt {
     /// Details of the retry. `None` for the first send.
     pub(super) retry: Option<Retry>,
     /// Event that led to the plan.
-    pub(super) cause: AccountCause,
+    pub(super) cause: PlanCause,
 }
 
 /// What to do after the first reply.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
-use crate::account::ConversationId;
 use crate::body::request_body::TransferMeter;
 use crate::config::{Mode, SummaryModel};
 use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
+use crate::explanation::ConversationId;
 use crate::learned::model_knowledge::ModelKnowledge;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::overrides::RequestOverrides;

@@ -1,9 +1,9 @@
 //! Log messages for the operator about a conversation, never with its content.
 
-use crate::account::Refusal;
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::Chat;
 use crate::chat::refusal::RefusedAttempt;
+use crate::explanation::Refusal;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::Evidence;
 use longhaul_core::planning::plan::RequestPlan;

@@ -2,12 +2,12 @@
 
 use tokio::time::Instant;
 
-use crate::account::AccountCause;
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
 use crate::chat::output_limit::OutputBeside;
 use crate::chat::{notices, output_limit, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
+use crate::explanation::PlanCause;
 use crate::metrics::Action;
 use crate::report::ChatReport;
 use crate::request::buffered_body::FramedBody;
@@ -64,9 +64,9 @@ pub(crate) async fn first_send(
     };
     let sending = sending.unwrap_or_else(|| chat.request.body.original());
     let cause = match step {
-        _ if chat.compact_now => AccountCause::Manual,
-        Some(_) => AccountCause::FitWindow,
-        None => AccountCause::Plan,
+        _ if chat.compact_now => PlanCause::Manual,
+        Some(_) => PlanCause::FitWindow,
+        None => PlanCause::Plan,
     };
     let first = Attempt {
         inputs,
@@ -144,7 +144,7 @@ pub(super) async fn explicit_compaction(
         inputs,
         plan,
         retry: None,
-        cause: AccountCause::Manual,
+        cause: PlanCause::Manual,
     };
     Some((attempt, sending, report))
 }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::account::{AccountCause, Refusal};
+use crate::explanation::{PlanCause, Refusal};
 use crate::metrics::RetryReason;
 use crate::report::ChatReport;
 use longhaul_core::conversation::Conversation;
@@ -148,15 +148,15 @@ impl Retry {
     }
 
     /// Returns the event that led to this retry.
-    pub(super) fn cause(self) -> AccountCause {
+    pub(super) fn cause(self) -> PlanCause {
         match self {
-            Self::Compacted { refused, .. } => AccountCause::Overflow(refused.refusal()),
-            Self::OtherPlacement => AccountCause::OtherPlacement,
-            Self::FewerBytes => AccountCause::FewerBytes,
-            Self::FewerImages { .. } => AccountCause::FewerImages,
-            Self::Original { .. } => AccountCause::RewriteRefused,
-            Self::SmallerOutput { .. } => AccountCause::SmallerOutput,
-            Self::WithoutStaleThinking => AccountCause::StaleThinking,
+            Self::Compacted { refused, .. } => PlanCause::Overflow(refused.refusal()),
+            Self::OtherPlacement => PlanCause::OtherPlacement,
+            Self::FewerBytes => PlanCause::FewerBytes,
+            Self::FewerImages { .. } => PlanCause::FewerImages,
+            Self::Original { .. } => PlanCause::RewriteRefused,
+            Self::SmallerOutput { .. } => PlanCause::SmallerOutput,
+            Self::WithoutStaleThinking => PlanCause::StaleThinking,
         }
     }
 

@@ -8,7 +8,7 @@ use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::refusal::{OLD_IMAGES_STATEMENT, RefusedAttempt, Retry};
 use crate::chat::{
-    account, adopt, media, notices, output_limit, placement, recall, summary, thinking,
+    adopt, explanation, media, notices, output_limit, placement, recall, summary, thinking,
     unanswered_call, window,
 };
 use crate::config::Mode;
@@ -92,7 +92,7 @@ pub(crate) async fn finish(
     publish(chat, adopted).await;
     if let Some(retry) = &attempt.retry {
         retry.add_to_report(chat.request.conversation, attempt.view(), &mut log.report);
-        account::record(chat, attempt, None, log);
+        explanation::record(chat, attempt, None, log);
     }
     let status = judged.response.status();
     // A separate summary endpoint does not compete with chats.

@@ -2,12 +2,12 @@
 
 use http::StatusCode;
 
-use crate::account::{WindowNote, WindowSource};
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
 use crate::chat::notices;
 use crate::chat::refusal::RefusedAttempt;
 use crate::config::SummaryModel;
+use crate::explanation::{WindowNote, WindowSource};
 use crate::learned::reported_windows::query::WindowQuery;
 use crate::learned::windows::ModelObservations;
 use crate::models::HostKind;

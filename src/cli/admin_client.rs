@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use crate::config::{AdminListener, reachable_address};
 use crate::error::Problem;
 
-/// Maximum bytes of a page. An account of 400 rows with their text takes less.
+/// Maximum bytes of a page. An explanation of 400 rows with their text takes less.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Returns the admin listener's address as reachable from this machine.

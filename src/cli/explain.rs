@@ -14,16 +14,16 @@ use serde::Serialize;
 use super::flags::switch;
 use super::json::pretty_json;
 use super::pipe::{copy_to_output, file_argument, open_input, write_output};
-use crate::account::report::{AccountReport, ReasonReport, clearing_hint};
-use crate::account::verdict::UntouchedReason;
-use crate::account::{AccountCause, AccountContext, WindowNote, WindowSource, table};
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::display::terminal;
 use crate::error::Problem;
+use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
+use crate::explanation::verdict::UntouchedReason;
+use crate::explanation::{ExplanationContext, PlanCause, WindowNote, WindowSource, table};
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::account::RequestAccount;
+use longhaul_core::planning::explanation::RequestExplanation;
 use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
@@ -250,7 +250,7 @@ fn print_explanation(
 
 /// The result for a body that was read.
 struct Explanation {
-    report: AccountReport,
+    report: ExplanationReport,
     /// The rewritten body, or `None` if the original is forwarded.
     forwarded: Option<Vec<u8>>,
 }
@@ -293,7 +293,7 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
     };
     let untouched = forwarded.as_ref().err().copied();
     let mode = config.mode;
-    let context = AccountContext {
+    let context = ExplanationContext {
         mode,
         profile: config
             .settings_for(&conversation.model())
@@ -303,21 +303,21 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
             tokens: policy.prune_thresholds.window,
             source: WindowSource::Assumed,
         },
-        cause: AccountCause::Plan,
+        cause: PlanCause::Plan,
         untouched,
     };
-    let account = RequestAccount::new(
+    let explanation = RequestExplanation::new(
         &conversation,
         &policy,
         &plan.view,
         plan.decisions.as_deref(),
     );
-    let account = match (untouched, folds) {
-        (Some(_), _) => account.unchanged(),
-        (None, true) => account.folded(false),
-        (None, false) => account,
+    let explanation = match (untouched, folds) {
+        (Some(_), _) => explanation.unchanged(),
+        (None, true) => explanation.folded(false),
+        (None, false) => explanation,
     };
-    let mut report = AccountReport::new(&account, &context, window.source());
+    let mut report = ExplanationReport::new(&explanation, &context, window.source());
     report.hint = clearing_hint(&conversation, &policy);
     report.add_subjects(&conversation);
     Ok(Explanation {

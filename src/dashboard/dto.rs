@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::account::{RequestId, StoredAccount, WindowNote};
 use crate::costs::RequestCost;
+use crate::explanation::{RequestId, StoredExplanation, WindowNote};
 use longhaul_core::units::usd::Usd;
 
 /// List entry of a conversation.
@@ -120,10 +120,11 @@ pub(crate) struct RequestPoint {
     pub(crate) cached_tokens: Option<u32>,
     /// Cost in billionths of a dollar; `None` if unknown.
     pub(crate) cost: Option<i64>,
-    /// Whether an account of the request is kept.
-    pub(crate) has_account: bool,
+    /// Whether an explanation of the request is kept.
+    #[serde(rename = "has_account")]
+    pub(crate) has_explanation: bool,
     #[serde(skip)]
-    pub(crate) account: Option<Arc<StoredAccount>>,
+    pub(crate) explanation: Option<Arc<StoredExplanation>>,
 }
 
 impl ConversationCosts {

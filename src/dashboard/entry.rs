@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::account::report::{AccountReport, RequestReport};
-use crate::account::{ConversationId, StoredAccount};
 use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::dashboard::request_delta::{ReadProgress, RequestDelta};
 use crate::dashboard::touched_files::TouchedFiles;
+use crate::explanation::report::{ExplanationReport, RequestReport};
+use crate::explanation::{ConversationId, StoredExplanation};
 use crate::wall_clock;
 use longhaul_core::units::scope::RecordKey;
 
@@ -70,19 +70,22 @@ impl DashboardEntry {
         }
     }
 
-    /// Returns the time of the newest request whose account is kept.
-    pub(super) fn account_time(&self) -> Option<u64> {
+    /// Returns the time of the newest request whose explanation is kept.
+    pub(super) fn explanation_time(&self) -> Option<u64> {
         let points = self.points.iter().rev();
         points
-            .filter(|point| point.has_account)
+            .filter(|point| point.has_explanation)
             .map(|point| point.at)
             .next()
     }
 
-    /// Returns the account of the newest request that is `wanted`.
-    pub(super) fn account(&self, wanted: impl Fn(&RequestPoint) -> bool) -> Option<AccountReport> {
+    /// Returns the explanation of the newest request that is `wanted`.
+    pub(super) fn explanation(
+        &self,
+        wanted: impl Fn(&RequestPoint) -> bool,
+    ) -> Option<ExplanationReport> {
         let mut points = self.points.iter().rev();
-        let point = points.find(|point| point.has_account && wanted(point))?;
+        let point = points.find(|point| point.has_explanation && wanted(point))?;
         let request = RequestReport {
             id: point.id.to_string(),
             conversation: self.dto.id.clone(),
@@ -96,66 +99,75 @@ impl DashboardEntry {
             cached_tokens: point.cached_tokens,
             cost: point.cost,
         };
-        Some(AccountReport::of_request(
-            point.account.as_deref()?,
+        Some(ExplanationReport::of_request(
+            point.explanation.as_deref()?,
             request,
         ))
     }
 
-    /// Returns the requests that ended after `at` with an error and without an account.
+    /// Returns the requests that ended after `at` with an error and without an explanation.
     pub(super) fn failures_after(&self, at: u64) -> impl Iterator<Item = &RequestPoint> {
         let points = self.points.iter().rev();
         points
             .take_while(move |point| point.at >= at)
-            .filter(|point| point.is_error && !point.has_account)
+            .filter(|point| point.is_error && !point.has_explanation)
     }
 
     /// Drops all text of the conversation, which must not be shown.
     pub(super) fn forget_content(&mut self) -> usize {
         self.summary = None;
-        let accounts = self.points.iter_mut().filter_map(|it| it.account.as_mut());
-        accounts
-            .map(|account| {
-                let before = account.weight();
-                Arc::make_mut(account).texts.clear();
-                before - account.weight()
+        let explanations = self
+            .points
+            .iter_mut()
+            .filter_map(|it| it.explanation.as_mut());
+        explanations
+            .map(|explanation| {
+                let before = explanation.weight();
+                Arc::make_mut(explanation).texts.clear();
+                before - explanation.weight()
             })
             .sum()
     }
 
-    /// Drops all accounts and returns their weight.
-    pub(super) fn forget_accounts(&mut self, keeps: usize) -> usize {
+    /// Drops all explanations and returns their weight.
+    pub(super) fn forget_explanations(&mut self, keeps: usize) -> usize {
         let old = self.points.len().saturating_sub(keeps);
         let old = self.points.iter_mut().take(old);
         old.map(|point| {
-            point.has_account = false;
-            point.account.take().map_or(0, |account| account.weight())
+            point.has_explanation = false;
+            point
+                .explanation
+                .take()
+                .map_or(0, |explanation| explanation.weight())
         })
         .sum()
     }
 
-    /// Records a request that has ended. Returns the weight of the accounts that the record adds and
-    /// drops.
+    /// Records a request that has ended. Returns the weight of the explanations that the record adds
+    /// and drops.
     pub(super) fn record_end(
         &mut self,
         mut point: RequestPoint,
-        account: Option<StoredAccount>,
+        explanation: Option<StoredExplanation>,
     ) -> (usize, usize) {
         self.ended += 1;
         point.number = self.ended;
-        point.account = account.map(|mut account| {
+        point.explanation = explanation.map(|mut explanation| {
             let mut points = self.points.iter().rev();
-            let previous = points.find_map(|point| point.account.as_deref());
-            account.date_changes(point.number, previous);
-            Arc::new(account)
+            let previous = points.find_map(|point| point.explanation.as_deref());
+            explanation.date_changes(point.number, previous);
+            Arc::new(explanation)
         });
-        point.has_account = point.account.is_some();
-        let added = point.account.as_ref().map_or(0, |account| account.weight());
+        point.has_explanation = point.explanation.is_some();
+        let added = point
+            .explanation
+            .as_ref()
+            .map_or(0, |explanation| explanation.weight());
         let mut dropped = 0;
         while self.points.len() >= MAX_POINTS {
             let oldest = self.points.pop_front();
-            let account = oldest.and_then(|point| point.account);
-            dropped += account.map_or(0, |account| account.weight());
+            let explanation = oldest.and_then(|point| point.explanation);
+            dropped += explanation.map_or(0, |explanation| explanation.weight());
         }
         self.points.push_back(point);
         (added, dropped)

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::account::{Refusal, RequestId, StoredAccount, WindowNote};
 use crate::costs::RequestCost;
 use crate::dashboard::RecentConversations;
 use crate::dashboard::days::DayRequest;
 use crate::dashboard::dto::RequestPoint;
 use crate::dashboard::entry::DashboardEntry;
 use crate::error::Fault;
+use crate::explanation::{Refusal, RequestId, StoredExplanation, WindowNote};
 use crate::metrics::{Action, Ending, Label as _};
 use crate::report::ChatReport;
 use crate::summaries::CostMeter;
@@ -39,7 +39,7 @@ pub(crate) struct DashboardRequest<'a> {
 pub(crate) struct EndedRequest<'a> {
     pub(crate) id: RequestId,
     pub(crate) report: &'a ChatReport,
-    pub(crate) account: Option<StoredAccount>,
+    pub(crate) explanation: Option<StoredExplanation>,
     pub(crate) refusal: Option<Refusal>,
     pub(crate) window: Option<WindowNote>,
     pub(crate) status: Option<StatusCode>,
@@ -93,8 +93,8 @@ impl DashboardHandle {
         );
         let usage = ended.cost.and_then(|spent| spent.usage);
         // A refusal may have corrected the window since the request came.
-        let account = ended.account.as_ref();
-        let window = account.map_or(self.window, |account| account.numbers.window);
+        let explanation = ended.explanation.as_ref();
+        let window = explanation.map_or(self.window, |explanation| explanation.numbers.window);
         let failed = ended
             .status
             .is_none_or(|status| status.is_client_error() || status.is_server_error());
@@ -124,12 +124,12 @@ impl DashboardHandle {
                 .cost
                 .and_then(|spent| spent.cost.amount())
                 .map(Usd::as_nanos),
-            has_account: false,
-            account: None,
+            has_explanation: false,
+            explanation: None,
         };
         let mended =
             ended.refusal.is_some() && !is_error && report.actions().contains(&Action::Retry);
-        let account = ended.account.filter(|_| ended.went_on);
+        let explanation = ended.explanation.filter(|_| ended.went_on);
         self.recent.record_end(self.key, |seen, hidden| {
             let dto = &mut seen.dto;
             if ended.went_on {
@@ -147,13 +147,13 @@ impl DashboardHandle {
             }
             dto.window_note = ended.window.or(dto.window_note);
             let rewritten = seen.is_rewritten(before, after);
-            let account = account.map(|mut account| {
+            let explanation = explanation.map(|mut explanation| {
                 if hidden {
-                    account.texts.clear();
+                    explanation.texts.clear();
                 }
-                account
+                explanation
             });
-            seen.record_end(RequestPoint { rewritten, ..point }, account)
+            seen.record_end(RequestPoint { rewritten, ..point }, explanation)
         });
         self.recent.record_day(
             &DayRequest {

@@ -2,18 +2,18 @@
 
 use std::collections::VecDeque;
 
-use crate::account::report::{AccountReport, NewerFailures};
 use crate::dashboard::dto::ConversationDto;
 use crate::dashboard::entry::DashboardEntry;
+use crate::explanation::report::{ExplanationReport, NewerFailures};
 use longhaul_core::units::scope::RecordKey;
 
 /// Maximum conversations shown; the conversation that was idle longest is evicted first.
 pub(super) const MAX_CONVERSATIONS: usize = 512;
-/// Maximum weight of all accounts, in rows of about 80 bytes. The accounts of the conversations that
-/// were idle longest are dropped first.
-const MAX_ACCOUNT_ROWS: usize = 200_000;
-/// Accounts that the busiest conversation keeps in any case.
-const MIN_ACCOUNTS: usize = 8;
+/// Maximum weight of all explanations, in rows of about 80 bytes. Those of the conversations that were
+/// idle longest are dropped first.
+const MAX_EXPLANATION_ROWS: usize = 200_000;
+/// Explanations that the busiest conversation keeps in any case.
+const MIN_EXPLANATIONS: usize = 8;
 
 /// The conversations that are shown.
 #[derive(Default)]
@@ -26,8 +26,8 @@ pub(super) struct ShownConversations {
     evicted: VecDeque<(u64, String)>,
     /// Number of conversations evicted so far.
     evicted_count: u64,
-    /// Weight of all accounts.
-    account_rows: usize,
+    /// Weight of all explanations.
+    explanation_rows: usize,
 }
 
 /// Changes of the list after a revision.
@@ -74,22 +74,22 @@ impl ShownConversations {
         found.next().is_none().then_some(first)
     }
 
-    /// Returns the account of the request that ended last, and notes failures since.
-    pub(super) fn newest_account(&self) -> Option<AccountReport> {
+    /// Returns the explanation of the request that ended last, and notes failures since.
+    pub(super) fn newest_explanation(&self) -> Option<ExplanationReport> {
         let newest = self
             .newest_first()
-            .filter(|seen| seen.account_time().is_some());
-        let newest = newest.max_by_key(|seen| seen.account_time())?;
-        let mut report = newest.account(|_| true)?;
+            .filter(|seen| seen.explanation_time().is_some());
+        let newest = newest.max_by_key(|seen| seen.explanation_time())?;
+        let mut report = newest.explanation(|_| true)?;
         note_failures(&mut report, self.newest_first());
         Some(report)
     }
 
-    /// Returns the account of the last request of the conversation whose identifier begins with `id`,
-    /// and notes failures since.
-    pub(super) fn last_account(&self, id: &str) -> Option<AccountReport> {
+    /// Returns the last explanation of the conversation whose identifier begins with `id`, and notes
+    /// failures since.
+    pub(super) fn last_explanation(&self, id: &str) -> Option<ExplanationReport> {
         let seen = self.find(id)?;
-        let mut report = seen.account(|_| true)?;
+        let mut report = seen.explanation(|_| true)?;
         note_failures(&mut report, std::iter::once(seen));
         Some(report)
     }
@@ -133,18 +133,18 @@ impl ShownConversations {
         self.entries.push_back(seen);
     }
 
-    /// Counts the weight of accounts, and drops old accounts if there are too many.
+    /// Counts the weight of explanations, and drops old explanations if there are too many.
     pub(super) fn weigh(&mut self, added: usize, dropped: usize) {
-        self.account_rows = (self.account_rows + added).saturating_sub(dropped);
+        self.explanation_rows = (self.explanation_rows + added).saturating_sub(dropped);
         let newest = self.entries.len().saturating_sub(1);
         for (at, seen) in self.entries.iter_mut().enumerate() {
-            if self.account_rows <= MAX_ACCOUNT_ROWS {
+            if self.explanation_rows <= MAX_EXPLANATION_ROWS {
                 return;
             }
-            let keeps = if at == newest { MIN_ACCOUNTS } else { 0 };
-            self.account_rows = self
-                .account_rows
-                .saturating_sub(seen.forget_accounts(keeps));
+            let keeps = if at == newest { MIN_EXPLANATIONS } else { 0 };
+            self.explanation_rows = self
+                .explanation_rows
+                .saturating_sub(seen.forget_explanations(keeps));
         }
     }
 
@@ -155,15 +155,15 @@ impl ShownConversations {
             .iter_mut()
             .map(|seen| seen.forget_content())
             .sum();
-        self.account_rows = self.account_rows.saturating_sub(freed);
+        self.explanation_rows = self.explanation_rows.saturating_sub(freed);
     }
 
     fn evict(&mut self) {
         let Some(mut oldest) = self.entries.pop_front() else {
             return;
         };
-        let dropped = oldest.forget_accounts(0);
-        self.account_rows = self.account_rows.saturating_sub(dropped);
+        let dropped = oldest.forget_explanations(0);
+        self.explanation_rows = self.explanation_rows.saturating_sub(dropped);
         self.evicted_count += 1;
         if self.evicted.len() >= MAX_CONVERSATIONS {
             self.evicted.pop_front();
@@ -174,7 +174,7 @@ impl ShownConversations {
 }
 /// Notes the requests of `conversations` that failed after the one of `report`.
 fn note_failures<'e>(
-    report: &mut AccountReport,
+    report: &mut ExplanationReport,
     conversations: impl Iterator<Item = &'e DashboardEntry>,
 ) {
     let Some(at) = report.request.as_ref().map(|request| request.at) else {

@@ -1,16 +1,16 @@
 //! Reasons of a plan in the log: its numbers at `debug`, every message at `trace`.
 
-use crate::account::verdict;
-use crate::account::{RequestId, StoredAccount};
 use crate::exchange::request_log::ChatFacts;
+use crate::explanation::verdict;
+use crate::explanation::{RequestId, StoredExplanation};
 
-/// Logs the plan of a chat. Without an admin listener, no account exists, and only the window and its
-/// marks are known.
-pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, account: Option<&StoredAccount>) {
+/// Logs the plan of a chat. Without an admin listener, no explanation exists, and only the window and
+/// its marks are known.
+pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplanation>) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let why = account.map(|it| it.context.cause.sentence(&it.numbers));
+    let why = explanation.map(|it| it.context.cause.sentence(&it.numbers));
     tracing::debug!(
         request_id = %id,
         model = &*facts.model,
@@ -19,20 +19,20 @@ pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, account: Option<&Stored
         window_source = facts.window.source.label(),
         soft = facts.soft.get(),
         hard = facts.hard.get(),
-        tokens_before = account.map(|it| it.numbers.before.get()),
-        tokens_after = account.map(|it| it.numbers.after.get()),
-        changed = account.map(|it| it.numbers.changes().count()),
+        tokens_before = explanation.map(|it| it.numbers.before.get()),
+        tokens_after = explanation.map(|it| it.numbers.after.get()),
+        changed = explanation.map(|it| it.numbers.changes().count()),
         why,
         "planned"
     );
     if !tracing::enabled!(tracing::Level::TRACE) {
         return;
     }
-    for row in account
+    for row in explanation
         .into_iter()
         .flat_map(|it| it.numbers.rows.iter().map(move |row| (it, row)))
     {
-        let (account, row) = row;
+        let (explanation, row) = row;
         tracing::trace!(
             request_id = %id,
             from = row.from,
@@ -40,7 +40,7 @@ pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, account: Option<&Stored
             tokens = row.before.get(),
             becomes = row.after.get(),
             verdict = verdict::label(row.decision),
-            reason = verdict::explain(&account.numbers, row.decision),
+            reason = verdict::explain(&explanation.numbers, row.decision),
             "message"
         );
     }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::Instant;
 
-use crate::account::{ConversationId, Refusal, RequestId, StoredAccount, WindowNote};
 use crate::body::request_body::TransferMeter;
 use crate::costs::RequestCost;
 use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
 use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
+use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation, WindowNote};
 use crate::limits::RECALL_PATH;
 use crate::metrics::{Ending, Label, Metrics, StatusClass};
 use crate::report::ChatReport;
@@ -58,8 +58,8 @@ pub(crate) struct RequestLog {
     pub(crate) report: ChatReport,
     /// Facts about the chat, once it was planned.
     chat: Option<ChatFacts>,
-    /// Account of the chat as it was sent last, if anybody can ask for it.
-    account: Option<StoredAccount>,
+    /// Explanation of the chat as it was sent last, if anybody can ask for it.
+    explanation: Option<StoredExplanation>,
     /// Refusal of the first attempt as too large.
     pub(crate) refusal: Option<Refusal>,
     /// Handle of the conversation on the dashboard, if the dashboard is in use.
@@ -92,7 +92,7 @@ impl RequestLog {
             id: RequestId::draw(),
             report: ChatReport::default(),
             chat: None,
-            account: None,
+            explanation: None,
             refusal: None,
             dashboard: None,
             observer: None,
@@ -143,11 +143,11 @@ impl RequestLog {
         self.trace.record_fault(fault);
     }
 
-    /// Sets the facts about the chat and its account, as of the last send.
-    pub(crate) fn set_chat(&mut self, facts: ChatFacts, account: Option<StoredAccount>) {
-        plan_log::log_plan(self.id, &facts, account.as_ref());
+    /// Sets the facts about the chat and its explanation, as of the last send.
+    pub(crate) fn set_chat(&mut self, facts: ChatFacts, explanation: Option<StoredExplanation>) {
+        plan_log::log_plan(self.id, &facts, explanation.as_ref());
         self.chat = Some(facts);
-        self.account = account;
+        self.explanation = explanation;
     }
 
     /// Adds the headers that report what was done to the chat, if anything was.
@@ -257,7 +257,7 @@ impl Drop for RequestLog {
             dashboard.record_end(EndedRequest {
                 id: self.id,
                 report: &self.report,
-                account: self.account.take(),
+                explanation: self.explanation.take(),
                 refusal: self.refusal,
                 window: self.chat.as_ref().map(|chat| chat.window),
                 status: self.status,

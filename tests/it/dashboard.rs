@@ -267,14 +267,14 @@ async fn keeps_the_64_newest_conversations() {
     assert_eq!(all["evicted"].as_array().unwrap().len(), 6);
 }
 
-/// Returns the rows of an account with this action.
-fn rows<'a>(account: &'a Value, action: &str) -> Vec<&'a Value> {
-    let rows = account["messages"].as_array().unwrap().iter();
+/// Returns the rows of an explanation with this action.
+fn rows<'a>(explanation: &'a Value, action: &str) -> Vec<&'a Value> {
+    let rows = explanation["messages"].as_array().unwrap().iter();
     rows.filter(|row| row["action"] == action).collect()
 }
 
 #[tokio::test]
-async fn the_account_of_a_request_names_what_was_cleared_and_why() {
+async fn the_explanation_of_a_request_names_what_was_cleared_and_why() {
     for shown in [false, true] {
         let setting = [(
             "LONGHAUL_ADMIN_SHOW_CONTENT",
@@ -287,12 +287,12 @@ async fn the_account_of_a_request_names_what_was_cleared_and_why() {
         let mut news = 0;
         for point in one["points"].as_array().unwrap() {
             let request = point["id"].as_str().unwrap();
-            let account = json_of(program.admin(), &format!("/requests/{request}")).await;
-            assert_eq!(account["request"]["id"], request);
-            assert_eq!(account["request"]["conversation"], id);
-            assert_eq!(account["totals"]["before"], point["before"]);
-            assert_eq!(account["totals"]["after"], point["after"]);
-            let cleared = rows(&account, "cleared");
+            let explanation = json_of(program.admin(), &format!("/requests/{request}")).await;
+            assert_eq!(explanation["request"]["id"], request);
+            assert_eq!(explanation["request"]["conversation"], id);
+            assert_eq!(explanation["totals"]["before"], point["before"]);
+            assert_eq!(explanation["totals"]["after"], point["after"]);
+            let cleared = rows(&explanation, "cleared");
             assert_eq!(cleared.len() as u64, point["cleared"].as_u64().unwrap());
             let number = point["number"].as_u64().unwrap();
             for row in cleared {
@@ -302,7 +302,7 @@ async fn the_account_of_a_request_names_what_was_cleared_and_why() {
                 assert_eq!(row.get("text").is_some(), shown && is_new, "{row}");
                 assert!(row["since"].as_u64() <= Some(number));
             }
-            let why = account["why"].as_str().unwrap();
+            let why = explanation["why"].as_str().unwrap();
             if point["acts"].as_array().unwrap().contains(&json!("retry")) {
                 let limit = point["refused_limit"].as_u64().unwrap();
                 let limit = &limit.to_string()[limit.to_string().len() - 3..];

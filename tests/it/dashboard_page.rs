@@ -78,21 +78,24 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         );
         browser.wait_for(&older);
         browser.value(&format!("{line}.click()"));
-        browser.wait_for("document.querySelector('.account tr.cleared')");
-        let why = browser.text("document.querySelector('.account p').innerText");
+        browser.wait_for("document.querySelector('.explanation tr.cleared')");
+        let why = browser.text("document.querySelector('.explanation p').innerText");
         assert!(why.starts_with("Why: ") && why.len() > 30, "{why}");
-        let row = browser.text("document.querySelector('.account tr.cleared').innerText");
+        let row = browser.text("document.querySelector('.explanation tr.cleared').innerText");
         assert!(row.contains("cleared"), "{row}");
         let address = browser.text("location.hash");
         assert!(address.starts_with(&format!("#/c/{id}/r/")), "{address}");
         let is_wide = browser.value("document.documentElement.scrollWidth > innerWidth");
         assert_eq!(is_wide, false, "nothing scrolls sideways at {size:?}");
-        let table = "document.querySelector('.account .scroll')";
+        let table = "document.querySelector('.explanation .scroll')";
         let is_cut = browser.value(&format!("{table}.scrollWidth > {table}.clientWidth"));
-        assert_eq!(is_cut, false, "no column of the account is cut at {size:?}");
+        assert_eq!(
+            is_cut, false,
+            "no column of the explanation is cut at {size:?}"
+        );
         // The address alone leads there.
         let mut again = Browser::open(&format!("{}{address}", page(&program)), size);
-        again.wait_for("document.querySelector('.account tr.cleared')");
+        again.wait_for("document.querySelector('.explanation tr.cleared')");
         again.wait_for("document.title !== 'longhaul'");
         for browser in [&browser, &again] {
             assert!(browser.errors.is_empty(), "{:?}", browser.errors);
@@ -178,7 +181,7 @@ async fn focus_selection_scroll_and_a_slow_click_survive_new_requests() {
     assert_eq!(after, before);
     // Enter opens the request that has the focus.
     browser.press("Enter", 13);
-    browser.wait_for("document.querySelector('.account table')");
+    browser.wait_for("document.querySelector('.explanation table')");
     // The row under the pointer stays the same node while another conversation becomes the newest.
     browser.value("document.querySelector('.filters select:nth-of-type(1)')");
     let place = browser.value(place);

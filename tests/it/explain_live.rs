@@ -100,7 +100,7 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
             why.contains("once more than 1,000 tokens of them can go"),
             "{why}"
         );
-        // The header, the log and the account have the same id.
+        // The header, the log and the explanation have the same id.
         let header = |name: &str| came.headers[name].to_str().unwrap().to_owned();
         let (request, conversation) = (
             header("x-longhaul-request"),
@@ -131,7 +131,7 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
 }
 
 #[tokio::test]
-async fn a_failure_after_the_last_account_is_noted_in_every_dialect() {
+async fn a_failure_after_the_last_explanation_is_noted_in_every_dialect() {
     for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
         let model = Model::start(ModelOptions::default()).await.unwrap();
         let url = model.url();
@@ -149,7 +149,8 @@ async fn a_failure_after_the_last_account_is_noted_in_every_dialect() {
         assert!(["upstream_broke", "upstream_unreachable"].contains(&fault));
         let page = page(&program, &["--last"]);
         let id = failed.field("request").unwrap();
-        let note = format!("note     1 newer request failed without an account: {id}, 502 {fault}");
+        let note =
+            format!("note     1 newer request failed without an explanation: {id}, 502 {fault}");
         assert!(page.contains(&note), "{path}: {page}");
         let log = program.ended();
         let line = log.lines().find(|line| line.contains("  502")).unwrap();
@@ -169,7 +170,7 @@ async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
         let output = explain(&program, arguments);
         assert_eq!(output.status.code(), Some(69), "{arguments:?}: {output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("no account is kept"), "{said}");
+        assert!(said.contains("no explanation is kept"), "{said}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     let output = command

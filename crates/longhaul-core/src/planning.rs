@@ -1,8 +1,8 @@
 //! Plans of how a conversation is forwarded, and the splice that carries one out.
 
-pub mod account;
 pub mod agent_compaction;
 pub mod continuation;
+pub mod explanation;
 pub mod originals;
 pub mod plan;
 pub mod recovery;

@@ -1,7 +1,7 @@
 // One conversation: headline, chart, requests, files, summary and money.
 
 import { html, useEffect, useRef, useState } from '/web/vendor/preact.js';
-import { Account } from '/web/account.js';
+import { Explanation } from '/web/explanation.js';
 import { Chart } from '/web/chart.js';
 import { loadDetails, state } from '/web/state.js';
 import { ago, clock, commonFolder, done, mark, moment, net, percent, plural, PRICE_HINT, short, took, usd, whole } from '/web/format.js';
@@ -26,7 +26,7 @@ function Request({ point, id, isOpen }) {
         <span class=${point.is_error ? 'bad' : 'dim'}>${point.status ?? 'client left'}</span>
         <span class="dim">${took(point.duration_ms)}</span>
       </button>
-      ${isOpen && html`<${Account} point=${point} onShown=${show} />`}
+      ${isOpen && html`<${Explanation} point=${point} onShown=${show} />`}
     </li>`;
 }
 

@@ -1,10 +1,10 @@
-// The data of the page: the list by server-sent events, details and accounts on demand.
+// The data of the page: the list by server-sent events, details and explanations on demand.
 
 import { useEffect, useState } from '/web/vendor/preact.js';
 
 const listeners = new Set();
 export const state = {
-  link: 'connecting', overview: null, conversations: new Map(), details: new Map(), accounts: new Map(), days: null,
+  link: 'connecting', overview: null, conversations: new Map(), details: new Map(), explanations: new Map(), days: null,
 };
 
 function changed() {
@@ -72,16 +72,16 @@ export async function loadDetails(id) {
   if (entry.isBehind) { state.details.get(id).isBehind = false; await loadDetails(id); }
 }
 
-const MAX_ACCOUNTS = 100;
+const MAX_EXPLANATIONS = 100;
 
-export async function loadAccount(id) {
-  if (state.accounts.has(id)) return;
-  if (state.accounts.size >= MAX_ACCOUNTS) state.accounts.delete(state.accounts.keys().next().value);
-  state.accounts.set(id, { isLoading: true });
+export async function loadExplanation(id) {
+  if (state.explanations.has(id)) return;
+  if (state.explanations.size >= MAX_EXPLANATIONS) state.explanations.delete(state.explanations.keys().next().value);
+  state.explanations.set(id, { isLoading: true });
   try {
-    state.accounts.set(id, { account: await ask('/requests/' + id) });
+    state.explanations.set(id, { explanation: await ask('/requests/' + id) });
   } catch (error) {
-    state.accounts.set(id, { error: error.message });
+    state.explanations.set(id, { error: error.message });
   }
   changed();
 }

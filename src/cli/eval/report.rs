@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::outcomes::{Sample, StepOutcome};
-use crate::account::report::printable_name;
 use crate::cli::json::pretty_json;
 use crate::display::amounts::short_usd;
 use crate::display::table::{Align, Table};
 use crate::display::terminal::paragraph;
+use crate::explanation::report::printable_name;
 use longhaul_core::units::usd::Usd;
 use longhaul_lab::evaluation::agent_step::{AgentStep, StepKind};
 use longhaul_lab::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};

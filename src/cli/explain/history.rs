@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::replay::SessionReplay;
 use super::session_report::SessionReport;
-use crate::account::report::printable_name;
 use crate::cli::client_logs::{ClientLogs, LogSource, LoggedConversation};
 use crate::cli::demo::{PlayTotals, RecordedSession, percent};
 use crate::cli::json::pretty_json;
@@ -20,6 +19,7 @@ use crate::display::table::{Align, Table};
 use crate::display::terminal::paragraph;
 use crate::display::thousands::with_thousands;
 use crate::error::Problem;
+use crate::explanation::report::printable_name;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;

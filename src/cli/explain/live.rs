@@ -1,4 +1,4 @@
-//! `longhaul explain --last`: asks a running longhaul for the account of a request.
+//! `longhaul explain --last`: asks a running longhaul for the explanation of a request.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use clap::ArgMatches;
 use http::StatusCode;
 use tokio::time::timeout;
 
-use crate::account::report::AccountReport;
-use crate::account::table;
 use crate::cli::admin_client::{admin_address, fetch};
 use crate::cli::json::pretty_json;
 use crate::config::Config;
 use crate::display::terminal;
 use crate::error::Problem;
+use crate::explanation::report::ExplanationReport;
+use crate::explanation::table;
 
 /// Maximum time for the answer of a listener on this machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,8 +35,8 @@ fn encoded(id: &str) -> String {
     letters.filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Asks the admin listener for the account at `path` and prints it. Fails if no longhaul answers
-/// there, or the account is not kept.
+/// Asks the admin listener for the explanation at `path` and prints it. Fails if no longhaul answers
+/// there, or the explanation is not kept.
 pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<(), Vec<Problem>> {
     let address = admin_address(config.admin)?;
     let asked = async { timeout(ANSWER_TIMEOUT, fetch(address, path)).await };
@@ -52,7 +52,7 @@ pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<()
     };
     match answer {
         (StatusCode::OK, body) => {
-            let report: AccountReport = serde_json::from_slice(&body)
+            let report: ExplanationReport = serde_json::from_slice(&body)
                 .map_err(|_| failed("the answer is of another version of longhaul"))?;
             crate::cli::print(&if json {
                 pretty_json(&report)
@@ -61,7 +61,7 @@ pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<()
             })
         }
         (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
-            "http://{address}{path}: no account is kept: the request is unknown or too old, or the \
+            "http://{address}{path}: no explanation is kept: the request is unknown or too old, or the \
              upstream never received it. The log and the dashboard show the fault of such a request, \
              and `longhaul doctor` tests the upstream"
         ))

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use super::super::demo::{RecordedSession, Summariser, invalid_session, play_through_proxy};
-use crate::account::verdict::UntouchedReason;
 use crate::cli::explain::session_report::SessionReport;
 use crate::cli::loopback::isolated;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{self, Config};
 use crate::error::Problem;
+use crate::explanation::verdict::UntouchedReason;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::Policy;
 use longhaul_mock_model::ModelOptions;

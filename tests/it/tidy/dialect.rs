@@ -68,7 +68,7 @@ const EXEMPT: [Exemption; 15] = [
     // Values of a setting, each an API.
     ("src/config/choices.rs", &["ChatCompletions", "messages"]),
     // Headings of tables.
-    ("src/account/table.rs", &["role"]),
+    ("src/explanation/table.rs", &["role"]),
     ("src/cli/store.rs", &["messages"]),
     // Help for a user who sent another body.
     ("src/error.rs", &["chat/completions"]),

@@ -33,7 +33,7 @@ const PROGRAM: Levels = Levels {
             "wall_clock",
         ],
         &["body", "config", "costs", "report", "traces"],
-        &["account", "upstream"],
+        &["explanation", "upstream"],
         &["learned", "summaries", "telemetry"],
         &["dashboard", "store"],
         &["request"],

@@ -105,7 +105,7 @@ pub struct RequestPlan {
     pub removal: Option<ThinkingRemoval>,
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
-    /// Decisions of the clearing rule, for an account of the plan. `None` if the rule was not
+    /// Decisions of the clearing rule, for an explanation of the plan. `None` if the rule was not
     /// replayed.
     pub decisions: Option<Arc<RuleDecisions>>,
 }

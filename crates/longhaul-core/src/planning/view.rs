@@ -4,7 +4,7 @@ mod recall;
 
 use crate::conversation::Conversation;
 use crate::conversation::images;
-use crate::planning::account::MessageDecision;
+use crate::planning::explanation::MessageDecision;
 use crate::planning::plan::Replacement;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;

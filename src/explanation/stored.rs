@@ -1,39 +1,39 @@
-//! Account of a request as it is kept for a while: numbers, and text only if it may be shown.
+//! Explanation of a request as it is kept for a while: numbers, and text only if it may be shown.
 
 use std::collections::BTreeMap;
 
-use crate::account::{AccountCause, WindowNote};
 use crate::config::Mode;
+use crate::explanation::{PlanCause, WindowNote};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::account::{RequestAccount, call_subject};
+use longhaul_core::planning::explanation::{RequestExplanation, call_subject};
 use longhaul_core::planning::plan::Replacement;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Profile;
 
-/// Maximum rows of one stored account. The oldest changes of a longer one are left out.
+/// Maximum rows of one stored explanation. The oldest changes of a longer one are left out.
 const MAX_ROWS: usize = 400;
 /// Maximum characters of each side of a stored change. Enough to recognise a result.
 const MAX_TEXT_CHARS: usize = 2_000;
-/// Maximum changes of one account that are stored with their text.
+/// Maximum changes of one explanation that are stored with their text.
 const MAX_TEXTS: usize = 50;
 
 /// Settings and facts under which a request was planned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AccountContext {
+pub(crate) struct ExplanationContext {
     pub(crate) mode: Mode,
     pub(crate) profile: Profile,
     pub(crate) window: WindowNote,
-    pub(crate) cause: AccountCause,
+    pub(crate) cause: PlanCause,
     /// Reason for forwarding the request unchanged, if it is.
     pub(crate) untouched: Option<Bypass>,
 }
 
-/// Account of one request.
+/// Explanation of one request.
 #[derive(Clone, Debug)]
-pub(crate) struct StoredAccount {
-    pub(crate) context: AccountContext,
-    pub(crate) numbers: RequestAccount,
+pub(crate) struct StoredExplanation {
+    pub(crate) context: ExplanationContext,
+    pub(crate) numbers: RequestExplanation,
     /// Number of the request that first changed the message, by message.
     pub(crate) since: BTreeMap<usize, u64>,
     /// Text of changed results before and after, by message. Empty unless text may be shown.
@@ -49,9 +49,9 @@ pub(crate) struct ChangedText {
     pub(crate) after: Box<str>,
 }
 
-impl StoredAccount {
+impl StoredExplanation {
     /// Stores `numbers` in little memory.
-    pub(crate) fn new(context: AccountContext, numbers: RequestAccount) -> Self {
+    pub(crate) fn new(context: ExplanationContext, numbers: RequestExplanation) -> Self {
         let numbers = if context.untouched.is_some() {
             numbers.unchanged()
         } else {
@@ -102,7 +102,8 @@ impl StoredAccount {
 
     /// Notes which changes are new in the request number `number`, and since when the others stand.
     pub(crate) fn date_changes(&mut self, number: u64, previous: Option<&Self>) {
-        let since = |at: &usize| previous.and_then(|account| account.since.get(at).copied());
+        let since =
+            |at: &usize| previous.and_then(|explanation| explanation.since.get(at).copied());
         let changes = self.numbers.changes().map(|row| row.from);
         self.since = changes
             .map(|at| (at, since(&at).unwrap_or(number)))
@@ -112,13 +113,13 @@ impl StoredAccount {
             .retain(|at, _| self.since.get(at) == Some(&number));
     }
 
-    /// Returns a measure of the memory that the account takes: rows, and texts as rows.
+    /// Returns a measure of the memory that the explanation takes: rows, and texts as rows.
     pub(crate) fn weight(&self) -> usize {
         let texts = self.texts.values();
         let chars: usize = texts.map(|text| text.before.len() + text.after.len()).sum();
         let subjects: usize = self.subjects.values().map(|subject| subject.len()).sum();
         1 + self.numbers.rows.len()
-            + (chars + subjects) / size_of::<longhaul_core::planning::account::AccountRow>()
+            + (chars + subjects) / size_of::<longhaul_core::planning::explanation::ExplanationRow>()
     }
 }
 

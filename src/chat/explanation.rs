@@ -1,18 +1,18 @@
-//! Account of an attempt, for the log, the dashboard and `longhaul explain --last`.
+//! Explanation of an attempt, for the log, the dashboard and `longhaul explain --last`.
 
-use crate::account::{AccountContext, Refusal, StoredAccount, WindowNote};
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::{notices, window};
 use crate::exchange::reply_gate::JudgedReply;
 use crate::exchange::request_log::{ChatFacts, RequestLog};
+use crate::explanation::{ExplanationContext, Refusal, StoredExplanation, WindowNote};
 use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
-use longhaul_core::planning::account::RequestAccount;
+use longhaul_core::planning::explanation::RequestExplanation;
 
-/// Records the facts about an attempt that its log line shows, and its account. `untouched` is the reason
-/// for sending the original, if it is sent.
+/// Records the facts about an attempt that its log line shows, and its explanation. `untouched` is the
+/// reason for sending the original, if it is sent.
 pub(crate) fn record(
     chat: &Chat<'_>,
     attempt: &Attempt,
@@ -26,37 +26,37 @@ pub(crate) fn record(
         soft: attempt.inputs.policy.thresholds.soft,
         hard: attempt.inputs.policy.thresholds.hard,
     };
-    let account = account(chat, attempt, facts.window, untouched);
-    log.set_chat(facts, account);
+    let explanation = explanation(chat, attempt, facts.window, untouched);
+    log.set_chat(facts, explanation);
 }
 
-/// Accounts for an attempt. Returns `None` if nobody can ask for the account.
-fn account(
+/// Explains an attempt. Returns `None` if nobody can ask for the explanation.
+fn explanation(
     chat: &Chat<'_>,
     attempt: &Attempt,
     window: WindowNote,
     untouched: Option<Bypass>,
-) -> Option<StoredAccount> {
+) -> Option<StoredExplanation> {
     chat.dashboard.as_ref()?;
     let conversation = chat.request.conversation;
-    let numbers = RequestAccount::new(
+    let numbers = RequestExplanation::new(
         conversation,
         &attempt.inputs.policy,
         attempt.view(),
         attempt.plan.decisions.as_deref(),
     );
-    let context = AccountContext {
+    let context = ExplanationContext {
         mode: chat.mode,
         profile: chat.settings.profile,
         window,
         cause: attempt.cause,
         untouched,
     };
-    let mut account = StoredAccount::new(context, numbers);
+    let mut explanation = StoredExplanation::new(context, numbers);
     if chat.services().config.admin_show_content {
-        account.add_texts(conversation, attempt.view());
+        explanation.add_texts(conversation, attempt.view());
     }
-    Some(account)
+    Some(explanation)
 }
 
 /// Returns the refusal of an attempt that was too large, if it was, and logs it.

@@ -1,7 +1,7 @@
-//! Account of one request: what becomes of each message, by which rule and by which numbers.
+//! Explanation of one request: what becomes of each message, by which rule and by which numbers.
 //!
-//! An account contains no text of a conversation, except the names of tools. Words for people are
-//! made from it elsewhere, so that an account costs little for a request that nobody looks at.
+//! An explanation contains no text of a conversation, except the names of tools. The proxy derives words
+//! for people from it, so an explanation costs little for a request that nobody looks at.
 
 mod tool_names;
 
@@ -54,7 +54,7 @@ impl MessageDecision {
 
 /// A message, or a run of messages with the same decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct AccountRow {
+pub struct ExplanationRow {
     /// Index of the first message.
     pub from: usize,
     /// Index after the last message.
@@ -110,9 +110,9 @@ pub struct SegmentNumbers {
     pub tokens: Tokens,
 }
 
-/// Account of one request.
+/// Explanation of one request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct RequestAccount {
+pub struct RequestExplanation {
     /// Policy window, in estimated tokens.
     pub window: Tokens,
     /// The window without the reserve for the reply.
@@ -146,13 +146,13 @@ pub struct RequestAccount {
     /// The text that replaces history, if any.
     pub summary: Option<SummaryNumbers>,
     /// Every message once, in order.
-    pub rows: Vec<AccountRow>,
+    pub rows: Vec<ExplanationRow>,
     /// Rows left out because there were too many, the oldest ones.
     pub omitted: usize,
 }
 
-impl RequestAccount {
-    /// Accounts for forwarding `conversation` as `view`, under `policy`. `decisions` give the reasons
+impl RequestExplanation {
+    /// Explains the forwarding of `conversation` as `view`, under `policy`. `decisions` give the reasons
     /// for retained results.
     pub fn new(
         conversation: &Conversation<'_>,
@@ -198,7 +198,7 @@ impl RequestAccount {
         }
     }
 
-    /// Accounts for a request that is forwarded unchanged in spite of its plan.
+    /// Explains a request that is forwarded unchanged in spite of its plan.
     #[must_use]
     pub fn unchanged(mut self) -> Self {
         self.after = self.before;
@@ -239,12 +239,12 @@ impl RequestAccount {
     }
 
     /// Returns the rows of messages that are not forwarded as they came.
-    pub fn changes(&self) -> impl Iterator<Item = &AccountRow> {
+    pub fn changes(&self) -> impl Iterator<Item = &ExplanationRow> {
         self.rows.iter().filter(|row| !row.decision.is_unchanged())
     }
 }
 
-impl AccountRow {
+impl ExplanationRow {
     fn append(&mut self, next: &Self) {
         self.to = next.to;
         self.before += next.before;
@@ -273,7 +273,7 @@ fn rows(
     policy: &Policy,
     view: &ForwardedView,
     decisions: Option<&RuleDecisions>,
-) -> Vec<AccountRow> {
+) -> Vec<ExplanationRow> {
     let results = decisions.map_or(&[][..], |made| made.prune_state.results());
     let mut results = results.iter().peekable();
     let changes = view.savings_by_message(conversation);
@@ -292,7 +292,7 @@ fn rows(
             } else {
                 change.map(|(_, saves)| saves).unwrap_or_default()
             };
-            AccountRow {
+            ExplanationRow {
                 from: at,
                 to: at + 1,
                 role: Some(message.role),
@@ -334,8 +334,8 @@ fn decision(
 }
 
 /// Returns the argument that best identifies the tool calls of message `at`, or the call that it answers.
-/// This is the file, else the command and so on, on one line. Unlike an account, it is text of a
-/// conversation.
+/// This is the file, else the command and so on, on one line. Unlike an explanation, the argument is text of
+/// a conversation.
 pub fn call_subject(conversation: &Conversation<'_>, at: usize) -> Option<Box<str>> {
     let message = conversation.message(at)?;
     let answered = answered_call(conversation, at);

@@ -1,13 +1,13 @@
 //! Why a request was forwarded as it was.
 
 use crate::display::thousands::with_thousands;
-use longhaul_core::planning::account::{MessageDecision, RequestAccount};
+use longhaul_core::planning::explanation::{MessageDecision, RequestExplanation};
 use longhaul_core::policy::PruneTrigger;
 use longhaul_core::units::tokens::Tokens;
 
 /// Event that led to the last plan of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum AccountCause {
+pub(crate) enum PlanCause {
     /// The upstream reported a size limit in bytes.
     FewerBytes,
     /// The upstream refused images or documents.
@@ -62,15 +62,15 @@ impl Refusal {
     }
 }
 
-impl AccountCause {
+impl PlanCause {
     /// Whether longhaul cleared more than its rule allows, to fit the window.
     pub(crate) fn fits_window(self) -> bool {
         matches!(self, Self::FitWindow | Self::Overflow(_))
     }
 
     /// Explains the request in one sentence.
-    pub(crate) fn sentence(self, account: &RequestAccount) -> String {
-        let window = with_thousands(account.window.get());
+    pub(crate) fn sentence(self, explanation: &RequestExplanation) -> String {
+        let window = with_thousands(explanation.window.get());
         match self {
             Self::FewerBytes => "the upstream refused the size in bytes: old images left".into(),
             Self::FewerImages => {
@@ -88,7 +88,7 @@ impl AccountCause {
                 "the upstream {}, so the request was reduced and sent again",
                 refusal.words()
             ),
-            Self::Plan => plan_sentence(account),
+            Self::Plan => plan_sentence(explanation),
             Self::RewriteRefused => {
                 "the upstream refused the rewritten request, so the original was sent".into()
             }
@@ -103,15 +103,16 @@ impl AccountCause {
 }
 
 /// Explains a plan that follows from the rules alone.
-fn plan_sentence(account: &RequestAccount) -> String {
-    let changes = |of: fn(MessageDecision) -> bool| account.changes().any(|row| of(row.decision));
+fn plan_sentence(explanation: &RequestExplanation) -> String {
+    let changes =
+        |of: fn(MessageDecision) -> bool| explanation.changes().any(|row| of(row.decision));
     let summarised = changes(|decision| decision == MessageDecision::Summarised);
     let cleared = changes(|decision| matches!(decision, MessageDecision::ToolResult(_)));
     let summary = format!(
         "the conversation reached its hard mark of {} tokens, so a summary replaces old history",
-        with_thousands(account.hard.get())
+        with_thousands(explanation.hard.get())
     );
-    match (&account.rule, cleared) {
+    match (&explanation.rule, cleared) {
         (Some(rule), true) => {
             let clears = match rule.trigger {
                 PruneTrigger::Always => format!(
@@ -121,11 +122,11 @@ fn plan_sentence(account: &RequestAccount) -> String {
                 ),
                 PruneTrigger::HardMark => format!(
                     "the rule clears old results once the request reaches {} tokens",
-                    with_thousands(account.prune_hard.get())
+                    with_thousands(explanation.prune_hard.get())
                 ),
                 PruneTrigger::Pressure => format!(
                     "the rule clears old results once the request exceeds {} tokens",
-                    with_thousands(account.prune_above.get())
+                    with_thousands(explanation.prune_above.get())
                 ),
             };
             if summarised {
@@ -135,7 +136,7 @@ fn plan_sentence(account: &RequestAccount) -> String {
             }
         }
         (Some(_) | None, _) if summarised => summary,
-        (Some(_) | None, _) if account.changes().next().is_some() => {
+        (Some(_) | None, _) if explanation.changes().next().is_some() => {
             "earlier changes of this conversation are repeated".into()
         }
         (Some(_) | None, _) => "nothing had to be changed".into(),

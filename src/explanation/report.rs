@@ -1,17 +1,17 @@
-//! Report of an account as one value, rendered as a table or as JSON.
+//! Report of an explanation as one value, rendered as a table or as JSON.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::stored::{AccountContext, StoredAccount};
-use crate::account::verdict::{self, UntouchedReason};
 use crate::config::ChoiceSetting;
 pub(crate) use crate::display::printable::printable_name;
 use crate::display::thousands::with_thousands;
+use crate::explanation::stored::{ExplanationContext, StoredExplanation};
+use crate::explanation::verdict::{self, UntouchedReason};
 use longhaul_core::conversation::{Conversation, Role};
-use longhaul_core::planning::account::{
-    AccountRow, RequestAccount, RuleNumbers, SegmentNumbers, call_subject,
+use longhaul_core::planning::explanation::{
+    ExplanationRow, RequestExplanation, RuleNumbers, SegmentNumbers, call_subject,
 };
 use longhaul_core::planning::replay::{HardMarkMode, replay};
 use longhaul_core::policy::cut_point::PinnedHead;
@@ -22,10 +22,10 @@ use longhaul_core::units::tokens::Tokens;
 /// A name out of a fixed set.
 type Name = Cow<'static, str>;
 
-/// The account of one request.
+/// The explanation of one request.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct AccountReport {
-    /// The request that was accounted for, if it passed through a running longhaul.
+pub(crate) struct ExplanationReport {
+    /// The request that was explained, if it passed through a running longhaul.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<RequestReport>,
     /// Why the request was forwarded as it was, if it passed through a running longhaul.
@@ -39,7 +39,7 @@ pub(crate) struct AccountReport {
     pub(crate) marks: MarksReport,
     /// The clearing rule, or `None` if clearing is switched off.
     pub(crate) prune: Option<PruneReport>,
-    pub(crate) totals: AccountTotals,
+    pub(crate) totals: RequestTotals,
     /// The text that replaces history, if any.
     pub(crate) digest: Option<DigestReport>,
     /// A setting to change so that more is cleared, if one would help.
@@ -75,7 +75,7 @@ pub(crate) struct RequestReport {
     pub(crate) cost: Option<i64>,
 }
 
-/// Requests that ended later, with an error and without an account.
+/// Requests that ended later, with an error and without an explanation.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct NewerFailures {
     pub(crate) count: usize,
@@ -123,7 +123,7 @@ pub(crate) struct PruneReport {
 
 /// Totals, in tokens unless they count messages.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct AccountTotals {
+pub(crate) struct RequestTotals {
     pub(crate) before: u32,
     pub(crate) after: u32,
     /// Tokens of the tool schemas, included in `before` and `after`.
@@ -190,10 +190,14 @@ pub(crate) struct TextReport {
     pub(crate) after: String,
 }
 
-impl AccountReport {
-    /// Reports `account`. `source` names the source of the policy window.
-    pub(crate) fn new(account: &RequestAccount, context: &AccountContext, source: String) -> Self {
-        let rule = account.rule.as_ref();
+impl ExplanationReport {
+    /// Reports `explanation`. `source` names the source of the policy window.
+    pub(crate) fn new(
+        explanation: &RequestExplanation,
+        context: &ExplanationContext,
+        source: String,
+    ) -> Self {
+        let rule = explanation.rule.as_ref();
         Self {
             request: None,
             why: None,
@@ -201,33 +205,33 @@ impl AccountReport {
             mode: context.mode.name().into(),
             profile: context.profile.name().into(),
             window: WindowReport {
-                tokens: account.window.get(),
+                tokens: explanation.window.get(),
                 source,
             },
             marks: MarksReport {
-                usable: account.usable.get(),
-                soft: account.soft.get(),
-                hard: account.hard.get(),
+                usable: explanation.usable.get(),
+                soft: explanation.soft.get(),
+                hard: explanation.hard.get(),
             },
             prune: rule.map(|rule| PruneReport {
                 when: when_name(rule).into(),
                 at_tokens: match rule.trigger {
                     PruneTrigger::Always => None,
-                    PruneTrigger::HardMark => Some(account.prune_hard.get()),
-                    PruneTrigger::Pressure => Some(account.prune_above.get()),
+                    PruneTrigger::HardMark => Some(explanation.prune_hard.get()),
+                    PruneTrigger::Pressure => Some(explanation.prune_above.get()),
                 },
                 protect_tokens: rule.protect.get(),
                 minimum_tokens: rule.minimum.get(),
                 min_user_turns: rule.user_turns,
             }),
-            totals: AccountTotals {
-                before: account.before.get(),
-                after: account.after.get(),
-                tools: account.tools.get(),
-                messages: account.messages,
-                user_messages: account.user_messages,
+            totals: RequestTotals {
+                before: explanation.before.get(),
+                after: explanation.after.get(),
+                tools: explanation.tools.get(),
+                messages: explanation.messages,
+                user_messages: explanation.user_messages,
             },
-            digest: account.summary.as_ref().map(|summary| DigestReport {
+            digest: explanation.summary.as_ref().map(|summary| DigestReport {
                 from: summary.from,
                 through: summary.to.saturating_sub(1),
                 tokens: summary.tokens.get(),
@@ -235,11 +239,11 @@ impl AccountReport {
             }),
             hint: None,
             newer: None,
-            omitted: account.omitted,
-            messages: account
+            omitted: explanation.omitted,
+            messages: explanation
                 .rows
                 .iter()
-                .map(|row| message_row(account, row))
+                .map(|row| message_row(explanation, row))
                 .collect(),
         }
     }
@@ -255,15 +259,15 @@ impl AccountReport {
         }
     }
 
-    /// Reports the account of a request that passed through.
-    pub(crate) fn of_request(stored: &StoredAccount, request: RequestReport) -> Self {
+    /// Reports the explanation of a request that passed through.
+    pub(crate) fn of_request(stored: &StoredExplanation, request: RequestReport) -> Self {
         let context = &stored.context;
-        let account = &stored.numbers;
+        let explanation = &stored.numbers;
         let window = &context.window;
-        let mut report = Self::new(account, context, window.source.words().into());
+        let mut report = Self::new(explanation, context, window.source.words().into());
         // The source's own number is the one that people know.
         report.window.tokens = window.tokens.get();
-        report.why = Some(context.cause.sentence(account));
+        report.why = Some(context.cause.sentence(explanation));
         for row in &mut report.messages {
             row.since = stored.since.get(&row.number).copied();
             let is_new = row.since == Some(request.number);
@@ -306,7 +310,7 @@ impl ReasonReport {
     }
 }
 
-fn message_row(account: &RequestAccount, row: &AccountRow) -> MessageRow {
+fn message_row(explanation: &RequestExplanation, row: &ExplanationRow) -> MessageRow {
     MessageRow {
         number: row.from,
         through: (row.to > row.from + 1).then_some(row.to - 1),
@@ -317,7 +321,7 @@ fn message_row(account: &RequestAccount, row: &AccountRow) -> MessageRow {
         becomes: row.after.get(),
         action: verdict::action(row.decision).into(),
         verdict: verdict::label(row.decision).into(),
-        reason: verdict::explain(account, row.decision),
+        reason: verdict::explain(explanation, row.decision),
         since: None,
         text: None,
     }

@@ -1,13 +1,13 @@
-// The account of one request: every message, what became of it, and why.
+// The explanation of one request: every message, what became of it, and why.
 
 import { html, useEffect } from '/web/vendor/preact.js';
-import { loadAccount, state } from '/web/state.js';
+import { loadExplanation, state } from '/web/state.js';
 import { whole } from '/web/format.js';
 
-function Messages({ account, request }) {
-  const digest = account.digest;
+function Messages({ explanation, request }) {
+  const digest = explanation.digest;
   const rows = [];
-  for (const row of account.messages) {
+  for (const row of explanation.messages) {
     if (digest && row.action === 'summarised' && digest.from <= row.number && rows.every((one) => one.key !== 'digest')) {
       rows.push({ key: 'digest', number: '+', what: 'summary in use', tokens: null, becomes: digest.tokens, action: 'added',
         reason: 'stands for messages ' + digest.from + ' to ' + digest.through });
@@ -24,7 +24,7 @@ function Messages({ account, request }) {
       <thead><tr><th scope="col" class="n">Message</th><th scope="col">Author, tool</th><th scope="col" class="n">Tokens</th><th scope="col" class="n">Forwarded</th>
         <th scope="col">Done</th><th scope="col">Why</th></tr></thead>
       <tbody>
-        ${account.omitted > 0 && html`<tr key="omitted"><td colspan="6">${whole(account.omitted)} older rows are not kept.</td></tr>`}
+        ${explanation.omitted > 0 && html`<tr key="omitted"><td colspan="6">${whole(explanation.omitted)} older rows are not kept.</td></tr>`}
         ${rows.map((row) => html`
           <tr key=${row.key} class=${row.action}>
             <th scope="row" class="n">${row.number}</th><td>${row.what}</td>
@@ -41,24 +41,24 @@ function Messages({ account, request }) {
     </table></div>`;
 }
 
-export function Account({ point, onShown }) {
-  const { account, error } = state.accounts.get(point.id) ?? {};
-  useEffect(() => { if (point.has_account) loadAccount(point.id); }, [point.id]);
-  useEffect(() => { if (account || error) onShown(); }, [Boolean(account || error)]);
+export function Explanation({ point, onShown }) {
+  const { explanation, error } = state.explanations.get(point.id) ?? {};
+  useEffect(() => { if (point.has_account) loadExplanation(point.id); }, [point.id]);
+  useEffect(() => { if (explanation || error) onShown(); }, [Boolean(explanation || error)]);
   if (!point.has_account) {
     return html`<p class="dim">${point.fault
       ? html`longhaul answered with the fault <code>${point.fault}</code>${point.went_on ? '' : ', and the upstream received nothing'}. The reply and the log have the reason; <code>longhaul doctor</code> tests the upstream.`
-      : 'No account is kept of this request: it is too old.'}</p>`;
+      : 'No explanation is kept of this request: it is too old.'}</p>`;
   }
-  if (error) return html`<p class="bad">No account: ${error}</p>`;
-  if (!account) return html`<p class="dim" aria-busy="true">Loading the account …</p>`;
-  const { request, prune } = account;
+  if (error) return html`<p class="bad">No explanation: ${error}</p>`;
+  if (!explanation) return html`<p class="dim" aria-busy="true">Loading the explanation …</p>`;
+  const { request, prune } = explanation;
   return html`
-    <div class="account">
-      <p><b>Why:</b> ${account.untouched ? account.untouched.reason : account.why}.</p>
-      <p class="dim">Window ${whole(account.window.tokens)} (${account.window.source}); a summary is prepared from ${whole(account.marks.soft)} estimated tokens on, and used from ${whole(account.marks.hard)}.
+    <div class="explanation">
+      <p><b>Why:</b> ${explanation.untouched ? explanation.untouched.reason : explanation.why}.</p>
+      <p class="dim">Window ${whole(explanation.window.tokens)} (${explanation.window.source}); a summary is prepared from ${whole(explanation.marks.soft)} estimated tokens on, and used from ${whole(explanation.marks.hard)}.
         ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}
         ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}${location.port === '8485' ? '' : ' --admin ' + location.host}</code>.</p>
-      <${Messages} account=${account} request=${request} />
+      <${Messages} explanation=${explanation} request=${request} />
     </div>`;
 }

@@ -1,4 +1,4 @@
-//! Accounts of requests in words: what became of each message, by which rule, and why.
+//! Explanations of requests in words: what became of each message, by which rule, and why.
 //!
 //! `longhaul explain`, the dashboard and the admin listener show the same report.
 
@@ -10,7 +10,7 @@ pub(crate) mod table;
 pub(crate) mod verdict;
 pub(crate) mod window_note;
 
-pub(crate) use cause::{AccountCause, Refusal};
+pub(crate) use cause::{PlanCause, Refusal};
 pub(crate) use ids::{ConversationId, RequestId};
-pub(crate) use stored::{AccountContext, StoredAccount};
+pub(crate) use stored::{ExplanationContext, StoredExplanation};
 pub(crate) use window_note::{WindowNote, WindowSource};

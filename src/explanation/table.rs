@@ -1,20 +1,20 @@
-//! An account as a table for people.
+//! An explanation as a table for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::account::report::{
-    AccountReport, DigestReport, MessageRow, NewerFailures, RequestReport, printable_name,
-};
-use crate::account::verdict::UntouchedReason;
 use crate::display::amounts::{percent, short_duration, short_usd};
 use crate::display::table::{Align, Table};
 use crate::display::terminal::wrapped;
 use crate::display::thousands::with_thousands;
+use crate::explanation::report::{
+    DigestReport, ExplanationReport, MessageRow, NewerFailures, RequestReport, printable_name,
+};
+use crate::explanation::verdict::UntouchedReason;
 use longhaul_core::units::usd::Usd;
 
 /// Renders the header, the messages, the totals and the hint, to fit `width` columns.
-pub(crate) fn render(report: &AccountReport, width: Option<usize>) -> String {
+pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String {
     let mut head = Table::of_names();
     if let Some(newer) = &report.newer {
         head.push(["note".to_owned(), describe_newer(newer)]);
@@ -50,14 +50,14 @@ fn describe_newer(newer: &NewerFailures) -> String {
         .as_deref()
         .map(|fault| format!(" {}", printable_name(fault)));
     format!(
-        "{} newer {noun} failed without an account{which}: {}, {status}{}",
+        "{} newer {noun} failed without an explanation{which}: {}, {status}{}",
         newer.count,
         printable_name(&newer.id),
         fault.unwrap_or_default()
     )
 }
 
-fn push_request(head: &mut Table, request: &RequestReport, report: &AccountReport) {
+fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationReport) {
     let which = format!(
         "{}, number {} of conversation {}, {}",
         printable_name(&request.id),
@@ -93,7 +93,7 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &AccountRepor
     }
 }
 
-fn push_header(head: &mut Table, report: &AccountReport) {
+fn push_header(head: &mut Table, report: &ExplanationReport) {
     let window = &report.window;
     let marks = &report.marks;
     let described = format!(
@@ -128,7 +128,7 @@ const WIDE: usize = 100;
 
 /// Returns a row for each message, and one for the text that replaces history. If `is_narrow`, the reason
 /// begins with the tools.
-fn messages(report: &AccountReport, is_narrow: bool) -> Table {
+fn messages(report: &ExplanationReport, is_narrow: bool) -> Table {
     let done = if report.request.is_some() {
         "was"
     } else {
@@ -224,7 +224,7 @@ fn describe_digest(digest: &DigestReport) -> String {
     text
 }
 
-fn write_totals(page: &mut String, report: &AccountReport, width: Option<usize>) {
+fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usize>) {
     let totals = &report.totals;
     let mut push = |line: &str| page.push_str(&wrapped("", line, 0, width));
     push(&format!(

@@ -1,4 +1,4 @@
-//! Tests of an account: it covers every message once, and its numbers add up.
+//! Tests of an explanation: it covers every message once, and its numbers add up.
 
 use super::*;
 use crate::dialect::chat_completions::read;
@@ -19,29 +19,32 @@ fn policy(window: u32) -> Policy {
 
 /// Checks that the rows cover every message once and add up to the totals.
 #[track_caller]
-fn check_sums(account: &RequestAccount) {
-    let mut end = account.rows.first().map_or(0, |row| row.from);
-    for row in &account.rows {
+fn check_sums(explanation: &RequestExplanation) {
+    let mut end = explanation.rows.first().map_or(0, |row| row.from);
+    for row in &explanation.rows {
         assert_eq!(row.from, end, "{row:?}");
         assert!(row.to > row.from);
         end = row.to;
     }
-    assert_eq!(end, account.messages);
-    let sum = |of: fn(&AccountRow) -> Tokens| account.rows.iter().map(of).sum::<Tokens>();
-    assert_eq!(sum(|row| row.before) + account.tools, account.before);
-    let summary = account
+    assert_eq!(end, explanation.messages);
+    let sum = |of: fn(&ExplanationRow) -> Tokens| explanation.rows.iter().map(of).sum::<Tokens>();
+    assert_eq!(
+        sum(|row| row.before) + explanation.tools,
+        explanation.before
+    );
+    let summary = explanation
         .summary
         .as_ref()
         .map(|it| it.tokens)
         .unwrap_or_default();
     assert_eq!(
-        sum(|row| row.after) + account.tools + summary,
-        account.after
+        sum(|row| row.after) + explanation.tools + summary,
+        explanation.after
     );
 }
 
 #[test]
-fn each_message_is_accounted_for_once_with_its_change() {
+fn each_message_is_explained_once_with_its_change() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut state = PruneState::new(&conversation, Some(&rule()));
@@ -57,9 +60,10 @@ fn each_message_is_accounted_for_once_with_its_change() {
         prune_state: state,
         size: conversation.tokens(),
     };
-    let account = RequestAccount::new(&conversation, &policy(8_000), &view, Some(&decisions));
-    check_sums(&account);
-    let changes: Vec<_> = account
+    let explanation =
+        RequestExplanation::new(&conversation, &policy(8_000), &view, Some(&decisions));
+    check_sums(&explanation);
+    let changes: Vec<_> = explanation
         .changes()
         .map(|row| (row.from, row.decision))
         .collect();
@@ -69,21 +73,22 @@ fn each_message_is_accounted_for_once_with_its_change() {
         [(3, cleared), (5, cleared), (7, MessageDecision::Clipped)]
     );
     view.set_summary(4, "what stands for the rest".into());
-    let account = RequestAccount::new(&conversation, &policy(8_000), &view, Some(&decisions));
-    check_sums(&account);
-    let folded = account.clone().folded(true);
+    let explanation =
+        RequestExplanation::new(&conversation, &policy(8_000), &view, Some(&decisions));
+    check_sums(&explanation);
+    let folded = explanation.clone().folded(true);
     check_sums(&folded);
     let rows: Vec<_> = folded.rows.iter().map(|row| (row.from, row.to)).collect();
     assert_eq!(rows[..2], [(0, 2), (2, 4)], "{folded:?}");
     assert_eq!(folded.rows[1].decision, MessageDecision::Summarised);
     assert_eq!(folded.limited_to(1).omitted, rows.len() - 1);
-    let unchanged = account.unchanged();
+    let unchanged = explanation.unchanged();
     assert_eq!(unchanged.after, unchanged.before);
     assert_eq!(unchanged.changes().count(), 0);
 }
 
 #[test]
-fn the_account_of_a_plan_gives_the_rule_and_what_waits_for_it() {
+fn the_explanation_of_a_plan_gives_the_rule_and_what_waits_for_it() {
     for window in [1_500, 2_500, 200_000] {
         let body = body(&format!("s{}", "uctctct".repeat(4)));
         let conversation = read(body.as_bytes()).unwrap();
@@ -91,11 +96,11 @@ fn the_account_of_a_plan_gives_the_rule_and_what_waits_for_it() {
         let prior = PriorRecords::default();
         let plan = plan(&conversation, &policy, &prior, SummarySource::Digest);
         let decisions = plan.decisions.as_deref();
-        let account = RequestAccount::new(&conversation, &policy, &plan.view, decisions);
-        check_sums(&account);
-        assert!(account.rule.is_some() && account.measured > Tokens::ZERO);
+        let explanation = RequestExplanation::new(&conversation, &policy, &plan.view, decisions);
+        check_sums(&explanation);
+        assert!(explanation.rule.is_some() && explanation.measured > Tokens::ZERO);
         let changes = plan.view.replacements(&conversation).is_some();
-        assert_eq!(account.changes().count() > 0, changes, "{window}");
+        assert_eq!(explanation.changes().count() > 0, changes, "{window}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::display::thousands::with_thousands;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::account::{MessageDecision, RequestAccount};
+use longhaul_core::planning::explanation::{MessageDecision, RequestExplanation};
 use longhaul_core::policy::PruneTrigger;
 use longhaul_core::pruning::tool_result::ClearDecision;
 
@@ -47,7 +47,7 @@ pub(crate) fn action(decision: MessageDecision) -> &'static str {
 }
 
 /// Explains what became of a message; empty if there is nothing to explain.
-pub(crate) fn explain(account: &RequestAccount, decision: MessageDecision) -> String {
+pub(crate) fn explain(explanation: &RequestExplanation, decision: MessageDecision) -> String {
     match decision {
         MessageDecision::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
         MessageDecision::Clipped => {
@@ -60,19 +60,19 @@ pub(crate) fn explain(account: &RequestAccount, decision: MessageDecision) -> St
         MessageDecision::Kept => String::new(),
         MessageDecision::Summarised => "replaced by the digest".into(),
         MessageDecision::ThinkingRemoved => "its thinking is bound to text that was changed".into(),
-        MessageDecision::ToolResult(decision) => explain_result(account, decision),
+        MessageDecision::ToolResult(decision) => explain_result(explanation, decision),
     }
 }
 
-fn explain_result(account: &RequestAccount, decision: ClearDecision) -> String {
-    let rule = account.rule.as_ref();
+fn explain_result(explanation: &RequestExplanation, decision: ClearDecision) -> String {
+    let rule = explanation.rule.as_ref();
     let protect = with_thousands(rule.map_or(0, |rule| rule.protect.get()));
     match decision {
         ClearDecision::Cleared => format!("older than the newest {protect} tokens of results"),
         ClearDecision::Empty => "empty".into(),
         ClearDecision::Error => "reports an error (prune.keep_errors)".into(),
         ClearDecision::Exempt => "exempt tool (prune.exempt_tools)".into(),
-        ClearDecision::BelowMinimum => explain_wait(account),
+        ClearDecision::BelowMinimum => explain_wait(explanation),
         ClearDecision::NewestBatch => "in the newest batch".into(),
         ClearDecision::Pinned => "pinned: a later result refers to it".into(),
         ClearDecision::Placeholder => "already a placeholder".into(),
@@ -82,21 +82,21 @@ fn explain_result(account: &RequestAccount, decision: ClearDecision) -> String {
         ClearDecision::NotShorter => "a placeholder would not be shorter".into(),
         ClearDecision::TooFewTurns => format!(
             "too few user turns: {} of {}",
-            account.user_messages,
+            explanation.user_messages,
             rule.map_or(0, |rule| rule.user_turns)
         ),
     }
 }
 
 /// Explains why a result that is old enough is not cleared yet.
-fn explain_wait(account: &RequestAccount) -> String {
-    let Some(rule) = &account.rule else {
+fn explain_wait(explanation: &RequestExplanation) -> String {
+    let Some(rule) = &explanation.rule else {
         return String::new();
     };
-    if account.waiting <= rule.minimum {
+    if explanation.waiting <= rule.minimum {
         return format!(
             "too little to free yet: {}, needs more than {}",
-            with_thousands(account.waiting.get()),
+            with_thousands(explanation.waiting.get()),
             with_thousands(rule.minimum.get())
         );
     }
@@ -107,17 +107,17 @@ fn explain_wait(account: &RequestAccount) -> String {
                 .into()
         }
         PruneTrigger::Always => "not due yet: the newest message does not end a request".into(),
-        PruneTrigger::HardMark if account.measured < account.prune_hard => format!(
+        PruneTrigger::HardMark if explanation.measured < explanation.prune_hard => format!(
             "waits until the request reaches {}",
-            with_thousands(account.prune_hard.get())
+            with_thousands(explanation.prune_hard.get())
         ),
         PruneTrigger::HardMark => format!(
             "clearing alone would not reach {}",
-            with_thousands(account.prune_target.get())
+            with_thousands(explanation.prune_target.get())
         ),
         PruneTrigger::Pressure => format!(
             "waits until the request exceeds {}",
-            with_thousands(account.prune_above.get())
+            with_thousands(explanation.prune_above.get())
         ),
     }
 }
