@@ -21,7 +21,7 @@
 //!
 //! An error that no step recognises is fine too, unless its status blames the request. If the
 //! status is a success, an error that would be fine is [`Verdict::Failed`]. The patterns and codes
-//! are in `table`, to be read and extended by people.
+//! are in `data/wordings.tsv`, to be read and extended by people.
 //!
 //! [`ReplyClassifier::for_request`] also weighs evidence, in `heuristics`, where no rule of the table
 //! applies.
@@ -37,11 +37,11 @@ mod rules;
 mod stale_thinking;
 mod stated_error;
 pub mod stream_head;
-mod table;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod text_limit;
+mod vocabulary;
 
 use std::cell::LazyCell;
 

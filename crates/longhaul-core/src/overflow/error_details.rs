@@ -8,6 +8,7 @@
 mod tests;
 
 use crate::overflow::heuristics::{RequestText, codes};
+use crate::overflow::vocabulary::{is_listed, listed};
 use serde_json::{Map, Value};
 
 /// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and
@@ -77,10 +78,9 @@ impl ErrorDetails {
     }
 
     /// Whether any collected code is in `known`.
-    pub(super) fn has_code(&self, known: &[(&str, &str)]) -> bool {
-        self.codes
-            .iter()
-            .any(|code| known.iter().any(|(_, name)| name == code))
+    pub(super) fn has_code(&self, known: &[&str]) -> bool {
+        let mut codes = self.codes.iter();
+        codes.any(|code| known.contains(&code.as_str()))
     }
 
     fn read_value(&mut self, value: &Value, depth: usize) {
@@ -117,7 +117,7 @@ impl ErrorDetails {
             return;
         };
         let words = key.replace(['_', '-'], " ").to_lowercase();
-        let is_other = OTHER_FIGURES.iter().any(|part| words.contains(part));
+        let is_other = listed("figure-other").any(|part| words.contains(part));
         if !is_other && self.figures.len() < MAX_ENTRIES {
             self.figures.push(format!("{words} {number}"));
         }
@@ -133,7 +133,7 @@ impl ErrorDetails {
             "message" if is_model_message(value) => {}
             key if names_code(key) => self.read_code(value, depth),
             "id" => self.read_identifier(value.as_str().unwrap_or_default()),
-            key if ADVICE_KEYS.contains(&key) => {
+            key if is_listed("key-advice", key) => {
                 let outer = std::mem::replace(&mut self.is_in_advice, true);
                 self.read_value(value, depth + 1);
                 self.is_in_advice = outer;
@@ -145,7 +145,7 @@ impl ErrorDetails {
             }
             // A list of strings is not a message list.
             "messages" if is_text_list(value) => self.read_value(value, depth + 1),
-            key if !SKIPPED_KEYS.contains(&key) => self.read_value(value, depth + 1),
+            key if !is_listed("key-skipped", key) => self.read_value(value, depth + 1),
             _ => {}
         }
     }
@@ -278,95 +278,8 @@ impl ErrorDetails {
     }
 }
 
-/// Keys, as [`plain_key`] writes them, below which stands help.
-const ADVICE_KEYS: [&str; 21] = [
-    "advice",
-    "conseil",
-    "documentation",
-    "help",
-    "helptext",
-    "hint",
-    "hints",
-    "hinweis",
-    "nextsteps",
-    "recommendation",
-    "remedy",
-    "resolution",
-    "sugerencia",
-    "suggestedaction",
-    "suggestion",
-    "suggestions",
-    "tip",
-    "tips",
-    "ヒント",
-    "建议",
-    "힌트",
-];
-
 /// Smallest number that may be the size of a prompt or a window in tokens.
 const MIN_FIGURE: u64 = 256;
-
-/// Parts of keys whose number is no size of a prompt.
-const OTHER_FIGURES: [&str; 12] = [
-    "code", "column", "created", "elapsed", "line", "port", "retry", "second", "status", "time",
-    "trace", "version",
-];
-
-/// Keys, as [`plain_key`] writes them, below which stands the request, the model's output, or a
-/// name. None of them states an error.
-pub(super) const SKIPPED_KEYS: [&str; 51] = [
-    "allowedvalues",
-    "arguments",
-    "availablemodels",
-    "candidates",
-    "completion",
-    "content",
-    "contents",
-    "contenttype",
-    "created",
-    "ctx",
-    "delta",
-    "docs",
-    "documentationurl",
-    "failedgeneration",
-    "functions",
-    "generatedtext",
-    "headers",
-    "helpurl",
-    "id",
-    "input",
-    "inputs",
-    "instance",
-    "link",
-    "links",
-    "loc",
-    "messages",
-    "method",
-    "model",
-    "models",
-    "moreinfo",
-    "object",
-    "output",
-    "outputs",
-    "path",
-    "prompt",
-    "prompts",
-    "provider",
-    "providername",
-    "query",
-    "request",
-    "requestbody",
-    "requestid",
-    "stack",
-    "stacktrace",
-    "toolcalls",
-    "tools",
-    "traceid",
-    "uri",
-    "url",
-    "usage",
-    "user",
-];
 
 /// Whether an object is a response, which repeats the request beside its error.
 fn is_response(members: &Map<String, Value>) -> bool {

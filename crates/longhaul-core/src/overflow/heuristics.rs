@@ -9,7 +9,7 @@
 //!
 //! Words that the request contains decide nothing alone (`request_text`). A veto (`vetoes`)
 //! outweighs all of it. Vetoes apply to what the statement says, after names, addresses
-//! and help are removed (`statement`).
+//! and help are removed (`statement`). The words stand in `data/heuristics.tsv`.
 
 mod bytes;
 pub(super) mod codes;
@@ -193,7 +193,6 @@ fn assess_texts(
     facts: &RequestFacts<'_>,
     rules: &ClassifierRules,
 ) -> Assessment {
-    let statuses = || details.inner_statuses().chain([status]);
     let (statements, own) = (clean(details, facts), clean(unquoted, facts));
     let joined = joined(unquoted).map(|text| Statement::clean(&text, facts.model));
     // Numbers may stand in several texts, and beside them.
@@ -244,7 +243,18 @@ fn assess_texts(
         let stated = stated.or_else(single).unwrap_or_default();
         return Assessment::with_size(Confidence::Strong, stated);
     }
-    let is_denied = statuses().any(|status| matches!(status, 401 | 403));
+    assess_words(status, details, &own, &sizes)
+}
+
+/// Weighs the words of an error whose `own` statements have neither a code nor two numbers.
+fn assess_words(
+    status: u16,
+    details: &ErrorDetails,
+    own: &[Statement],
+    sizes: &RefusedRequestSizes<'_>,
+) -> Assessment {
+    let mut statuses = details.inner_statuses().chain([status]);
+    let is_denied = statuses.any(|status| matches!(status, 401 | 403));
     let speaks =
         |one: &&Statement| words::name_overflow(one) && (!is_denied || words::name_window(one));
     let Some(statement) = own.iter().find(speaks) else {
@@ -253,7 +263,7 @@ fn assess_texts(
         let is_quoted = matches!(status, 400 | 413) && {
             let texts = details.statements.iter().take(MAX_STATEMENTS);
             let mut texts = texts.map(|text| statement::without_overflow_identifiers(text));
-            texts.any(|text| speaks(&&Statement::clean(&text, facts.model)))
+            texts.any(|text| speaks(&&Statement::clean(&text, sizes.facts.model)))
         };
         return Assessment::without_size(if is_quoted {
             Confidence::Quoted
@@ -261,13 +271,10 @@ fn assess_texts(
             Confidence::Nothing
         });
     };
-    if numbers::counts_something_else(statement, &sizes) {
-        return Assessment::without_size(Confidence::Nothing);
-    }
-    let stated = numbers::stated_single(statement, &sizes).unwrap_or_default();
+    let stated = numbers::stated_single(statement, sizes).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
-    let is_above = |limit: u32| limit > facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
-    if stated.limit.is_some_and(is_above) {
+    let is_above = |limit: u32| limit > sizes.facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
+    if numbers::counts_something_else(statement, sizes) || stated.limit.is_some_and(is_above) {
         return Assessment::without_size(Confidence::Nothing);
     }
     Assessment {

@@ -105,7 +105,7 @@ fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> Stated
         .name("parts")
         .map(|parts| parts.as_bytes())
         .unwrap_or_default();
-    let output = group("output").or_else(|| sum_matches(&rules.compiled().output_part, parts));
+    let output = group("output").or_else(|| sum_matches(&rules.compiled().output_parts, parts));
     StatedCounts {
         limit: group("limit"),
         input: group("input").or_else(|| total?.checked_sub(output?)),
@@ -116,16 +116,13 @@ fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> Stated
     }
 }
 
-/// Sums the numbers that `pattern` finds in an enumeration of parts. Returns `None` without a
-/// match.
-fn sum_matches(pattern: &Regex, parts: &[u8]) -> Option<u32> {
-    pattern
-        .captures_iter(parts)
-        .filter_map(|found| {
-            found
-                .get(1)
-                .and_then(|group| parse_number(group.as_bytes()))
-        })
+/// Sums the numbers that the patterns find in an enumeration of parts. Returns `None` without a match.
+fn sum_matches(patterns: &[Regex], parts: &[u8]) -> Option<u32> {
+    let found = patterns
+        .iter()
+        .flat_map(|pattern| pattern.captures_iter(parts));
+    found
+        .filter_map(|found| parse_number(found.get(1)?.as_bytes()))
         .reduce(u32::saturating_add)
 }
 

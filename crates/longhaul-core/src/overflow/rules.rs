@@ -5,8 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::overflow::error_details::ErrorDetails;
-use crate::overflow::table;
-use crate::overflow::table::{RuleRow, RuleTable};
+use crate::overflow::vocabulary::{Row, WORDINGS, rows};
 
 /// Maximum number of configured patterns. Each one is tried on every classified error.
 pub const MAX_PATTERNS: usize = 64;
@@ -31,18 +30,23 @@ pub struct ClassifierRules {
     compiled: Arc<OnceLock<CompiledRules>>,
 }
 
-/// The rule table, compiled to regular expressions.
+/// The rows of `wordings.tsv`, by list.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledRules {
-    table: RuleTable,
+    vetoed_statuses: Vec<u16>,
+    overflow_codes: Vec<&'static str>,
+    overflow_numbers: Vec<&'static str>,
+    byte_codes: Vec<&'static str>,
     vetoes: RegexSet,
     malformed: RegexSet,
     paths: RegexSet,
     overflows: RegexSet,
     bytes: RegexSet,
     media: RegexSet,
-    numbers: Vec<Regex>,
-    pub(super) output_part: Regex,
+    /// Patterns that extract counts, in order of precedence.
+    counts: Vec<Regex>,
+    /// Patterns for the output in an enumeration of parts.
+    pub(super) output_parts: Vec<Regex>,
 }
 
 /// Reason why configured patterns are rejected.
@@ -118,19 +122,19 @@ impl ClassifierRules {
         })
     }
 
-    /// Creates rules from another table.
+    /// Creates rules from other rows.
     #[cfg(test)]
-    pub(super) fn from_table(table: RuleTable) -> Self {
+    pub(super) fn from_rows(rows: &[Row]) -> Self {
         Self {
             configured: Arc::default(),
-            compiled: Arc::new(OnceLock::from(CompiledRules::from_table(table))),
+            compiled: Arc::new(OnceLock::from(CompiledRules::from_rows(rows))),
         }
     }
 
     /// Whether an error of this status, outer or inside a body, is never about the size of a
     /// request.
     pub(super) fn is_vetoed_status(&self, status: u16) -> bool {
-        self.compiled().table.vetoed_statuses.contains(&status)
+        self.compiled().vetoed_statuses.contains(&status)
     }
 
     pub(super) fn is_vetoed(&self, text: &[u8]) -> bool {
@@ -169,46 +173,62 @@ impl ClassifierRules {
     }
 
     fn has_overflow_code(&self, status: u16, details: &ErrorDetails) -> bool {
-        let CompiledRules { table, .. } = self.compiled();
-        details.has_code(table.overflow_codes)
-            || (status < 500 && details.has_code(table.overflow_numbers))
+        let compiled = self.compiled();
+        details.has_code(&compiled.overflow_codes)
+            || (status < 500 && details.has_code(&compiled.overflow_numbers))
     }
 
     /// Whether an error names a byte limit, in words or by a code.
     pub(super) fn names_byte_limit(&self, details: &ErrorDetails) -> bool {
-        let CompiledRules { table, bytes, .. } = self.compiled();
-        details.has_code(table.byte_codes) || details.texts.iter().any(|text| bytes.is_match(text))
+        let compiled = self.compiled();
+        let mut texts = details.texts.iter();
+        details.has_code(&compiled.byte_codes) || texts.any(|text| compiled.bytes.is_match(text))
     }
 
     /// Returns the patterns that extract counts, in order of precedence.
     pub(super) fn count_patterns(&self) -> impl Iterator<Item = &Regex> {
         let own = self.configured.iter();
         own.filter(|own| own.captures_len() > 1)
-            .chain(&self.compiled().numbers)
+            .chain(&self.compiled().counts)
     }
 
     pub(super) fn compiled(&self) -> &CompiledRules {
-        self.compiled
-            .get_or_init(|| CompiledRules::from_table(table::TABLE))
+        let compile = || CompiledRules::from_rows(&rows(WORDINGS).collect::<Vec<_>>());
+        self.compiled.get_or_init(compile)
     }
 }
 
 impl CompiledRules {
-    fn from_table(table: RuleTable) -> Self {
+    fn from_rows(rows: &[Row]) -> Self {
+        let list = |name: &'static str| {
+            let rows = rows.iter().filter(move |row| row.list == name);
+            rows.map(|row| row.pattern)
+        };
+        let patterns = |name| {
+            let compiled = list(name).map(|pattern| pattern_builder(pattern).build());
+            compiled.filter_map(move |pattern| {
+                debug_assert!(pattern.is_ok(), "{name}: {pattern:?}");
+                pattern.ok()
+            })
+        };
+        let set = |name| {
+            let set = RegexSetBuilder::new(list(name)).unicode(false).build();
+            debug_assert!(set.is_ok(), "{name}: {set:?}");
+            set.unwrap_or_default()
+        };
         Self {
-            vetoes: compile_set(table.vetoes),
-            malformed: compile_set(table.malformed),
-            paths: compile_set(table.paths),
-            overflows: compile_set(table.overflows),
-            bytes: compile_set(table.bytes),
-            media: compile_set(table.media),
-            numbers: table
-                .numbers
-                .iter()
-                .map(|(_, row)| compile_pattern(row))
-                .collect(),
-            output_part: compile_pattern(table.output_part),
-            table,
+            vetoed_statuses: list("status").filter_map(|one| one.parse().ok()).collect(),
+            overflow_codes: list("overflow-code").collect(),
+            overflow_numbers: list("overflow-number").collect(),
+            byte_codes: list("byte-code").collect(),
+            vetoes: set("veto"),
+            malformed: set("malformed"),
+            paths: set("message-path"),
+            overflows: set("overflow"),
+            bytes: set("byte-limit"),
+            media: set("media-limit"),
+            counts: patterns("counts").collect(),
+            output_parts: patterns("output-part").collect(),
         }
     }
 }
@@ -255,22 +275,4 @@ fn pattern_builder(pattern: &str) -> RegexBuilder {
     let mut builder = RegexBuilder::new(pattern);
     builder.unicode(false);
     builder
-}
-
-#[expect(
-    clippy::expect_used,
-    reason = "rows are constants, and the tests compile every one"
-)]
-fn compile_pattern(pattern: &str) -> Regex {
-    pattern_builder(pattern).build().expect("a valid pattern")
-}
-
-#[expect(
-    clippy::expect_used,
-    reason = "rows are constants, and the tests compile every one"
-)]
-fn compile_set(rows: &[RuleRow]) -> RegexSet {
-    let patterns = rows.iter().map(|(_, pattern)| pattern);
-    let mut builder = RegexSetBuilder::new(patterns);
-    builder.unicode(false).build().expect("valid patterns")
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::overflow::error_details::{MAX_ELEMENTS, SKIPPED_KEYS, plain_key};
+use crate::overflow::error_details::{MAX_ELEMENTS, plain_key};
+use crate::overflow::vocabulary::{is_listed, listed};
 
 /// Whether the body of a successful reply states an error at its top level, or in a choice. Answers
 /// have a member `answer_key`.
@@ -21,17 +22,7 @@ pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
     let filled = |name: &str| find(name).is_some_and(is_non_empty);
     let reads = |name: &str, word: &str| find(name).and_then(Value::as_str) == Some(word);
     let has_code = find("code").is_some_and(is_failure_code) && !filled(answer_key);
-    [
-        "error",
-        "errors",
-        "errormessage",
-        "errormsg",
-        "errmsg",
-        "errortype",
-        "fault",
-    ]
-    .into_iter()
-    .any(filled)
+    listed("key-error").any(filled)
         || reads("object", "error")
         || reads("type", "error")
         || reads("type", "response.failed")
@@ -58,7 +49,7 @@ fn is_failed_part(key: &str, member: &Value) -> bool {
         Value::Bool(succeeded) => {
             !succeeded && matches!(key.as_str(), "issuccess" | "ok" | "succeeded" | "success")
         }
-        Value::Object(parts) if !SKIPPED_KEYS.contains(&key.as_str()) => {
+        Value::Object(parts) if !is_listed("key-skipped", &key) => {
             let has = |names: &[&str], is_one: &dyn Fn(&Value) -> bool| {
                 let mut parts = parts.iter();
                 parts.any(|(key, part)| names.contains(&&*plain_key(key)) && is_one(part))
@@ -77,35 +68,6 @@ fn is_failed_part(key: &str, member: &Value) -> bool {
     }
 }
 
-/// Words for a failure, as values.
-const FAILURES: [&str; 8] = [
-    "err", "erreur", "erro", "error", "fail", "failed", "failure", "fehler",
-];
-
-/// Keys, as [`plain_key`] writes them, of answers in the shape of another API.
-const ANSWER_KEYS: [&str; 17] = [
-    "answer",
-    "candidates",
-    "choices",
-    "completion",
-    "content",
-    "data",
-    "generatedtext",
-    "generation",
-    "message",
-    "output",
-    "outputs",
-    "outputtext",
-    "reply",
-    "response",
-    "result",
-    "results",
-    "text",
-];
-
-/// Keys, as [`plain_key`] writes them, of objects that hold an answer or an error.
-const CONTAINER_KEYS: [&str; 6] = ["body", "data", "message", "output", "response", "result"];
-
 /// Maximum depth of an error within containers. Deeper errors are more likely part of an answer.
 const MAX_ERROR_DEPTH: usize = 3;
 
@@ -120,7 +82,7 @@ pub(super) fn is_unknown_failure(value: &Value) -> bool {
     let is_failure = |(key, member): (&String, &Value)| {
         let word = member.as_str().map(str::to_lowercase);
         *member == Value::Bool(false)
-            || word.is_some_and(|word| FAILURES.contains(&&*word))
+            || word.is_some_and(|word| is_listed("failure", &word))
             || (plain_key(key) == "detail" && is_non_empty(member))
     };
     let states = members.any(is_failure) || has_nested_error(value, MAX_ERROR_DEPTH);
@@ -140,7 +102,7 @@ fn has_nested_error(value: &Value, depth: usize) -> bool {
     has_error(value)
         || members.any(|(key, member)| {
             depth > 1
-                && CONTAINER_KEYS.contains(&&*plain_key(key))
+                && is_listed("key-container", &plain_key(key))
                 && has_nested_error(member, depth - 1)
         })
 }
@@ -151,12 +113,12 @@ fn has_answer(value: &Value, depth: usize) -> bool {
     let mut members = value.as_object().into_iter().flatten();
     members.any(|(key, member)| {
         let key = plain_key(key);
-        if !ANSWER_KEYS.contains(&&*key) || !is_non_empty(member) {
+        if !is_listed("key-answer", &key) || !is_non_empty(member) {
             return false;
         }
         match member {
             Value::String(_) => key != "message",
-            Value::Object(_) if depth > 1 && CONTAINER_KEYS.contains(&&*key) => {
+            Value::Object(_) if depth > 1 && is_listed("key-container", &key) => {
                 has_answer(member, depth - 1)
             }
             Value::Null

@@ -13,6 +13,7 @@ mod rules;
 mod shadow;
 mod stated;
 mod unseen;
+mod vocabulary;
 mod wordings;
 
 use proptest::prelude::*;

@@ -4,20 +4,17 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use crate::overflow::heuristics::vetoes::compile;
+use crate::overflow::heuristics::numbers::compile;
+use crate::overflow::vocabulary::matches;
 
 /// Smallest limit in bytes. Smaller numbers count something else.
 const MIN_LIMIT: u64 = 1_024;
 
-/// Words for the body of a request.
-const BODY: &str = r"\b(body|payload|content[- _]?length|request (size|length)|post data)\b|请求体|請求體|报文|リクエスト(ボディ|本文)|ペイロード|본문|페이로드|тело запроса|тела запроса|anfragekörper|nutzlast|corps de (la )?requête|cuerpo de la|corpo da";
-
 /// Whether a statement says that the body has a size of `sent` bytes, to a twentieth, and states a smaller
 /// limit. A statement that names tokens counts no bytes.
 pub(super) fn states_limit(text: &str, sent: u64) -> bool {
-    static BODY_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(BODY));
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| compile(r"\b[0-9]{4,12}(\b|b\b|bytes?\b)"));
-    if text.contains("token") || !BODY_PATTERN.is_match(text.as_bytes()) {
+    if text.contains("token") || !matches("body", text) {
         return false;
     }
     let numbers = || {

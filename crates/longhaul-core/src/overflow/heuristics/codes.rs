@@ -1,157 +1,9 @@
-//! Reads codes by their parts: `context_length_exceeded`, `PromptTooLongError`, `ERR_INPUT_TOO_LARGE`.
+//! Reads codes by their parts, which `words.tsv` lists: `context_length_exceeded`, `PromptTooLongError`,
+//! `ERR_INPUT_TOO_LARGE`.
 
-/// Parts that name a chat. A limit of chats counts them, unless another part names a measure.
-const CHAT: [&str; 4] = ["chat", "conversation", "message", "messages"];
+use std::sync::LazyLock;
 
-/// Parts that name the prompt or its room.
-const PROMPT: [&str; 8] = [
-    "context", "ctx", "history", "input", "inputs", "prompt", "prompts", "sequence",
-];
-
-/// Parts that say that a measure is exceeded.
-const EXCESS: [&str; 12] = [
-    "exceed",
-    "exceeded",
-    "exceeds",
-    "exceeding",
-    "full",
-    "overflow",
-    "overflowed",
-    "overlimit",
-    "overlong",
-    "reached",
-    "toolong",
-    "toolarge",
-];
-
-/// Parts of codes about the allowance or the rate of an account. No measure of a request outweighs these.
-const ACCOUNT: [&str; 33] = [
-    "account",
-    "balance",
-    "billing",
-    "concurrency",
-    "credit",
-    "credits",
-    "daily",
-    "day",
-    "hour",
-    "hourly",
-    "minute",
-    "month",
-    "monthly",
-    "overloaded",
-    "plan",
-    "quota",
-    "rate",
-    "second",
-    "spend",
-    "spending",
-    "subscription",
-    "throttled",
-    "throttling",
-    "tier",
-    "trial",
-    "usage",
-    "user",
-    "users",
-    "week",
-    "weekly",
-    "workspace",
-    "year",
-    "yearly",
-];
-
-/// Parts that say that a code of an account is about its allowance.
-const ALLOWANCE: [&str; 7] = [
-    "cap",
-    "capped",
-    "exceeded",
-    "exhausted",
-    "limit",
-    "limits",
-    "reached",
-];
-
-/// Parts of codes about something other than the window and the account.
-const VETOED: [&str; 32] = [
-    "apikey",
-    "array",
-    "audio",
-    "budget",
-    "bytes",
-    "canceled",
-    "cancelled",
-    "completion",
-    "deadline",
-    "expired",
-    "file",
-    "filter",
-    "header",
-    "headers",
-    "image",
-    "images",
-    "inspection",
-    "key",
-    "media",
-    "moderation",
-    "output",
-    "path",
-    "policy",
-    "requests",
-    "string",
-    "timeout",
-    "tool",
-    "tools",
-    "unsupported",
-    "uri",
-    "url",
-    "video",
-];
-
-/// Other parts of codes that are written as one word.
-const JOINED: [&str; 41] = [
-    "above",
-    "access",
-    "allowed",
-    "api",
-    "auth",
-    "bad",
-    "beyond",
-    "big",
-    "capacity",
-    "code",
-    "count",
-    "err",
-    "error",
-    "exception",
-    "for",
-    "invalid",
-    "is",
-    "large",
-    "length",
-    "limit",
-    "limits",
-    "llm",
-    "long",
-    "many",
-    "max",
-    "maximum",
-    "model",
-    "not",
-    "number",
-    "of",
-    "over",
-    "request",
-    "size",
-    "the",
-    "token",
-    "tokens",
-    "too",
-    "total",
-    "was",
-    "window",
-    "with",
-];
+use crate::overflow::vocabulary::{WORDS, is_listed, rows};
 
 /// Whether a code names an overflow.
 ///
@@ -184,9 +36,10 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     let is_too_much = is_too_much || is_over_capacity;
     let is_chat_count = has(&["count", "limit", "limits", "max", "maximum", "number"])
         && !has(&["length", "size", "token", "tokens"]);
-    let is_prompt = has(&PROMPT) || (has(&CHAT) && !is_chat_count);
+    let is_prompt =
+        has_listed(&parts, "code-prompt") || (has_listed(&parts, "code-chat") && !is_chat_count);
     let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
-    let is_excess = has(&EXCESS) || is_too_much;
+    let is_excess = has_listed(&parts, "code-excess") || is_too_much;
     let is_length_error = has(&["length"]) && has(&["error"]) && is_prompt;
     !is_vetoed(code, false) && ((is_excess && (is_prompt || is_tokens)) || is_length_error)
 }
@@ -202,7 +55,7 @@ pub(super) fn is_vetoed(code: &str, is_measured: bool) -> bool {
         || parts.iter().any(|part| match part.as_str() {
             "policy" | "unsupported" => !is_measured,
             "completion" => !is_endpoint,
-            part => VETOED.contains(&part),
+            part => is_listed("code-veto", part),
         })
 }
 
@@ -214,11 +67,16 @@ pub(super) fn is_about_account(code: &str) -> bool {
 /// Whether the parts of a code name the allowance or the rate of an account. `user_error` and
 /// `user_prompt_too_long` do not.
 fn names_allowance(parts: &[String]) -> bool {
-    let has = |list: &[&str]| parts.iter().any(|part| list.contains(&part.as_str()));
     parts.iter().any(|part| match part.as_str() {
-        "account" | "usage" | "user" | "users" | "workspace" => has(&ALLOWANCE) && !has(&PROMPT),
-        part => ACCOUNT.contains(&part),
+        "account" | "usage" | "user" | "users" | "workspace" => {
+            has_listed(parts, "code-allowance") && !has_listed(parts, "code-prompt")
+        }
+        part => is_listed("code-account", part),
     })
+}
+
+fn has_listed(parts: &[String], list: &str) -> bool {
+    parts.iter().any(|part| is_listed(list, part))
 }
 
 /// Maximum letters of a code that are read: several times the longest recorded code.
@@ -256,8 +114,12 @@ const MAX_JOINED_LETTERS: usize = 64;
 
 /// Splits a part into known words. Any other part stays whole.
 fn known_words(part: String) -> Vec<String> {
-    let lists: [&[&'static str]; 6] = [&CHAT, &PROMPT, &EXCESS, &ACCOUNT, &VETOED, &JOINED];
-    let known = || lists.into_iter().flatten().copied();
+    static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        let lists = rows(WORDS).filter(|row| row.list.starts_with("code-"));
+        let lists = lists.filter(|row| row.list != "code-allowance");
+        lists.flat_map(|row| row.pattern.split(' ')).collect()
+    });
+    let known = || KNOWN.iter().copied();
     if part.len() > MAX_JOINED_LETTERS || known().any(|word| word == part) {
         return vec![part];
     }

@@ -2,13 +2,14 @@
 
 use std::sync::LazyLock;
 
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexSet};
 
 use crate::overflow::LimitKind;
 use crate::overflow::heuristics::request_sizes::RefusedRequestSizes;
 use crate::overflow::heuristics::statement::Statement;
-use crate::overflow::heuristics::vetoes::compile;
 use crate::overflow::heuristics::words;
+use crate::overflow::vocabulary;
+use crate::overflow::vocabulary::{matcher_around, matches};
 
 /// Smallest limit in tokens. Smaller numbers are counts of something else.
 const MIN_LIMIT: u64 = 256;
@@ -52,18 +53,6 @@ struct Number {
     /// Whether a unit, such as `k`, shows that the writer rounded the number.
     is_rounded: bool,
 }
-
-/// Words that say that two numbers are compared, in any of the languages.
-const COMPARISON: &str = r"[<>≤≥]|hasta|acepta|apenas|comporta|cabe|jusqu|accepte|nur |bis zu|passt|вмещает|только|не помеща|仅|僅|只|まで|까지만|limit|max|allow|exceed|too |over|only|at most|more than|less than|greater|longer|larger|fit|hold|window|context|must|need|bound|range|got|限|最大|最多|超|允许|允許|초과|최대|한도|上限|превы|предел|максим|лимит|не более|не долж|überschr|höchstens|maxim|erlaubt|dépass|au plus|máxim|límite|super|exced|ultrapass";
-
-/// Words for the output before a number, or after it.
-const OUTPUT: &str = r"max_(?:new_|completion_|output_)?tokens|maxoutputtokens|output|completion|输出|出力|출력|выходн|ausgabe|sortie|salida|saída";
-
-/// Words before a limit.
-const LIMIT_BEFORE: &str = r"(max\w*|limit\w*|at most|up to|supports?( only)?|allow\w*|accepts?|capacity|only|no more than|less than|exceed\w*( the)?|window( of| is)?|上限|最大|最多|限制|不能超过|한도|최대|máxim\w*|höchstens|au plus|не более|максим[^ ]*|лимит[^ ]*|>=?)[^0-9]{0,24}$|\b(over|above)( the)? ?$";
-
-/// Words behind a limit.
-const LIMIT_BEHIND: &str = r"^[^0-9.;]{0,16}(max|limit|allowed|at most|まで|까지|上限)";
 
 /// Finds a limit on one request: a request of a stated size is larger than what the account may send
 /// at once. A statement that reports used tokens is throttling.
@@ -298,9 +287,8 @@ enum Unit {
 }
 
 fn unit_of(text: &str, number: &Number) -> Unit {
-    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
-        compile(r"^ ?[^a-z0-9 ]{0,3}(char|字符|個字|个字|文字|символ|знак|zeichen|caract|글자)")
-    });
+    static PATTERN: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("unit-character", r"^ ?[^a-z0-9 ]{0,3}", ""));
     let rest = text.get(number.end..).unwrap_or_default();
     if PATTERN.is_match(rest.as_bytes()) {
         Unit::Characters
@@ -334,11 +322,8 @@ fn is_fraction(text: &str, input: &Number, limit: &Number) -> bool {
 
 /// Whether the prompt and the output are written as a sum.
 fn is_sum(text: &str, input: &Number, output: &Number) -> bool {
-    static SUM: LazyLock<Regex> = LazyLock::new(|| {
-        compile(
-            r"^[^0-9]{0,60}(\+|&|\b(plus|and|with|und|mit|et|avec|con|com|mais|más)\b|和|加|と|및|и )[^0-9]{0,60}$",
-        )
-    });
+    static SUM: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("sum", r"^[^0-9]{0,60}", r"[^0-9]{0,60}$"));
     let from = input.end.min(output.end);
     let to = input.start.max(output.start);
     let between = text.get(from..to).unwrap_or_default();
@@ -346,8 +331,7 @@ fn is_sum(text: &str, input: &Number, output: &Number) -> bool {
 }
 
 fn is_comparison(text: &str) -> bool {
-    static PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(COMPARISON));
-    PATTERN.is_match(text.as_bytes())
+    matches("comparison", text)
 }
 
 /// Whether a number looks like a window: rounded by its writer, whole thousands, or a multiple of 256.
@@ -357,13 +341,15 @@ fn looks_like_window(number: &Number) -> bool {
 
 /// Whether words around a number say that it is a limit.
 fn is_limit(text: &str, number: &Number) -> bool {
-    static BEFORE: LazyLock<Regex> = LazyLock::new(|| compile(LIMIT_BEFORE));
-    static BEHIND: LazyLock<Regex> = LazyLock::new(|| compile(LIMIT_BEHIND));
-    let before = text.get(..number.start).unwrap_or_default();
-    let from = before.ceil_char_boundary(before.len().saturating_sub(60));
-    let before = before.get(from..).unwrap_or_default();
-    let behind = text.get(number.end..).unwrap_or_default();
-    BEFORE.is_match(before.as_bytes()) || BEHIND.is_match(behind.as_bytes())
+    static BEFORE: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("limit-before", "", "[^0-9]{0,24}$"));
+    static DIRECTLY_BEFORE: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("limit-directly-before", "", " ?$"));
+    static AFTER: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("limit-after", "^[^0-9.;]{0,16}", ""));
+    let before = last_bytes(text.get(..number.start).unwrap_or_default(), 60);
+    let after = text.get(number.end..).unwrap_or_default();
+    BEFORE.is_match(before) || DIRECTLY_BEFORE.is_match(before) || AFTER.is_match(after.as_bytes())
 }
 
 /// Returns the largest number below the prompt that words call a limit, or else the largest that looks like
@@ -393,18 +379,23 @@ fn output_of(text: &str, numbers: &[Number], input: Number) -> Option<Number> {
 }
 
 fn is_output(text: &str, number: &Number) -> bool {
-    static PATTERN: LazyLock<Regex> =
-        LazyLock::new(|| compile(&format!(r"^ ?(tokens )?(in |for )?(the )?({OUTPUT})")));
-    static BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-        compile(&format!(
-            r"({OUTPUT})( length| size)?[^a-z0-9]{{1,3}}$|(^|[^0-9 ] )({OUTPUT})( (tokens?|length|size|of|to|is|was|set))+ $"
-        ))
+    static AFTER: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("output-count", "^ ?(tokens )?(in |for )?(the )?", ""));
+    static DIRECTLY_BEFORE: LazyLock<RegexSet> =
+        LazyLock::new(|| matcher_around("output-count", "", "( length| size)?[^a-z0-9]{1,3}$"));
+    static BEFORE: LazyLock<RegexSet> = LazyLock::new(|| {
+        let words = "( (tokens?|length|size|of|to|is|was|set))+ $";
+        matcher_around("output-count", "(^|[^0-9 ] )", words)
     });
-    let behind = text.get(number.end..).unwrap_or_default();
-    let before = text.get(..number.start).unwrap_or_default();
-    let from = before.ceil_char_boundary(before.len().saturating_sub(40));
-    let before = before.get(from..).unwrap_or_default();
-    PATTERN.is_match(behind.as_bytes()) || BEFORE.is_match(before.as_bytes())
+    let before = last_bytes(text.get(..number.start).unwrap_or_default(), 40);
+    let after = text.get(number.end..).unwrap_or_default();
+    AFTER.is_match(after.as_bytes()) || DIRECTLY_BEFORE.is_match(before) || BEFORE.is_match(before)
+}
+
+/// Returns the whole characters among the last bytes of a text.
+fn last_bytes(text: &str, bytes: usize) -> &[u8] {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(bytes));
+    text.get(from..).unwrap_or_default().as_bytes()
 }
 
 /// Returns the number nearest to `size` by ratio.
@@ -425,9 +416,6 @@ fn is_within(number: u64, size: u32, least: (u64, u64), most: (u64, u64)) -> boo
     number >= size * least.0 / least.1 && number <= size * most.0 / most.1 && size > 0
 }
 
-/// Units of measures that are no size of a request: time, shares, bytes, money and counted things.
-const OTHER_UNITS: &str = r"^ ?(?:ms|s|secs?|seconds?|min|minutes?|%|px|[kmgt]i?b|bytes?|usd|eur|threads?|turns?|tools?|files?|images?|pages?|requests?|dim(ension)?s?|条|件|个工具|円|元|руб)(?-u:\b)|^ ?(?:%|条|件|円|元|руб)";
-
 /// Units that multiply the number before them: thousand, million, and ten thousand.
 const UNITS: &str = r" ?(?:[km]\b|ki\b|tsd|tausend|thousand|тыс(?:яч)?|mil\b|万|萬|만)";
 
@@ -445,7 +433,7 @@ fn numbers(text: &str) -> Vec<Number> {
                 .replace("UNITS", UNITS),
         )
     });
-    static OTHER: LazyLock<Regex> = LazyLock::new(|| compile(OTHER_UNITS));
+    static OTHER: LazyLock<RegexSet> = LazyLock::new(|| matcher_around("other-unit", "^ ?", ""));
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     for captures in PATTERN.captures_iter(bytes) {
@@ -501,4 +489,12 @@ fn numbers(text: &str) -> Vec<Number> {
         }
     }
     found
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and the tests compile each"
+)]
+pub(super) fn compile(pattern: &str) -> Regex {
+    vocabulary::compile(pattern).expect("a valid pattern")
 }

@@ -4,9 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use regex::bytes::RegexSet;
 use regex::{Captures, Regex, RegexBuilder};
 
 use crate::overflow::heuristics::{codes, numbers, words};
+use crate::overflow::vocabulary::matcher_around;
 
 /// Names, addresses and ids. They may contain any word and any number.
 const NAMES: &str = r#"(?xi)
@@ -23,15 +25,6 @@ const NAMES: &str = r#"(?xi)
     | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,}
 "#;
 
-/// Beginnings of sentences that help the reader and state nothing.
-const HELP: &str = r"(?xi)^\W*(?:
-    (?: visit | see | for\ more | for\ details | for\ further | learn\ more | read\ more | (?:please\ )?refer
-    | to\ increase | to\ raise | need\ more | upgrade | you\ can | you\ may | contact | docs?
-    | running\ this\ sequence | set\ log\ level
-    | siehe | weitere[rs]? | voir | pour\ plus | para\ más | para\ mais | consulte | saiba ) \b
-    | documentation | 详见 | 详情 | 请参考 | 更多 | подробн | 詳細 | 詳しく | 자세한
-)";
-
 /// The statement of an error, in lower case.
 #[derive(Debug)]
 pub(super) struct Statement {
@@ -45,7 +38,7 @@ impl Statement {
     /// Cleans `text`, which may name `model`.
     pub(super) fn clean(text: &str, model: &str) -> Self {
         static NAMES_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(NAMES));
-        static HELP_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(HELP));
+        static HELP: LazyLock<RegexSet> = LazyLock::new(|| matcher_around("help", r"^\W*", ""));
         let mut text = text.replace('\u{2019}', "'");
         for name in removable_names(model) {
             text = replace_ignoring_case(&text, name);
@@ -55,7 +48,7 @@ impl Statement {
         let text = without_separators(&text.to_lowercase());
         // Help may state the sizes.
         let (mut kept, help): (Vec<&str>, Vec<&str>) = sentences(&text)
-            .partition(|one| !HELP_PATTERN.is_match(one) || numbers::states_two_sizes(one));
+            .partition(|one| !HELP.is_match(one.as_bytes()) || numbers::states_two_sizes(one));
         let names_overflow = |one: &&str| words::sentence_names_overflow(one);
         // Help is evidence if no other sentence is.
         if !help.is_empty() && !kept.iter().any(names_overflow) {

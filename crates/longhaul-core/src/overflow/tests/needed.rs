@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::dialect::Dialect;
 use crate::overflow::rules::ClassifierRules;
-use crate::overflow::table::{RuleRow, RuleTable, TABLE};
 use crate::overflow::tests::replies::{Answer, fixtures};
 use crate::overflow::tests::wordings::wordings;
 use crate::overflow::tests::{inner, left_alone, refused_lists};
+use crate::overflow::vocabulary::{Row, WORDINGS, rows};
 use crate::overflow::{ClassifierStep, ReplyClassifier, Verdict};
 
 /// A reply to classify.
@@ -72,98 +72,56 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Description of a change to the table, and the changed table.
-type Mutant = (String, RuleTable);
+/// Description of a change to the rows, and the changed rows.
+type Mutant = (String, Vec<Row>);
 
-/// A list of rows in the table.
-struct Part {
-    name: &'static str,
-    rows: &'static [RuleRow],
-    put: fn(&mut RuleTable, &'static [RuleRow]),
+fn all_rows() -> Vec<Row> {
+    rows(WORDINGS).collect()
 }
 
-const PATTERNS: &[Part] = &[
-    Part {
-        name: "vetoes",
-        rows: TABLE.vetoes,
-        put: |table, rows| table.vetoes = rows,
-    },
-    Part {
-        name: "malformed",
-        rows: TABLE.malformed,
-        put: |table, rows| table.malformed = rows,
-    },
-    Part {
-        name: "paths",
-        rows: TABLE.paths,
-        put: |table, rows| table.paths = rows,
-    },
-    Part {
-        name: "overflows",
-        rows: TABLE.overflows,
-        put: |table, rows| table.overflows = rows,
-    },
-    Part {
-        name: "bytes",
-        rows: TABLE.bytes,
-        put: |table, rows| table.bytes = rows,
-    },
-    Part {
-        name: "media",
-        rows: TABLE.media,
-        put: |table, rows| table.media = rows,
-    },
-    Part {
-        name: "numbers",
-        rows: TABLE.numbers,
-        put: |table, rows| table.numbers = rows,
-    },
-];
+/// Whether the pattern of a row is a regular expression.
+fn is_pattern(row: &Row) -> bool {
+    !row.list.ends_with("-code") && !matches!(row.list, "overflow-number" | "status")
+}
 
-const CODES: &[Part] = &[
-    Part {
-        name: "overflow codes",
-        rows: TABLE.overflow_codes,
-        put: |table, rows| table.overflow_codes = rows,
-    },
-    Part {
-        name: "overflow numbers",
-        rows: TABLE.overflow_numbers,
-        put: |table, rows| table.overflow_numbers = rows,
-    },
-    Part {
-        name: "byte codes",
-        rows: TABLE.byte_codes,
-        put: |table, rows| table.byte_codes = rows,
-    },
-];
+/// Returns the place of a row, to be named in a failure.
+fn place(row: &Row) -> String {
+    let Row {
+        list,
+        language,
+        pattern,
+    } = row;
+    let start = format!("{list}\t{language}\t{pattern}\t");
+    let at = WORDINGS.lines().position(|line| line.starts_with(&start));
+    format!("data/wordings.tsv:{}: {list} {pattern}", at.unwrap() + 1)
+}
 
-impl Part {
-    fn mutant(&self, what: &str, rows: Vec<RuleRow>) -> Mutant {
-        let mut table = TABLE;
-        (self.put)(&mut table, rows.leak());
-        (format!("{}: {what}", self.name), table)
-    }
-
-    /// Returns, for each row, the table without it.
-    fn without_each(&self) -> impl Iterator<Item = Mutant> {
-        self.rows.iter().enumerate().map(|(at, (_, row))| {
-            let mut rows = self.rows.to_vec();
-            rows.remove(at);
-            self.mutant(&format!("without {row:?}"), rows)
+/// Returns, for each row, the rows without it. Statuses have a test of their own.
+fn without_each() -> impl Iterator<Item = Mutant> {
+    let rows = all_rows();
+    let all = rows.clone().into_iter().enumerate();
+    all.filter(|(_, row)| row.list != "status")
+        .map(move |(at, row)| {
+            let mut rest = rows.clone();
+            rest.remove(at);
+            (place(&row), rest)
         })
-    }
+}
 
-    /// Returns, for each piece of each row, the table without that piece.
-    fn with_each_piece_less(&self) -> impl Iterator<Item = Mutant> {
-        self.rows.iter().enumerate().flat_map(move |(at, row)| {
-            pieces_less(row.1).into_iter().map(move |pattern| {
-                let mut rows = self.rows.to_vec();
-                rows[at].1 = pattern.leak();
-                self.mutant(&format!("{:?} in place of {:?}", rows[at].1, row.1), rows)
+/// Returns, for each piece of each pattern, the rows without that piece.
+fn with_each_piece_less() -> impl Iterator<Item = Mutant> {
+    let rows = all_rows();
+    let all = rows.clone().into_iter().enumerate();
+    all.filter(|(_, row)| is_pattern(row))
+        .flat_map(move |(at, row)| {
+            let rows = rows.clone();
+            pieces_less(row.pattern).into_iter().map(move |pattern| {
+                let mut changed = rows.clone();
+                changed[at].pattern = pattern.leak();
+                let what = format!("{}: {} does the same", place(&row), changed[at].pattern);
+                (what, changed)
             })
         })
-    }
 }
 
 /// Returns variants of a pattern: without each branch of each alternation, without each optional
@@ -222,19 +180,23 @@ fn check(mutants: impl Iterator<Item = Mutant>) {
         .map(|case| case.verdict(ClassifierRules::standard()))
         .collect();
     let unneeded: Vec<String> = mutants
-        .filter(|(_, table)| {
-            let rules = ClassifierRules::from_table(*table);
+        .filter(|(_, rows)| {
+            let rules = ClassifierRules::from_rows(rows);
             let mut both = cases.iter().zip(&judged);
             both.all(|(case, verdict)| case.verdict(&rules) == *verdict)
         })
         .map(|(what, _)| what)
         .collect();
-    assert!(unneeded.is_empty(), "{}", unneeded.join("\n"));
+    assert!(
+        unneeded.is_empty(),
+        "no line of the fixtures needs:\n{}",
+        unneeded.join("\n")
+    );
 }
 
 #[test]
 fn every_rule_is_needed() {
-    check(PATTERNS.iter().chain(CODES).flat_map(Part::without_each));
+    check(without_each());
 }
 
 /// An error under a vetoed status is not about the window, even if it uses the words of an
@@ -242,16 +204,14 @@ fn every_rule_is_needed() {
 #[test]
 fn every_vetoed_status_is_needed() {
     let text = "prompt is too long: 208732 tokens > 200000 maximum";
-    for status in TABLE.vetoed_statuses {
-        let mut without = TABLE.vetoed_statuses.to_vec();
-        without.retain(|one| one != status);
-        let rules = ClassifierRules::from_table(RuleTable {
-            vetoed_statuses: without.leak(),
-            ..TABLE
-        });
+    for row in all_rows().iter().filter(|row| row.list == "status") {
+        let mut without = all_rows();
+        without.retain(|one| one != row);
+        let rules = ClassifierRules::from_rows(&without);
+        let status: u16 = row.pattern.parse().unwrap();
         let outer = json!({ "error": { "message": text } });
         let inner = json!({ "error": { "message": text, "code": status } });
-        for (status, body) in [(*status, outer), (400, inner)] {
+        for (status, body) in [(status, outer), (400, inner)] {
             let body = body.to_string();
             let case = Case { status, body };
             assert_eq!(
@@ -269,18 +229,5 @@ fn every_vetoed_status_is_needed() {
 
 #[test]
 fn every_piece_of_every_pattern_is_needed() {
-    check(PATTERNS.iter().flat_map(Part::with_each_piece_less));
-}
-
-#[test]
-fn every_piece_of_the_output_pattern_is_needed() {
-    let outputs = pieces_less(TABLE.output_part).into_iter().map(|pattern| {
-        let output_part = pattern.leak();
-        let table = RuleTable {
-            output_part,
-            ..TABLE
-        };
-        (format!("output part {output_part:?}"), table)
-    });
-    check(outputs);
+    check(with_each_piece_less());
 }

@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use crate::overflow::rules::ClassifierRules;
-use crate::overflow::table::{RuleTable, TABLE};
 use crate::overflow::tests::left_alone;
 use crate::overflow::tests::replies::{Answer, Fixture, fixtures};
 use crate::overflow::tests::unseen::{LARGE, Reply, fixture, is_overflow, judge_by};
 use crate::overflow::tests::wordings::wordings;
+use crate::overflow::vocabulary::{WORDINGS, rows};
 use crate::overflow::{LimitKind, RequestFacts, RequestText, Verdict};
 
 /// A recorded reply: who sent it, status, body, and whether history must shrink.
@@ -85,15 +85,10 @@ impl Recorded {
     }
 }
 
-/// Returns the table without the rows that name an overflow. Vetoes, byte limits and refused lists
-/// stay.
+/// Returns the rules without the rows that name an overflow. Vetoes, byte limits and refused lists stay.
 fn without_overflows() -> ClassifierRules {
-    ClassifierRules::from_table(RuleTable {
-        overflow_codes: &[],
-        overflow_numbers: &[],
-        overflows: &[],
-        ..TABLE
-    })
+    let rows = rows(WORDINGS).filter(|row| !row.list.starts_with("overflow"));
+    ClassifierRules::from_rows(&rows.collect::<Vec<_>>())
 }
 
 /// Replies that only a row of the table recognises, by sender and text.
