@@ -8,9 +8,9 @@
 //! delay the writes, it would save a few milliseconds for which no request waits. Each crash would
 //! then cost a summary, or the prompt cache of a conversation.
 
-pub(crate) mod catch_panic;
-pub(crate) mod entry_meta;
-pub(crate) mod identify;
+mod catch_panic;
+mod entry_meta;
+mod identify;
 mod open;
 mod purge;
 mod sweep;
@@ -19,17 +19,16 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 
-use tokio::sync::oneshot;
-
 use super::secret::Secret;
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, WriteResult};
+use crate::wall_clock;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
-use open::StoreFile;
+use open::{OpenError, StoreFile};
 use sweep::FileLimits;
-use table::ListRange;
-use threads::{FileThreads, ReadCommand, WriteCommand};
+use table::{ListRange, ReadEntries};
+use threads::FileThreads;
 
 /// Number of entries listed at a time.
 const LIST_PAGE_ENTRIES: usize = 256;
@@ -43,24 +42,23 @@ pub(crate) enum Intent {
     Use,
 }
 
-/// Suffix of the file of originals, appended to the name of the store.
-const ORIGINALS_SUFFIX: &str = ".recall";
-
 /// Returns the path of the file of originals that belongs to the store at `path`.
 pub(super) fn originals_path(path: &Path) -> PathBuf {
+    with_suffix(path, ".recall")
+}
+
+/// Appends a suffix to the name of a file.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(ORIGINALS_SUFFIX);
+    name.push(suffix);
     name.into()
 }
 
 /// The file, and the threads that read and write it.
 pub(crate) struct FileStore {
     threads: FileThreads,
+    limits: FileLimits,
 }
-
-const CLOSED: Unavailable = Unavailable {
-    why: "the file is closed",
-};
 
 impl FileStore {
     /// Opens or creates the file at `path`, and reads the scope secret beside it.
@@ -107,11 +105,11 @@ impl FileStore {
         let (place, secret) = StoreFile::lock(path, intent)?;
         let database = match place.open() {
             Ok(database) => Some(database),
-            Err(refused) if refused.is_temporary() => None,
+            Err(OpenError::Io(_)) => None,
             Err(refused) => return Err(refused.into_problem(path)),
         };
         let threads = FileThreads::start(place, database, limits)?;
-        Ok((Self { threads }, secret))
+        Ok((Self { threads, limits }, secret))
     }
 
     /// Checks whether the file at `path` could be opened or created, without locking it. Fails if
@@ -128,9 +126,18 @@ impl FileStore {
         &self,
         keys: &[RecordKey],
     ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
-        let keys = keys.to_vec();
-        self.call_reader(|answer| ReadCommand::Read(keys, answer))
-            .await
+        let (keys, limits) = (keys.to_vec(), self.limits);
+        let read = self.threads.read(move |database| {
+            let since = limits.expiry(wall_clock::unix_seconds());
+            table::read(database, &keys, since)
+        });
+        let ReadEntries { entries, to_touch } = read.await?;
+        if !to_touch.is_empty() {
+            _ = self.threads.queue(move |thread| {
+                _ = thread.call(|database| table::touch(database, &to_touch));
+            });
+        }
+        Ok(entries)
     }
 
     pub(super) async fn write(
@@ -138,7 +145,8 @@ impl FileStore {
         writes: &[EntryWrite],
     ) -> Result<Vec<WriteResult>, Unavailable> {
         let writes = writes.to_vec();
-        self.call_writer(|answer| WriteCommand::Write(writes, answer))
+        self.threads
+            .write(move |thread| thread.write(&writes))
             .await
     }
 
@@ -154,45 +162,23 @@ impl FileStore {
                 after,
                 limit: LIST_PAGE_ENTRIES,
             };
-            let entries = self
-                .call_reader(|answer| ReadCommand::List(page, answer))
-                .await?;
+            let list = move |database: &_| table::list(database, page);
+            let entries = self.threads.read(list).await?;
             let Some(last) = entries.last() else {
                 return Ok(());
             };
             after = Some(last.key);
-            for entry in entries {
-                show(entry);
-            }
+            entries.into_iter().for_each(&mut *show);
         }
     }
 
     pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
-        self.call_writer(|answer| WriteCommand::Purge(scope, answer))
-            .await
+        self.threads.write(move |thread| thread.purge(scope)).await
     }
 
     /// Closes the file. Everything written is on the disk.
     pub(super) async fn close(&self) {
-        _ = self.call_writer(WriteCommand::Close).await;
-    }
-
-    async fn call_reader<T>(
-        &self,
-        ask: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> ReadCommand,
-    ) -> Result<T, Unavailable> {
-        let (answer, answered) = oneshot::channel();
-        self.threads.send_read(ask(answer))?;
-        answered.await.unwrap_or(Err(CLOSED))
-    }
-
-    async fn call_writer<T>(
-        &self,
-        order: impl FnOnce(oneshot::Sender<Result<T, Unavailable>>) -> WriteCommand,
-    ) -> Result<T, Unavailable> {
-        let (answer, answered) = oneshot::channel();
-        self.threads.send_write(order(answer))?;
-        answered.await.unwrap_or(Err(CLOSED))
+        self.threads.close().await;
     }
 }
 

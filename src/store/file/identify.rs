@@ -2,7 +2,7 @@
 //! somebody else's file by mistake.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use redb::backends::FileBackend;
@@ -14,9 +14,6 @@ use crate::store::file::open::{CACHE_BYTES, OpenError, PANIC_REASON, classify_er
 use crate::store::file::table::{ABOUT, FORMAT_KEY};
 use crate::store::secret::LENGTH;
 
-/// First bytes of every database of the library.
-const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
-
 /// Content of the path of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum FileIdentity {
@@ -26,39 +23,25 @@ pub(super) enum FileIdentity {
     Vacant,
 }
 
-/// Content of the path of a secret.
-enum SecretIdentity {
-    Missing,
-    Foreign,
-    Secret,
-}
-
 /// Identifies the file at `path`, with its secret at `beside`. A file that cannot be read as a
 /// database is longhaul's if a secret is there: longhaul writes the secret before it creates the
 /// database. Fails if the file is not longhaul's, or the system refuses access.
 pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Problem> {
-    let theirs = |why: String| OpenError::Foreign(why).into_problem(path);
-    let looked = identify_database(path).map_err(|refused| refused.into_problem(path))?;
-    let secret =
-        identify_secret(beside).map_err(|error| OpenError::Io(error).into_problem(beside))?;
-    match (looked, secret) {
-        (Ok(FileIdentity::Vacant), SecretIdentity::Foreign) => Err(theirs(format!(
-            "{} exists and is not the secret of a store, which has {LENGTH} bytes",
-            beside.display()
-        ))),
-        (Ok(found), _) => Ok(found),
-        (Err(_), SecretIdentity::Secret) => Ok(FileIdentity::Store),
-        (Err(why), SecretIdentity::Missing | SecretIdentity::Foreign) => Err(theirs(why)),
-    }
-}
-
-/// Whether a file is a database of the library, judged by its first bytes.
-pub(super) fn is_database(path: &Path) -> io::Result<bool> {
-    let mut start = [0; MAGIC.len()];
-    match File::open(path)?.read_exact(&mut start) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        read => read.map(|()| start == MAGIC),
-    }
+    let found = identify_database(path);
+    // A kill before the secret is written leaves an empty file.
+    let secret = file_len(beside).map_err(|error| error.into_problem(beside))?;
+    let identity = match found {
+        Ok(FileIdentity::Vacant) if ![0, LENGTH].contains(&secret) => {
+            Err(OpenError::Foreign(format!(
+                "{} exists and is not the secret of a store, which has {LENGTH} bytes",
+                beside.display()
+            )))
+        }
+        Err(OpenError::Damaged(_)) if secret == LENGTH => Ok(FileIdentity::Store),
+        Err(OpenError::Damaged(why)) => Err(OpenError::Foreign(why)),
+        found => found,
+    };
+    identity.map_err(|error| error.into_problem(path))
 }
 
 /// Reads the format version of a database of longhaul's.
@@ -71,22 +54,10 @@ pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64
     }
 }
 
-/// Identifies a file by its content alone. The inner error says why it is not recognised as
-/// longhaul's.
-fn identify_database(path: &Path) -> Result<Result<FileIdentity, String>, OpenError> {
-    let about = match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(FileIdentity::Vacant)),
-        about => about.map_err(OpenError::Io)?,
-    };
-    // Opening a pipe would wait for its other end.
-    if !about.is_file() {
-        return Err(OpenError::Foreign("it is not a regular file".into()));
-    }
-    if about.len() == 0 {
-        return Ok(Ok(FileIdentity::Vacant));
-    }
-    if !is_database(path).map_err(OpenError::Io)? {
-        return Ok(Err("it is not a database".into()));
+/// Identifies a file by its content alone. A file that is not recognised as longhaul's is damaged.
+fn identify_database(path: &Path) -> Result<FileIdentity, OpenError> {
+    if file_len(path)? == 0 {
+        return Ok(FileIdentity::Vacant);
     }
     let read = || {
         let backend = UnlockedBackend(FileBackend::new(File::open(path)?)?);
@@ -95,29 +66,28 @@ fn identify_database(path: &Path) -> Result<Result<FileIdentity, String>, OpenEr
         read_format(&builder.open_read_only_with_backend(backend)?)
     };
     let why = match catch_quietly(read) {
-        Some(Ok(Some(_))) => return Ok(Ok(FileIdentity::Store)),
-        Some(Ok(None)) => "it is a database of another program".into(),
-        Some(Err(redb::Error::RepairAborted)) => "it is a database that was not closed".into(),
+        Some(Ok(Some(_))) => return Ok(FileIdentity::Store),
+        Some(Ok(None)) => "it is a database of another program",
+        Some(Err(redb::Error::RepairAborted)) => "it is a database that was not closed",
         Some(Err(error)) => match classify_error(error) {
-            OpenError::Damaged(why) => why,
+            OpenError::Damaged(_) => "it is not a database, or is damaged",
             refused @ (OpenError::Busy | OpenError::Io(_) | OpenError::Foreign(_)) => {
                 return Err(refused);
             }
         },
-        None => PANIC_REASON.into(),
+        None => PANIC_REASON,
     };
-    Ok(Err(why))
+    Err(OpenError::Damaged(why.into()))
 }
 
-fn identify_secret(beside: &Path) -> io::Result<SecretIdentity> {
-    match fs::metadata(beside) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(SecretIdentity::Missing),
-        Err(error) => Err(error),
-        Ok(about) if !about.is_file() => Err(io::Error::other("it is not a regular file")),
-        // A kill before the secret is written leaves an empty file.
-        Ok(about) if about.len() == 0 => Ok(SecretIdentity::Missing),
-        Ok(about) if about.len() == LENGTH => Ok(SecretIdentity::Secret),
-        Ok(_) => Ok(SecretIdentity::Foreign),
+/// Returns the length of a file; 0 if there is none. Fails for a pipe: opening it would wait for its
+/// other end.
+fn file_len(path: &Path) -> Result<u64, OpenError> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => Ok(about.len()),
+        Ok(_) => Err(OpenError::Foreign("it is not a regular file".into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(OpenError::Io(error)),
     }
 }
 

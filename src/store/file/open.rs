@@ -1,6 +1,5 @@
 //! Opens the store file with an exclusive lock and owner-only permissions, creating it atomically.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
 
-use super::Intent;
 use super::table::{ABOUT, FORMAT_KEY, METADATA, RECORDS};
+use super::{Intent, with_suffix};
 use crate::error::Problem;
 use crate::store::file::catch_panic::catch_quietly;
 use crate::store::file::identify;
@@ -27,8 +26,8 @@ pub(super) const PANIC_REASON: &str = "reading it caused a panic";
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 /// Pause between two attempts to lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// Maximum number of files that are kept aside.
-const MAX_ASIDE: u32 = 9;
+/// Suffix of the copy of a damaged database, which replaces any earlier one.
+const ASIDE_SUFFIX: &str = ".aside-1";
 /// Suffix of the secret's file, appended to the name of the database.
 const SECRET_SUFFIX: &str = ".secret";
 /// Suffix of a copy that will replace the database. No other program uses such a name.
@@ -56,21 +55,6 @@ pub(super) enum OpenError {
 }
 
 impl OpenError {
-    /// Whether the failure may pass: the path is right, but cannot be written at the moment.
-    pub(super) fn is_temporary(&self) -> bool {
-        let Self::Io(error) = self else {
-            return false;
-        };
-        [
-            ErrorKind::FileTooLarge,
-            ErrorKind::PermissionDenied,
-            ErrorKind::QuotaExceeded,
-            ErrorKind::ReadOnlyFilesystem,
-            ErrorKind::StorageFull,
-        ]
-        .contains(&error.kind())
-    }
-
     /// Returns the problem to report to the operator.
     pub(super) fn into_problem(self, path: &Path) -> Problem {
         let path = path.display();
@@ -134,8 +118,7 @@ impl StoreFile {
                 open_private(&beside)
             }
         };
-        // An existing secret can be read and locked even if it cannot be written.
-        let lock = match opened.or_else(|error| File::open(&beside).map_err(|_| error)) {
+        let lock = match readable(opened, &beside) {
             Err(error) if intent == Intent::Inspect && error.kind() == ErrorKind::NotFound => None,
             opened => Some(opened.map_err(|error| OpenError::Io(error).into_problem(&beside))?),
         };
@@ -156,20 +139,22 @@ impl StoreFile {
         Ok((place, secret))
     }
 
-    /// Opens the database. For use, a database that is damaged or of another version is set aside,
-    /// and a new one is created.
+    /// Opens the database. For use, a database that is damaged or of another version is set aside in
+    /// place of any earlier one, and a new one is created.
     pub(super) fn open(&self) -> Result<Database, OpenError> {
         // Remove a copy that was not finished.
         _ = remove_if_exists(&self.copy_path());
         match open_database(&self.path) {
             Err(OpenError::Damaged(why)) if self.intent == Intent::Use => {
-                let aside = self.set_aside().map_err(OpenError::Io)?;
+                let aside = self.aside_path();
+                fs::rename(&self.path, &aside).map_err(OpenError::Io)?;
                 tracing::warn!(
                     why,
                     aside = %aside.display(),
                     "the store's file cannot be read; set it aside and created a new one"
                 );
-                open_database(&self.path)
+                // A file left half created would be set aside next, in place of this one.
+                open_database(&self.path).inspect_err(|_| _ = remove_if_exists(&self.path))
             }
             other => other,
         }
@@ -195,37 +180,13 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Empties the file of a closed database, and removes the files that were set aside.
-    pub(super) fn truncate(&self) -> io::Result<()> {
-        for aside in self.aside_paths() {
-            remove_if_exists(&aside)?;
-        }
-        let file = open_existing(&self.path)?;
-        file.set_len(0)?;
-        file.sync_all()
+    /// Removes the copy that was set aside.
+    pub(super) fn remove_aside(&self) -> io::Result<()> {
+        remove_if_exists(&self.aside_path())
     }
 
-    /// Sets the file aside. If no name is free, it overwrites an earlier file that looks like a
-    /// database; the origin of any other file is unknown.
-    fn set_aside(&self) -> io::Result<PathBuf> {
-        let is_free = |name: &PathBuf| {
-            let found = fs::symlink_metadata(name);
-            found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-        };
-        let is_database = |name: &PathBuf| matches!(identify::is_database(name), Ok(true));
-        let free = self.aside_paths().find(is_free);
-        let Some(name) = free.or_else(|| self.aside_paths().rfind(is_database)) else {
-            return Err(io::Error::other(format!(
-                "it is damaged, and every name to set it aside under, from {} on, is taken",
-                with_suffix(&self.path, ".aside-1").display()
-            )));
-        };
-        fs::rename(&self.path, &name)?;
-        Ok(name)
-    }
-
-    fn aside_paths(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
-        (1..=MAX_ASIDE).map(|number| with_suffix(&self.path, &format!(".aside-{number}")))
+    fn aside_path(&self) -> PathBuf {
+        with_suffix(&self.path, ASIDE_SUFFIX)
     }
 
     fn copy_path(&self) -> PathBuf {
@@ -244,22 +205,20 @@ impl StoreFile {
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET_SUFFIX);
     identify::identify(path, &beside)?;
-    match open_existing(&beside) {
-        Ok(_) => {}
+    match readable(open_existing(&beside), &beside) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            try_create_beside(&beside).map_err(|error| OpenError::Io(error).into_problem(path))?;
+            try_create_beside(&beside).map_err(|error| OpenError::Io(error).into_problem(path))
         }
-        Err(error) => {
-            // Read access is enough.
-            let read = File::open(&beside).map_err(|_| OpenError::Io(error).into_problem(&beside));
-            read.map(drop)?;
-        }
+        found => found
+            .map(drop)
+            .map_err(|error| OpenError::Io(error).into_problem(&beside)),
     }
-    match open_existing(path).map_err(OpenError::Io) {
-        Err(OpenError::Io(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(refused) if !refused.is_temporary() => Err(refused.into_problem(path)),
-        Ok(_) | Err(_) => Ok(()),
-    }
+}
+
+/// Opens the secret at `path` for reading, if it could not be `opened` for writing: a secret that
+/// exists can be read and locked even then.
+fn readable(opened: io::Result<File>, path: &Path) -> io::Result<File> {
+    opened.or_else(|error| File::open(path).map_err(|_| error))
 }
 
 /// Opens an existing file to read and write.
@@ -295,10 +254,10 @@ fn open_database(path: &Path) -> Result<Database, OpenError> {
             .create_with_backend(backend)
             .map_err(classify_open_error)?;
         match identify::read_format(&database).map_err(classify_error)? {
-            Some(FORMAT_NOW) => {}
+            Some(format) if format == u64::from(FORMAT) => {}
             Some(other) => {
                 return Err(OpenError::Damaged(format!(
-                    "its format is {other}, not {FORMAT_NOW}"
+                    "its format is {other}, not {FORMAT}"
                 )));
             }
             None if has_no_tables(&database).map_err(classify_error)? => {}
@@ -314,8 +273,6 @@ fn open_database(path: &Path) -> Result<Database, OpenError> {
     opened.unwrap_or_else(|| Err(OpenError::Damaged(PANIC_REASON.into())))
 }
 
-const FORMAT_NOW: u64 = FORMAT as u64;
-
 /// Whether a database has no table: it is new, or a kill came before its first table.
 fn has_no_tables(database: &Database) -> Result<bool, redb::Error> {
     let transaction = database.begin_read()?;
@@ -327,7 +284,7 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction
         .open_table(ABOUT)?
-        .insert(FORMAT_KEY, FORMAT_NOW)?;
+        .insert(FORMAT_KEY, u64::from(FORMAT))?;
     transaction.open_table(METADATA)?;
     transaction.open_table(RECORDS)?;
     transaction.commit()?;
@@ -410,12 +367,6 @@ fn read_or_generate_secret(
         .and_then(|()| file.sync_all())
         .map_err(system)?;
     Ok(secret)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }
 
 /// Creates a directory and its missing parents, for their owner only.

@@ -2,21 +2,17 @@
 //! removed entries would stay in the file. The file is therefore replaced with a copy of the other
 //! entries.
 
-use redb::{Database, ReadableDatabase, ReadableTable as _, ReadableTableMetadata as _};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
 
 use super::table::{METADATA, RECORDS};
 use longhaul_core::units::scope::ScopeTag;
 
-pub(super) fn count_entries(database: &Database) -> Result<u64, redb::Error> {
-    let transaction = database.begin_read()?;
-    Ok(transaction.open_table(METADATA)?.len()?)
-}
-
-/// Copies every entry except those of one scope. Returns how many it left out.
+/// Copies every entry except those of one scope; without a scope, copies none. Returns how many it
+/// left out.
 pub(super) fn copy_other_scopes(
     from: &Database,
     to: &Database,
-    scope: ScopeTag,
+    scope: Option<ScopeTag>,
 ) -> Result<u64, redb::Error> {
     let reading = from.begin_read()?;
     let writing = to.begin_write()?;
@@ -24,12 +20,13 @@ pub(super) fn copy_other_scopes(
         let mut copy = writing.open_table(table)?;
         for found in reading.open_table(table)?.iter()? {
             let (key, value) = found?;
-            if !key.value().starts_with(&scope.0) {
+            if scope.is_some_and(|scope| !key.value().starts_with(&scope.0)) {
                 copy.insert(key.value(), value.value())?;
             }
         }
     }
+    let before = reading.open_table(METADATA)?.len()?;
     let left = writing.open_table(METADATA)?.len()?;
     writing.commit()?;
-    Ok(count_entries(from)?.saturating_sub(left))
+    Ok(before.saturating_sub(left))
 }

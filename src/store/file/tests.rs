@@ -236,14 +236,15 @@ async fn a_file_of_another_format_is_set_aside() {
 }
 
 #[tokio::test]
-async fn sets_aside_at_most_nine_files() {
+async fn keeps_only_the_last_damaged_file_aside() {
     let place = Place::new();
-    for _ in 0..12 {
+    for damage in ["first", "second", "third"] {
         place.open().close().await;
-        fs::write(place.path(), b"redb\x1a\x0a\xa9\x0d\x0a and no more").unwrap();
+        fs::write(place.path(), damage).unwrap();
     }
     place.open();
-    assert_eq!(place.asides(), 9);
+    assert_eq!(place.asides(), 1);
+    assert!(place.holds("third"));
 }
 
 #[tokio::test]

@@ -9,18 +9,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use redb::Database;
 use tokio::sync::oneshot;
 
 use super::open::StoreFile;
-use super::purge;
+use super::purge::copy_other_scopes;
 use super::sweep::{FileLimits, sweep};
-use super::table::{self, ListRange};
+use super::table;
 use crate::error::Problem;
-use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, WriteResult};
+use crate::store::durable::{EntryWrite, Unavailable, WriteResult};
 use crate::wall_clock;
-use longhaul_core::units::scope::{RecordKey, ScopeTag};
-use parking_lot::RwLock;
+use longhaul_core::units::scope::ScopeTag;
 
 /// Maximum number of calls that wait for a thread. With more, the file is too slow to be of use.
 const MAX_WAITING: usize = 64;
@@ -29,6 +29,9 @@ const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the file is swept. A file that is too large is swept at once.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(10);
 
+const CLOSED: Unavailable = Unavailable {
+    why: "the file is closed",
+};
 const TOO_SLOW: Unavailable = Unavailable {
     why: "the disk is slow",
 };
@@ -39,74 +42,18 @@ const UNWRITABLE: Unavailable = Unavailable {
     why: "the file cannot be written; is the disk full, or read-only?",
 };
 
-type AnswerSender<T> = oneshot::Sender<Result<T, Unavailable>>;
-
-/// Command for the reading thread.
-pub(super) enum ReadCommand {
-    /// Lists some entries.
-    List(ListRange, AnswerSender<Vec<ListedEntry>>),
-    /// Reads the entries under these keys.
-    Read(Vec<RecordKey>, AnswerSender<Vec<Option<StoredEntry>>>),
-}
-
-/// Command for the writing thread.
-pub(super) enum WriteCommand {
-    /// Closes the file for good.
-    Close(AnswerSender<()>),
-    /// Removes every entry, or those of one scope.
-    Purge(Option<ScopeTag>, AnswerSender<u64>),
-    /// Reopens the database after a failed read.
-    Reopen,
-    /// Marks these entries as used now.
-    FileAccess(Vec<RecordKey>),
-    /// Applies writes.
-    Write(Vec<EntryWrite>, AnswerSender<Vec<WriteResult>>),
-}
-
 /// Handle of the two threads, which end when it is dropped.
 pub(super) struct FileThreads {
-    slot: DatabaseSlot,
-    read_commands: SyncSender<ReadCommand>,
-    write_commands: SyncSender<WriteCommand>,
+    database: SharedDatabase,
+    reader: SyncSender<Box<dyn FnOnce() + Send>>,
+    writer: SyncSender<Order>,
 }
 
-/// The database, while it is open. Its reader and its writer share it; closing it takes it
-/// exclusively.
-#[derive(Clone)]
-struct DatabaseSlot(Arc<RwLock<Option<Database>>>);
-
-impl DatabaseSlot {
-    fn with_database<T>(
-        &self,
-        closed: Unavailable,
-        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
-    ) -> Result<T, DatabaseFailure> {
-        let database = self.0.read();
-        let database = database.as_ref().ok_or(DatabaseFailure::Closed(closed))?;
-        // The library may panic on a file that is damaged while it is open.
-        catch_unwind(AssertUnwindSafe(|| work(database)))
-            .ok()
-            .and_then(Result::ok)
-            .ok_or(DatabaseFailure::Broken)
-    }
-
-    fn is_open(&self) -> bool {
-        self.0.read().is_some()
-    }
-
-    fn set(&self, database: Option<Database>) {
-        let mut slot = self.0.write();
-        let before = std::mem::replace(&mut *slot, database);
-        _ = catch_unwind(AssertUnwindSafe(|| drop(before)));
-    }
-}
-
-/// Reason why work on the database failed.
-enum DatabaseFailure {
-    /// The file is damaged, or the disk refuses access.
-    Broken,
-    /// The database is closed.
-    Closed(Unavailable),
+/// Order for the writing thread.
+enum Order {
+    /// Closes the file for good, and signals that it is closed.
+    Close(oneshot::Sender<()>),
+    Work(Box<dyn FnOnce(&mut WriteThread) + Send>),
 }
 
 impl FileThreads {
@@ -115,205 +62,209 @@ impl FileThreads {
     pub(super) fn start(
         place: StoreFile,
         database: Option<Database>,
-        bounds: FileLimits,
+        limits: FileLimits,
     ) -> Result<Self, Problem> {
-        let slot = DatabaseSlot(Arc::new(RwLock::new(database)));
-        let (asks, asked) = sync_channel(MAX_WAITING);
-        let (orders, ordered) = sync_channel(MAX_WAITING);
-        let reader = ReadThread {
-            slot: slot.clone(),
-            write_commands: orders.clone(),
-            bounds,
-        };
-        let writer = WriteThread {
+        let database = SharedDatabase(Arc::new(RwLock::new(database)));
+        let (reader, reads) = sync_channel::<Box<dyn FnOnce() + Send>>(MAX_WAITING);
+        let (writer, orders) = sync_channel(MAX_WAITING);
+        let write_thread = WriteThread {
             place,
-            slot: slot.clone(),
-            bounds,
+            database: database.clone(),
+            limits,
             bytes: 0,
             last_sweep: None,
         };
-        let no_threads =
-            |error| Problem::Store(format!("store.at: cannot start a thread: {error}"));
-        let reads = thread::Builder::new().name("store-read".into());
-        reads
-            .spawn(move || reader.run(&asked))
-            .map_err(no_threads)?;
-        let writes = thread::Builder::new().name("store-write".into());
-        writes
-            .spawn(move || writer.run(&ordered))
-            .map_err(no_threads)?;
+        spawn("store-read", move || reads.iter().for_each(|read| read()))?;
+        spawn("store-write", move || write_thread.run(&orders))?;
         Ok(Self {
-            slot,
-            read_commands: asks,
-            write_commands: orders,
+            database,
+            reader,
+            writer,
         })
     }
 
     pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
-        if self.slot.is_open() {
-            Ok(())
-        } else {
-            Err(UNWRITABLE)
-        }
+        self.database.is_open().then_some(()).ok_or(UNWRITABLE)
     }
 
-    pub(super) fn send_read(&self, ask: ReadCommand) -> Result<(), Unavailable> {
-        self.read_commands.try_send(ask).map_err(|_| TOO_SLOW)
-    }
-
-    pub(super) fn send_write(&self, order: WriteCommand) -> Result<(), Unavailable> {
-        self.write_commands.try_send(order).map_err(|_| TOO_SLOW)
-    }
-}
-
-struct ReadThread {
-    slot: DatabaseSlot,
-    write_commands: SyncSender<WriteCommand>,
-    bounds: FileLimits,
-}
-
-impl ReadThread {
-    fn run(self, asked: &Receiver<ReadCommand>) {
-        while let Ok(ask) = asked.recv() {
-            match ask {
-                // The caller may have given up. Then the answer is dropped.
-                ReadCommand::List(page, answer) => {
-                    _ = answer.send(self.read(|database| table::list(database, page)));
-                }
-                ReadCommand::Read(keys, answer) if !answer.is_closed() => {
-                    let since = self.bounds.expiry(wall_clock::unix_seconds());
-                    let read = self.read(|database| table::read(database, &keys, since));
-                    let (entries, touched) = match read {
-                        Ok(read) => (Ok(read.entries), read.to_touch),
-                        Err(unavailable) => (Err(unavailable), Vec::new()),
-                    };
-                    _ = answer.send(entries);
-                    if !touched.is_empty() {
-                        _ = self
-                            .write_commands
-                            .try_send(WriteCommand::FileAccess(touched));
-                    }
-                }
-                ReadCommand::Read(..) => {}
-            }
-        }
-    }
-
-    fn read<T>(
+    /// Reads on the reading thread, unless the caller gives up first.
+    pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Database) -> Result<T, redb::Error>,
+        read: impl FnOnce(&Database) -> Result<T, redb::Error> + Send + 'static,
     ) -> Result<T, Unavailable> {
-        self.slot
-            .with_database(UNWRITABLE, read)
-            .map_err(|failed| match failed {
-                DatabaseFailure::Broken => {
-                    _ = self.write_commands.try_send(WriteCommand::Reopen);
+        let (answer, answered) = oneshot::channel();
+        let (database, writer) = (self.database.clone(), self.writer.clone());
+        let work = move || {
+            if answer.is_closed() {
+                return;
+            }
+            let found = database.call(read).map_err(|failure| match failure {
+                Failure::Broken => {
+                    _ = writer.try_send(Order::Work(Box::new(WriteThread::reopen)));
                     UNREADABLE
                 }
-                DatabaseFailure::Closed(why) => why,
-            })
+                Failure::Closed => UNWRITABLE,
+            });
+            _ = answer.send(found);
+        };
+        let sent = self.reader.try_send(Box::new(work));
+        sent.map_err(|_| TOO_SLOW)?;
+        answered.await.unwrap_or(Err(CLOSED))
+    }
+
+    /// Does work on the writing thread, even if the caller gives up.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut WriteThread) -> Result<T, Unavailable> + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.queue(|thread| _ = answer.send(work(thread)));
+        sent?;
+        answered.await.unwrap_or(Err(CLOSED))
+    }
+
+    /// Queues work for the writing thread.
+    pub(super) fn queue(
+        &self,
+        work: impl FnOnce(&mut WriteThread) + Send + 'static,
+    ) -> Result<(), Unavailable> {
+        let sent = self.writer.try_send(Order::Work(Box::new(work)));
+        sent.map_err(|_| TOO_SLOW)
+    }
+
+    /// Closes the file. Everything written is on the disk.
+    pub(super) async fn close(&self) {
+        let (answer, closed) = oneshot::channel();
+        if self.writer.try_send(Order::Close(answer)).is_ok() {
+            _ = closed.await;
+        }
     }
 }
 
-struct WriteThread {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Problem> {
+    let spawned = thread::Builder::new().name(name.into()).spawn(run);
+    let failed = |error| Problem::Store(format!("store.at: cannot start a thread: {error}"));
+    spawned.map(drop).map_err(failed)
+}
+
+/// The database, while it is open. Both threads share it; closing it takes it exclusively.
+#[derive(Clone)]
+struct SharedDatabase(Arc<RwLock<Option<Database>>>);
+
+/// Reason why work on the database failed.
+enum Failure {
+    /// The file is damaged, or the disk refuses access.
+    Broken,
+    Closed,
+}
+
+impl SharedDatabase {
+    fn call<T>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, Failure> {
+        let database = self.0.read();
+        let database = database.as_ref().ok_or(Failure::Closed)?;
+        // The library may panic on a file that is damaged while it is open.
+        match catch_unwind(AssertUnwindSafe(|| work(database))) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_)) | Err(_) => Err(Failure::Broken),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.read().is_some()
+    }
+
+    fn set(&self, database: Option<Database>) {
+        let before = std::mem::replace(&mut *self.0.write(), database);
+        _ = catch_unwind(AssertUnwindSafe(|| drop(before)));
+    }
+}
+
+/// State of the writing thread.
+pub(super) struct WriteThread {
     place: StoreFile,
-    slot: DatabaseSlot,
-    bounds: FileLimits,
+    database: SharedDatabase,
+    limits: FileLimits,
     /// Approximate bytes of entries.
     bytes: u64,
     last_sweep: Option<Instant>,
 }
 
 impl WriteThread {
-    fn run(mut self, ordered: &Receiver<WriteCommand>) {
+    fn run(mut self, orders: &Receiver<Order>) {
         loop {
-            let is_open = self.slot.is_open();
-            match ordered.recv_timeout(if is_open {
+            let is_open = self.database.is_open();
+            let wait = if is_open {
                 SWEEP_INTERVAL
             } else {
                 REOPEN_INTERVAL
-            }) {
-                Ok(WriteCommand::Close(answer)) => {
-                    self.slot.set(None);
+            };
+            match orders.recv_timeout(wait) {
+                Ok(Order::Work(work)) => work(&mut self),
+                Ok(Order::Close(answer)) => {
+                    self.database.set(None);
                     // The lock is released with the `StoreFile`, before the caller gets its answer.
                     drop(self);
-                    _ = answer.send(Ok(()));
+                    _ = answer.send(());
                     return;
                 }
-                Ok(WriteCommand::Purge(scope, answer)) => {
-                    _ = answer.send(self.purge(scope));
-                }
-                Ok(WriteCommand::Reopen) => self.reopen(),
-                Ok(WriteCommand::FileAccess(keys)) => {
-                    _ = self.write(|database| table::touch(database, &keys));
-                }
-                Ok(WriteCommand::Write(writes, answer)) => {
-                    let written = self.write(|database| table::write(database, &writes));
-                    if let Ok((_, grown)) = &written {
-                        self.bytes += grown;
-                    }
-                    _ = answer.send(written.map(|(winners, _)| winners));
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    if !is_open {
-                        self.reopen();
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) if is_open => {}
+                Err(RecvTimeoutError::Timeout) => self.reopen(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.sweep_if_due();
         }
     }
 
-    fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
-        let Some(scope) = scope else {
-            let gone = self.write(purge::count_entries)?;
-            self.slot.set(None);
-            let emptied = self.place.truncate();
-            self.reopen();
-            return emptied.map(|()| gone).map_err(|_| UNWRITABLE);
-        };
-        let copy = self.place.create_copy().map_err(|_| UNWRITABLE)?;
-        let gone = self.write(|database| purge::copy_other_scopes(database, &copy, scope))?;
-        drop(copy);
-        self.slot.set(None);
-        let taken = self.place.replace_with_copy();
-        self.reopen();
-        taken.map(|()| gone).map_err(|_| UNWRITABLE)
+    /// Applies writes. Returns the resulting records.
+    pub(super) fn write(&mut self, writes: &[EntryWrite]) -> Result<Vec<WriteResult>, Unavailable> {
+        let (winners, grown) = self.call(|database| table::write(database, writes))?;
+        self.bytes += grown;
+        Ok(winners)
     }
 
-    fn write<T>(
-        &self,
+    /// Removes every entry, or those of one scope. Returns how many.
+    pub(super) fn purge(&mut self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+        let copy = self.place.create_copy().map_err(|_| UNWRITABLE)?;
+        let gone = self.call(|database| copy_other_scopes(database, &copy, scope))?;
+        drop(copy);
+        self.database.set(None);
+        let replaced = self.place.replace_with_copy();
+        let purged = match scope {
+            None => replaced.and_then(|()| self.place.remove_aside()),
+            Some(_) => replaced,
+        };
+        self.reopen();
+        purged.map(|()| gone).map_err(|_| UNWRITABLE)
+    }
+
+    /// Runs a transaction. After a failure, reopens the database.
+    pub(super) fn call<T>(
+        &mut self,
         write: impl FnOnce(&Database) -> Result<T, redb::Error>,
     ) -> Result<T, Unavailable> {
-        self.slot
-            .with_database(UNWRITABLE, write)
-            .map_err(|failed| {
-                match failed {
-                    DatabaseFailure::Broken => self.reopen(),
-                    DatabaseFailure::Closed(_) => {}
-                }
-                UNWRITABLE
-            })
+        let done = self.database.call(write);
+        if let Err(Failure::Broken) = done {
+            self.reopen();
+        }
+        done.map_err(|_| UNWRITABLE)
     }
 
-    fn reopen(&self) {
-        self.slot.set(None);
+    fn reopen(&mut self) {
+        self.database.set(None);
         if let Ok(database) = self.place.open() {
-            self.slot.set(Some(database));
+            self.database.set(Some(database));
         }
     }
 
     fn sweep_if_due(&mut self) {
-        let due = self
-            .last_sweep
-            .is_none_or(|at| at.elapsed() >= SWEEP_INTERVAL);
-        if due || self.bytes > self.bounds.max_bytes {
+        let is_due = |last: Instant| last.elapsed() >= SWEEP_INTERVAL;
+        if self.last_sweep.is_none_or(is_due) || self.bytes > self.limits.max_bytes {
             self.last_sweep = Some(Instant::now());
-            let bounds = self.bounds;
-            if let Ok(left) =
-                self.write(|database| sweep(database, bounds, wall_clock::unix_seconds()))
-            {
+            let (limits, now) = (self.limits, wall_clock::unix_seconds());
+            if let Ok(left) = self.call(|database| sweep(database, limits, now)) {
                 self.bytes = left;
             }
         }

@@ -173,18 +173,3 @@ async fn inspection_sets_nothing_aside_and_creates_nothing() {
     assert!(problem.contains("cannot be read"), "{problem}");
     assert!(all(&place) == before);
 }
-
-#[tokio::test]
-async fn refuses_to_overwrite_a_set_aside_file_that_may_be_foreign() {
-    let place = Place::new();
-    for at in 0..9 {
-        place.open().close().await;
-        fs::write(place.path(), format!("damaged {at}")).unwrap();
-    }
-    place.open().close().await;
-    fs::write(place.path(), "damaged once more").unwrap();
-    let before = all(&place);
-    let problem = place.try_open("512MiB").err().unwrap().to_string();
-    assert!(problem.contains("aside-1"), "{problem}");
-    assert!(all(&place) == before);
-}
