@@ -12,7 +12,7 @@ mod tls;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Pipeline, Value};
 
 use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
@@ -104,15 +104,7 @@ impl RedisStore {
             commands.add_command(entry::read_command(&name, Some(self.ttl_ms())));
         }
         let answers = self.connection().send_to_key_owner(&commands).await?;
-        if answers.len() != commands.len() {
-            return Err(MALFORMED_ANSWER);
-        }
-        let read = |answer: Value| {
-            let answer = answer.extract_error();
-            answer
-                .map(entry::parse_entry)
-                .map_err(|error| unavailable(&error))
-        };
+        let read = |answer: Value| extract(answer).map(entry::parse_entry);
         answers.into_iter().map(read).collect()
     }
 
@@ -140,20 +132,13 @@ impl RedisStore {
                 commands.add_command(entry::bound_command(scope, writes, numbers));
             }
             let mut answers = self.connection().send_to_key_owner(&commands).await?;
-            if answers.len() != commands.len() {
-                return Err(MALFORMED_ANSWER);
-            }
             if self.scope_bytes.is_some()
                 && let Some(bounded) = answers.pop()
             {
-                bounded
-                    .extract_error()
-                    .map_err(|error| unavailable(&error))?;
+                extract(bounded)?;
             }
             for ((at, write), answer) in of_scope().zip(answers) {
-                let answer = answer
-                    .extract_error()
-                    .map_err(|error| unavailable(&error))?;
+                let answer = extract(answer)?;
                 let winner = entry::parse_write_result(write, answer).ok_or(MALFORMED_ANSWER)?;
                 if let Some(place) = winners.get_mut(at) {
                     *place = winner;
@@ -207,57 +192,73 @@ impl RedisStore {
         scope: Option<ScopeTag>,
         show: &mut (dyn FnMut(ListedEntry) + Send),
     ) -> Result<(), Unavailable> {
-        for node in self.connection().nodes().await? {
-            let mut scan = Scan::new(scope);
-            while let Some(page) = scan.next_page(self.connection(), &node).await? {
-                let mut commands = Pipeline::new();
-                for (name, _) in &page {
-                    commands.add_command(entry::read_command(name, None));
-                    commands.cmd("PTTL").arg(name);
-                }
-                let mut answers = self.send_if_any(&node, &commands).await?.into_iter();
-                for (_, key) in page {
-                    let entry = answers.next().and_then(entry::parse_entry);
-                    let left = answers.next();
-                    if let Some(entry) = entry {
-                        let idle = left.and_then(|left| self.idle_time(&left));
-                        show(ListedEntry { key, entry, idle });
-                    }
+        let read = |commands: &mut Pipeline, name: &str| {
+            commands.add_command(entry::read_command(name, None));
+            commands.cmd("PTTL").arg(name);
+        };
+        let show_page = |keys: Vec<RecordKey>, answers: Vec<Value>| {
+            let mut answers = answers.into_iter();
+            for key in keys {
+                let entry = answers.next().and_then(entry::parse_entry);
+                let left = answers.next();
+                if let Some(entry) = entry {
+                    let idle = left.and_then(|left| self.idle_time(&left));
+                    show(ListedEntry { key, entry, idle });
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        self.scan(scope, read, show_page).await
     }
 
     pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
         let mut purged = 0;
-        for node in self.connection().nodes().await? {
-            let mut scan = Scan::new(scope);
-            while let Some(page) = scan.next_page(self.connection(), &node).await? {
-                let mut commands = Pipeline::new();
-                for (name, _) in &page {
-                    commands.cmd("UNLINK").arg(name);
-                }
-                for answer in self.send_if_any(&node, &commands).await? {
-                    let answer = answer
-                        .extract_error()
-                        .map_err(|error| unavailable(&error))?;
-                    purged += u64::from(answer == Value::Int(1));
-                }
+        let unlink = |commands: &mut Pipeline, name: &str| _ = commands.cmd("UNLINK").arg(name);
+        let count = |_, answers: Vec<Value>| {
+            for answer in answers {
+                purged += u64::from(extract(answer)? == Value::Int(1));
             }
-        }
+            Ok(())
+        };
+        self.scan(scope, unlink, count).await?;
         Ok(purged)
     }
 
-    async fn send_if_any(
+    /// Sends the commands that `build` adds for the name of each entry, page by page. Passes the keys
+    /// of each page and the answers to `take`.
+    async fn scan(
         &self,
-        node: &CommandRoute,
-        commands: &Pipeline,
-    ) -> Result<Vec<Value>, Unavailable> {
-        if commands.is_empty() {
-            return Ok(Vec::new());
+        scope: Option<ScopeTag>,
+        build: impl Fn(&mut Pipeline, &str),
+        mut take: impl FnMut(Vec<RecordKey>, Vec<Value>) -> Result<(), Unavailable>,
+    ) -> Result<(), Unavailable> {
+        let (connection, pattern) = (self.connection(), entry::scan_pattern(scope));
+        for node in connection.nodes().await? {
+            let mut cursor = 0;
+            loop {
+                let mut command = redis::cmd("SCAN");
+                command.arg(cursor).arg("MATCH").arg(&pattern);
+                command.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("hash");
+                let page = connection.send_one(&node, command).await?;
+                let (next, names): (u64, Vec<Vec<u8>>) =
+                    redis::from_redis_value(page).map_err(|_| MALFORMED_ANSWER)?;
+                let (mut keys, mut commands) = (Vec::new(), Pipeline::new());
+                for name in names.into_iter().flat_map(String::from_utf8) {
+                    if let Some(key) = entry::parse_key(&name) {
+                        build(&mut commands, &name);
+                        keys.push(key);
+                    }
+                }
+                if !keys.is_empty() {
+                    take(keys, connection.send_to(&node, &commands).await?)?;
+                }
+                if next == 0 {
+                    break;
+                }
+                cursor = next;
+            }
         }
-        self.connection().send_to(node, commands).await
+        Ok(())
     }
 
     /// Computes how long an entry is idle from its remaining time to live.
@@ -280,12 +281,8 @@ impl RedisStore {
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(1).arg(entry::lease_redis_key(key));
         command.arg(format!("{:032x}", token.0)).arg(millis(ttl));
-        let Value::Int(found) = single_answer(
-            self.connection()
-                .send_to_key_owner(&single_command(command))
-                .await?,
-        )?
-        else {
+        let answer = self.connection().send_one(&CommandRoute::KeyOwner, command);
+        let Value::Int(found) = answer.await? else {
             return Err(MALFORMED_ANSWER);
         };
         Ok(found == 1)
@@ -301,54 +298,8 @@ impl RedisStore {
     }
 }
 
-/// Scan of one node's entries, page by page.
-struct Scan {
-    pattern: String,
-    /// Start of the next page; `None` after the last.
-    cursor: Option<u64>,
-}
-
-impl Scan {
-    fn new(scope: Option<ScopeTag>) -> Self {
-        Self {
-            pattern: entry::scan_pattern(scope),
-            cursor: Some(0),
-        }
-    }
-
-    /// Returns the names of some more entries with their keys, or `None` after the last page.
-    async fn next_page(
-        &mut self,
-        line: &ReconnectingConnection,
-        node: &CommandRoute,
-    ) -> Result<Option<Vec<(String, RecordKey)>>, Unavailable> {
-        let Some(cursor) = self.cursor else {
-            return Ok(None);
-        };
-        let mut command = redis::cmd("SCAN");
-        command.arg(cursor).arg("MATCH").arg(&self.pattern);
-        command.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("hash");
-        let answer = single_answer(line.send_to(node, &single_command(command)).await?)?;
-        let (next, names): (u64, Vec<Vec<u8>>) =
-            redis::from_redis_value(answer).map_err(|_| MALFORMED_ANSWER)?;
-        self.cursor = (next != 0).then_some(next);
-        let keyed = |name: Vec<u8>| {
-            let name = String::from_utf8(name).ok()?;
-            entry::parse_key(&name).map(|key| (name, key))
-        };
-        Ok(Some(names.into_iter().filter_map(keyed).collect()))
-    }
-}
-
-fn single_command(command: Cmd) -> Pipeline {
-    let mut commands = Pipeline::with_capacity(1);
-    commands.add_command(command);
-    commands
-}
-
-/// Returns the answer to a single command.
-fn single_answer(answers: Vec<Value>) -> Result<Value, Unavailable> {
-    let answer = answers.into_iter().next().ok_or(MALFORMED_ANSWER)?;
+/// Returns an answer that is not an error.
+fn extract(answer: Value) -> Result<Value, Unavailable> {
     answer.extract_error().map_err(|error| unavailable(&error))
 }
 

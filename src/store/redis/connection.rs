@@ -7,14 +7,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Pipeline, RedisError, Value};
+use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::durable::Unavailable;
 use crate::store::redis::client::{CommandRoute, RedisClient, RedisConnection};
-use crate::store::redis::error_kind::{NO_ANSWER, unavailable};
+use crate::store::redis::error_kind::{MALFORMED_ANSWER, NO_ANSWER, unavailable};
 
 /// Timeout for a complete connection. A Cluster's consists of many.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -87,7 +87,25 @@ impl ReconnectingConnection {
         &self,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, Unavailable> {
-        self.send_to(&CommandRoute::KeyOwner, commands).await
+        let answers = self.send_to(&CommandRoute::KeyOwner, commands).await?;
+        if answers.len() == commands.len() {
+            Ok(answers)
+        } else {
+            Err(MALFORMED_ANSWER)
+        }
+    }
+
+    /// Sends one command to one node. Fails if the answer is an error.
+    pub(super) async fn send_one(
+        &self,
+        node: &CommandRoute,
+        command: Cmd,
+    ) -> Result<Value, Unavailable> {
+        let mut commands = Pipeline::with_capacity(1);
+        commands.add_command(command);
+        let answer = self.send_to(node, &commands).await?.into_iter().next();
+        let answer = answer.ok_or(MALFORMED_ANSWER)?.extract_error();
+        answer.map_err(|error| unavailable(&error))
     }
 
     /// Sends commands in one batch to one node.
