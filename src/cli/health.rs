@@ -9,8 +9,8 @@ use clap::{ArgMatches, Command};
 use http::StatusCode;
 use tokio::time::timeout;
 
-use super::admin_client::{self, admin_address};
 use super::flags::switch;
+use super::own_client::{admin_address, fetch_page};
 use crate::config::Config;
 use crate::error::Problem;
 
@@ -40,7 +40,7 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
     } else {
         "/livez"
     };
-    let asked = async { timeout(HEALTH_TIMEOUT, admin_client::fetch(address, path)).await };
+    let asked = async { timeout(HEALTH_TIMEOUT, fetch_page(address, path)).await };
     let answer = match crate::cli::runtime()?.block_on(asked) {
         Ok(answer) => answer.map(|(status, _)| status),
         Err(_) => Err(format!(
@@ -65,6 +65,6 @@ fn report_unhealthy(address: SocketAddr, path: &str, why: &str) -> ExitCode {
 
 /// Whether a longhaul answers at `address`, within the time limit of `longhaul health`.
 pub(super) async fn is_alive(address: SocketAddr) -> bool {
-    let answer = timeout(HEALTH_TIMEOUT, admin_client::fetch(address, "/livez")).await;
+    let answer = timeout(HEALTH_TIMEOUT, fetch_page(address, "/livez")).await;
     matches!(answer, Ok(Ok((StatusCode::OK, _))))
 }

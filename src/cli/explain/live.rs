@@ -6,8 +6,8 @@ use clap::ArgMatches;
 use http::StatusCode;
 use tokio::time::timeout;
 
-use crate::cli::admin_client::{admin_address, fetch};
 use crate::cli::json::pretty_json;
+use crate::cli::own_client::{admin_address, fetch_page};
 use crate::config::Config;
 use crate::display::terminal;
 use crate::error::Problem;
@@ -39,7 +39,7 @@ fn encoded(id: &str) -> String {
 /// there, or the explanation is not kept.
 pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<(), Vec<Problem>> {
     let address = admin_address(config.admin)?;
-    let asked = async { timeout(ANSWER_TIMEOUT, fetch(address, path)).await };
+    let asked = async { timeout(ANSWER_TIMEOUT, fetch_page(address, path)).await };
     let failed = |why: &str| {
         Problem::Unanswered(format!(
             "http://{address}: {why}; is `longhaul serve` running, or `longhaul run` with --admin \

@@ -6,14 +6,11 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::Scheme;
 use http::{HeaderValue, Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::cli::own_client::{self, FetchError};
 use crate::config::BaseUrl;
 use crate::error::Problem;
 use crate::limits::RECALL_PATH;
@@ -122,25 +119,14 @@ impl RecallClient {
     async fn fetch(&self, target: &str) -> Result<(StatusCode, Bytes), String> {
         let (host, port) = (self.base.authority().host(), self.base.port());
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let socket = TcpStream::connect((host, port)).await;
-        let socket = socket.map_err(|error| format!("cannot be reached: {error}"))?;
-        let no_http = |error: hyper::Error| format!("the answer is no HTTP: {error}");
-        let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
-            .await
-            .map_err(no_http)?;
         let mut request = Request::get(target).header(HOST, self.base.host());
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value);
         }
-        let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|error| error.to_string())?;
-        tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(no_http)?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), 2 * MAX_ANSWER_BYTES)
-            .collect()
-            .await;
-        let body = body.map_err(|error| format!("the answer breaks off: {error}"))?;
-        Ok((status, body.to_bytes()))
+        let answer = own_client::fetch((host, port), request, 2 * MAX_ANSWER_BYTES).await;
+        answer.map_err(|failure| match failure {
+            FetchError::Unreachable(error) => format!("cannot be reached: {error}"),
+            FetchError::NotHttp(error) => format!("the answer is no whole HTTP: {error}"),
+        })
     }
 }

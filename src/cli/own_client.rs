@@ -1,15 +1,16 @@
-//! A client of the admin listener on this machine.
+//! A client of longhaul's own listeners, in plain HTTP.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::header::HOST;
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, request};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, ToSocketAddrs};
 
 use crate::config::{AdminListener, reachable_address};
 use crate::error::Problem;
@@ -39,35 +40,55 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     Ok(reachable_address(address))
 }
 
-/// Requests one page and returns the status and the body of the response. The error says that
-/// nothing listens there, or that the answer is not longhaul's.
-pub(super) async fn fetch(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
-    let socket = TcpStream::connect(address).await.map_err(|error| {
-        if error.kind() == io::ErrorKind::ConnectionRefused {
+/// Requests one page of the admin listener and returns the status and the body of the response. The
+/// error says that nothing listens there, or that the answer is not longhaul's.
+pub(super) async fn fetch_page(
+    address: SocketAddr,
+    path: &str,
+) -> Result<(StatusCode, Bytes), String> {
+    let request = Request::get(path).header(HOST, address.to_string());
+    let answer = fetch(address, request, MAX_PAGE_BYTES).await;
+    answer.map_err(|failure| match failure {
+        FetchError::Unreachable(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             format!("not running (nothing listens on {address})")
-        } else {
-            format!("{address} cannot be reached: {error}")
         }
-    })?;
-    let no_http =
-        |error: hyper::Error| format!("{address} is not longhaul's admin listener: {error}");
-    let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
-        .await
-        .map_err(no_http)?;
-    let request = Request::get(path)
-        .header(HOST, address.to_string())
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| error.to_string())?;
+        FetchError::Unreachable(error) => format!("{address} cannot be reached: {error}"),
+        FetchError::NotHttp(error) => {
+            format!("{address} is not longhaul's admin listener: {error}")
+        }
+    })
+}
+
+/// Reason why no answer arrived.
+pub(super) enum FetchError {
+    Unreachable(io::Error),
+    /// The answer is not HTTP, or not a whole answer within the limit.
+    NotHttp(Box<dyn Error + Send + Sync>),
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for FetchError {
+    fn from(error: E) -> Self {
+        Self::NotHttp(error.into())
+    }
+}
+
+/// Sends a request without a body. Returns the status and the body of the answer, at most
+/// `max_bytes` of it.
+pub(super) async fn fetch(
+    address: impl ToSocketAddrs,
+    request: request::Builder,
+    max_bytes: usize,
+) -> Result<(StatusCode, Bytes), FetchError> {
+    let request = request.body(Empty::<Bytes>::new())?;
+    let socket = TcpStream::connect(address).await;
+    let socket = TokioIo::new(socket.map_err(FetchError::Unreachable)?);
+    let (mut sender, connection) = http1::handshake(socket).await?;
     // The task ends with the process. If no response arrives, `send_request` returns the error.
     tokio::spawn(connection);
-    let answer = sender.send_request(request).await.map_err(no_http)?;
+    let answer = sender.send_request(request).await?;
     let status = answer.status();
-    let body = Limited::new(answer.into_body(), MAX_PAGE_BYTES)
-        .collect()
-        .await;
-    let body =
-        body.map_err(|error| format!("{address} is not longhaul's admin listener: {error}"))?;
-    Ok((status, body.to_bytes()))
+    let body = Limited::new(answer.into_body(), max_bytes).collect().await;
+    Ok((status, body.map_err(FetchError::NotHttp)?.to_bytes()))
 }
 
 #[cfg(test)]
