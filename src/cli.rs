@@ -1,6 +1,5 @@
 //! The command line: selects one command and resolves the settings it uses.
 
-mod admin_client;
 mod agents;
 mod check;
 mod client_logs;
@@ -19,6 +18,7 @@ mod loopback;
 #[cfg(feature = "mcp")]
 mod mcp;
 pub(crate) mod model_window;
+mod own_client;
 mod pipe;
 mod progress;
 mod recall;

@@ -49,13 +49,17 @@ use tiered::{PendingChange, TieredStore};
 /// Maximum number of conversations remembered as notified.
 const MAX_NOTIFIED: u64 = 4_096;
 
+/// Maximum callers and models whose lessons were read. One that is forgotten is read once more.
+const MAX_LESSONS: u64 = 4_096;
+
 /// Store of conversations, which keeps its records for as long as the settings say.
 pub(crate) struct Store {
     memory: Arc<MemoryStore>,
     /// Durable store behind memory; `None` if the settings name none.
     tiered: Option<TieredStore>,
-    /// Facts about models that were read, if the durable store keeps nothing else.
-    lessons: Option<Lessons>,
+    /// Keys of the facts about models that were read, if the durable store keeps nothing else. No other
+    /// process writes them, so once is enough.
+    lessons: Option<FairCache<RecordKey, ()>>,
     sealer: Arc<RecordSealer>,
     secret: Secret,
     /// Originals for recall; `None` if recall is off.
@@ -74,7 +78,8 @@ impl Store {
         let lessons = config.lessons.as_deref();
         let lessons = lessons.filter(|_| config.location == StoreLocation::Memory);
         let opened = lessons.and_then(|path| open_lessons(path, config));
-        let lessons = opened.is_some().then(|| Lessons::new(accepted));
+        let new_cache = || FairCache::of_entries(MAX_LESSONS, FORGET_AFTER, accepted);
+        let lessons = opened.is_some().then(new_cache);
         let OpenedStore {
             durable: far,
             secret,
@@ -189,7 +194,7 @@ impl Store {
         model: &str,
     ) {
         if let Some(lessons) = &self.lessons
-            && !lessons.are_due(knowledge.key(model))
+            && !is_first(lessons, knowledge.key(model))
         {
             return;
         }
@@ -369,24 +374,6 @@ impl Store {
         if let Some(originals) = &self.originals {
             originals.close().await;
         }
-    }
-}
-
-/// Maximum callers and models whose lessons were read. One that is forgotten is read once more.
-const MAX_LESSONS: u64 = 4_096;
-
-/// Facts about models that were read from a store that keeps nothing else. No other process writes
-/// them, so once is enough.
-struct Lessons(FairCache<RecordKey, ()>);
-
-impl Lessons {
-    fn new(accepted: &Arc<AcceptedCallers>) -> Self {
-        Self(FairCache::of_entries(MAX_LESSONS, FORGET_AFTER, accepted))
-    }
-
-    /// Whether the facts under `key` have not been read yet. Counts them as read.
-    fn are_due(&self, key: RecordKey) -> bool {
-        is_first(&self.0, key)
     }
 }
 

@@ -37,18 +37,12 @@ pub(super) async fn read(
         if query.is_history {
             add_units(store, units, &mut answer).await?;
         } else {
-            _ = units
-                .iter()
-                .all(|(id, title)| answer.add(&format!("{id}  {title}\n"), None));
+            add_titles(units, &mut answer);
         }
         return Ok(answer.finish());
     }
     match &original.content {
-        OriginalContent::Outline(units) => {
-            _ = units
-                .iter()
-                .all(|(id, title)| answer.add(&format!("{id}  {title}\n"), None));
-        }
+        OriginalContent::Outline(units) => add_titles(units, &mut answer),
         OriginalContent::Slice(unit, from, to) => {
             let unit = one(store, *unit).await?.ok_or(Fault::RecallUnknown)?;
             let text = text_of(&unit).and_then(|text| text.get(*from..*to));
@@ -61,6 +55,12 @@ pub(super) async fn read(
         }
     }
     Ok(answer.finish())
+}
+
+/// Adds the IDs and titles of units until the answer is full.
+fn add_titles(units: &[(RecallId, String)], answer: &mut AnswerText<'_>) {
+    let mut units = units.iter();
+    _ = units.all(|(id, title)| answer.add(&format!("{id}  {title}\n"), None));
 }
 
 /// Adds the texts of units, in order, until the answer is full. A unit that made room is named as such.

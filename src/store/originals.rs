@@ -215,11 +215,7 @@ impl OriginalStore {
                         writes.push(EntryWrite { key, changes });
                     }
                 }
-                let is_written = writes.is_empty()
-                    || matches!(
-                        timeout(WRITE_TIMEOUT, durable.write(&writes)).await,
-                        Ok(Ok(_))
-                    );
+                let is_written = writes.is_empty() || write(durable, &writes).await;
                 for id in ids.into_iter().filter(|_| is_written) {
                     self.known.insert(id, Instant::now());
                 }
@@ -258,11 +254,7 @@ impl OriginalStore {
             .into_iter()
             .chain([Change::Record(sealed)])
             .collect();
-        let write = [EntryWrite { key, changes }];
-        matches!(
-            timeout(WRITE_TIMEOUT, durable.write(&write)).await,
-            Ok(Ok(_))
-        )
+        write(durable, &[EntryWrite { key, changes }]).await
     }
 
     /// Reads originals, in the order of `ids`. `None` for an unknown or expired one. Fails if the
@@ -303,6 +295,12 @@ impl OriginalStore {
             durable.close().await;
         }
     }
+}
+
+/// Returns whether the writes are done in time.
+async fn write(durable: &DurableStore, writes: &[EntryWrite]) -> bool {
+    let written = timeout(WRITE_TIMEOUT, durable.write(writes)).await;
+    matches!(written, Ok(Ok(_)))
 }
 
 /// Counts a use of an original. Returns whether the original is there.
