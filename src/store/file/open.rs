@@ -139,8 +139,8 @@ impl StoreFile {
         Ok((place, secret))
     }
 
-    /// Opens the database. For use, a database that is damaged or of another version is set aside in
-    /// place of any earlier one, and a new one is created.
+    /// Opens the database. For use, a database that is damaged or of another version is set aside, and
+    /// a new one is created. The copy replaces any earlier one.
     pub(super) fn open(&self) -> Result<Database, OpenError> {
         // Remove a copy that was not finished.
         _ = remove_if_exists(&self.copy_path());
@@ -215,8 +215,8 @@ pub(super) fn check(path: &Path) -> Result<(), Problem> {
     }
 }
 
-/// Opens the secret at `path` for reading, if it could not be `opened` for writing: a secret that
-/// exists can be read and locked even then.
+/// Opens the secret at `path` for reading, if it could not be `opened` for writing. An existing secret
+/// can be read and locked even if it cannot be written.
 fn readable(opened: io::Result<File>, path: &Path) -> io::Result<File> {
     opened.or_else(|error| File::open(path).map_err(|_| error))
 }
