@@ -2,25 +2,24 @@
 
 mod agents;
 mod check;
-mod client_logs;
 mod compact;
 mod completions;
 mod connect;
-mod demo;
 mod doctor;
-mod eval;
 mod explain;
 mod flags;
 mod health;
 mod init;
-mod json;
+#[cfg(feature = "lab")]
+mod lab;
+#[cfg(not(feature = "lab"))]
+mod lab_disabled;
 mod loopback;
 #[cfg(feature = "mcp")]
 mod mcp;
 pub(crate) mod model_window;
 mod own_client;
 mod pipe;
-mod progress;
 mod recall;
 mod run;
 mod serve;
@@ -44,11 +43,12 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    ChoiceSetting as _, Config, Layers, default_toml, settings_markdown, settings_schema,
-    settings_with_flags, unknown_variables,
+    Config, Layers, default_toml, settings_markdown, settings_schema, settings_with_flags,
+    unknown_variables,
 };
 use crate::error::Problem;
-use longhaul_core::policy::Profile;
+#[cfg(not(feature = "lab"))]
+use lab_disabled as lab;
 use longhaul_core::summary::prompts::Prompts;
 use settings_files::ConfigFile;
 
@@ -172,19 +172,23 @@ pub fn main(
         Some("defaults") if own.get_flag("table") => print(&settings_markdown()),
         Some("defaults") if own.get_flag("schema") => print(&settings_schema()),
         Some("defaults") => print(&default_toml()),
-        Some("demo") => return demo::demo(own).unwrap_or_else(|wrong| report_problems(&wrong)),
+        #[cfg(feature = "lab")]
+        Some("demo") => return lab::demo(own).unwrap_or_else(|wrong| report_problems(&wrong)),
         Some("doctor") => {
             let done = doctor::doctor(resolved(), file.path(), own, &env);
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
         }
+        #[cfg(feature = "lab")]
         Some("eval") => {
             let layers = || setting_layers(&file, &matches, &env);
-            eval::eval(layers, own, check::upstream_key(&env))
+            lab::eval(layers, own, check::upstream_key(&env))
         }
-        Some("explain") => config().and_then(|config| {
+        #[cfg(feature = "lab")]
+        Some("explain") if own.contains_id("replay") => config().and_then(|config| {
             let layers = || setting_layers(&file, &matches, &env);
-            explain::explain(&config, || profile_configs(layers), own)
+            lab::replay(&config, layers, own)
         }),
+        Some("explain") => config().and_then(|config| explain::explain(&config, own)),
         Some("health") => {
             let done = config().and_then(|config| health::health(&config, own));
             return done.unwrap_or_else(|wrong| report_problems(&wrong));
@@ -229,14 +233,14 @@ fn command() -> Command {
         .version(version::SHORT)
         .long_version(version::LONG.as_str())
         .about("A proxy for the APIs of OpenAI and Anthropic that keeps long conversations in the window")
-        .after_help(EXAMPLES)
+        .after_help(of_this_build(EXAMPLES))
         .styles(STYLES)
         .max_term_width(HELP_WIDTH)
         .subcommand(Command::new("serve").about("Run the proxy (the default without a command)"))
         .subcommand(run::command())
-        .subcommand(demo::command())
+        .subcommands(lab::command("demo"))
         .subcommand(explain::command())
-        .subcommand(eval::command())
+        .subcommands(lab::command("eval"))
         .subcommand(compact::command())
         .subcommand(recall::command())
         .subcommand(connect::command())
@@ -274,6 +278,16 @@ fn command() -> Command {
         .args(flags::all())
 }
 
+/// Returns a text of the help without the lines on commands that the build leaves out.
+fn of_this_build(text: &str) -> String {
+    let is_missing = |line: &&str| {
+        let mut words = ["longhaul demo", "demo:", "longhaul eval", "--replay"].iter();
+        cfg!(not(feature = "lab")) && words.any(|word| line.contains(word))
+    };
+    let lines = text.lines().filter(|line| !is_missing(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the prompts that a file can replace, each after a line with its setting's name.
 fn built_in_prompts() -> String {
     let prompts = Prompts::built_in();
@@ -294,20 +308,6 @@ fn setting_layers(
     layers.apply_environment(env);
     apply_flags(&mut layers, matches);
     layers
-}
-
-/// Returns the settings under each profile. If a flag names a profile, only under that one.
-fn profile_configs(layers: impl Fn() -> Layers) -> Result<explain::ProfileConfigs, Vec<Problem>> {
-    let mut configs = Vec::new();
-    for (name, profile) in Profile::ALL {
-        let mut layers = layers();
-        layers.set_unless_flag("profile", name);
-        let config = Config::from_resolved(&layers.resolve()?)?;
-        if config.compaction.profile == *profile {
-            configs.push((*name, config));
-        }
-    }
-    Ok(configs)
 }
 
 /// Collects the flags alone.

@@ -49,7 +49,6 @@ pub use listener::{AdminListener, TlsFiles};
 pub(crate) use listener::{own_origin, reachable_address};
 pub use mounts::Mount;
 pub use proxies::{Proxies, ProxyUrl};
-pub(crate) use quantities::token_count;
 pub(crate) use recall::endpoint as recall_endpoint;
 pub(crate) use redact::redacted_url as shown_url;
 pub(crate) use render::{

@@ -11,7 +11,6 @@ pub mod cli;
 pub mod config;
 pub(crate) mod costs;
 pub(crate) mod dashboard;
-pub(crate) mod display;
 mod error;
 pub(crate) mod exchange;
 pub(crate) mod explanation;

@@ -91,7 +91,7 @@ impl Agent {
                 "env": { "OPENAI_BASE_URL": base },
             }),
         };
-        super::json::pretty_json(&json)
+        longhaul_console::json::pretty_json(&json)
     }
 
     /// Returns the command that starts the agent, once the file is in place.

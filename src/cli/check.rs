@@ -12,13 +12,13 @@ use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
 use super::flags::switch;
-use super::json::pretty_json;
 use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
-use crate::display::terminal;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
 use crate::telemetry::TraceDestination;
 use crate::upstream::Upstream;
+use longhaul_console::json::pretty_json;
+use longhaul_console::terminal;
 
 /// The environment variable of the upstream key: the name that every SDK reads.
 pub(crate) const KEY_VARIABLE: &str = "OPENAI_API_KEY";

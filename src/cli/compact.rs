@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::check::{KEY_VARIABLE, bearer};
 use super::flags::switch;
-use super::pipe::{file_argument, open_input, write_output};
+use super::pipe::{file_argument, write_output};
 use super::print_error;
 use crate::chat::explicit_compaction::{CompactedChat, compact_body};
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
@@ -21,6 +21,7 @@ use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _, SummaryOutcome};
 use crate::services::Services;
 use crate::telemetry;
+use longhaul_console::input::open_input;
 use longhaul_core::planning::continuation;
 
 const LONG: &str = "\

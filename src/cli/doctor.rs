@@ -16,11 +16,11 @@ use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
 use crate::config::{Config, ResolvedSettings, unknown_variables};
-use crate::display::table::{Align, Table};
-use crate::display::terminal;
-use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
+use longhaul_console::table::{Align, Table};
+use longhaul_console::terminal;
+use longhaul_console::thousands::with_thousands;
 
 const LONG: &str = "\
     Tests the settings, the ports, the store, the upstream, the key, the clock and the window. \

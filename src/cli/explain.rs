@@ -1,26 +1,24 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
-mod history;
 mod live;
-mod replay;
-pub(crate) mod session_report;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command};
 use serde::Serialize;
 
 use super::flags::switch;
-use super::json::pretty_json;
-use super::pipe::{copy_to_output, file_argument, open_input, write_output};
+use super::pipe::{copy_to_output, file_argument, write_output};
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
-use crate::display::terminal;
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
 use crate::explanation::verdict::UntouchedReason;
 use crate::explanation::{ExplanationContext, PlanCause, WindowNote, WindowSource, table};
+use longhaul_console::input::open_input;
+use longhaul_console::json::pretty_json;
+use longhaul_console::terminal;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::explanation::RequestExplanation;
@@ -60,44 +58,22 @@ Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are
 pub(super) fn command() -> Command {
     Command::new("explain")
         .about("Show what longhaul would do with a request's messages, and why")
-        .long_about(LONG)
-        .after_help(EXAMPLES)
+        .long_about(super::of_this_build(LONG))
+        .after_help(super::of_this_build(EXAMPLES))
         .arg(file_argument())
-        .arg(
-            Arg::new("replay")
-                .long("replay")
-                .value_name("FILES")
-                .num_args(1..)
-                .value_parser(value_parser!(PathBuf))
-                .conflicts_with_all(["body", "file"])
-                .help(
-                    "Play whole sessions instead, each from its last request body, JSON, gzip or \
-                     not, and show how much is kept, how often the prefix changes and the cost",
-                ),
-        )
-        .arg(
-            Arg::new("sessions")
-                .long("sessions")
-                .value_name("COUNT")
-                .requires("replay")
-                .value_parser(value_parser!(usize))
-                .help(format!(
-                    "Play this many of the largest sessions in a folder of --replay [default: {}]",
-                    history::SESSIONS
-                )),
-        )
+        .args(super::lab::replay_arguments())
         .arg(
             switch(
                 "last",
                 "Show the last request that a running longhaul forwarded, instead of a file",
             )
-            .conflicts_with_all(["body", "file", "replay"]),
+            .conflicts_with_all(["body", "file"]),
         )
         .arg(
             Arg::new("conversation")
                 .long("conversation")
                 .value_name("ID")
-                .conflicts_with_all(["body", "file", "replay", "last"])
+                .conflicts_with_all(["body", "file", "last"])
                 .help(
                     "Show the last request of this conversation; the beginning of its id suffices, \
                      as the log shows it",
@@ -107,7 +83,7 @@ pub(super) fn command() -> Command {
             Arg::new("request")
                 .long("request")
                 .value_name("ID")
-                .conflicts_with_all(["body", "file", "replay", "last", "conversation"])
+                .conflicts_with_all(["body", "file", "last", "conversation"])
                 .help("Show this request, by the id in the log or in x-longhaul-request"),
         )
         .arg(switch("all", "Show each message in a row of its own").conflicts_with("body"))
@@ -118,9 +94,6 @@ pub(super) fn command() -> Command {
         ))
 }
 
-/// The settings under each profile, by its name.
-pub(super) type ProfileConfigs = Vec<(&'static str, Config)>;
-
 /// The output format of `explain` for one request.
 #[derive(Clone, Copy)]
 enum ExplainFormat {
@@ -129,37 +102,9 @@ enum ExplainFormat {
     Table,
 }
 
-/// Reads a request body, or sessions with `--replay`, and prints the result. `profiles` resolves the
-/// settings under each profile, which only past sessions need. Fails if the body cannot be read or
-/// is not JSON, or the output cannot be written.
-pub(super) fn explain(
-    config: &Config,
-    profiles: impl FnOnce() -> Result<ProfileConfigs, Vec<Problem>>,
-    matches: &ArgMatches,
-) -> Result<(), Vec<Problem>> {
-    if let Some(files) = matches.get_many::<PathBuf>("replay") {
-        for path in files.clone() {
-            std::fs::metadata(path).map_err(|error| Problem::Input {
-                path: path.clone(),
-                reason: error.to_string(),
-            })?;
-        }
-        let folders: Vec<&Path> = files
-            .clone()
-            .map(PathBuf::as_path)
-            .filter(|path| path.is_dir())
-            .collect();
-        if !folders.is_empty() {
-            return explain_history(&profiles()?, &folders, matches);
-        }
-        let reports = replay::replay_sessions(config, files)?;
-        let text = if matches.get_flag("json") {
-            session_report::sessions_json(&reports)
-        } else {
-            session_report::render_table(&reports, terminal::width())
-        };
-        return crate::cli::print(&text);
-    }
+/// Reads a request body and prints the result. Fails if the body cannot be read or is not JSON, or the output
+/// cannot be written.
+pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
     if let Some(path) = live::page(matches) {
         return live::explain_live(config, &path, matches.get_flag("json"));
     }
@@ -201,21 +146,6 @@ pub(super) fn explain(
             written.map_err(|error| Problem::Output(error.to_string()))
         });
     Ok(answered?)
-}
-
-/// Prints what past sessions would have cost, from the logs below `folders`.
-fn explain_history(
-    profiles: &[(&'static str, Config)],
-    folders: &[&Path],
-    matches: &ArgMatches,
-) -> Result<(), Vec<Problem>> {
-    let most = matches.get_one::<usize>("sessions").copied();
-    let report = history::replay_history(profiles, folders, most.unwrap_or(history::SESSIONS))?;
-    crate::cli::print(&if matches.get_flag("json") {
-        report.json()
-    } else {
-        report.page(terminal::width())
-    })
 }
 
 /// Prints the result for `body`. `rest` is the input beyond the size limit, normally empty.

@@ -17,14 +17,6 @@ pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
     flag.action(ArgAction::SetTrue)
 }
 
-/// Hides the defaults of options: their help states them.
-pub(super) fn hide_defaults(command: Command) -> Command {
-    command.mut_args(|option| {
-        let has_default = !option.get_default_values().is_empty();
-        option.hide_default_value(has_default)
-    })
-}
-
 /// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {
     match command {

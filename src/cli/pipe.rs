@@ -1,12 +1,10 @@
-//! Input and output of commands: a file or standard input, and standard output.
+//! Output of commands, and the argument that names their input.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write as _};
+use std::path::PathBuf;
 
 use anstream::AutoStream;
 use clap::{Arg, value_parser};
-use flate2::read::GzDecoder;
 
 /// Builds the argument that names the input file.
 pub(super) fn file_argument() -> Arg {
@@ -14,31 +12,6 @@ pub(super) fn file_argument() -> Arg {
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .help("The request body, JSON, gzip or not; standard input if absent or -")
-}
-
-/// The first bytes of a gzip file.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-
-/// Opens the file, or standard input for `-`, and decompresses gzip.
-pub(super) fn open_input(file: &Path) -> io::Result<Box<dyn Read>> {
-    let mut input = open_raw(file)?;
-    Ok(if input.fill_buf()?.starts_with(&GZIP_MAGIC) {
-        Box::new(GzDecoder::new(input))
-    } else {
-        Box::new(input)
-    })
-}
-
-fn open_raw(file: &Path) -> io::Result<Box<dyn BufRead>> {
-    if file != Path::new("-") {
-        return Ok(Box::new(BufReader::new(File::open(file)?)));
-    }
-    let input = io::stdin();
-    if input.is_terminal() {
-        // Without this message, the program appears to hang.
-        crate::cli::print_error("longhaul: reading a request body from the terminal\n");
-    }
-    Ok(Box::new(input.lock()))
 }
 
 /// Writes to standard output. A reader that has left, as `head` does, is not an error.

@@ -21,10 +21,10 @@ use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, reachable_address,
     report_json, unknown_variables,
 };
-use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
+use longhaul_console::thousands::with_thousands;
 use reload::SettingsReloader;
 use signals::{Signal, Signals};
 

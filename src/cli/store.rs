@@ -6,15 +6,15 @@ use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use super::flags::switch;
-use crate::cli::json::pretty_json;
 use crate::config::Config;
-use crate::display::printable::is_printable;
-use crate::display::table::{Align, Table};
-use crate::display::terminal;
-use crate::display::thousands::with_thousands;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
+use longhaul_console::json::pretty_json;
+use longhaul_console::printable::is_printable;
+use longhaul_console::table::{Align, Table};
+use longhaul_console::terminal;
+use longhaul_console::thousands::with_thousands;
 use longhaul_core::units::scope::ScopeTag;
 
 /// The maximum length of a model name, in characters. Clients choose these names and a terminal

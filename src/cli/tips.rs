@@ -5,7 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 
 /// Commands and flags of other tools, each with what to do in longhaul.
-const ELSEWHERE: [(&[&str], &str); 5] = [
+const ELSEWHERE: [(&[&str], &str); 6] = [
     (
         &["dashboard", "ui", "--open"],
         "the dashboard of a running longhaul is at http://127.0.0.1:8485; --admin moves it",
@@ -25,6 +25,11 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
     (
         &["update", "upgrade"],
         "install the new version as you installed this one",
+    ),
+    // Unknown words in a build without the lab alone.
+    (
+        &["demo", "eval", "--replay"],
+        "this build leaves out demo, eval and explain --replay; build longhaul with its feature lab",
     ),
 ];
 

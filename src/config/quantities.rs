@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::parse::{mismatch, none_if_blank, single_text};
 use super::raw_value::RawValue;
+use longhaul_console::amounts::{digits, token_count};
 use longhaul_core::policy::ThresholdSetting;
 use longhaul_core::units::tokens::Tokens;
 
@@ -72,27 +73,6 @@ fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, Stri
     })
 }
 
-/// Parses a number of tokens. `k` stands for a thousand and `M` for a million, in either case; a
-/// number with a suffix may have decimals. `None` if the number is not whole, or too large.
-pub(crate) fn token_count(text: &str) -> Option<u32> {
-    let text = text.trim();
-    let (number, zeros) = match text.strip_suffix(['k', 'K', 'm', 'M']) {
-        Some(number) if text.ends_with(['k', 'K']) => (number.trim_end(), 3),
-        Some(number) => (number.trim_end(), 6),
-        None => (text, 0),
-    };
-    let number = number.replace('_', "");
-    let (whole, decimals) = match number.split_once('.') {
-        Some((whole, decimals)) if !decimals.is_empty() => (whole, decimals),
-        Some(_) => return None,
-        None => (number.as_str(), ""),
-    };
-    if whole.is_empty() || decimals.len() > zeros {
-        return None;
-    }
-    digits(&format!("{whole}{decimals:0<zeros$}"))
-}
-
 /// Parses a threshold: a share from 0 to 1 or 0% to 100% in hundredths, or a number of tokens.
 /// Further digits are rejected instead of rounded, and so is a number that could mean either.
 pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
@@ -126,12 +106,6 @@ fn hundredths(text: &str) -> Option<u32> {
     plain
         .then(|| digits(&format!("{whole}{part:0<2}")))
         .flatten()
-}
-
-/// Parses an unsigned integer.
-fn digits(text: &str) -> Option<u32> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
 }
 
 fn split_unit(text: &str) -> (&str, &str) {

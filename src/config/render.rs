@@ -10,7 +10,7 @@ use super::redact::{redacted_url, without_credentials};
 use super::resolved::ResolvedSettings;
 use super::setting::{Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
-use crate::display::table::Table;
+use longhaul_console::table::Table;
 
 /// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;

@@ -1,6 +1,6 @@
 //! Why a request was forwarded as it was.
 
-use crate::display::thousands::with_thousands;
+use longhaul_console::thousands::with_thousands;
 use longhaul_core::planning::explanation::{MessageDecision, RequestExplanation};
 use longhaul_core::policy::PruneTrigger;
 use longhaul_core::units::tokens::Tokens;

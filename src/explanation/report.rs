@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::config::ChoiceSetting;
-pub(crate) use crate::display::printable::printable_name;
-use crate::display::thousands::with_thousands;
 use crate::explanation::stored::{ExplanationContext, StoredExplanation};
 use crate::explanation::verdict::{self, UntouchedReason};
+pub(crate) use longhaul_console::printable::printable_name;
+use longhaul_console::thousands::with_thousands;
 use longhaul_core::conversation::{Conversation, Role};
 use longhaul_core::planning::explanation::{
     ExplanationRow, RequestExplanation, RuleNumbers, SegmentNumbers, call_subject,

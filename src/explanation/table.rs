@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::display::amounts::{percent, short_duration, short_usd};
-use crate::display::table::{Align, Table};
-use crate::display::terminal::wrapped;
-use crate::display::thousands::with_thousands;
 use crate::explanation::report::{
     DigestReport, ExplanationReport, MessageRow, NewerFailures, RequestReport, printable_name,
 };
 use crate::explanation::verdict::UntouchedReason;
+use longhaul_console::amounts::{percent, short_duration, short_usd};
+use longhaul_console::table::{Align, Table};
+use longhaul_console::terminal::wrapped;
+use longhaul_console::thousands::with_thousands;
 use longhaul_core::units::usd::Usd;
 
 /// Renders the header, the messages, the totals and the hint, to fit `width` columns.

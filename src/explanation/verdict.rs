@@ -1,6 +1,6 @@
 //! Verdicts in words: the action on a message, its reason, and the reason a request is unchanged.
 
-use crate::display::thousands::with_thousands;
+use longhaul_console::thousands::with_thousands;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::explanation::{MessageDecision, RequestExplanation};
 use longhaul_core::policy::PruneTrigger;

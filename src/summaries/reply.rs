@@ -54,8 +54,6 @@ where
         _ = timeout(REFUSAL_TIMEOUT, read_refusal(body, refusal)).await;
         return Err(SummaryError::Refused(status));
     }
-    let mut splitter = Splitter::default();
-    let mut collector = ReplyCollector::default();
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| SummaryError::Unreachable)?;
@@ -66,22 +64,33 @@ where
             return Err(SummaryError::Unreachable);
         }
         whole.extend_from_slice(chunk);
-        splitter.push(chunk, |event: Event<'_>| {
-            collector.push_event(dialect, event);
-        });
     }
-    splitter.finish(|event: Event<'_>| collector.push_event(dialect, event));
-    if let Some(completion) = dialect.read_completion(&whole) {
-        let info = dialect.classify_event(Event::unnamed(&whole));
-        collector.has_generated |= info.kind == EventKind::Content;
-        collector.push_completion(&completion);
-    }
-    let read = collector.into_reply(status);
+    let read = read_whole(&whole, dialect, status);
     if matches!(read, Err(SummaryError::Refused(_))) {
         whole.truncate(MAX_REFUSAL_BYTES);
         *refusal = whole;
     }
     read
+}
+
+/// Reads the whole body of a reply under `status`. Fails if the body holds a refusal.
+pub(crate) fn read_whole(
+    body: &[u8],
+    dialect: Dialect,
+    status: StatusCode,
+) -> Result<SummariserReply, SummaryError> {
+    let mut splitter = Splitter::default();
+    let mut collector = ReplyCollector::default();
+    splitter.push(body, |event: Event<'_>| {
+        collector.push_event(dialect, event);
+    });
+    splitter.finish(|event: Event<'_>| collector.push_event(dialect, event));
+    if let Some(completion) = dialect.read_completion(body) {
+        let info = dialect.classify_event(Event::unnamed(body));
+        collector.has_generated |= info.kind == EventKind::Content;
+        collector.push_completion(&completion);
+    }
+    collector.into_reply(status)
 }
 
 /// Reads the body of a refusal up to [`MAX_REFUSAL_BYTES`]. A body that breaks off counts as far as it came.

@@ -13,8 +13,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::display::printable::printable_name;
 use crate::wall_clock;
+use longhaul_console::printable::printable_name;
 use request_line::RequestLine;
 
 /// Message of the line that ends a request.

@@ -112,6 +112,7 @@ fn one_call_alone_is_unsafe() {
     assert!(read("Cargo.toml").contains("\nunsafe_code = \"deny\"\n"));
     for folder in [
         "",
+        "crates/longhaul-console/",
         "crates/longhaul-core/",
         "crates/longhaul-lab/",
         "crates/longhaul-mock-model/",
@@ -123,6 +124,7 @@ fn one_call_alone_is_unsafe() {
         );
     }
     for library in [
+        "crates/longhaul-console",
         "crates/longhaul-core",
         "crates/longhaul-lab",
         "crates/longhaul-mock-model",

@@ -50,7 +50,7 @@ pub use responses::validity::{
 };
 #[cfg(feature = "validity")]
 pub use rewrite_rules::{broken_by_rewrite, rewrite_rule_ids};
-pub use server::Model;
+pub use server::{Model, serve_connections};
 #[cfg(feature = "validity")]
 pub use server_rules::{ModelServer, broken_server_rules, server_rule_ids};
 pub use session::{messages_session, responses_session, session};

@@ -1,10 +1,13 @@
 //! The strict model as an HTTP server on loopback.
 
+use std::error::Error;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, Request, Response, header};
+use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -37,7 +40,9 @@ impl Model {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let state = Arc::new(ModelState::new(options));
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
+        let shared = Arc::clone(&state);
+        let serve = move |request| serve(Arc::clone(&shared), request);
+        let accepting = tokio::spawn(serve_connections(listener, serve));
         Ok(Self {
             addr,
             state,
@@ -84,17 +89,22 @@ impl Drop for Model {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<ModelState>) {
-    // Dropping this task also drops every connection.
+/// Serves each connection of `listener` with `serve`. Never returns; dropping the future drops every
+/// connection.
+pub async fn serve_connections<S, R, B>(listener: TcpListener, serve: S)
+where
+    S: Fn(Request<Incoming>) -> R + Clone + Send + 'static,
+    R: Future<Output = io::Result<Response<B>>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             Some(_) = connections.join_next() => {}
             stream = listener.accept() => {
                 let Ok((stream, _)) = stream else { continue };
-                let state = Arc::clone(&state);
+                let serve = service_fn(serve.clone());
                 connections.spawn(async move {
-                    let serve = service_fn(|request| serve(Arc::clone(&state), request));
                     let connection = http1::Builder::new()
                         .timer(TokioTimer::new())
                         .serve_connection(TokioIo::new(stream), serve);

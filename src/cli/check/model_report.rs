@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::cli::check::KEY_VARIABLE;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{ChoiceSetting, Config};
-use crate::display::table::Table;
-use crate::display::thousands::with_thousands;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer};
+use longhaul_console::table::Table;
+use longhaul_console::thousands::with_thousands;
 use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 use longhaul_core::units::tokens::Tokens;
 

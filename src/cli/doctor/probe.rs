@@ -9,11 +9,10 @@ use serde_json::json;
 
 use super::Finding;
 use crate::cli::check::{KEY_VARIABLE, bearer};
-use crate::cli::loopback::{
-    ERROR_CHARS, FAULT_HEADER, LoopbackClient, LoopbackProxy, LoopbackReply,
-};
+use crate::cli::loopback::LoopbackProxy;
 use crate::config::{ClientTokens, Config, StoreLocation};
-use crate::display::printable::shortened;
+use longhaul_console::loopback_client::{ERROR_CHARS, FAULT_HEADER, LoopbackClient, LoopbackReply};
+use longhaul_console::printable::shortened;
 
 /// Maximum time for one request. A local server may have to load the model first.
 const PROBE_TIMEOUT: Duration = Duration::from_mins(1);

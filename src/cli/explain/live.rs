@@ -6,13 +6,13 @@ use clap::ArgMatches;
 use http::StatusCode;
 use tokio::time::timeout;
 
-use crate::cli::json::pretty_json;
 use crate::cli::own_client::{admin_address, fetch_page};
 use crate::config::Config;
-use crate::display::terminal;
 use crate::error::Problem;
 use crate::explanation::report::ExplanationReport;
 use crate::explanation::table;
+use longhaul_console::json::pretty_json;
+use longhaul_console::terminal;
 
 /// Maximum time for the answer of a listener on this machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::cli::agents::Agent;
-use crate::display::thousands::with_thousands;
 use crate::error::Fault;
 use crate::metrics::{Action, Label as _, Metrics, StatusClass};
+use longhaul_console::thousands::with_thousands;
 
 /// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the
 /// command is known to be.

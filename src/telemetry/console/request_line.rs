@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Colour, EventFields, Line};
-use crate::display::amounts::{percent, short_duration, short_tokens, short_usd};
+use longhaul_console::amounts::{percent, short_duration, short_tokens, short_usd};
 use longhaul_core::units::usd::Usd;
 
 /// Digits of a conversation's identifier that a line shows. `longhaul explain --conversation` takes

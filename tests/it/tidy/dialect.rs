@@ -46,14 +46,14 @@ const NAMES: [&str; 2] = ["ChatCompletions", "chat_completions::"];
 /// Start of a path, and the words that files there may use: every word if none is listed.
 type Exemption = (&'static str, &'static [&'static str]);
 
-const EXEMPT: [Exemption; 12] = [
+const EXEMPT: [Exemption; 13] = [
     // Endpoints that receive the key of the settings.
     (
         "src/request/key_paths.rs",
         &["chat/completions", "messages"],
     ),
     // An agent of the demonstration, which speaks to the proxy like any client.
-    ("src/cli/demo/", &[]),
+    ("crates/longhaul-lab/src/play/", &[]),
     // A client of the proxy, and the names of paths in a message.
     ("src/cli/doctor/probe.rs", &[]),
     (
@@ -64,12 +64,13 @@ const EXEMPT: [Exemption; 12] = [
     // this way.
     ("crates/longhaul-lab/src/evaluation/step_request", &[]),
     // The logs of agents, in forms of their own.
-    ("src/cli/client_logs", &[]),
+    ("crates/longhaul-lab/src/client_logs", &[]),
     // Values of a setting, each an API.
     ("src/config/choices.rs", &["ChatCompletions", "messages"]),
     // Headings of tables.
     ("src/explanation/table.rs", &["role"]),
     ("src/cli/store.rs", &["messages"]),
+    ("crates/longhaul-lab/src/demo/table/rows.rs", &["messages"]),
     // Help for a user who sent another body.
     ("src/error.rs", &["chat/completions"]),
     // A label of a metric.

@@ -25,7 +25,6 @@ const PROGRAM: Levels = Levels {
     rooms: &[
         &[
             "callers",
-            "display",
             "error",
             "limits",
             "metrics",
@@ -72,7 +71,18 @@ const CORE: Levels = Levels {
 /// The surroundings of the proxy.
 const LAB: Levels = Levels {
     root: "crates/longhaul-lab/src/",
-    rooms: &[&["evaluation"], &["lib"]],
+    rooms: &[
+        &["error", "evaluation", "progress", "proxy"],
+        &[
+            "client_logs",
+            "command",
+            "recorded_session",
+            "session_runner",
+        ],
+        &["play"],
+        &["demo", "eval", "replay"],
+        &["lib"],
+    ],
     together: &[],
 };
 

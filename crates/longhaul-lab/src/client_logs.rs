@@ -1,0 +1,158 @@
+//! Conversations from the logs that agents keep themselves: Claude Code, Codex, OpenCode and pi.
+//!
+//! A log holds neither the system prompt nor the tool schemas, so a conversation read from it is
+//! somewhat shorter than the requests were. Lines that no reader knows are skipped and counted.
+
+mod claude_code;
+mod codex;
+mod opencode;
+mod pi;
+mod transcript;
+mod walk;
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+pub(crate) use transcript::LoggedConversation;
+use transcript::Transcript;
+
+/// Maximum bytes of one log file. A log of a month of work has tens of megabytes.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// An agent whose logs are read.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum LogSource {
+    ClaudeCode,
+    Codex,
+    OpenCode,
+    Pi,
+    /// A request body, as `explain --replay FILE` takes it.
+    RequestBody,
+}
+
+impl LogSource {
+    /// Returns the agent's name for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::Codex => "Codex",
+            Self::OpenCode => "OpenCode",
+            Self::Pi => "pi",
+            Self::RequestBody => "request bodies",
+        }
+    }
+}
+
+/// The conversations found in some folders, and what was left out.
+#[derive(Debug, Default)]
+pub(crate) struct ClientLogs {
+    pub(crate) conversations: Vec<LoggedConversation>,
+    /// Lines or files in an unknown form.
+    pub(crate) skipped: usize,
+    /// Files that changed last before the period.
+    pub(crate) older: usize,
+    /// Whether a database of OpenCode was found, which needs an export.
+    pub(crate) has_database: bool,
+}
+
+impl ClientLogs {
+    /// Reads every log below `folder` that changed within `period`.
+    pub(crate) fn read(folder: &Path, period: Duration) -> Self {
+        let since = SystemTime::now().checked_sub(period);
+        let since = since.unwrap_or(SystemTime::UNIX_EPOCH);
+        let mut logs = Self::default();
+        walk::visit(folder, since, &mut logs);
+        logs
+    }
+
+    /// Adds everything that was found elsewhere.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.conversations.extend(other.conversations);
+        self.skipped += other.skipped;
+        self.older += other.older;
+        self.has_database |= other.has_database;
+    }
+
+    /// Reads a log of one JSON value per line.
+    fn add_lines(&mut self, name: &str, lines: impl Iterator<Item = String>) {
+        let mut reader = None;
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            let Ok(value) = serde_json::from_str::<Value>(&line) else {
+                self.skipped += 1;
+                continue;
+            };
+            if reader.is_none() {
+                reader = LineReader::of(&value);
+            }
+            match &mut reader {
+                Some(reader) => reader.read(&value),
+                None => self.skipped += 1,
+            }
+        }
+        if let Some(reader) = reader {
+            self.conversations.extend(reader.finish(name));
+        }
+    }
+
+    fn add_exported(&mut self, name: &str, value: &Value) {
+        match opencode::exported(name, value) {
+            Some(found) => self.conversations.extend(found),
+            None => self.skipped += 1,
+        }
+    }
+}
+
+/// A log in the form of one agent.
+struct LineReader {
+    source: LogSource,
+    transcript: Transcript,
+}
+
+impl LineReader {
+    /// Returns the reader for a log with this line, or `None` if the line does not tell the form.
+    fn of(line: &Value) -> Option<Self> {
+        let source = if codex::is_line(line) {
+            LogSource::Codex
+        } else if claude_code::is_line(line) {
+            LogSource::ClaudeCode
+        } else if pi::is_line(line) {
+            LogSource::Pi
+        } else {
+            return None;
+        };
+        let transcript = Transcript::default();
+        Some(Self { source, transcript })
+    }
+
+    fn read(&mut self, line: &Value) {
+        match self.source {
+            LogSource::ClaudeCode => claude_code::read(line, &mut self.transcript),
+            LogSource::Codex => codex::read(line, &mut self.transcript),
+            LogSource::Pi => pi::read(line, &mut self.transcript),
+            LogSource::OpenCode | LogSource::RequestBody => {}
+        }
+    }
+
+    fn finish(self, name: &str) -> Vec<LoggedConversation> {
+        self.transcript.finish(self.source, name)
+    }
+}
+
+/// Returns the text member `key` of an object.
+fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+/// Returns the text of a content: a text itself, or the texts of its parts on lines.
+fn content_text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts: Vec<&str> = parts.iter().filter_map(|part| text(part, "text")).collect();
+            texts.join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
+}

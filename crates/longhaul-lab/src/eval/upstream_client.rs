@@ -1,0 +1,172 @@
+//! A client of the real upstream, through a private proxy that changes nothing.
+//!
+//! The proxy maps paths, connects, and applies the credentials of the settings, as for any agent.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tokio::time::sleep;
+
+use crate::error::LabError;
+use crate::proxy::{ProxyRole, ProxySettings, RunningProxy, UpstreamBases};
+use longhaul_console::loopback_client::{LoopbackClient, LoopbackReply};
+use longhaul_core::dialect::Dialect;
+
+/// The variable that holds the key.
+pub(super) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
+/// Time limit for one answer. A long history takes a local model minutes.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
+/// Maximum bytes of an answer. A streamed summary repeats some 200 bytes for each token.
+const ANSWER_BYTES: usize = 16 << 20;
+/// Most attempts for one call.
+const ATTEMPTS: u32 = 4;
+/// Longest pause before another attempt, in seconds.
+const MAX_PAUSE: u64 = 60;
+
+/// Header in which the Messages API expects a key.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The version header that the Messages API requires.
+const VERSION: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("anthropic-version"),
+    HeaderValue::from_static("2023-06-01"),
+);
+
+/// A client of one upstream.
+pub(super) struct UpstreamClient {
+    pub(super) bases: UpstreamBases,
+    client: LoopbackClient,
+    key: Option<Key>,
+    /// Whether the upstream of the Messages API takes the key as a bearer token.
+    takes_bearer: AtomicBool,
+    _proxy: RunningProxy,
+}
+
+/// The key, in the two forms that APIs expect.
+struct Key {
+    bearer: HeaderValue,
+    plain: HeaderValue,
+}
+
+impl UpstreamClient {
+    /// Starts a proxy for the upstream of `settings`. `key` authorises its calls. Fails if loopback
+    /// or the settings cannot be used, or no header can carry the key.
+    pub(super) async fn start(
+        settings: &dyn ProxySettings,
+        key: Option<&str>,
+    ) -> Result<Self, LabError> {
+        let key = key.map(Key::new).transpose()?;
+        let proxy = settings.start(ProxyRole::PassThrough).await;
+        let proxy = proxy.map_err(|error| LabError::Listen(error.to_string()))?;
+        Ok(Self {
+            bases: settings.upstream_bases(),
+            client: LoopbackClient::new(proxy.address),
+            key,
+            takes_bearer: AtomicBool::new(false),
+            _proxy: proxy,
+        })
+    }
+
+    /// Returns the base URL for requests of `dialect`.
+    pub(super) fn base_for(&self, dialect: Dialect) -> &str {
+        let own = self.bases.messages.as_deref();
+        own.filter(|_| dialect == Dialect::Messages)
+            .unwrap_or(&self.bases.base)
+    }
+
+    /// Sends a chat and returns the answer or refusal. Repeats a call that found the upstream busy or
+    /// unreachable. Fails if no attempt received a whole reply; the text says why.
+    pub(super) async fn send(
+        &self,
+        dialect: Dialect,
+        body: &Bytes,
+    ) -> Result<LoopbackReply, String> {
+        let mut attempt = 1;
+        loop {
+            let sent = self.send_once(dialect, body).await;
+            let pause = match &sent {
+                Ok(reply) if is_temporary(reply.status) => requested_pause(&reply.headers),
+                // A reply that is late or broke off may be billed.
+                Ok(_) | Err(_) => return sent,
+            };
+            if attempt == ATTEMPTS {
+                return sent;
+            }
+            let seconds = pause.unwrap_or(1 << attempt).min(MAX_PAUSE);
+            sleep(Duration::from_secs(seconds)).await;
+            attempt += 1;
+        }
+    }
+
+    async fn send_once(&self, dialect: Dialect, body: &Bytes) -> Result<LoopbackReply, String> {
+        let path = format!("/v1{}", dialect.path());
+        let takes_bearer = self.takes_bearer.load(Ordering::Relaxed);
+        let limits = (ANSWER_BYTES, ANSWER_TIMEOUT);
+        let headers = self.headers(dialect, takes_bearer);
+        let reply = self.client.post(&path, &headers, body.clone(), limits);
+        let reply = reply.await?;
+        let may_differ = dialect == Dialect::Messages && !takes_bearer && self.key.is_some();
+        if !may_differ || reply.status != StatusCode::UNAUTHORIZED {
+            return Ok(reply);
+        }
+        // Some servers of this API take the key like those of the others.
+        let headers = self.headers(dialect, true);
+        let again = self
+            .client
+            .post(&path, &headers, body.clone(), limits)
+            .await?;
+        if again.status == StatusCode::UNAUTHORIZED {
+            return Ok(reply);
+        }
+        self.takes_bearer.store(true, Ordering::Relaxed);
+        Ok(again)
+    }
+
+    fn headers(&self, dialect: Dialect, takes_bearer: bool) -> Vec<(HeaderName, HeaderValue)> {
+        let mut headers = Vec::new();
+        let is_messages = dialect == Dialect::Messages;
+        if is_messages {
+            headers.push(VERSION);
+        }
+        // The key belongs to the upstream, not to another server for this API.
+        let is_elsewhere = is_messages && self.bases.messages.is_some();
+        if let Some(key) = self.key.as_ref().filter(|_| !is_elsewhere) {
+            headers.push(if is_messages && !takes_bearer {
+                (X_API_KEY, key.plain.clone())
+            } else {
+                (AUTHORIZATION, key.bearer.clone())
+            });
+        }
+        headers
+    }
+}
+
+impl Key {
+    fn new(key: &str) -> Result<Self, LabError> {
+        let header = |text: &str| {
+            let value = HeaderValue::try_from(text);
+            let mut value = value.map_err(|_| {
+                let reason = format!("{KEY_VARIABLE} holds characters that no header can carry");
+                LabError::CommandLine(reason)
+            })?;
+            value.set_sensitive(true);
+            Ok(value)
+        };
+        Ok(Self {
+            bearer: header(&format!("Bearer {key}"))?,
+            plain: header(key)?,
+        })
+    }
+}
+
+/// Whether a call with this status may succeed later.
+fn is_temporary(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 409 | 429) || status.is_server_error()
+}
+
+/// Returns the seconds that the upstream asks to wait.
+fn requested_pause(headers: &HeaderMap) -> Option<u64> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+}

@@ -1,0 +1,131 @@
+//! `longhaul explain --replay`: the outcome of whole sessions under these settings.
+//!
+//! Plays each session request by request to the real proxy in front of a strict model. Both run in
+//! this process on loopback, so the report shows the program's real behaviour.
+
+mod history;
+mod session_report;
+
+use std::path::Path;
+
+use crate::command::runtime;
+use crate::error::LabError;
+use crate::play::{Summariser, play_through_proxy};
+use crate::proxy::{KnownModel, ProxyRole, ProxySettings, ReplayTarget, Settings};
+use crate::recorded_session::RecordedSession;
+use history::HistoryReport;
+pub use history::SESSIONS;
+use longhaul_console::terminal;
+use longhaul_core::dialect::Dialect;
+use longhaul_mock_model::ModelOptions;
+use session_report::SessionReport;
+
+/// Form of a report.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReportForm {
+    /// For programs.
+    Json,
+    /// For people, to fit the terminal.
+    Page,
+}
+
+/// Plays the session of each file and returns the report. Fails, and plays no session, if a file cannot be
+/// read or holds none.
+pub fn replay_files<'f>(
+    settings: &dyn ProxySettings,
+    files: impl Iterator<Item = &'f Path>,
+    form: ReportForm,
+) -> Result<String, Vec<LabError>> {
+    let (mut sessions, mut errors) = (Vec::new(), Vec::new());
+    for file in files {
+        match SessionReplay::read(settings, file) {
+            Ok(session) => sessions.push(session),
+            Err(error) => errors.push(error),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let reports = sessions.iter().map(|session| session.play(settings));
+    let reports = reports.collect::<Result<Vec<_>, _>>()?;
+    Ok(match form {
+        ReportForm::Json => session_report::sessions_json(&reports),
+        ReportForm::Page => session_report::render_table(&reports, terminal::width()),
+    })
+}
+
+/// Plays the `most` largest sessions of the logs below `folders` under the settings of each profile, and
+/// returns the report. Fails if no session was found, or loopback cannot be used.
+pub fn replay_folders(
+    profiles: &[(&'static str, Settings)],
+    folders: &[&Path],
+    most: usize,
+    form: ReportForm,
+) -> Result<String, LabError> {
+    let report = HistoryReport::replay(profiles, folders, most)?;
+    Ok(match form {
+        ReportForm::Json => report.json(),
+        ReportForm::Page => report.page(terminal::width()),
+    })
+}
+
+/// A session, and the model that it was recorded with.
+struct SessionReplay {
+    session: RecordedSession,
+    model: String,
+    known: KnownModel,
+}
+
+impl SessionReplay {
+    fn read(settings: &dyn ProxySettings, file: &Path) -> Result<Self, LabError> {
+        Self::new(settings, RecordedSession::read(file)?, file)
+    }
+
+    /// Reads the model of `session`, which `file` holds.
+    fn new(
+        settings: &dyn ProxySettings,
+        session: RecordedSession,
+        file: &Path,
+    ) -> Result<Self, LabError> {
+        let last = session.requests().last().map(|asked| asked.body);
+        let last = last.unwrap_or_default();
+        let conversation = Dialect::read_any(&last).map_err(|bypass| LabError::Unreadable {
+            path: file.to_owned(),
+            bypass,
+        })?;
+        let model = conversation.model().into_owned();
+        Ok(Self {
+            known: settings.known_model(&model),
+            model,
+            session,
+        })
+    }
+
+    /// Plays every request to the real proxy, in front of a strict model. Fails if loopback cannot
+    /// be used.
+    fn play(&self, settings: &dyn ProxySettings) -> Result<SessionReport, LabError> {
+        let summariser = if settings.has_summary_model() {
+            Summariser::Own
+        } else {
+            Summariser::Nobody
+        };
+        let options = ModelOptions::with_window(self.known.actual_window.get().into());
+        let start = async |base: &str| {
+            let target = ReplayTarget {
+                base,
+                model: &self.known,
+                summaries: None,
+            };
+            settings.start(ProxyRole::Replay(target)).await
+        };
+        let played = play_through_proxy(&self.session, options, summariser, start);
+        let (played, _) = runtime()?.block_on(played).map_err(|error| {
+            LabError::Listen(format!("cannot play the sessions on loopback: {error}"))
+        })?;
+        let (name, requests) = (&self.session.name, self.session.len());
+        let mut report = SessionReport::new(name, requests, &played, self.known.prices);
+        report.window = self.known.window.get();
+        report.window_source.clone_from(&self.known.window_source);
+        Ok(report)
+    }
+}

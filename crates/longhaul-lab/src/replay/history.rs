@@ -1,0 +1,363 @@
+//! `longhaul explain --replay FOLDER`: the cost of past sessions with longhaul, under each profile.
+//!
+//! Reads the agents' own logs, and plays the largest sessions as [`super::replay_files`] plays files.
+//! Everything happens in this process.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::SessionReplay;
+use super::session_report::SessionReport;
+use crate::client_logs::{ClientLogs, LogSource, LoggedConversation};
+use crate::error::LabError;
+use crate::play::totals::{PlayTotals, percent};
+use crate::proxy::Settings;
+use crate::recorded_session::RecordedSession;
+use longhaul_console::json::pretty_json;
+use longhaul_console::printable::printable_name;
+use longhaul_console::table::{Align, Table};
+use longhaul_console::terminal::paragraph;
+use longhaul_console::thousands::with_thousands;
+use longhaul_core::dialect::Dialect;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::units::usd::Usd;
+
+/// Size below which longhaul changes a conversation at no usual window, in tokens.
+const SHORT: Tokens = Tokens::new(20_000);
+/// The days whose logs are read.
+const DAYS: u64 = 30;
+/// The sessions that are played, unless the command names a number: as many as a person waits for.
+pub const SESSIONS: usize = 8;
+
+/// Sessions of some folders and their cost under each profile.
+#[derive(Debug, Serialize)]
+pub(super) struct HistoryReport {
+    /// Sessions per agent.
+    sources: Vec<(&'static str, usize)>,
+    days: u64,
+    /// Sessions that no profile changes, because they are short.
+    short: usize,
+    /// Sessions that the agent itself compacted, or that it continued from such a compaction.
+    compacted_by_agent: usize,
+    /// Lines and files in an unknown form.
+    skipped: usize,
+    /// Files that changed last before the period.
+    older: usize,
+    #[serde(skip)]
+    has_database: bool,
+    /// Share of the long sessions' text that the played ones hold, in percent.
+    played_percent: u64,
+    played: Vec<PlayedSession>,
+    profiles: Vec<ProfileRow>,
+}
+
+/// One of the sessions that were played.
+#[derive(Debug, Serialize)]
+struct PlayedSession {
+    agent: &'static str,
+    name: String,
+    model: String,
+    requests: usize,
+    /// Tokens of the last request.
+    tokens: u32,
+    window: u32,
+    /// Whether the session's last request exceeds the window.
+    overflows: bool,
+}
+
+/// The sums over the played sessions under one profile.
+#[derive(Debug, Serialize)]
+struct ProfileRow {
+    profile: &'static str,
+    totals: PlayTotals,
+    /// Whether both costs are in dollars by list prices. If not, they count new tokens.
+    listed: bool,
+    cost_with: Usd,
+    cost_without: Usd,
+    /// Sessions that ended early.
+    broken_off: usize,
+}
+
+/// Returns the sessions that are not short with their tokens, the largest first, and the sum.
+fn long_sessions(all: Vec<LoggedConversation>) -> (Vec<(Tokens, LoggedConversation)>, u64) {
+    let sized = all.into_iter().filter_map(|logged| {
+        let tokens = Dialect::read_any(&logged.body).ok()?.tokens();
+        (tokens >= SHORT).then_some((tokens, logged))
+    });
+    let mut long: Vec<_> = sized.collect();
+    long.sort_by_key(|(tokens, _)| std::cmp::Reverse(*tokens));
+    let total = long.iter().map(|(tokens, _)| u64::from(tokens.get())).sum();
+    (long, total)
+}
+
+/// Returns the base URL of the provider that the log names, if known.
+fn provider_base(logged: &LoggedConversation) -> Option<&'static str> {
+    match logged.provider.as_deref() {
+        Some("anthropic") => Some("https://api.anthropic.com/v1"),
+        Some("openai" | "openai-codex") => Some("https://api.openai.com/v1"),
+        Some("openrouter") => Some("https://openrouter.ai/api/v1"),
+        Some(_) | None => None,
+    }
+}
+
+fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
+    let path = folders
+        .first()
+        .copied()
+        .unwrap_or_else(|| Path::new(""))
+        .to_owned();
+    let mut reason = format!(
+        "no session of the last {DAYS} days, in a log of Claude Code, Codex, OpenCode or pi, or as a \
+         request body"
+    );
+    if logs.older > 0 {
+        _ = write!(reason, "; {} files are older", logs.older);
+    }
+    if logs.has_database {
+        reason
+            .push_str("; export sessions of OpenCode's database: `opencode export ID > FILE.json`");
+    }
+    LabError::InvalidInput { path, reason }
+}
+
+impl ProfileRow {
+    fn new(profile: &'static str) -> Self {
+        Self {
+            profile,
+            totals: PlayTotals::default(),
+            listed: true,
+            cost_with: Usd::ZERO,
+            cost_without: Usd::ZERO,
+            broken_off: 0,
+        }
+    }
+
+    fn add(&mut self, outcome: &SessionReport) {
+        let (with, without, listed) = outcome.cost();
+        self.totals += outcome.totals();
+        self.listed &= listed;
+        self.cost_with += with;
+        self.cost_without += without;
+        self.broken_off += usize::from(outcome.is_broken_off());
+    }
+}
+
+impl PlayedSession {
+    fn new(
+        logged: &LoggedConversation,
+        replay: &SessionReplay,
+        tokens: Tokens,
+        outcome: &SessionReport,
+    ) -> Self {
+        Self {
+            agent: logged.source.name(),
+            name: logged.name.clone(),
+            model: replay.model.clone(),
+            requests: outcome.totals().requests,
+            tokens: tokens.get(),
+            window: outcome.window,
+            overflows: tokens.get() > outcome.window,
+        }
+    }
+}
+
+impl HistoryReport {
+    /// Reads the logs below `folders` and plays the `most` largest sessions under each of `profiles`.
+    /// Fails if no session was found, or loopback cannot be used.
+    pub(super) fn replay(
+        profiles: &[(&'static str, Settings)],
+        folders: &[&Path],
+        most: usize,
+    ) -> Result<Self, LabError> {
+        let mut logs = ClientLogs::default();
+        for folder in folders {
+            logs.absorb(ClientLogs::read(folder, Duration::from_hours(24 * DAYS)));
+        }
+        if logs.conversations.is_empty() {
+            return Err(no_session(folders, &logs));
+        }
+        let mut report = Self::counted(&logs);
+        let (mut long, total) = long_sessions(logs.conversations);
+        report.short = report.sources.iter().map(|(_, count)| count).sum::<usize>() - long.len();
+        long.truncate(most);
+        let played: u64 = long.iter().map(|(tokens, _)| u64::from(tokens.get())).sum();
+        report.played_percent = percent(played, total);
+        for (number, (profile, settings)) in profiles.iter().enumerate() {
+            let mut row = ProfileRow::new(profile);
+            for (tokens, logged) in &long {
+                // Window and prices depend on the provider.
+                let own = provider_base(logged).map(|base| settings.at_upstream(base));
+                let settings = own.as_deref().unwrap_or(&**settings);
+                // A log that no request can be made of has been skipped before.
+                let Ok(session) = RecordedSession::from_body(&logged.name, &logged.body) else {
+                    continue;
+                };
+                let replay = SessionReplay::new(settings, session, Path::new(&logged.name));
+                let Ok(replay) = replay else {
+                    continue;
+                };
+                let outcome = replay.play(settings)?;
+                if number == 0 {
+                    let session = PlayedSession::new(logged, &replay, *tokens, &outcome);
+                    report.played.push(session);
+                }
+                row.add(&outcome);
+            }
+            report.profiles.push(row);
+        }
+        Ok(report)
+    }
+
+    fn counted(logs: &ClientLogs) -> Self {
+        let mut sources: Vec<(LogSource, usize)> = Vec::new();
+        for logged in &logs.conversations {
+            match sources
+                .iter_mut()
+                .find(|(source, _)| *source == logged.source)
+            {
+                Some((_, count)) => *count += 1,
+                None => sources.push((logged.source, 1)),
+            }
+        }
+        sources.sort_unstable();
+        let compacted = logs
+            .conversations
+            .iter()
+            .filter(|logged| logged.compacted_by_agent);
+        Self {
+            sources: sources
+                .into_iter()
+                .map(|(source, count)| (source.name(), count))
+                .collect(),
+            days: DAYS,
+            short: 0,
+            compacted_by_agent: compacted.count(),
+            skipped: logs.skipped,
+            older: logs.older,
+            has_database: logs.has_database,
+            played_percent: 0,
+            played: Vec::new(),
+            profiles: Vec::new(),
+        }
+    }
+
+    pub(super) fn json(&self) -> String {
+        pretty_json(self)
+    }
+
+    /// Renders the report on one screen, to fit `width` columns.
+    pub(super) fn page(&self, width: Option<usize>) -> String {
+        let mut page = String::new();
+        let all: usize = self.sources.iter().map(|(_, count)| count).sum();
+        let named: Vec<String> = self
+            .sources
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        _ = writeln!(
+            page,
+            "sessions of the last {} days: {all} ({})",
+            self.days,
+            named.join(", ")
+        );
+        _ = writeln!(
+            page,
+            "too short for any change: {}; compacted by the agent itself: {}\nunknown lines skipped: {}",
+            self.short, self.compacted_by_agent, self.skipped
+        );
+        if self.has_database {
+            page.push_str("OpenCode's database is not read: `opencode export ID > FILE.json`\n");
+        }
+        if self.played.is_empty() {
+            page.push_str("\nlonghaul would have changed none of them\n");
+            return page;
+        }
+        self.write_sessions(&mut page, width);
+        self.write_profiles(&mut page, width);
+        page
+    }
+
+    fn write_sessions(&self, page: &mut String, width: Option<usize>) {
+        let overflows = self
+            .played
+            .iter()
+            .filter(|session| session.overflows)
+            .count();
+        _ = writeln!(
+            page,
+            "\nthe {} largest, with {}% of the text of the long ones; {overflows} exceed their window\n",
+            self.played.len(),
+            self.played_percent
+        );
+        let mut table = Table::with_headings([
+            (Align::Left, "agent"),
+            (Align::Left, "model"),
+            (Align::Right, "requests"),
+            (Align::Right, "tokens"),
+            (Align::Right, "window"),
+            (Align::Left, "overflow"),
+        ]);
+        for session in &self.played {
+            let model: String = printable_name(&session.model).chars().take(24).collect();
+            table.push([
+                session.agent.to_owned(),
+                model,
+                session.requests.to_string(),
+                with_thousands(session.tokens),
+                with_thousands(session.window),
+                if session.overflows { "yes" } else { "no" }.to_owned(),
+            ]);
+        }
+        page.push_str(&table.render(width));
+    }
+
+    fn write_profiles(&self, page: &mut String, width: Option<usize>) {
+        let mut table = Table::with_headings([
+            (Align::Left, "profile"),
+            (Align::Right, "answered"),
+            (Align::Right, "input cost"),
+            (Align::Right, "of none"),
+            (Align::Right, "forwarded"),
+            (Align::Right, "cached"),
+            (Align::Right, "overflows"),
+        ]);
+        for row in &self.profiles {
+            let totals = &row.totals;
+            let cost = |usd: Usd| usd.as_nanos().unsigned_abs();
+            let (with, without) = (cost(row.cost_with), cost(row.cost_without));
+            let paid = if row.listed {
+                dollars(with)
+            } else {
+                "–".to_owned()
+            };
+            table.push([
+                row.profile.to_owned(),
+                format!("{}/{}", totals.answered, totals.requests),
+                paid,
+                format!("{}%", percent(with, without)),
+                format!("{}%", percent(totals.tokens_forwarded, totals.tokens_sent)),
+                format!("{}%", totals.cached_percent()),
+                totals.refused.to_string(),
+            ]);
+        }
+        page.push('\n');
+        page.push_str(&table.render(width));
+        page.push('\n');
+        page.push_str(&paragraph(LEGEND, width));
+    }
+}
+
+/// Formats billionths of a dollar as dollars and cents.
+fn dollars(nanos: u64) -> String {
+    const NANOS_PER_CENT: u64 = 10_000_000;
+    let cents = (nanos + NANOS_PER_CENT / 2) / NANOS_PER_CENT;
+    format!("${}.{:02}", cents / 100, cents % 100)
+}
+
+const LEGEND: &str = "input cost: by list prices, summaries included. of none: beside the same \
+    requests without a proxy and with an endless window. forwarded: the share of the sent tokens. \
+    overflows: requests that the model refused first, and longhaul sent again. Logs hold no system \
+    prompt and no tool schemas, so the true requests were larger. Nothing was sent anywhere.";

@@ -1,0 +1,363 @@
+//! The outcome of whole sessions: how much was kept and how often the prefix changed. Also compares
+//! the cost of the input with that of no proxy and an unlimited window.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::play::outcome::{PlayOutcome, error_text};
+use crate::play::row::PlayRow;
+use crate::play::totals::{PlayTotals, percent};
+use longhaul_console::json::pretty_json;
+use longhaul_console::table::{Align, Table};
+use longhaul_console::terminal::paragraph;
+use longhaul_console::thousands::with_thousands;
+use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::units::usd::Usd;
+
+/// The outcome of one session.
+#[derive(Debug, Serialize)]
+pub(super) struct SessionReport {
+    session: String,
+    /// Requests in the session. Those after one that got no answer were not sent.
+    session_requests: usize,
+    pub(super) window: u32,
+    pub(super) window_source: String,
+    /// The reason the session ended early, if it did.
+    broken_off: Option<String>,
+    #[serde(flatten)]
+    totals: PlayTotals,
+    cost: InputCost,
+}
+
+/// The input cost of the answered requests.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct InputCost {
+    /// Whether the costs follow list prices, in billionths of a dollar. If not, a new token counts
+    /// one and a cached one a tenth.
+    listed: bool,
+    /// The cost with longhaul, including summaries.
+    with: Usd,
+    /// The cost without a proxy, if each request begins with all of the previous one.
+    without: Usd,
+}
+
+impl SessionReport {
+    /// Creates the report of a session of `requests` requests. `prices` are the model's list
+    /// prices, if known.
+    pub(super) fn new(
+        session: &str,
+        requests: usize,
+        played: &PlayOutcome,
+        prices: Option<TokenPrices>,
+    ) -> Self {
+        Self {
+            session: session.to_owned(),
+            session_requests: requests,
+            window: 0,
+            window_source: String::new(),
+            broken_off: played.failed_request().map(error_text),
+            totals: played.totals.clone(),
+            cost: InputCost::from_rows(&played.rows, prices),
+        }
+    }
+}
+
+impl SessionReport {
+    /// Returns the totals over the requests.
+    pub(super) fn totals(&self) -> &PlayTotals {
+        &self.totals
+    }
+
+    /// Returns the input cost with longhaul, the cost without, and whether both are in dollars.
+    pub(super) fn cost(&self) -> (Usd, Usd, bool) {
+        (self.cost.with, self.cost.without, self.cost.listed)
+    }
+
+    /// Whether the session ended early.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.broken_off.is_some()
+    }
+}
+
+impl InputCost {
+    fn from_rows(rows: &[PlayRow], prices: Option<TokenPrices>) -> Self {
+        // A price list without a price for cached input cannot price a conversation.
+        let listed = prices.filter(|prices| prices.cached.is_some());
+        let prices = listed.or_else(relative_prices);
+        let cost = |all: u64, cached: u64| {
+            let input = u32::try_from(all).unwrap_or(u32::MAX);
+            let cached = u32::try_from(cached).unwrap_or(u32::MAX).min(input);
+            let writes = prices.is_some_and(|prices| prices.written.is_some());
+            let usage = Usage {
+                input,
+                cached: Some(cached),
+                written: if writes { input - cached } else { 0 },
+                ..Usage::default()
+            };
+            prices
+                .and_then(|prices| prices.input_cost(&usage))
+                .unwrap_or(Usd::ZERO)
+        };
+        let mut sum = Self {
+            listed: listed.is_some(),
+            with: Usd::ZERO,
+            without: Usd::ZERO,
+        };
+        let mut before = 0;
+        for row in rows.iter().filter(|row| row.error.is_none()) {
+            sum.with += cost(row.tokens_forwarded, row.tokens_cached);
+            sum.with += cost(row.tokens_for_summaries, 0);
+            sum.without += cost(row.tokens_sent, before);
+            before = row.tokens_sent;
+        }
+        sum
+    }
+
+    /// Formats the cost with longhaul as a percentage of that without, and the latter in dollars if
+    /// list prices are known.
+    fn describe(self) -> String {
+        let [with, without] = [self.with, self.without].map(|usd| usd.as_nanos().unsigned_abs());
+        let share = percent(with, without);
+        if self.listed {
+            let cents = (without + NANOS_PER_CENT / 2) / NANOS_PER_CENT;
+            format!("{share}% of ${}.{:02}", cents / 100, cents % 100)
+        } else {
+            format!("{share}%")
+        }
+    }
+}
+
+/// Billionths of a dollar in a cent.
+const NANOS_PER_CENT: u64 = 10_000_000;
+
+/// Returns the prices for a model without list prices: one for a new token, a tenth for a cached
+/// one, as most providers charge.
+fn relative_prices() -> Option<TokenPrices> {
+    Some(TokenPrices {
+        input: Price::from_dollars_per_million("1")?,
+        cached: Price::from_dollars_per_million("0.1"),
+        written: None,
+        output: None,
+        origin: PriceOrigin::Listed,
+    })
+}
+
+/// Renders all sessions as JSON.
+pub(super) fn sessions_json(reports: &[SessionReport]) -> String {
+    pretty_json(&json!({ "sessions": reports }))
+}
+
+/// Renders a table with a row for each session, and one of totals if there are several.
+pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> String {
+    let aligned = |(column, heading)| match column {
+        0 => (Align::Left, heading),
+        _ => (Align::Right, heading),
+    };
+    let mut table = Table::with_headings(HEADING.into_iter().enumerate().map(aligned));
+    for report in reports {
+        table.push(report.table_row());
+    }
+    if reports.len() > 1 {
+        table.push(totals_row(reports));
+    }
+    let mut page = table.render(width);
+    page.push('\n');
+    // Writing to a String cannot fail.
+    for report in reports {
+        if let Some(why) = &report.broken_off {
+            _ = writeln!(page, "{} ended early: {why}\n", report.session);
+        }
+    }
+    page.push_str(&paragraph(LEGEND, width));
+    page
+}
+
+const COLUMNS: usize = 9;
+
+const HEADING: [&str; COLUMNS] = [
+    "session",
+    "window",
+    "answered",
+    "sent",
+    "kept",
+    "changes",
+    "cached",
+    "summaries",
+    "cost",
+];
+
+const LEGEND: &str = "sent: tokens of all requests as the agent sent them. kept: the share of them that \
+    was forwarded. changes: requests that did not begin with all of the previous one. cached: the \
+    share of the input that the provider's prompt cache would hold. cost: of the input, relative to \
+    no proxy and an unlimited window; by list prices if the model has them, otherwise with a cached \
+    token at a tenth of a new one.";
+
+impl SessionReport {
+    fn table_row(&self) -> [String; COLUMNS] {
+        let window = with_thousands(self.window);
+        row_cells(
+            self.session.clone(),
+            window,
+            &self.totals,
+            self.session_requests,
+            Some(self.cost),
+        )
+    }
+}
+
+fn totals_row(reports: &[SessionReport]) -> [String; COLUMNS] {
+    let mut totals = PlayTotals::default();
+    for report in reports {
+        totals += &report.totals;
+    }
+    let requests = reports.iter().map(|report| report.session_requests).sum();
+    let mut costs = reports.iter().map(|report| report.cost);
+    // Dollars and relative costs cannot be added.
+    let cost = costs.next().and_then(|first| {
+        costs.try_fold(first, |sum, cost| {
+            (cost.listed == sum.listed).then(|| InputCost {
+                with: sum.with + cost.with,
+                without: sum.without + cost.without,
+                ..sum
+            })
+        })
+    });
+    row_cells("all".to_owned(), String::new(), &totals, requests, cost)
+}
+
+fn row_cells(
+    session: String,
+    window: String,
+    totals: &PlayTotals,
+    requests: usize,
+    cost: Option<InputCost>,
+) -> [String; COLUMNS] {
+    [
+        session,
+        window,
+        format!("{}/{requests}", totals.answered),
+        with_thousands(totals.tokens_sent),
+        format!("{}%", percent(totals.tokens_forwarded, totals.tokens_sent)),
+        totals.prefix_changes.to_string(),
+        format!("{}%", totals.cached_percent()),
+        totals.summaries.to_string(),
+        cost.map_or_else(|| "–".to_owned(), InputCost::describe),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(sent: u64, forwarded: u64, cached: u64) -> PlayRow {
+        PlayRow {
+            tokens_sent: sent,
+            tokens_forwarded: forwarded,
+            tokens_cached: cached,
+            ..PlayRow::default()
+        }
+    }
+
+    fn listed() -> TokenPrices {
+        TokenPrices {
+            input: Price::from_dollars_per_million("2").unwrap(),
+            cached: Price::from_dollars_per_million("0.5"),
+            written: None,
+            output: None,
+            origin: PriceOrigin::Listed,
+        }
+    }
+
+    fn check(rows: &[PlayRow], prices: Option<TokenPrices>, expect: (i64, i64), told: &str) {
+        let cost = InputCost::from_rows(rows, prices);
+        assert_eq!((cost.with.as_nanos(), cost.without.as_nanos()), expect);
+        assert_eq!(cost.describe(), told);
+    }
+
+    #[test]
+    fn direct_cost_assumes_each_request_caches_the_previous_one() {
+        let rows = [row(1_000, 1_000, 0), row(3_000, 3_000, 1_000)];
+        let whole = 1_000 * 2_000 + 2_000 * 2_000 + 1_000 * 500;
+        check(&rows, Some(listed()), (whole, whole), "100% of $0.01");
+    }
+
+    #[test]
+    fn longhaul_cost_counts_uncached_input_and_summary_tokens() {
+        let mut cleared = row(3_000, 1_500, 500);
+        cleared.tokens_for_summaries = 100;
+        let rows = [row(1_000, 1_000, 0), cleared];
+        let with = 1_000 * 2_000 + 1_000 * 2_000 + 500 * 500 + 100 * 2_000;
+        check(&rows, Some(listed()), (with, 6_500_000), "68% of $0.01");
+    }
+
+    #[test]
+    fn cached_tokens_cost_a_tenth_if_no_cached_price_is_listed() {
+        let rows = [row(1_000, 1_000, 0), row(2_000, 2_000, 1_000)];
+        check(&rows, None, (2_100_000, 2_100_000), "100%");
+        let uncached = TokenPrices {
+            cached: None,
+            ..listed()
+        };
+        check(&rows, Some(uncached), (2_100_000, 2_100_000), "100%");
+    }
+
+    #[test]
+    fn cache_writes_cost_the_listed_write_price() {
+        let writes = TokenPrices {
+            written: Price::from_dollars_per_million("4"),
+            ..listed()
+        };
+        check(
+            &[row(1_000, 500, 100)],
+            Some(writes),
+            (400 * 4_000 + 100 * 500, 4_000_000),
+            "41% of $0.00",
+        );
+    }
+
+    #[test]
+    fn a_request_without_an_answer_costs_nothing_on_either_side() {
+        let mut lost = row(9_000, 0, 0);
+        lost.error = Some("gone".to_owned());
+        check(
+            &[row(1_000, 1_000, 0), lost],
+            None,
+            (1_000_000, 1_000_000),
+            "100%",
+        );
+    }
+
+    fn bill(session: &str, rows: Vec<PlayRow>, prices: Option<TokenPrices>) -> SessionReport {
+        SessionReport::new(session, 3, &PlayOutcome::from_rows(rows), prices)
+    }
+
+    #[test]
+    fn total_row_shows_a_cost_only_if_all_sessions_use_one_unit() {
+        let of = |prices: [Option<TokenPrices>; 2]| {
+            let reports = prices.map(|prices| bill("a.json", vec![row(1_000, 500, 0)], prices));
+            render_table(&reports, None)
+        };
+        let last = |page: &str| {
+            let lines = page.lines().take_while(|line| !line.is_empty());
+            let words = lines.last().unwrap().split_whitespace();
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all = ["all", "2/6", "2,000", "50%", "0", "0%", "0"];
+        let page = of([None, None]);
+        assert_eq!(last(&page), [&all[..], &["50%"]].concat(), "{page}");
+        let page = of([None, Some(listed())]);
+        assert_eq!(last(&page), [&all[..], &["–"]].concat(), "{page}");
+    }
+
+    #[test]
+    fn report_says_why_a_session_ended_early() {
+        let mut lost = row(9_000, 0, 0);
+        lost.error = Some("the words".to_owned());
+        lost.status = 400;
+        let page = render_table(&[bill("a.json", vec![lost], None)], None);
+        assert!(page.contains("a.json ended early: 400 the words"), "{page}");
+    }
+}

@@ -1,0 +1,313 @@
+//! The commands of the lab: `demo`, `eval` and `explain --replay`, and the proxy as the lab receives it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use http::StatusCode;
+
+use super::loopback::LoopbackProxy;
+use super::model_window::ModelWindow;
+use crate::config::{
+    BaseUrl, CallerIdentity, ChoiceSetting, ClientTokens, Config, Layers, Mode, Proxies,
+    StoreLocation, SummaryEndpoint, SummaryModel, SummaryStyle, WindowOrigin,
+};
+use crate::error::Problem;
+use crate::explanation::verdict::UntouchedReason;
+use crate::summaries::reply::read_whole;
+use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::Profile;
+use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_lab::error::{LabError, invalid_session};
+use longhaul_lab::eval::{ChoiceNames, SettingChange};
+use longhaul_lab::proxy::{
+    KnownModel, PricedModel, ProxyRole, ProxySettings, ReplayTarget, RunningProxy, Settings,
+    Starting, SummaryReader, UpstreamBases,
+};
+use longhaul_lab::replay::{ReportForm, SESSIONS, replay_files, replay_folders};
+
+/// Returns the command `name` of the lab.
+pub(super) fn command(name: &str) -> Option<Command> {
+    match name {
+        "demo" => Some(longhaul_lab::demo::command()),
+        "eval" => Some(longhaul_lab::eval::command(ChoiceNames {
+            profiles: names::<Profile>(),
+            placeholders: names::<Placeholder>(),
+            summary_styles: names::<SummaryStyle>(),
+        })),
+        _ => None,
+    }
+}
+
+fn names<T: ChoiceSetting>() -> Vec<&'static str> {
+    T::ALL.iter().map(|(name, _)| *name).collect()
+}
+
+/// Plays a session to a small model and prints the outcome. Returns exit code 0 if the session failed without
+/// longhaul and finished with it. Fails if an option or the session's file cannot be used, or the
+/// output cannot be written.
+pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
+    let outcome = longhaul_lab::demo::demo(defaults_with, matches).map_err(Problem::from)?;
+    super::print(&outcome.page)?;
+    for reason in &outcome.failures {
+        super::print_error(&format!("longhaul: {reason}\n"));
+    }
+    Ok(if outcome.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Evaluates sessions and prints the report. `layers` returns the settings, and `key` authorises the calls.
+pub(super) fn eval(
+    layers: impl Fn() -> Layers,
+    matches: &ArgMatches,
+    key: Option<&str>,
+) -> Result<(), Vec<Problem>> {
+    let settings = |changes: &[SettingChange<'_>]| {
+        let mut layers = layers();
+        for change in changes {
+            layers.apply_flag(change.key, change.flag, change.value);
+        }
+        let config = Config::from_resolved(&layers.resolve()?)?;
+        Ok::<Settings, Vec<Problem>>(Box::new(config))
+    };
+    super::print(&longhaul_lab::eval::eval(settings, matches, key)?)
+}
+
+/// Returns the arguments of `explain` that replay sessions.
+pub(super) fn replay_arguments() -> Vec<Arg> {
+    let files = Arg::new("replay")
+        .long("replay")
+        .value_name("FILES")
+        .num_args(1..)
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with_all(["body", "conversation", "file", "last", "request"])
+        .help(
+            "Play whole sessions instead, each from its last request body, JSON, gzip or \
+             not, and show how much is kept, how often the prefix changes and the cost",
+        );
+    let most = Arg::new("sessions")
+        .long("sessions")
+        .value_name("COUNT")
+        .requires("replay")
+        .value_parser(value_parser!(usize))
+        .help(format!(
+            "Play this many of the largest sessions in a folder of --replay [default: {SESSIONS}]"
+        ));
+    vec![files, most]
+}
+
+/// Plays the files or folders of `--replay` and prints the report. `layers` returns the settings. Fails if a
+/// path cannot be read or holds no session, or the output cannot be written.
+pub(super) fn replay(
+    config: &Config,
+    layers: impl Fn() -> Layers,
+    matches: &ArgMatches,
+) -> Result<(), Vec<Problem>> {
+    let paths = matches.get_many::<PathBuf>("replay").unwrap_or_default();
+    for path in paths.clone() {
+        std::fs::metadata(path).map_err(|error| Problem::Input {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
+    }
+    let form = if matches.get_flag("json") {
+        ReportForm::Json
+    } else {
+        ReportForm::Page
+    };
+    let paths = paths.map(PathBuf::as_path);
+    let folders: Vec<&Path> = paths.clone().filter(|path| path.is_dir()).collect();
+    let report = if folders.is_empty() {
+        let replayed = replay_files(config, paths, form);
+        replayed.map_err(|errors| errors.into_iter().map(Problem::from).collect::<Vec<_>>())?
+    } else {
+        let most = matches.get_one::<usize>("sessions").copied();
+        let profiles = profile_settings(layers)?;
+        let replayed = replay_folders(&profiles, &folders, most.unwrap_or(SESSIONS), form);
+        replayed.map_err(Problem::from)?
+    };
+    super::print(&report)
+}
+
+/// Returns the settings under each profile. If a flag names a profile, only under that one.
+fn profile_settings(
+    layers: impl Fn() -> Layers,
+) -> Result<Vec<(&'static str, Settings)>, Vec<Problem>> {
+    let mut all: Vec<(&'static str, Settings)> = Vec::new();
+    for (name, profile) in Profile::ALL {
+        let mut layers = layers();
+        layers.set_unless_flag("profile", name);
+        let config = Config::from_resolved(&layers.resolve()?)?;
+        if config.compaction.profile == *profile {
+            all.push((*name, Box::new(config)));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the default settings with these changes. Fails if a value is invalid; the text says why.
+fn defaults_with(changes: &[(&str, &str)]) -> Result<Settings, String> {
+    let config = Config::default_with(changes.iter().copied());
+    let config = config.map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        problems.join("; ")
+    })?;
+    Ok(Box::new(config))
+}
+
+impl ProxySettings for Config {
+    fn is_off(&self) -> bool {
+        self.mode == Mode::Off
+    }
+
+    fn has_summary_model(&self) -> bool {
+        self.summary.model != SummaryModel::Disabled
+    }
+
+    fn summary_model(&self) -> Option<PricedModel> {
+        let SummaryModel::Named(name) = &self.summary.model else {
+            return None;
+        };
+        Some(PricedModel {
+            name: name.clone(),
+            prices: match &self.summary.endpoint {
+                Some(endpoint) => self.prices_at(endpoint.base.authority().host(), name),
+                None => self.prices(name),
+            },
+        })
+    }
+
+    fn summary_endpoint(&self) -> Option<(Settings, Option<String>)> {
+        let endpoint = self.summary.endpoint.as_ref()?;
+        let mut config = self.clone();
+        config.upstream.base = endpoint.base.clone();
+        config.upstream.messages = None;
+        config.upstream.authorization = None;
+        let authorization = endpoint.authorization.as_ref();
+        let key = authorization.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        Some((Box::new(config), key.map(str::to_owned)))
+    }
+
+    fn known_model(&self, name: &str) -> KnownModel {
+        let window = ModelWindow::for_model(self, name, None);
+        let thresholds = window.policy().prune_thresholds;
+        KnownModel {
+            window: thresholds.window,
+            actual_window: thresholds.actual_window,
+            window_source: window.source(),
+            is_assumed: window.is_assumed(),
+            prices: self.prices(name),
+        }
+    }
+
+    fn overflow_rules(&self) -> ClassifierRules {
+        self.overflow_rules.clone()
+    }
+
+    fn upstream_bases(&self) -> UpstreamBases {
+        let text = |base: &BaseUrl| format!("{}{}", base.origin(), base.path());
+        UpstreamBases {
+            base: text(&self.upstream.base),
+            messages: self.upstream.messages.as_ref().map(text),
+        }
+    }
+
+    fn at_upstream(&self, base: &str) -> Settings {
+        let mut config = self.clone();
+        if let Ok(base) = BaseUrl::parse(base) {
+            config.upstream.base = base;
+        }
+        Box::new(config)
+    }
+
+    fn start(&self, role: ProxyRole<'_>) -> Starting<'_> {
+        let config = match role {
+            ProxyRole::AsConfigured => Ok(self.clone()),
+            ProxyRole::PassThrough => Ok(unchanging(self)),
+            ProxyRole::Replay(target) => isolated(self, target),
+        };
+        Box::pin(async {
+            let proxy = LoopbackProxy::start(config?).await?;
+            Ok(RunningProxy::new(proxy.address, proxy))
+        })
+    }
+
+    fn summary_reader(&self) -> SummaryReader {
+        |dialect, reply| {
+            let read = read_whole(reply, dialect, StatusCode::OK);
+            read.ok().map(|read| read.usage)
+        }
+    }
+}
+
+/// Returns the settings for a private proxy that changes nothing.
+fn unchanging(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.mode = Mode::Off;
+    config.tls = None;
+    config.client_tokens = ClientTokens::default();
+    config.is_for_this_machine = true;
+    config.store.location = StoreLocation::Memory;
+    config.mounts.clear();
+    config
+}
+
+/// Returns the settings for a proxy in front of the server of `target`, with the window of its model. Removes
+/// everything that reaches outside this process: listeners, keys, stores and other upstreams. Fails
+/// if the target has no base URL.
+fn isolated(config: &Config, target: ReplayTarget<'_>) -> io::Result<Config> {
+    let base = BaseUrl::parse(target.base).map_err(|refused| {
+        let base = target.base;
+        io::Error::other(format!("{base} is not an upstream's base URL: {refused}"))
+    })?;
+    let mut config = config.clone();
+    config.upstream.base = base.clone();
+    config.upstream.messages = None;
+    config.upstream.authorization = None;
+    config.upstream.ca_file = None;
+    config.upstream.proxies = Proxies::default();
+    config.upstream.query_windows = false;
+    config.mounts.clear();
+    config.tls = None;
+    config.client_tokens = ClientTokens::default();
+    let endpoint = config.summary.endpoint.take();
+    if let Some(limits) = target.summaries {
+        config.summary.wait_limit = limits.wait;
+        config.summary.max_per_hour = limits.per_hour;
+        config.summary.endpoint = endpoint.map(|endpoint| SummaryEndpoint {
+            base,
+            api: endpoint.api,
+            authorization: None,
+        });
+    }
+    config.store.location = StoreLocation::Memory;
+    config.store.scope = CallerIdentity::Credentials;
+    config.report_headers = true;
+    if config.mode == Mode::Shadow {
+        config.mode = Mode::On;
+    }
+    // The table knows nothing of a model on this machine, so the window is set here.
+    config.window = target.model.window;
+    config.window_origin = WindowOrigin::Setting(target.model.window_source.clone());
+    Ok(config)
+}
+
+impl From<LabError> for Problem {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::CommandLine(reason) => Self::CommandLine(reason),
+            LabError::Input { path, reason } => Self::Input { path, reason },
+            LabError::InvalidInput { path, reason } => Self::InvalidInput { path, reason },
+            LabError::Unreadable { path, bypass } => {
+                let reason = UntouchedReason::from(bypass).description();
+                invalid_session(&path, reason).into()
+            }
+            LabError::Listen(reason) => Self::Listen(reason),
+            LabError::System(reason) => Self::System(reason),
+        }
+    }
+}
