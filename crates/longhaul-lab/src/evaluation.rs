@@ -4,8 +4,8 @@
 //! the history as longhaul forwards it. Everything here is pure: choosing the requests, comparing the
 //! steps, and the statistics.
 
-pub mod agent_step;
-pub mod changes;
-pub mod paired;
-pub mod sampling;
-pub mod step_request;
+pub(crate) mod agent_step;
+pub(crate) mod changes;
+pub(crate) mod paired;
+pub(crate) mod sampling;
+pub(crate) mod step_request;

@@ -11,7 +11,7 @@ mod command;
 pub mod demo;
 pub mod error;
 pub mod eval;
-pub mod evaluation;
+mod evaluation;
 mod play;
 mod progress;
 pub mod proxy;

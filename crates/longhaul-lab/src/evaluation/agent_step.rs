@@ -19,7 +19,7 @@ use longhaul_core::summary::file_activity::for_each_file_access;
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum StepKind {
+pub(crate) enum StepKind {
     /// The model calls tools.
     Calls,
     /// The output limit ended the reply before any text or call was complete.
@@ -34,43 +34,43 @@ pub enum StepKind {
 
 /// One tool call of a step.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct StepCall {
+pub(crate) struct StepCall {
     /// The tool's name.
-    pub tool: String,
+    pub(crate) tool: String,
     /// The argument that best identifies the call: a path, a command, a query. Empty if there is none.
-    pub main_argument: String,
+    pub(crate) main_argument: String,
 }
 
 /// The step that a model takes in one reply.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct AgentStep {
+pub(crate) struct AgentStep {
     /// Kind of the step.
-    pub kind: StepKind,
+    pub(crate) kind: StepKind,
     /// Tool calls, in order.
-    pub calls: Vec<StepCall>,
+    pub(crate) calls: Vec<StepCall>,
     /// Files that the calls name, in alphabetical order.
-    pub files: BTreeSet<String>,
+    pub(crate) files: BTreeSet<String>,
     /// The model's text, without its reasoning.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Properties that two steps share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub struct StepComparison {
+pub(crate) struct StepComparison {
     /// Both are of one kind.
-    pub same_kind: bool,
+    pub(crate) same_kind: bool,
     /// Both call the same tools.
-    pub same_tools: bool,
+    pub(crate) same_tools: bool,
     /// Both call the same tools with the same main arguments.
-    pub same_arguments: bool,
+    pub(crate) same_arguments: bool,
     /// Both name the same files.
-    pub same_files: bool,
+    pub(crate) same_files: bool,
 }
 
 impl AgentStep {
     /// Reads the step of a whole reply, and its token counts. Returns `None` if the reply is not an
     /// answer.
-    pub fn read(dialect: Dialect, reply: &[u8]) -> Option<(Self, Option<Usage>)> {
+    pub(crate) fn read(dialect: Dialect, reply: &[u8]) -> Option<(Self, Option<Usage>)> {
         let reply = read_step(dialect, reply)?;
         let usage = reply.usage;
         let conversation = dialect.read(reply.history.as_bytes()).ok()?;
@@ -118,7 +118,7 @@ impl AgentStep {
     ///
     /// Several calls are compared without their order: a model that reads two files may name either
     /// first. Words of texts are not compared.
-    pub fn compare(&self, other: &Self) -> StepComparison {
+    pub(crate) fn compare(&self, other: &Self) -> StepComparison {
         let tools = |step: &Self| -> BTreeSet<String> {
             let names = step.calls.iter().map(|call| call.tool.clone());
             names.collect()
@@ -135,7 +135,7 @@ impl AgentStep {
 
 impl StepComparison {
     /// Whether both are the same step: of one kind, with the same tools and main arguments.
-    pub fn is_same_step(self) -> bool {
+    pub(crate) fn is_same_step(self) -> bool {
         self.same_kind && self.same_arguments
     }
 }

@@ -6,26 +6,26 @@ use longhaul_core::conversation::{Conversation, Message};
 
 /// A run of messages that was replaced or changed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct MessageChange {
+pub(crate) struct MessageChange {
     /// Index of the first message in the history as it came.
-    pub first: usize,
+    pub(crate) first: usize,
     /// Number of messages there.
-    pub messages: usize,
+    pub(crate) messages: usize,
     /// Author of the first message.
-    pub role: &'static str,
+    pub(crate) role: &'static str,
     /// Plain estimate of these messages as they came, in tokens.
-    pub tokens_before: u32,
+    pub(crate) tokens_before: u32,
     /// Plain estimate of what was forwarded in their place, in tokens.
-    pub tokens_after: u32,
+    pub(crate) tokens_after: u32,
     /// The text that was forwarded in their place.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Returns what `forwarded` changes about `sent`, in order.
 ///
 /// Equal messages at both ends are unchanged. From the end, a message that differs is a changed message as
 /// long as its author and its calls are the same. Everything between both ends was replaced.
-pub fn changed_messages(
+pub(crate) fn changed_messages(
     sent: &Conversation<'_>,
     forwarded: &Conversation<'_>,
 ) -> Vec<MessageChange> {

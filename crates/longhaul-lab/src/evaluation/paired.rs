@@ -18,56 +18,60 @@ use serde::Serialize;
 const Z: f64 = 1.959_963_984_540_054;
 
 /// The loss of agreement that an evaluation should be able to exclude: ten percentage points.
-pub const MARGIN: f64 = 0.1;
+pub(crate) const MARGIN: f64 = 0.1;
 
 /// Fewest pairs for a conclusion. Below, the intervals are too rough.
-pub const MIN_PAIRS: u32 = 10;
+pub(crate) const MIN_PAIRS: u32 = 10;
 
 /// Pairs by their two outcomes: whether the step agrees with the original step.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct PairedCounts {
+pub(crate) struct PairedCounts {
     /// Both agree.
-    pub both: u32,
+    pub(crate) both: u32,
     /// Only the step with the changed history agrees.
-    pub only_treatment: u32,
+    pub(crate) only_treatment: u32,
     /// Only the control agrees.
-    pub only_control: u32,
+    pub(crate) only_control: u32,
     /// Neither agrees.
-    pub neither: u32,
+    pub(crate) neither: u32,
 }
 
 /// A share with its interval of 95%.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Share {
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names in the report for programs"
+)]
+pub(crate) struct Share {
     /// The share, from 0 to 1.
-    pub share: f64,
+    pub(crate) share: f64,
     /// Lower end of the interval.
-    pub low: f64,
+    pub(crate) low: f64,
     /// Upper end of the interval.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 /// The comparison of both outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct PairedResult {
+pub(crate) struct PairedResult {
     /// Number of pairs.
-    pub pairs: u32,
+    pub(crate) pairs: u32,
     /// Agreement with the changed history.
-    pub treatment: Share,
+    pub(crate) treatment: Share,
     /// Agreement of the control.
-    pub control: Share,
+    pub(crate) control: Share,
     /// Agreement with the changed history minus that of the control, from -1 to 1.
-    pub difference: Share,
+    pub(crate) difference: Share,
     /// Probability of a difference at least this large by chance, two-sided.
-    pub p_value: f64,
+    pub(crate) p_value: f64,
     /// The conclusion.
-    pub conclusion: Conclusion,
+    pub(crate) conclusion: Conclusion,
 }
 
 /// The conclusion that the pairs allow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Conclusion {
+pub(crate) enum Conclusion {
     /// The changed history agrees less often than the control.
     Loss,
     /// A loss of [`MARGIN`] or more is excluded.
@@ -81,7 +85,7 @@ pub enum Conclusion {
 
 impl PairedCounts {
     /// Adds a pair.
-    pub fn add(&mut self, treatment_agrees: bool, control_agrees: bool) {
+    pub(crate) fn add(&mut self, treatment_agrees: bool, control_agrees: bool) {
         let cell = match (treatment_agrees, control_agrees) {
             (true, true) => &mut self.both,
             (true, false) => &mut self.only_treatment,
@@ -92,12 +96,12 @@ impl PairedCounts {
     }
 
     /// Returns the number of pairs.
-    pub fn pairs(self) -> u32 {
+    pub(crate) fn pairs(self) -> u32 {
         self.both + self.only_treatment + self.only_control + self.neither
     }
 
     /// Computes shares, intervals and conclusion. Returns `None` without pairs.
-    pub fn result(self) -> Option<PairedResult> {
+    pub(crate) fn result(self) -> Option<PairedResult> {
         let pairs = self.pairs();
         if pairs == 0 {
             return None;
@@ -215,7 +219,7 @@ fn round_up_to_ten(pairs: f64) -> u32 {
 
 impl Share {
     /// Returns `part` of `whole` with Wilson's score interval.
-    pub fn wilson(part: u32, whole: u32) -> Self {
+    pub(crate) fn wilson(part: u32, whole: u32) -> Self {
         let (part, whole) = (f64::from(part), f64::from(whole.max(1)));
         let share = part / whole;
         let square = Z * Z;

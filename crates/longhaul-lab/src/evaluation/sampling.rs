@@ -3,7 +3,7 @@
 /// Chooses `samples` of `count` places, ascending: one at random from each of `samples` parts of equal
 /// size, so that the choice is spread evenly. Returns every place if there are no more than `samples`.
 /// An equal `seed` gives an equal choice.
-pub fn spread(count: usize, samples: usize, seed: u64) -> Vec<usize> {
+pub(crate) fn spread(count: usize, samples: usize, seed: u64) -> Vec<usize> {
     if samples >= count {
         return (0..count).collect();
     }

@@ -21,7 +21,7 @@ use longhaul_core::units::tokens::Tokens;
 
 /// Key of the output limit in an API that renamed the key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum OutputKey {
+pub(crate) enum OutputKey {
     /// The key of the recorded request, or else the older one, which most servers read.
     #[default]
     Recorded,
@@ -31,21 +31,21 @@ pub enum OutputKey {
 
 /// A reply to a request for the next step.
 #[derive(Debug)]
-pub struct StepReply {
+pub(crate) struct StepReply {
     /// A request body whose only messages are those of the reply, so that the reader of requests reads
     /// text and calls.
-    pub history: String,
+    pub(crate) history: String,
     /// The words of a refusal, if the API marks one.
-    pub refusal: Option<String>,
+    pub(crate) refusal: Option<String>,
     /// Reason why the reply ended, if stated.
-    pub finish: Option<FinishReason>,
+    pub(crate) finish: Option<FinishReason>,
     /// Token counts, if reported.
-    pub usage: Option<Usage>,
+    pub(crate) usage: Option<Usage>,
 }
 
 /// Returns `body` for `model`, with a whole reply instead of a stream. Returns `None` if `body` is not
 /// a JSON object.
-pub fn body_for_model(dialect: Dialect, body: &str, model: &str) -> Option<String> {
+pub(crate) fn body_for_model(dialect: Dialect, body: &str, model: &str) -> Option<String> {
     edit_members(body, |name, _| match name {
         "model" => MemberEdit::Value(Value::from(model).to_string()),
         // A list of models to fall back to would override the model.
@@ -58,7 +58,7 @@ pub fn body_for_model(dialect: Dialect, body: &str, model: &str) -> Option<Strin
 
 /// Returns `body` with an output of at most `output` tokens, and without options that add reasoning or
 /// store the reply. Returns `None` if `body` is not a JSON object.
-pub fn step_request(
+pub(crate) fn step_request(
     dialect: Dialect,
     body: &str,
     output: Tokens,
@@ -72,7 +72,7 @@ pub fn step_request(
 }
 
 /// Whether an error asks for the newer key of the output limit.
-pub fn asks_for_newer_output_key(dialect: Dialect, error: &[u8]) -> bool {
+pub(crate) fn asks_for_newer_output_key(dialect: Dialect, error: &[u8]) -> bool {
     match dialect {
         Dialect::ChatCompletions => chat_completions::asks_for_newer_key(error),
         Dialect::Messages | Dialect::Responses => false,
@@ -80,7 +80,7 @@ pub fn asks_for_newer_output_key(dialect: Dialect, error: &[u8]) -> bool {
 }
 
 /// Reads a whole reply. Returns `None` for anything but an answer.
-pub fn read_step(dialect: Dialect, reply: &[u8]) -> Option<StepReply> {
+pub(crate) fn read_step(dialect: Dialect, reply: &[u8]) -> Option<StepReply> {
     let part = dialect.read_completion(reply)?;
     if part.error.is_some() {
         return None;
@@ -99,7 +99,7 @@ pub fn read_step(dialect: Dialect, reply: &[u8]) -> Option<StepReply> {
 }
 
 /// Whether a request body asks for a stream.
-pub fn asks_for_stream(body: &str) -> bool {
+pub(crate) fn asks_for_stream(body: &str) -> bool {
     let members: Option<Members<'_>> = serde_json::from_str(body).ok();
     let is_true = |(name, value): &(String, &RawValue)| name == "stream" && value.get() == "true";
     members.is_some_and(|members| members.0.iter().any(is_true))
