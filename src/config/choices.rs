@@ -188,11 +188,8 @@ impl ChoiceSetting for CachePrice {
 }
 
 impl ChoiceSetting for PruneTrigger {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("always", Self::Always),
-        ("pressure", Self::Pressure),
-        ("mark", Self::HardMark),
-    ];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("always", Self::Always), ("mark", Self::HardMark)];
 }
 
 impl ChoiceSetting for Placeholder {

@@ -203,9 +203,8 @@ settings! { ALL_SETTINGS:
     PRUNE_MIN_USER_TURNS: Option<u32> =
         optional_integer::<0, 1_000_000>, "prune.min_user_turns" = "";
 
-    /// When clearing is considered. always: on every request. pressure: above 60% of the tokens
-    /// that the window leaves to the conversation. mark: at compact.hard only. Empty: always, or
-    /// the profile's choice (frugal, and auto below 100000, mark).
+    /// When clearing is considered. always: on every request. mark: at compact.hard only. Empty:
+    /// always, or the profile's choice (frugal, and auto below 100000, mark).
     PRUNE_WHEN: Option<PruneTrigger> = optional_choice, "prune.when" = "";
 
     /// Names of tools whose results are never cleared; separated by commas in the environment.

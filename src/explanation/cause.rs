@@ -124,10 +124,6 @@ fn plan_sentence(explanation: &RequestExplanation) -> String {
                     "the rule clears old results once the request reaches {} tokens",
                     with_thousands(explanation.prune_hard.get())
                 ),
-                PruneTrigger::Pressure => format!(
-                    "the rule clears old results once the request exceeds {} tokens",
-                    with_thousands(explanation.prune_above.get())
-                ),
             };
             if summarised {
                 format!("{summary}; {clears}")

@@ -218,7 +218,6 @@ impl ExplanationReport {
                 at_tokens: match rule.trigger {
                     PruneTrigger::Always => None,
                     PruneTrigger::HardMark => Some(explanation.prune_hard.get()),
-                    PruneTrigger::Pressure => Some(explanation.prune_above.get()),
                 },
                 protect_tokens: rule.protect.get(),
                 minimum_tokens: rule.minimum.get(),
@@ -371,7 +370,6 @@ fn when_name(rule: &RuleNumbers) -> &'static str {
         PruneTrigger::Always if rule.weighs_clearing => "if likely to pay",
         PruneTrigger::Always => "always",
         PruneTrigger::HardMark => "mark",
-        PruneTrigger::Pressure => "pressure",
     }
 }
 

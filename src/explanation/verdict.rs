@@ -115,10 +115,6 @@ fn explain_wait(explanation: &RequestExplanation) -> String {
             "clearing alone would not reach {}",
             with_thousands(explanation.prune_target.get())
         ),
-        PruneTrigger::Pressure => format!(
-            "waits until the request exceeds {}",
-            with_thousands(explanation.prune_above.get())
-        ),
     }
 }
 

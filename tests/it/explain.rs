@@ -298,9 +298,6 @@ fn old_result_shows_why_it_is_not_cleared_yet() {
         "waits",
         "waits until the request reaches 165,254",
     );
-    let pressure = with(&[("LONGHAUL_PRUNE_WHEN", "pressure")]);
-    let reason = "waits until the request exceeds 110,169";
-    check_verdict(&pressure, &body, 5, "waits", reason);
     let off = with(&[("DISABLE_PRUNE", "1")]);
     let reason = "clearing is switched off (DISABLE_PRUNE)";
     check_verdict(&off, &body, 5, "prune-disabled", reason);

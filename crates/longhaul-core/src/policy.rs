@@ -72,8 +72,6 @@ pub enum PruneTrigger {
     Always,
     /// Only at the hard mark: beside a cut, or alone if a cut saves too little.
     HardMark,
-    /// Requests larger than [`Thresholds::prune_above`].
-    Pressure,
 }
 
 /// Configured position of a threshold.
@@ -197,8 +195,6 @@ pub struct Thresholds {
     pub soft: Tokens,
     /// Hard mark: a record is adopted from here on.
     pub hard: Tokens,
-    /// `frugal` prunes above this size: 60% of the capacity.
-    pub prune_above: Tokens,
     /// Pruning at the mark is enough if it reaches this size: 70% of the capacity, and clear of the
     /// hard mark.
     pub prune_target: Tokens,
@@ -249,7 +245,6 @@ impl Thresholds {
             }
             .min(max_soft),
             hard,
-            prune_above: capacity.percent(60),
             // 78 is 70% as a share of the 90% hard mark, rounded up.
             prune_target: capacity.percent(70).min(hard.percent(78)),
         }
@@ -400,7 +395,7 @@ impl Policy {
     /// Whether the rule clears results between two cuts of the history.
     pub(super) fn prunes_between_cuts(&self) -> bool {
         match &self.prune {
-            Some((PruneTrigger::Always | PruneTrigger::Pressure, _)) => true,
+            Some((PruneTrigger::Always, _)) => true,
             Some((PruneTrigger::HardMark, _)) | None => false,
         }
     }

@@ -20,6 +20,10 @@ use token_ratio::{TokenCalibration, TokenRatio};
 /// most 1/`DENSITY_TOLERANCE`.
 const DENSITY_TOLERANCE: u32 = 8;
 
+/// Share of the capacity below which no default threshold lies, in percent. A request that cannot
+/// reach this size at any token ratio keeps its window.
+const CALIBRATED_PERCENT: u32 = 60;
+
 /// Below this size, most tokens belong to the prompt template, so a count reveals nothing about the
 /// text's token ratio.
 const SHORT_REQUEST: Tokens = Tokens::new(1_000);
@@ -211,7 +215,8 @@ impl WindowSources {
     ) -> Policy {
         let policy = self.policy(settings);
         // Most requests are far below every threshold at any token ratio.
-        if !TokenRatio::may_reach(conversation.tokens(), policy.thresholds.prune_above) {
+        let lowest = policy.thresholds.capacity.percent(CALIBRATED_PERCENT);
+        if !TokenRatio::may_reach(conversation.tokens(), lowest) {
             return policy;
         }
         match (self.policy_window().1, self.refusal) {

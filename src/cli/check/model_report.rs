@@ -184,7 +184,6 @@ fn describe_rule(profile: Profile, policy: &Policy) -> String {
         PruneTrigger::Always if policy.weighs_clearing => "if likely to pay".to_owned(),
         PruneTrigger::Always => "always".to_owned(),
         PruneTrigger::HardMark => format!("at {}", with_thousands(marks.hard.get())),
-        PruneTrigger::Pressure => format!("above {}", with_thousands(marks.prune_above.get())),
     };
     format!(
         "{profile}: clears {when}; keeps the newest {} tokens of results, frees more than {}, from \

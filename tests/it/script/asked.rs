@@ -58,11 +58,7 @@ fn profile() -> impl Strategy<Value = (Profile, Option<PruneTrigger>, Placement)
         Profile::Local,
         Profile::Standard,
     ];
-    let when = select(vec![
-        PruneTrigger::Always,
-        PruneTrigger::HardMark,
-        PruneTrigger::Pressure,
-    ]);
+    let when = select(vec![PruneTrigger::Always, PruneTrigger::HardMark]);
     (
         select(profiles),
         option::weighted(0.3, when),

@@ -125,8 +125,6 @@ pub struct RequestExplanation {
     pub prune_hard: Tokens,
     /// Size that clearing at the mark has to reach.
     pub prune_target: Tokens,
-    /// Size above which the rule clears under pressure.
-    pub prune_above: Tokens,
     /// The clearing rule; `None` if clearing is switched off.
     pub rule: Option<RuleNumbers>,
     /// Tokens of text that the rule could clear, but does not clear yet.
@@ -170,7 +168,6 @@ impl RequestExplanation {
             hard: marks.hard,
             prune_hard: policy.prune_thresholds.hard,
             prune_target: policy.prune_thresholds.prune_target,
-            prune_above: policy.prune_thresholds.prune_above,
             rule: policy.prune.as_ref().map(|(trigger, rule)| RuleNumbers {
                 trigger: *trigger,
                 protect: rule.protect,

@@ -380,10 +380,6 @@ impl<'r, 'a> Replay<'r, 'a> {
         let is_considered = match when {
             PruneTrigger::Always => true,
             PruneTrigger::HardMark => false,
-            PruneTrigger::Pressure => {
-                point > self.settled_until
-                    && self.prune_size(point) > self.policy.prune_thresholds.prune_above
-            }
         };
         if is_considered
             && self.prune_state.would_fire(rule, self.turns.count)
@@ -415,7 +411,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             Some((PruneTrigger::HardMark, rule)) => {
                 self.prune_state.would_fire(rule, self.turns.count)
             }
-            Some((PruneTrigger::Always | PruneTrigger::Pressure, _)) | None => false,
+            Some((PruneTrigger::Always, _)) | None => false,
         }
     }
 

@@ -197,7 +197,6 @@ fn hard_mark_trigger_does_not_prune_between_cuts() {
         assert_eq!(policy.prunes_between_cuts(), expect, "{when:?}");
     };
     check(true, PruneTrigger::Always, true);
-    check(true, PruneTrigger::Pressure, true);
     check(true, PruneTrigger::HardMark, false);
     check(false, PruneTrigger::Always, false);
 }

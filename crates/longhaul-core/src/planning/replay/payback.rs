@@ -48,7 +48,7 @@ impl Replay<'_, '_> {
             Some((PruneTrigger::Always, rule)) => {
                 self.policy.weighs_clearing && self.prune_state.would_fire(rule, self.turns.count)
             }
-            Some((PruneTrigger::HardMark | PruneTrigger::Pressure, _)) | None => false,
+            Some((PruneTrigger::HardMark, _)) | None => false,
         };
         if fires {
             self.prune_state.clear_all_clearable();

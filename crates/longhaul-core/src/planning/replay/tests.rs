@@ -43,7 +43,7 @@ pub(crate) fn policy() -> Policy {
     };
     for marks in [&mut policy.thresholds, &mut policy.prune_thresholds] {
         (marks.soft, marks.hard) = (FAR, FAR);
-        (marks.prune_above, marks.prune_target) = (FAR, FAR);
+        marks.prune_target = FAR;
     }
     policy
 }
@@ -234,20 +234,6 @@ fn always_trigger_applies_the_rule_at_each_point_above_its_minimum() {
 }
 
 #[test]
-fn pressure_trigger_applies_the_rule_only_above_the_pressure_mark() {
-    let check = |pressure, base: Option<&RecordMatch>, expect: &[usize]| {
-        let mut policy = clearing(PruneTrigger::Pressure, rule());
-        policy.prune_thresholds.prune_above = pressure;
-        assert_eq!(cleared(&noted(&policy, base)), expect, "{pressure}");
-    };
-    check(size(ALL) - ONE, None, &RESULTS[..4]);
-    check(size(ALL), None, &[]);
-    // A record determines everything up to the point at which it was made.
-    check(size(ALL) - ONE, Some(&nothing(ALL - 2)), &RESULTS[..4]);
-    check(size(ALL) - ONE, Some(&nothing(ALL)), &[]);
-}
-
-#[test]
 fn hard_mark_trigger_clears_if_that_reaches_the_relief_mark() {
     let check = |hard, relief, base: Option<&RecordMatch>, expect: &[usize]| {
         let mut policy = clearing(PruneTrigger::HardMark, rule());
@@ -340,14 +326,12 @@ fn tokens_already_saved_by_a_record_are_not_freed_again() {
 }
 
 #[test]
-fn always_and_pressure_triggers_do_not_prune_at_the_hard_mark() {
-    for when in [PruneTrigger::Always, PruneTrigger::Pressure] {
-        let minimum = times(FREES, 4);
-        let mut policy = clearing(when, PruneRule { minimum, ..rule() });
-        policy.prune_thresholds.hard = size(ALL);
-        assert_eq!(cleared(&noted(&policy, None)), [0; 0]);
-        assert!(!noted(&policy, None).pruning_suffices);
-    }
+fn always_trigger_does_not_prune_at_the_hard_mark() {
+    let minimum = times(FREES, 4);
+    let mut policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
+    policy.prune_thresholds.hard = size(ALL);
+    assert_eq!(cleared(&noted(&policy, None)), [0; 0]);
+    assert!(!noted(&policy, None).pruning_suffices);
 }
 
 #[test]
@@ -435,7 +419,6 @@ fn blocked_by_turns_is_set_only_if_turns_alone_prevent_clearing() {
     check(PruneTrigger::Always, most - ONE, 2, true);
     check(PruneTrigger::Always, most, 2, false);
     check(PruneTrigger::HardMark, Tokens::ZERO, 2, false);
-    check(PruneTrigger::Pressure, Tokens::ZERO, 2, false);
 }
 
 /// Builds `letters`, followed by a user message with `text`.

@@ -192,5 +192,4 @@ fn retained_messages_exclude_what_the_next_break_can_clear() {
         ALL..ALL,
     );
     check(&mut protecting(PruneTrigger::Always, FAR), ALL..ALL);
-    check(&mut protecting(PruneTrigger::Pressure, FAR), ALL..ALL);
 }
