@@ -5,24 +5,24 @@
 //! Without the feature `otlp`, the span type has no values, so no request has a trace.
 
 pub(crate) mod call_span;
-mod provider;
-#[cfg(feature = "otlp")]
-mod recorded;
-pub(crate) mod request_trace;
 #[cfg(not(feature = "otlp"))]
-mod unrecorded;
+mod disabled;
+#[cfg(feature = "otlp")]
+mod enabled;
+mod provider;
+pub(crate) mod request_trace;
 
 pub(crate) use call_span::{CallContext, CallSpan, NO_ANSWER, Operation};
+#[cfg(not(feature = "otlp"))]
+pub(crate) use disabled::ParentContext;
 #[cfg(feature = "otlp")]
-pub(crate) use recorded::{ParentContext, install_tracer};
+pub(crate) use enabled::{ParentContext, install_tracer};
 pub(crate) use request_trace::RequestTrace;
-#[cfg(not(feature = "otlp"))]
-pub(crate) use unrecorded::ParentContext;
 
-#[cfg(feature = "otlp")]
-use recorded::TraceSpan;
 #[cfg(not(feature = "otlp"))]
-use unrecorded::TraceSpan;
+use disabled::TraceSpan;
+#[cfg(feature = "otlp")]
+use enabled::TraceSpan;
 
 /// Maximum bytes of a model's name. Clients choose the name, and no real name is longer.
 const MAX_MODEL_BYTES: usize = 128;
