@@ -12,7 +12,6 @@ mod shown;
 #[cfg(test)]
 mod tests;
 mod title_words;
-pub(crate) mod touched_files;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,12 +119,17 @@ impl RecentConversations {
             return None;
         }
         let key = arrival.prefix_keys.first_key()?;
-        let known = {
+        let has_title = {
             let mut conversations = self.conversations.lock();
-            conversations.get_mut(key).map(|seen| seen.progress())
+            conversations
+                .get_mut(key)
+                .is_some_and(|seen| seen.has_title())
         };
         // A long history takes time to read, so it is read outside the lock.
-        let news = RequestDelta::from_request(arrival, known.unwrap_or_default());
+        let mut news = RequestDelta::from_request(arrival);
+        if !has_title {
+            news.title = request_delta::title(arrival.conversation);
+        }
         let model = news.model.clone();
         let mut conversations = self.conversations.lock();
         let hidden = self.content_hidden.load(Ordering::Relaxed);

@@ -70,20 +70,9 @@ pub(crate) struct ConversationCosts {
 pub(crate) struct ConversationDetails {
     #[serde(flatten)]
     pub(crate) conversation: ConversationDto,
-    pub(crate) files: Vec<FileDto>,
     pub(crate) points: Vec<RequestPoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<Arc<str>>,
-}
-
-/// A file, with the number of accesses of each kind.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct FileDto {
-    pub(crate) path: String,
-    pub(crate) read: u32,
-    pub(crate) modified: u32,
-    pub(crate) created: u32,
-    pub(crate) deleted: u32,
 }
 
 /// A request of the conversation.

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
-use crate::dashboard::request_delta::{ReadProgress, RequestDelta};
-use crate::dashboard::touched_files::TouchedFiles;
+use crate::dashboard::request_delta::RequestDelta;
 use crate::explanation::report::{ExplanationReport, RequestReport};
 use crate::explanation::{ConversationId, StoredExplanation};
 use crate::wall_clock;
@@ -18,10 +17,7 @@ const MAX_POINTS: usize = 400;
 pub(super) struct DashboardEntry {
     pub(super) key: RecordKey,
     pub(super) dto: ConversationDto,
-    files: TouchedFiles,
     points: VecDeque<RequestPoint>,
-    /// Number of messages read.
-    messages: usize,
     /// Revision of the last change.
     pub(super) revision: u64,
     /// Number of requests that have ended.
@@ -42,9 +38,7 @@ impl DashboardEntry {
                 id,
                 ..ConversationDto::default()
             },
-            files: TouchedFiles::default(),
             points: VecDeque::new(),
-            messages: 0,
             revision: 0,
             ended: 0,
             summary: None,
@@ -64,7 +58,6 @@ impl DashboardEntry {
         let points = self.points.iter().filter(|point| point.number > after);
         ConversationDetails {
             conversation: self.to_dto(),
-            files: self.files.most_recent(),
             points: points.cloned().collect(),
             summary: self.summary.clone(),
         }
@@ -183,27 +176,13 @@ impl DashboardEntry {
         })
     }
 
-    /// Returns how much of the conversation was read.
-    pub(super) fn progress(&self) -> ReadProgress {
-        ReadProgress {
-            messages: self.messages,
-            has_title: !self.dto.title.is_empty(),
-        }
+    pub(super) fn has_title(&self) -> bool {
+        !self.dto.title.is_empty()
     }
 
     /// Applies the changes of a request, and the summary that replaces its history.
     pub(super) fn apply(&mut self, news: RequestDelta, summary: Option<Arc<str>>) {
-        // If another request of the conversation came in between, that request's files are kept,
-        // and the next request is read from there.
-        if news.messages_before == self.messages {
-            if news.messages < self.messages {
-                self.files = news.files;
-            } else {
-                self.files.append(news.files);
-            }
-            self.messages = news.messages;
-        }
-        if self.dto.title.is_empty() {
+        if !self.has_title() {
             self.dto.title = news.title.unwrap_or_default();
         }
         if let Some(body) = news.body {

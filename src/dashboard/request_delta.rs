@@ -2,8 +2,7 @@
 
 use crate::dashboard::handle::DashboardRequest;
 use crate::dashboard::title_words::title_words;
-use crate::dashboard::touched_files::TouchedFiles;
-use longhaul_core::summary::file_activity::for_each_file_access;
+use longhaul_core::conversation::{Conversation, Message};
 use longhaul_core::text::wording;
 
 /// Maximum characters of a title.
@@ -13,70 +12,45 @@ const MAX_BODY_CHARS: usize = 400;
 /// Maximum characters of a model's name, which the client chooses.
 const MAX_MODEL_CHARS: usize = 100;
 
-/// Reading progress in a conversation.
-#[derive(Clone, Copy, Default)]
-pub(super) struct ReadProgress {
-    /// Number of messages read.
-    pub(super) messages: usize,
-    /// Whether the conversation has a title.
-    pub(super) has_title: bool,
-}
-
 /// Changes that a request brings to its conversation.
 pub(super) struct RequestDelta {
-    /// Number of messages read before.
-    pub(super) messages_before: usize,
-    /// Number of messages now.
-    pub(super) messages: usize,
-    /// Beginning of the first user message, if there was no title.
+    /// Title of a conversation that had none.
     pub(super) title: Option<String>,
-    /// Beginning of the last new user message.
+    /// Beginning of the last user message.
     pub(super) body: Option<String>,
     pub(super) model: String,
     pub(super) agent: String,
     pub(super) caller: String,
     pub(super) window: u64,
-    /// Files that the new messages touched.
-    pub(super) files: TouchedFiles,
 }
 
 impl RequestDelta {
-    /// Computes what `arrival` adds.
-    pub(super) fn from_request(arrival: &DashboardRequest<'_>, known: ReadProgress) -> Self {
+    /// Computes what `arrival` adds to its conversation, without the title.
+    pub(super) fn from_request(arrival: &DashboardRequest<'_>) -> Self {
         let conversation = arrival.conversation;
-        let messages = conversation.messages();
-        // A shorter history, rewound or of another branch, is read from the start.
-        let from = if messages.len() < known.messages {
-            0
-        } else {
-            known.messages
-        };
-        let users = |from: usize| {
-            let new = messages.iter().skip(from);
-            new.filter(|message| message.role.is_user())
-        };
-        let begins = |message, chars| wording::one_line(&conversation.text(message), chars);
-        let title = |user| {
-            let text = conversation.text(user);
-            title_words(&text).map(|words| wording::one_line(words, MAX_TITLE_CHARS))
-        };
-        let titles = || users(0).find_map(title);
-        let mut files = TouchedFiles::default();
-        for_each_file_access(conversation, from..messages.len(), |path, touch| {
-            files.touch(path, touch);
-        });
+        let begins = |last| wording::one_line(&conversation.text(last), MAX_BODY_CHARS);
         Self {
-            messages_before: known.messages,
-            messages: messages.len(),
-            title: if known.has_title { None } else { titles() },
-            body: users(from)
-                .next_back()
-                .map(|last| begins(last, MAX_BODY_CHARS)),
+            title: None,
+            body: user_messages(conversation).next_back().map(begins),
             agent: arrival.agent.clone(),
             caller: arrival.caller.clone(),
             model: conversation.model().chars().take(MAX_MODEL_CHARS).collect(),
             window: u64::from(arrival.window.get()),
-            files,
         }
     }
+}
+
+/// Returns the title of a conversation: the beginning of the first user message with words.
+pub(super) fn title(conversation: &Conversation<'_>) -> Option<String> {
+    user_messages(conversation).find_map(|user| {
+        let text = conversation.text(user);
+        title_words(&text).map(|words| wording::one_line(words, MAX_TITLE_CHARS))
+    })
+}
+
+fn user_messages<'c>(
+    conversation: &'c Conversation<'_>,
+) -> impl DoubleEndedIterator<Item = &'c Message> {
+    let messages = conversation.messages().iter();
+    messages.filter(|message| message.role.is_user())
 }

@@ -53,76 +53,12 @@ fn told(recent: &RecentConversations) -> Value {
     serde_json::to_value(recent.details(&told.id, 0)).unwrap()
 }
 
-/// Returns the files, most recently touched first, with the read count of each.
-fn files(recent: &RecentConversations) -> Vec<(String, u64)> {
-    let told = told(recent);
-    let files = told["files"].as_array().unwrap().iter();
-    let file = |file: &Value| {
-        let path = file["path"].as_str().unwrap().to_owned();
-        (path, file["read"].as_u64().unwrap())
-    };
-    files.map(file).collect()
-}
-
-fn check(recent: &RecentConversations, expect: &[&str]) {
-    let expect: Vec<_> = expect
-        .iter()
-        .map(|path| (format!("{path}.rs"), 1))
-        .collect();
-    assert_eq!(files(recent), expect);
-}
-
 #[test]
 fn records_nothing_while_the_dashboard_is_disabled() {
     let recent = Arc::<RecentConversations>::default();
     assert!(arrival(1, |arrival| recent.record_request(arrival)).is_none());
     recent.enable();
     assert!(recent.changes_since(0).changed.is_empty());
-}
-
-#[test]
-fn counts_only_the_new_part_of_each_request() {
-    let recent = shown();
-    for reads in [1, 2, 2, 3] {
-        arrive(&recent, reads);
-    }
-    check(&recent, &["2", "1", "0"]);
-    assert_eq!(told(&recent)["requests"], 4);
-}
-
-#[test]
-fn shortened_history_is_counted_anew() {
-    let recent = shown();
-    for reads in [3, 1, 2] {
-        arrive(&recent, reads);
-    }
-    check(&recent, &["1", "0"]);
-}
-
-#[test]
-fn concurrent_requests_count_nothing_twice_and_the_next_catches_up() {
-    let recent = shown();
-    arrive(&recent, 1);
-    let (mut seen, key) = arrival(1, |arrival| {
-        let key = arrival.prefix_keys.first_key().unwrap();
-        (DashboardEntry::new(key), key)
-    });
-    // Both requests were read before either was applied.
-    let known = recent.update(key, |seen| seen.progress()).unwrap();
-    let [shorter, longer] =
-        [2, 3].map(|reads| arrival(reads, |one| RequestDelta::from_request(one, known)));
-    recent.update(key, |seen| seen.apply(shorter, None));
-    recent.update(key, |seen| seen.apply(longer, None));
-    check(&recent, &["1", "0"]);
-    arrive(&recent, 3);
-    check(&recent, &["2", "1", "0"]);
-    // An entry created anew after an eviction takes no files either.
-    seen.apply(
-        arrival(3, |one| RequestDelta::from_request(one, known)),
-        None,
-    );
-    assert!(seen.to_details(0).files.is_empty());
-    assert_eq!(seen.progress().messages, 0);
 }
 
 #[test]

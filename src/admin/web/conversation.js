@@ -1,12 +1,12 @@
-// One conversation: headline, chart, requests, files, summary and money.
+// One conversation: headline, chart, requests, summary and money.
 
 import { html, useEffect, useRef, useState } from '/web/vendor/preact.js';
 import { Explanation } from '/web/explanation.js';
 import { Chart } from '/web/chart.js';
 import { loadDetails, state } from '/web/state.js';
-import { ago, clock, commonFolder, done, mark, moment, net, percent, plural, PRICE_HINT, short, took, usd, whole } from '/web/format.js';
+import { ago, clock, done, mark, moment, net, percent, plural, PRICE_HINT, short, took, usd, whole } from '/web/format.js';
 
-const TABS = ['Requests', 'Files', 'Summary', 'Money'];
+const TABS = ['Requests', 'Summary', 'Money'];
 const PAGE = 50;
 
 function Request({ point, id, isOpen }) {
@@ -50,18 +50,6 @@ function Requests({ points, id, open }) {
     ${older.length > 0 && html`<button type="button" class="more" onClick=${() => setOldest(older[Math.min(PAGE, older.length) - 1].number)}>Show ${Math.min(PAGE, older.length)} older requests</button>`}`;
 }
 
-function Files({ files }) {
-  if (files.length === 0) return html`<p class="dim">No tool call has named a file yet.</p>`;
-  const folder = commonFolder(files.map((file) => file.path));
-  const kinds = ['read', 'modified', 'created', 'deleted'];
-  return html`
-    ${folder && html`<p class="dim">In <code>${folder}</code></p>`}
-    <table><caption class="sr">Files that the conversation touched</caption>
-      <thead><tr><th scope="col">File</th>${kinds.map((kind) => html`<th scope="col" class="n" key=${kind}>${kind}</th>`)}</tr></thead>
-      <tbody>${files.map((file) => html`<tr key=${file.path}><th scope="row" class="path" title=${file.path}><bdi>${file.path.slice(folder.length)}</bdi></th>
-        ${kinds.map((kind) => html`<td class="n" key=${kind}>${file[kind] || ''}</td>`)}</tr>`)}</tbody></table>`;
-}
-
 function Summary({ summary, one }) {
   if (summary) return html`<pre class="summary" tabindex="0">${summary}</pre>`;
   return html`<p class="dim">No text to show. A summary is in use only once the conversation has reached its mark, and its text is shown only with <code>admin.show_content = true</code>.</p>
@@ -94,7 +82,7 @@ export function Conversation({ one, request, now }) {
   useEffect(() => { loadDetails(one.id); }, [one.id, one.requests, one.last, one.errors, one.tokens_after, state.details.get(one.id)?.isStale]);
   useEffect(() => { document.title = (one.title || one.model) + ' – longhaul'; return () => { document.title = 'longhaul'; }; }, [one.title]);
   useEffect(() => { if (request) choose('Requests'); }, [request]);
-  const details = state.details.get(one.id) ?? { points: [], files: [] };
+  const details = state.details.get(one.id) ?? { points: [] };
   const open = (point) => { location.hash = '#/c/' + one.id + '/r/' + point.id; };
   const arrow = (event, at) => {
     const to = event.key === 'ArrowRight' ? at + 1 : event.key === 'ArrowLeft' ? at - 1 : null;
@@ -119,7 +107,6 @@ export function Conversation({ one, request, now }) {
       </div>
       <div id="panel" role="tabpanel" aria-labelledby=${'tab-' + tab}>
         ${tab === 'Requests' && html`<${Requests} points=${details.points} id=${one.id} open=${request} />`}
-        ${tab === 'Files' && html`<${Files} files=${details.files} />`}
         ${tab === 'Summary' && html`<${Summary} summary=${details.summary} one=${one} />`}
         ${tab === 'Money' && html`<${MoneyTable} money=${one.money} prompt=${one} rereads=${one.rereads} />`}
       </div>

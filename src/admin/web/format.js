@@ -72,11 +72,3 @@ export function done(point) {
   }
   return parts.length ? parts.join(', ') : 'unchanged';
 }
-
-// Paths without the folders that all of them share.
-export function commonFolder(paths) {
-  if (paths.length < 2) return '';
-  let prefix = paths[0];
-  for (const path of paths) while (!path.startsWith(prefix)) prefix = prefix.slice(0, -1);
-  return prefix.slice(0, prefix.lastIndexOf('/') + 1);
-}

@@ -56,14 +56,14 @@ async function ask(path) {
 export async function loadDetails(id) {
   const known = state.details.get(id);
   if (known && known.isLoading) { known.isBehind = true; return; }
-  const entry = known && !known.isStale ? known : { points: [], files: [], summary: null };
+  const entry = known && !known.isStale ? known : { points: [], summary: null };
   entry.isLoading = true; entry.isStale = false;
   state.details.set(id, entry);
   try {
     const after = entry.points.length ? entry.points.at(-1).number : 0;
     const fresh = await ask('/conversations/' + id + '?after=' + after);
     const points = fresh.points[0] && fresh.points[0].number !== after + 1 ? [] : entry.points;
-    state.details.set(id, { ...entry, points: points.concat(fresh.points).slice(-400), files: fresh.files,
+    state.details.set(id, { ...entry, points: points.concat(fresh.points).slice(-400),
       summary: fresh.summary ?? null, error: null, isLoading: false });
   } catch (error) {
     state.details.set(id, { ...entry, error: error.message, isLoading: false });

@@ -78,7 +78,7 @@ impl Drop for HourlyReservation {
 
 /// Times of the events in the last hour. The caller bounds their number.
 #[derive(Default)]
-pub(crate) struct RollingHour(Mutex<VecDeque<Instant>>);
+struct RollingHour(Mutex<VecDeque<Instant>>);
 
 impl HourlyCaps {
     pub(super) fn new(per_conversation: usize, accepted: &Arc<AcceptedCallers>) -> Self {
@@ -202,14 +202,14 @@ fn log_cap_reached(whose: WithheldReason, most: usize) {
 
 impl RollingHour {
     /// Returns the number of events in the last hour.
-    pub(crate) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         let mut times = self.0.lock();
         remove_expired(&mut times);
         times.len()
     }
 
     /// Adds an event now, and returns the new number.
-    pub(crate) fn record_now(&self) -> usize {
+    fn record_now(&self) -> usize {
         let mut times = self.0.lock();
         remove_expired(&mut times);
         times.push_back(Instant::now());
