@@ -42,7 +42,7 @@ pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence
         evidence = match evidence {
             Evidence::EmptyReply => "empty reply",
             Evidence::Stated => "stated",
-            Evidence::Suspected { .. } => "suspected",
+            Evidence::Suspected(_) => "suspected",
         },
         "the upstream refused a request as too large"
     );

@@ -90,6 +90,7 @@ pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
         Retry::Original { why, .. } => Some(why),
         Retry::Compacted { .. }
         | Retry::OtherPlacement
+        | Retry::ClippedTexts
         | Retry::FewerBytes
         | Retry::FewerImages { .. }
         | Retry::SmallerOutput { .. }

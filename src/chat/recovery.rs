@@ -5,9 +5,9 @@ use http::StatusCode;
 use crate::chat::attempt::RetryDecision;
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
-use crate::chat::refusal::{BYTE_LIMIT_STATEMENT, RefusedAttempt, Retry};
+use crate::chat::refusal::{RefusedAttempt, Retry};
 use crate::chat::{judge, notices, output_limit, summary, thinking, window};
-use longhaul_core::overflow::{Evidence, LimitKind, Overflow};
+use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Suspicion};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul_core::planning::view::ForwardedView;
@@ -31,9 +31,7 @@ pub(super) async fn recover_from_byte_limit(
         return RetryDecision::Relay;
     }
     let overflow = Overflow {
-        evidence: Evidence::Suspected {
-            statement: BYTE_LIMIT_STATEMENT,
-        },
+        evidence: Evidence::Suspected(Suspicion::ByteLimit),
         kind: LimitKind::Request,
         ..Overflow::stated(None, None)
     };
@@ -84,7 +82,7 @@ fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &RefusedAtte
     match refused.overflow.evidence {
         Evidence::Stated => true,
         Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),
-        Evidence::Suspected { statement } => !chat.knowledge.refuted.is_refuted(statement),
+        Evidence::Suspected(suspicion) => !chat.knowledge.refuted.is_refuted(suspicion),
     }
 }
 

@@ -6,17 +6,11 @@ use crate::explanation::{PlanCause, Refusal};
 use crate::metrics::RetryReason;
 use crate::report::ChatReport;
 use longhaul_core::conversation::Conversation;
-use longhaul_core::overflow::{Evidence, LimitKind, Overflow};
+use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Suspicion};
 use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::units::tokens::Tokens;
-
-/// Fingerprint of the suspicion that old images alone make a request too large.
-pub(super) const OLD_IMAGES_STATEMENT: u64 = u64::from_be_bytes(*b"old imgs");
-
-/// Fingerprint of a byte limit. Byte limits have few words of their own.
-pub(super) const BYTE_LIMIT_STATEMENT: u64 = u64::from_be_bytes(*b"too long");
 
 /// Reason for a retry, with the evidence that its outcome confirms.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +23,14 @@ pub(super) enum Retry {
     /// The first placement of the summary was refused and the original is estimated not to fit. The
     /// retry uses the other placement.
     OtherPlacement,
-    /// The first reply reported a size limit in bytes, of the request or of one text.
+    /// The first reply refused the length of one text. The retry has longer results clipped.
+    ClippedTexts,
+    /// The first reply reported a size limit in bytes. The retry has markers in place of old images.
     FewerBytes,
     /// The first reply refused images or documents. The retry has markers in place of old ones.
     FewerImages {
-        /// Fingerprint of the suspicion that the old ones are at fault.
-        statement: u64,
+        /// Suspicion that the old ones are at fault.
+        suspicion: Suspicion,
     },
     /// The rewrite was refused. The original is estimated to fit, or the window is unknown.
     Original {
@@ -98,12 +94,8 @@ impl RefusedAttempt {
     /// Whether the upstream refused the bytes of the request. Tokens say little about bytes, so that
     /// such a limit teaches nothing about other requests.
     pub(super) fn is_byte_limit(&self) -> bool {
-        let is_statement = |it| {
-            it == Evidence::Suspected {
-                statement: BYTE_LIMIT_STATEMENT,
-            }
-        };
-        self.is_request_limit() && is_statement(self.overflow.evidence)
+        self.is_request_limit()
+            && self.overflow.evidence == Evidence::Suspected(Suspicion::ByteLimit)
     }
 
     /// Whether the limit bounds one request of this account.
@@ -116,6 +108,7 @@ impl Retry {
     pub(super) fn reason(&self) -> RetryReason {
         match self {
             Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
+            Self::ClippedTexts => RetryReason::ClippedTexts,
             Self::FewerBytes | Self::FewerImages { .. } => RetryReason::FewerBytes,
             Self::Original { .. } => RetryReason::Original,
             Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
@@ -133,7 +126,8 @@ impl Retry {
         report.add(self.reason().action());
         match self {
             Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
-            Self::FewerBytes
+            Self::ClippedTexts
+            | Self::FewerBytes
             | Self::FewerImages { .. }
             | Self::OtherPlacement
             | Self::WithoutStaleThinking => {
@@ -152,6 +146,7 @@ impl Retry {
         match self {
             Self::Compacted { refused, .. } => PlanCause::Overflow(refused.refusal()),
             Self::OtherPlacement => PlanCause::OtherPlacement,
+            Self::ClippedTexts => PlanCause::ClippedTexts,
             Self::FewerBytes => PlanCause::FewerBytes,
             Self::FewerImages { .. } => PlanCause::FewerImages,
             Self::Original { .. } => PlanCause::RewriteRefused,
@@ -165,6 +160,7 @@ impl Retry {
         match self {
             Self::Compacted { refused, .. } => Some(refused.overflow.evidence),
             Self::OtherPlacement
+            | Self::ClippedTexts
             | Self::FewerBytes
             | Self::FewerImages { .. }
             | Self::Original { .. }

@@ -4,10 +4,10 @@ use http::StatusCode;
 
 use crate::chat::attempt::{Attempt, RetryDecision};
 use crate::chat::context::Chat;
-use crate::chat::refusal::{OLD_IMAGES_STATEMENT, RefusedAttempt, Retry, RewriteRefusal};
+use crate::chat::refusal::{RefusedAttempt, Retry, RewriteRefusal};
 use crate::chat::{media, output_limit, placement, recovery, thinking, window};
 use longhaul_core::conversation::{Conversation, images};
-use longhaul_core::overflow::{Overflow, Verdict};
+use longhaul_core::overflow::{Overflow, Suspicion, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::units::tokens::Tokens;
@@ -177,7 +177,7 @@ async fn retry_with_fewer_bytes(
 fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -> Option<Attempt> {
     let mut view = first.view().clone();
     let is_shorter = view.clip_texts_above(chat.request.conversation, characters);
-    is_shorter.then(|| thinking::retry_with_view(chat, first, view, Retry::FewerBytes))
+    is_shorter.then(|| thinking::retry_with_view(chat, first, view, Retry::ClippedTexts))
 }
 
 /// Retries with the oldest images replaced by markers; images of the newest user turn stay. Returns `None`
@@ -185,7 +185,7 @@ fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -
 fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
-    if chat.knowledge.refuted.is_refuted(OLD_IMAGES_STATEMENT) {
+    if chat.knowledge.refuted.is_refuted(Suspicion::OldImages) {
         return None;
     }
     let mut view = first.view().clone();

@@ -6,9 +6,9 @@ use crate::body::peeked_body::PeekedBody;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
-use crate::chat::refusal::{OLD_IMAGES_STATEMENT, RefusedAttempt, Retry};
+use crate::chat::refusal::{RefusedAttempt, Retry};
 use crate::chat::{
-    adopt, explanation, media, notices, output_limit, placement, recall, summary, thinking,
+    adopt, explanation, notices, output_limit, placement, recall, summary, thinking,
     unanswered_call, window,
 };
 use crate::config::Mode;
@@ -20,7 +20,7 @@ use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
 use longhaul_core::cost::refetches;
-use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
+use longhaul_core::overflow::{Evidence, LimitKind, Suspicion, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::window::reply_signals::SentSize;
@@ -251,7 +251,7 @@ fn settle_accepted_retry(
             adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Overflow)
         }
         Retry::OtherPlacement => settle_accepted_plan(chat, attempt),
-        Retry::FewerBytes | Retry::FewerImages { .. } => {
+        Retry::ClippedTexts | Retry::FewerBytes | Retry::FewerImages { .. } => {
             record_acceptance(chat, attempt);
             let base = attempt.inputs.adopted();
             let window = base.and_then(|record| record.window);
@@ -280,21 +280,59 @@ fn settle_accepted_retry(
 fn refutes_suspicion(attempt: &Attempt, judged: &JudgedReply<UpstreamBody>) -> bool {
     let evidence = attempt.retry.and_then(Retry::evidence);
     let is_suspicion = match evidence {
-        Some(Evidence::EmptyReply | Evidence::Suspected { .. }) => true,
+        Some(Evidence::EmptyReply | Evidence::Suspected(_)) => true,
         Some(Evidence::Stated) | None => false,
     };
     let refutes = is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted;
-    refutes || media::refuted_statement(attempt.retry, judged.verdict).is_some()
+    let drops_media = matches!(attempt.retry, Some(Retry::FewerImages { .. }));
+    refutes || (drops_media && refutes_old_media(judged.verdict))
+}
+
+/// Returns the suspicion that the refusal of a retry refutes, if any.
+fn refuted_suspicion(retry: Retry, judged: &JudgedReply<UpstreamBody>) -> Option<Suspicion> {
+    let (status, verdict) = (judged.response.status(), judged.verdict);
+    match retry {
+        Retry::Compacted { refused, .. } => match refused.overflow.evidence {
+            Evidence::Suspected(suspicion) => {
+                (!judged.broke_off && refutes_size(status, verdict)).then_some(suspicion)
+            }
+            Evidence::EmptyReply | Evidence::Stated => None,
+        },
+        Retry::FewerBytes => (verdict == Verdict::TooManyBytes).then_some(Suspicion::OldImages),
+        Retry::FewerImages { suspicion } => refutes_old_media(verdict).then_some(suspicion),
+        Retry::ClippedTexts
+        | Retry::OtherPlacement
+        | Retry::Original { .. }
+        | Retry::SmallerOutput { .. }
+        | Retry::WithoutStaleThinking => None,
+    }
+}
+
+/// Whether the refusal of a request without old images and documents shows that others are at fault. After
+/// any other refusal, the client learns more from the second reply.
+fn refutes_old_media(verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Malformed
+        | Verdict::StaleThinking
+        | Verdict::TooMuchMedia
+        | Verdict::Unexplained => true,
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::Overflow(_)
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooManyBytes => false,
+    }
 }
 
 /// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a server
 /// that failed show nothing. A stated overflow or a second byte limit confirms the suspicion.
-fn refutes_statement(status: StatusCode, verdict: Verdict) -> bool {
+fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Overflow(overflow) => match overflow.evidence {
             Evidence::Stated => false,
             // The words return with any status: a smaller request cures nothing.
-            Evidence::Suspected { .. } => true,
+            Evidence::Suspected(_) => true,
             Evidence::EmptyReply => is_refusal(status),
         },
         Verdict::TooManyBytes => false,
@@ -321,14 +359,8 @@ fn settle_refused_retry(
     retry: Retry,
     judged: &JudgedReply<UpstreamBody>,
 ) {
-    if let Some(Evidence::Suspected { statement }) = retry.evidence()
-        && !judged.broke_off
-        && refutes_statement(judged.response.status(), judged.verdict)
-    {
-        chat.knowledge.refuted.record_refuted(statement);
-    }
-    if let Some(statement) = media::refuted_statement(Some(retry), judged.verdict) {
-        chat.knowledge.refuted.record_refuted(statement);
+    if let Some(suspicion) = refuted_suspicion(retry, judged) {
+        chat.knowledge.refuted.record_refuted(suspicion);
     }
     output_limit::learn_counted_output(chat, attempt, judged.verdict);
     match judged.verdict {
@@ -349,15 +381,11 @@ fn settle_refused_retry(
         }
         Verdict::StaleThinking => thinking::learn_from_refused_retry(chat, attempt, retry),
         Verdict::Unexplained => placement::record_original_refused(chat, retry),
-        Verdict::TooManyBytes => {
-            if let Retry::FewerBytes = retry {
-                chat.knowledge.refuted.record_refuted(OLD_IMAGES_STATEMENT);
-            }
-        }
         Verdict::Failed
         | Verdict::Fine
         | Verdict::OutputTooLarge { .. }
         | Verdict::TextTooLong { .. }
+        | Verdict::TooManyBytes
         | Verdict::TooMuchMedia => {}
     }
 }
@@ -396,7 +424,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
             windows.record_empty_retry(&chat.model);
         }
         // A suspicion that a smaller request did not confirm teaches nothing.
-        Evidence::EmptyReply | Evidence::Suspected { .. } => {}
+        Evidence::EmptyReply | Evidence::Suspected(_) => {}
     }
 }
 
@@ -443,12 +471,12 @@ mod tests {
     #[test]
     fn a_suspicion_that_a_smaller_request_does_not_cure_is_refuted_under_any_status() {
         let suspected = Verdict::Overflow(Overflow {
-            evidence: Evidence::Suspected { statement: 7 },
+            evidence: Evidence::Suspected(Suspicion::Words(7)),
             ..Overflow::stated(None, None)
         });
         for status in [200, 400, 422, 500, 503] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert!(refutes_statement(status, suspected), "{status}");
+            assert!(refutes_size(status, suspected), "{status}");
         }
     }
 
@@ -465,11 +493,8 @@ mod tests {
             (503, Verdict::Fine),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert!(!refutes_statement(status, verdict), "{status} {verdict:?}");
+            assert!(!refutes_size(status, verdict), "{status} {verdict:?}");
         }
-        assert!(refutes_statement(
-            StatusCode::BAD_REQUEST,
-            Verdict::Unexplained
-        ));
+        assert!(refutes_size(StatusCode::BAD_REQUEST, Verdict::Unexplained));
     }
 }

@@ -179,6 +179,7 @@ pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry
     match retry {
         Retry::Compacted { .. }
         | Retry::OtherPlacement
+        | Retry::ClippedTexts
         | Retry::FewerBytes
         | Retry::FewerImages { .. }
         | Retry::SmallerOutput { .. }
@@ -189,6 +190,7 @@ pub(super) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry
         // Nothing was left that longhaul could have made stale.
         Retry::Compacted { .. }
         | Retry::OtherPlacement
+        | Retry::ClippedTexts
         | Retry::FewerBytes
         | Retry::FewerImages { .. }
         | Retry::Original { .. }

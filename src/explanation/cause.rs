@@ -8,6 +8,8 @@ use longhaul_core::units::tokens::Tokens;
 /// Event that led to the last plan of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PlanCause {
+    /// The upstream refused the length of one text.
+    ClippedTexts,
     /// The upstream reported a size limit in bytes.
     FewerBytes,
     /// The upstream refused images or documents.
@@ -72,6 +74,9 @@ impl PlanCause {
     pub(crate) fn sentence(self, explanation: &RequestExplanation) -> String {
         let window = with_thousands(explanation.window.get());
         match self {
+            Self::ClippedTexts => {
+                "the upstream refused the length of one text: longer results were clipped".into()
+            }
             Self::FewerBytes => "the upstream refused the size in bytes: old images left".into(),
             Self::FewerImages => {
                 "the upstream refused images or documents: old ones were left out".into()

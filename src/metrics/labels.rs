@@ -97,7 +97,7 @@ labels! {
         FewerBytes = "fewer-bytes",
         /// The request was sent again.
         Retry = "retry",
-        /// Results of the newest batch were clipped.
+        /// Results of the newest batch, or results longer than a text may be, were clipped.
         Clip = "clip",
         /// A model's summary replaces history.
         Summary = "summary",
@@ -145,7 +145,7 @@ impl StatusClass {
 labels! {
     /// Event that brought a record into use.
     CompactionTrigger {
-        /// A limit on bytes.
+        /// A limit on bytes, on the length of a text, or on images and documents.
         Bytes = "bytes",
         /// An explicit compaction request.
         Manual = "manual",
@@ -233,6 +233,8 @@ labels! {
 labels! {
     /// Reason for a retry, by what is sent instead.
     RetryReason {
+        /// The conversation with its longest texts clipped.
+        ClippedTexts = "clipped-texts",
         /// The compacted conversation.
         Compacted = "compacted",
         /// The conversation with fewer images.
@@ -251,6 +253,7 @@ impl RetryReason {
     pub(crate) fn action(self) -> Action {
         match self {
             Self::Compacted | Self::WithoutStaleThinking => Action::Retry,
+            Self::ClippedTexts => Action::Clip,
             Self::FewerBytes => Action::FewerBytes,
             Self::Original => Action::Original,
             Self::SmallerOutput => Action::SmallerOutput,

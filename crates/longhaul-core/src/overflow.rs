@@ -50,6 +50,7 @@ use serde_json::Value;
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
+use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
 use heuristics::Confidence;
 
@@ -146,10 +147,24 @@ pub enum Evidence {
     Stated,
     /// The reply speaks of a prompt that is too large, in words that no rule knows, and the request is
     /// large. Learn nothing before a smaller request was accepted.
-    Suspected {
-        /// Fingerprint of the words, digits aside. A statement that no smaller request satisfies is
-        /// about something else.
-        statement: u64,
+    Suspected(Suspicion),
+}
+
+/// Suspected cause of a refusal. If no smaller request satisfies the refusal, the cause is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suspicion {
+    /// Unknown words, by their fingerprint without digits.
+    Words(u64),
+    /// A limit on bytes. Such refusals have few words of their own.
+    ByteLimit,
+    /// Old images alone make a request too large in bytes.
+    OldImages,
+    /// The API refuses the images or documents before a message of one conversation.
+    MediaBefore {
+        /// Key of the conversation's first prefix.
+        conversation: RecordKey,
+        /// Index of the first message whose images stay.
+        message: usize,
     },
 }
 

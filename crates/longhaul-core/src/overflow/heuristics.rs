@@ -26,7 +26,7 @@ use std::cell::LazyCell;
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
-use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
+use crate::overflow::{Evidence, LimitKind, Overflow, Suspicion, Verdict};
 use numbers::StatedSize;
 use request_sizes::RefusedRequestSizes;
 pub use request_text::RequestText;
@@ -142,9 +142,9 @@ impl Assessment {
     pub(super) fn verdict(self, facts: &RequestFacts<'_>) -> Option<Verdict> {
         let evidence = match self.confidence {
             Confidence::Strong => Evidence::Stated,
-            Confidence::Words if facts.is_large() => Evidence::Suspected {
-                statement: self.statement,
-            },
+            Confidence::Words if facts.is_large() => {
+                Evidence::Suspected(Suspicion::Words(self.statement))
+            }
             Confidence::Quoted if facts.explains_silence() => Evidence::EmptyReply,
             Confidence::Vetoed | Confidence::Nothing | Confidence::Quoted | Confidence::Words => {
                 return None;

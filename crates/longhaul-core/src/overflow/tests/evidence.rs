@@ -20,7 +20,7 @@ fn statement(text: &str) -> u64 {
     let body = json!({ "error": { "message": text } }).to_string();
     let verdict = judge(400, &body, LARGE);
     let Verdict::Overflow(Overflow {
-        evidence: Evidence::Suspected { statement },
+        evidence: Evidence::Suspected(Suspicion::Words(statement)),
         ..
     }) = verdict
     else {

@@ -147,7 +147,7 @@ fn words_about_a_small_request_raise_no_suspicion() {
         let suspects = matches!(
             verdict,
             Verdict::Overflow(Overflow {
-                evidence: Evidence::Suspected { .. },
+                evidence: Evidence::Suspected(_),
                 ..
             })
         );
