@@ -48,7 +48,7 @@ pub(super) fn reduced_output(
 
 /// Output that a server, which counts the output, leaves beside a view.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum OutputBeside {
+pub(super) enum OutputAllowance {
     /// The requested limit fits, or nothing shows that it does not.
     AsRequested,
     /// This limit fits.
@@ -63,7 +63,7 @@ pub(super) enum OutputBeside {
 ///
 /// Claude Code asks for 128,000 tokens each time. A server that counts the output refuses 11 to 27
 /// requests of a session for that alone.
-pub(super) fn output_beside(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputBeside> {
+pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputAllowance> {
     let conversation = chat.request.conversation;
     let asked = conversation.output_tokens()?;
     let may = conversation.dialect().lowers_output_in_advance()
@@ -90,13 +90,13 @@ pub(super) fn output_beside(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputBes
         tokens <= observations.largest_accepted
     };
     Some(if left >= asked {
-        OutputBeside::AsRequested
+        OutputAllowance::AsRequested
     } else if left >= conversation.least_output() {
-        OutputBeside::Lower(left)
+        OutputAllowance::Lower(left)
     } else if is_outweighed {
-        OutputBeside::AsRequested
+        OutputAllowance::AsRequested
     } else {
-        OutputBeside::TooLittle
+        OutputAllowance::TooLittle
     })
 }
 

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
-use crate::chat::output_limit::OutputBeside;
+use crate::chat::output_limit::OutputAllowance;
 use crate::chat::{notices, output_limit, recovery, rewrite, summary, thinking, window};
 use crate::config::Mode;
 use crate::explanation::PlanCause;
@@ -32,8 +32,8 @@ pub(crate) async fn first_send(
     mut inputs: PlanInputs,
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
-    let (plan, step, beside) = fit_known_window(chat, plan, &mut inputs).await;
-    let (plan, is_output_lowered) = lower_output_in_advance(plan, beside);
+    let (plan, step, allowance) = fit_known_window(chat, plan, &mut inputs).await;
+    let (plan, is_output_lowered) = lower_output_in_advance(plan, allowance);
     let spliced = match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
@@ -87,12 +87,12 @@ async fn fit_known_window(
     chat: &Chat<'_>,
     plan: RequestPlan,
     inputs: &mut PlanInputs,
-) -> (RequestPlan, Option<RecoveryStep>, Option<OutputBeside>) {
+) -> (RequestPlan, Option<RecoveryStep>, Option<OutputAllowance>) {
     let conversation = chat.request.conversation;
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
-    let beside = output_limit::output_beside(chat, tokens);
-    let leaves_output = beside != Some(OutputBeside::TooLittle);
+    let allowance = output_limit::remaining_output(chat, tokens);
+    let leaves_output = beside != Some(OutputAllowance::TooLittle);
     let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
     let is_enabled = settings.proactive && chat.recovery_enabled();
     let is_known =
@@ -101,10 +101,10 @@ async fn fit_known_window(
     let clears = conversation.params().history == HistoryKeeper::ClearingProvider;
     let is_left = clears || conversation.is_stateful();
     if is_left || fits || !is_enabled || (leaves_output && !is_known()) {
-        return (plan, None, beside);
+        return (plan, None, allowance);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
-        return (plan, None, beside);
+        return (plan, None, allowance);
     };
     let plan = RequestPlan {
         base: inputs.prior_records.adopted.clone(),
@@ -113,16 +113,16 @@ async fn fit_known_window(
     };
     let thinking = &inputs.prior_records.thinking;
     let plan = plan.without_stale_thinking(conversation, thinking);
-    let beside = output_limit::output_beside(chat, plan.view.tokens(conversation));
-    (plan, Some(step), beside)
+    let allowance = output_limit::remaining_output(chat, plan.view.tokens(conversation));
+    (plan, Some(step), allowance)
 }
 
 /// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
 fn lower_output_in_advance(
     mut plan: RequestPlan,
-    beside: Option<OutputBeside>,
+    allowance: Option<OutputAllowance>,
 ) -> (RequestPlan, bool) {
-    let Some(OutputBeside::Lower(output)) = beside else {
+    let Some(OutputAllowance::Lower(output)) = beside else {
         return (plan, false);
     };
     plan.view.set_output_limit(output);

@@ -19,7 +19,7 @@ use longhaul_core::overflow::Overflow;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_core::window::credible_limit::{is_credible_beside_hidden_history, is_credible_limit};
+use longhaul_core::window::credible_limit::{is_credible_given_hidden_history, is_credible_limit};
 use longhaul_core::window::learned_window::LearnedWindow;
 use longhaul_core::window::token_ratio::TokenCalibration;
 use longhaul_core::window::{RefusalWindow, SelectedSource, WindowSources, script_ratio};
@@ -235,7 +235,7 @@ pub(super) fn learn_from_stateful_refusal(
     overflow: Overflow,
 ) {
     let visible = first.tokens(chat.request.conversation);
-    if !is_credible_beside_hidden_history(visible, &overflow) {
+    if !is_credible_given_hidden_history(visible, &overflow) {
         return;
     }
     let refused = RefusedAttempt {

@@ -402,7 +402,7 @@ impl Policy {
 
     /// Returns the budgets for a summary beside `fixed` tokens that no compaction removes. A large
     /// head leaves a smaller index: otherwise the conversation would fill up again at once.
-    pub(crate) fn budgets_beside(&self, fixed: Tokens) -> SummaryBudgets {
+    pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
         let limit = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
         SummaryBudgets {
             identifiers: self.budgets.identifiers.min(limit),

@@ -51,7 +51,7 @@ pub(crate) fn summary_budgets_with_requests(
     requests: Tokens,
 ) -> SummaryBudgets {
     let fixed = conversation.fixed_tokens_before(covered.start);
-    let budgets = policy.budgets_beside(fixed);
+    let budgets = policy.budgets_excluding(fixed);
     let taken = fixed + budgets.nominal();
     let room = policy.thresholds.requests_budget(taken);
     SummaryBudgets {
@@ -72,11 +72,11 @@ pub fn digest(
         retained: covered.end..covered.end,
         text: "",
     };
-    digest_beside(conversation, covered, &visible, budgets)
+    digest_with(conversation, covered, &visible, budgets)
 }
 
 /// Like [`digest()`]. Identifiers that are `visible` elsewhere are not repeated.
-pub(crate) fn digest_beside(
+pub(crate) fn digest_with(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
     visible: &StillVisible<'_>,

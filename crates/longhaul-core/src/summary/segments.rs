@@ -10,7 +10,7 @@ use crate::conversation::Conversation;
 use crate::identifiers::StillVisible;
 use crate::policy::SummaryBudgets;
 use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
-use crate::summary::digest::{append_generated_sections, digest_beside};
+use crate::summary::digest::{append_generated_sections, digest_with};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub(crate) fn with_digest(
 ) -> SegmentedText {
     let part = place.part();
     let own = own_budgets(conversation, place, budgets);
-    let text = digest_beside(conversation, part, &visible(conversation, place), &own);
+    let text = digest_with(conversation, part, &visible(conversation, place), &own);
     with_segment(conversation, place, &text, budgets)
 }
 

@@ -43,7 +43,7 @@ pub fn is_credible_limit(
 ///
 /// The refusal has to state the limit and a larger prompt, and the prompt holds what is visible, within a factor
 /// of four. A limit without the size of the prompt cannot be checked.
-pub fn is_credible_beside_hidden_history(visible: Tokens, overflow: &Overflow) -> bool {
+pub fn is_credible_given_hidden_history(visible: Tokens, overflow: &Overflow) -> bool {
     let (Some(limit), Some(used)) = (overflow.limit, overflow.prompt_size()) else {
         return false;
     };
@@ -79,10 +79,10 @@ mod tests {
     }
 
     #[test]
-    fn beside_hidden_history_both_numbers_must_exceed_what_is_visible() {
+    fn given_hidden_history_both_numbers_must_exceed_what_is_visible() {
         let is_credible = |visible: u32, limit: Option<u32>, used: Option<u32>| {
             let overflow = Overflow::stated(limit, used);
-            is_credible_beside_hidden_history(Tokens::new(visible), &overflow)
+            is_credible_given_hidden_history(Tokens::new(visible), &overflow)
         };
         assert!(is_credible(100, Some(32_000), Some(40_000)));
         assert!(is_credible(100_000, Some(20_000), Some(25_000)));
@@ -97,7 +97,7 @@ mod tests {
             kind: LimitKind::Request,
             ..Overflow::stated(Some(32_000), Some(40_000))
         };
-        assert!(!is_credible_beside_hidden_history(
+        assert!(!is_credible_given_hidden_history(
             Tokens::new(100),
             &of_account
         ));

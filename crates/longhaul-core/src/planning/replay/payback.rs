@@ -69,7 +69,7 @@ impl Replay<'_, '_> {
             return true;
         }
         let fixed = self.fixed_tokens + self.pinned_tokens();
-        let reread = policy.budgets_beside(fixed).nominal() + policy.keep_recent;
+        let reread = policy.budgets_excluding(fixed).nominal() + policy.keep_recent;
         let freed = size - fixed - reread;
         is_likely_to_pay(self.requests, reread, freed)
     }
