@@ -1,7 +1,10 @@
-//! A chat request: its parsed conversation, its settings, and the steps that serve it.
+//! The steps that serve a chat.
 //!
 //! [`prepare`] → [`plan`] → send → [`judge`] → [`retry`] → [`settle`]. Each step takes what the
 //! earlier ones returned. [`crate::proxy`] runs them.
+//!
+//! [`context`], [`refusal`] and [`attempt`] hold what the steps exchange. [`learn`] holds what replies
+//! show. `tests/it/tidy/levels.rs` holds the order of the files.
 
 mod adopt;
 pub(crate) mod attempt;
@@ -10,23 +13,21 @@ pub(crate) mod count;
 pub(crate) mod explanation;
 pub(crate) mod explicit_compaction;
 pub(crate) mod judge;
+pub(crate) mod learn;
 mod media;
 mod notices;
 mod output_limit;
-mod placement;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 mod recall;
 mod recovery;
 mod refusal;
+mod refutation;
 pub(crate) mod retry;
 pub(crate) mod rewrite;
+mod second_attempt;
 pub(crate) mod settle;
-mod summary;
-mod summary_call;
-mod summary_task;
+mod summarise;
 #[cfg(test)]
 mod test_support;
-mod thinking;
 pub(crate) mod unanswered_call;
-pub(crate) mod window;

@@ -2,11 +2,13 @@
 
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
+use crate::chat::learn::thinking;
 use crate::chat::notices;
 use crate::metrics::CompactionTrigger;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::policy::thinking_removal::{StaleThinking, ThinkingRemoval};
 use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
@@ -43,6 +45,46 @@ pub(super) fn adopt_plan(
         notices::log_thrash(chat.request.conversation, &plan.view);
     }
     adopted
+}
+
+/// Stores the removal of an accepted attempt, or stores earlier ones again before they are too far
+/// back to be found.
+pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdopted> {
+    let head = chat.prefix_keys.head_len();
+    let store = &chat.services().store;
+    let noted = || noted_edits(chat, attempt);
+    let Some(removal) = attempt.plan.removal.clone().or_else(noted) else {
+        let removals = &attempt.inputs.prior_records.thinking.removals;
+        if let Some((key, removal)) = removals.renewed(head) {
+            store.record_removal(key, &chat.model, removal);
+        }
+        return None;
+    };
+    // Later requests share the stable prefix. The shortest one with all of the removed thinking keeps
+    // forks from finding the removal.
+    let end = removal.end(head);
+    let stable = chat.prefix_keys.stable_prefix();
+    let is_whole = |prefix: &(usize, _)| prefix.0 >= end;
+    let whole = stable.filter(is_whole);
+    let (_, key) = whole
+        .or_else(|| chat.prefix_keys.first_at_least(end))
+        .or(stable)?;
+    store.record_removal(key, &chat.model, removal);
+    Some(RecordAdopted)
+}
+
+/// Returns a note of the edits of an accepted attempt with no bound thinking behind them, for a model
+/// that may bind thinking.
+fn noted_edits(chat: &Chat<'_>, attempt: &Attempt) -> Option<ThinkingRemoval> {
+    let conversation = chat.request.conversation;
+    let prior = &attempt.inputs.prior_records.thinking;
+    let may_have = conversation.has_bound_thinking() || conversation.asks_for_thinking();
+    let is_noted = may_have && prior.stale == StaleThinking::Kept && thinking::may_bind(chat);
+    is_noted.then(|| {
+        attempt
+            .plan
+            .note_without_stale_thinking(conversation, prior)
+    })?
 }
 
 /// Records the use of a summary that was made here but adopted by another process.

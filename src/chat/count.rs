@@ -7,7 +7,8 @@ use http::StatusCode;
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::Chat;
-use crate::chat::{plan, rewrite, thinking};
+use crate::chat::learn::thinking;
+use crate::chat::{plan, rewrite};
 use crate::config::Mode;
 use crate::metrics::Action;
 use crate::report::ChatReport;

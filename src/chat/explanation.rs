@@ -2,7 +2,8 @@
 
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
-use crate::chat::{notices, window};
+use crate::chat::learn::known_window::KnownWindow;
+use crate::chat::notices;
 use crate::exchange::reply_gate::JudgedReply;
 use crate::exchange::request_log::{ChatFacts, RequestLog};
 use crate::explanation::{ExplanationContext, Refusal, StoredExplanation, WindowNote};
@@ -22,7 +23,7 @@ pub(crate) fn record(
     let facts = ChatFacts {
         model: chat.model_in_log().into(),
         conversation: chat.conversation_id(),
-        window: window::window_note(chat, attempt.inputs.adopted()),
+        window: KnownWindow::of_chat(chat, attempt.inputs.adopted()).note(),
         soft: attempt.inputs.policy.thresholds.soft,
         hard: attempt.inputs.policy.thresholds.hard,
     };

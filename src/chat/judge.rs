@@ -8,7 +8,8 @@ use http::Response;
 use crate::body::budget::Owner;
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
-use crate::chat::{thinking, window};
+use crate::chat::learn::known_window::KnownWindow;
+use crate::chat::learn::thinking;
 use crate::exchange::reply_gate;
 use crate::exchange::reply_gate::{HoldPolicy, JudgedReply};
 use crate::exchange::request_log::RequestLog;
@@ -22,10 +23,12 @@ pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
     if !chat.recovery_enabled() {
         return HoldPolicy::Nothing;
     }
-    let observations = chat.knowledge.windows.observations(&chat.model);
-    let fits = observations.is_known_to_fit(
-        first.sent_size(chat.request.conversation),
-        window::input_limit_in_force(chat, &first.inputs, &observations),
+    let conversation = chat.request.conversation;
+    let known = KnownWindow::of_chat(chat, first.inputs.adopted());
+    let output = conversation.output_tokens().unwrap_or_default();
+    let fits = known.observations.is_known_to_fit(
+        first.sent_size(conversation),
+        known.in_force(&first.inputs).map(|window| window - output),
         chat.configured_window().is_some(),
     );
     if fits && !thinking::may_be_refused(chat, first) {
@@ -67,15 +70,15 @@ pub(crate) async fn judge(
 /// Collects the facts by which a refusal of an attempt is judged.
 pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> RequestFacts<'c> {
     let conversation = chat.request.conversation;
-    let observations = chat.knowledge.windows.observations(&chat.model);
-    let window = window::window_in_force(chat, &attempt.inputs, &observations);
+    let known = KnownWindow::of_chat(chat, attempt.inputs.adopted());
+    let window = known.in_force(&attempt.inputs);
     let target = chat.request.route.mapped.as_str();
     RequestFacts {
         tokens: attempt.tokens(conversation).get(),
         text: RequestText::new(conversation.body().as_bytes(), target),
         body_tokens: conversation.tokens().get(),
         window: window.map(Tokens::get),
-        largest_accepted: observations.largest_accepted.get(),
+        largest_accepted: known.observations.largest_accepted.get(),
         model: &chat.model,
     }
 }

@@ -3,7 +3,7 @@
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::refusal::Retry;
-use crate::chat::thinking;
+use crate::chat::second_attempt;
 use longhaul_core::conversation::images;
 use longhaul_core::overflow::Suspicion;
 
@@ -25,6 +25,6 @@ pub(super) fn retry_without_old_media(chat: &Chat<'_>, first: &Attempt) -> Optio
         // Never resend a refused body.
         let fewer = view.replacements(conversation) != first.view().replacements(conversation);
         let why = Retry::FewerImages { suspicion };
-        fewer.then(|| thinking::retry_with_view(chat, first, view, why))
+        fewer.then(|| second_attempt::with_view(chat, first, view, why))
     })
 }

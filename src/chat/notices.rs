@@ -1,6 +1,5 @@
 //! Log messages for the operator about a conversation, never with its content.
 
-use crate::chat::attempt::PlanInputs;
 use crate::chat::context::Chat;
 use crate::chat::refusal::RefusedAttempt;
 use crate::explanation::Refusal;
@@ -19,11 +18,11 @@ pub(super) fn log_placement_refused() {
     );
 }
 
-/// Logs that nothing would fit the window learned from the refusal of a request of `tokens`.
-pub(super) fn log_gave_up(tokens: Tokens, inputs: &PlanInputs) {
+/// Logs that nothing would fit `window`, learned from the refusal of a request of `tokens`.
+pub(super) fn log_gave_up(tokens: Tokens, window: Tokens) {
     tracing::warn!(
         tokens = tokens.get(),
-        window = inputs.policy.thresholds.window.get(),
+        window = window.get(),
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
          'x-longhaul-compact: now' to retry manually. Neither helps if one message, or all that \
          must be kept, fills the window."

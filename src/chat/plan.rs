@@ -1,11 +1,26 @@
 //! Second step: plans what is sent of a chat, and builds the body of the first send.
+//!
+//! | function | when | result |
+//! |---|---|---|
+//! | [`unmodified`] | its rewrites were refused; a rewrite was unsound; a count was refused | the original, without stale thinking |
+//! | `plan_clearing_only` | its summaries were refused | cleared results; no summary is used or requested |
+//! | `current_plan` | otherwise | the records in use, the rules, and whether a summary is needed |
+//! | `plan_with_digest` | a needed summary did not arrive in time | a digest in place of the summary |
+//! | `compact_immediately` | the header asks for a compaction; `compact_explicitly` with a longer wait | a compaction below the thresholds |
+//! | `fit_known_window` | the plan exceeds a window that is known | recovery before the first send |
+//! | [`plan_in_use`] | a count of tokens | as one of the first four, with nothing waited for |
+//!
+//! `plan_unmodified` forwards a stateful conversation as it came. After a refusal, [`crate::chat::retry`]
+//! plans.
 
 use tokio::time::Instant;
 
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
+use crate::chat::learn::known_window::KnownWindow;
+use crate::chat::learn::thinking;
 use crate::chat::output_limit::OutputAllowance;
-use crate::chat::{notices, output_limit, recovery, rewrite, summary, thinking, window};
+use crate::chat::{notices, output_limit, recovery, rewrite, summarise};
 use crate::config::Mode;
 use crate::explanation::PlanCause;
 use crate::metrics::Action;
@@ -78,7 +93,7 @@ pub(crate) async fn first_send(
 }
 
 /// Makes a request fit a window that is known. Returns the recovery step if one was needed, and the output that
-/// fits beside the plan.
+/// the plan leaves.
 ///
 /// The operator set the window, the upstream stated it to this caller, or an earlier refusal in this
 /// conversation shows it. The output is left to the upstream, since many count only the input. If the
@@ -92,11 +107,13 @@ async fn fit_known_window(
     let settings = &chat.settings;
     let tokens = plan.view.tokens(conversation);
     let allowance = output_limit::remaining_output(chat, tokens);
-    let leaves_output = beside != Some(OutputAllowance::TooLittle);
+    let leaves_output = allowance != Some(OutputAllowance::TooLittle);
     let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
     let is_enabled = settings.proactive && chat.recovery_enabled();
-    let is_known =
-        || window::window_is_stated(chat, inputs) || window::was_refused_at(chat, inputs, tokens);
+    let is_known = || {
+        let known = KnownWindow::of_chat(chat, inputs.adopted());
+        known.is_stated() || known.was_refused_at(tokens)
+    };
     // The provider clears before it counts.
     let clears = conversation.params().history == HistoryKeeper::ClearingProvider;
     let is_left = clears || conversation.is_stateful();
@@ -122,7 +139,7 @@ fn lower_output_in_advance(
     mut plan: RequestPlan,
     allowance: Option<OutputAllowance>,
 ) -> (RequestPlan, bool) {
-    let Some(OutputAllowance::Lower(output)) = beside else {
+    let Some(OutputAllowance::Lower(output)) = allowance else {
         return (plan, false);
     };
     plan.view.set_output_limit(output);
@@ -174,7 +191,8 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         return plan_unmodified(chat.request.conversation, &inputs.policy);
     }
     if chat.compact_now {
-        return plan_immediate_compaction(chat, inputs).await;
+        let compacted = compact_immediately(chat, inputs).await;
+        return compacted.unwrap_or_else(|| current_plan(chat, inputs));
     }
     match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
         RewriteTolerance::All => {}
@@ -191,7 +209,7 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         SummaryNeed::Now(covers) => Some(covers),
         SummaryNeed::Nothing | SummaryNeed::InBackground(_) => None,
     };
-    summary::wait_for_any_summary(chat, inputs, covers, still).await;
+    summarise::wait_for_any_summary(chat, inputs, covers, still).await;
     let plan = current_plan(chat, inputs);
     if matches!(plan.need, SummaryNeed::Now(_)) {
         return plan_with_digest(
@@ -251,14 +269,6 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
         return unmodified(chat, inputs);
     }
     plan
-}
-
-/// Plans an immediate compaction, regardless of thresholds.
-async fn plan_immediate_compaction(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
-    match compact_immediately(chat, inputs).await {
-        Some(plan) => plan,
-        None => current_plan(chat, inputs),
-    }
 }
 
 /// Plans the request from the records known now.
@@ -325,7 +335,7 @@ async fn compact_within_window(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Opti
     // Do not pay for a range that a record already covers.
     if chat.summary_source() == SummarySource::Model && covered.is_none_or(|covered| cut > covered)
     {
-        summary::wait_for_summary(chat, inputs, cut).await;
+        summarise::wait_for_summary(chat, inputs, cut).await;
     }
     plan_explicit_compaction(conversation, &inputs.policy, &inputs.prior_records, cut)
 }

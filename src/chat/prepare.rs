@@ -7,7 +7,9 @@ use http::request::Parts;
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::{Chat, ChatRequest};
-use crate::chat::{recall, summary, summary_call, thinking, window};
+use crate::chat::learn::{known_window, thinking};
+use crate::chat::summarise::call;
+use crate::chat::{recall, summarise};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::model_knowledge::{ModelKnowledge, QueryKey};
@@ -89,7 +91,7 @@ fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
     let keys = PrefixKeys::new(request.conversation, request.scope);
     let agent = caller_identity::agent_session(&request.head.headers);
     let keys = keys.of_agent(request.scope, &agent);
-    match summary_call::summary_style(request) {
+    match call::summary_style(request) {
         SummaryStyle::Cached => keys.with_head(request.conversation, request.scope),
         SummaryStyle::Transcript => keys,
     }
@@ -156,13 +158,13 @@ fn cache_price(
 /// Builds the policy from the prior records of this conversation.
 fn plan_inputs(chat: &Chat<'_>, prior_records: PriorRecords) -> PlanInputs {
     let prior_records = PriorRecords {
-        pending: summary::is_being_made(chat, &prior_records),
+        pending: summarise::is_being_made(chat, &prior_records),
         thinking: thinking::prior_thinking(chat),
         ..prior_records
     };
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     PlanInputs {
-        policy: window::policy(chat, adopted),
+        policy: known_window::policy(chat, adopted),
         prior_records,
         deadline: None,
     }

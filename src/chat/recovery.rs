@@ -5,8 +5,10 @@ use http::StatusCode;
 use crate::chat::attempt::RetryDecision;
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
+use crate::chat::learn::known_window::KnownWindow;
+use crate::chat::learn::{thinking, window};
 use crate::chat::refusal::{RefusedAttempt, Retry};
-use crate::chat::{judge, notices, output_limit, summary, thinking, window};
+use crate::chat::{judge, notices, output_limit, second_attempt, summarise};
 use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Suspicion};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
@@ -58,14 +60,14 @@ pub(super) async fn recover_from_overflow(
     }
     if let Some(view) = output_limit::lower_output_by_estimate(conversation, first, &refused) {
         let why = Retry::SmallerOutput { refused: None };
-        return RetryDecision::retry(thinking::retry_with_view(chat, first, view, why));
+        return RetryDecision::retry(second_attempt::with_view(chat, first, view, why));
     }
-    let before = window::smallest_refused_window(chat, &first.inputs);
+    let before = KnownWindow::of_chat(chat, first.inputs.adopted()).smallest_refused();
     adopt_window(chat, &refused);
     let mut inputs = inputs_after_refusal(chat, first, &refused, before);
     inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
-        notices::log_gave_up(tokens, &inputs);
+        notices::log_gave_up(tokens, inputs.policy.thresholds.window);
         return RetryDecision::GiveUp;
     };
     if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {
@@ -157,7 +159,7 @@ pub(super) async fn run_recovery(
             RecoveryDecision::Summarise(covers) => Some(covers),
             RecoveryDecision::GiveUp | RecoveryDecision::Retry(..) => None,
         };
-        summary::wait_for_any_summary(chat, inputs, covers, still).await;
+        summarise::wait_for_any_summary(chat, inputs, covers, still).await;
         recovered = recovery(inputs, SummarySource::Digest);
     }
     match recovered {

@@ -4,12 +4,16 @@ use http::StatusCode;
 
 use crate::chat::attempt::{Attempt, RetryDecision};
 use crate::chat::context::Chat;
+use crate::chat::learn::known_window::KnownWindow;
+use crate::chat::learn::{placement, thinking, window};
 use crate::chat::refusal::{RefusedAttempt, Retry, RewriteRefusal};
-use crate::chat::{media, output_limit, placement, recovery, thinking, window};
+use crate::chat::{media, output_limit, recovery, second_attempt};
 use longhaul_core::conversation::{Conversation, images};
+use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::overflow::{Overflow, Suspicion, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::thinking_removal::StaleThinking;
 use longhaul_core::units::tokens::Tokens;
 
 /// Share of a body, as a divisor, from which on its images are dropped before its history is shortened.
@@ -67,7 +71,7 @@ pub(crate) async fn next_step(
             recovery::recover_from_overflow(chat, first, status, overflow).await
         }
         Verdict::StaleThinking => {
-            let second = thinking::retry_without_stale_thinking(chat, first);
+            let second = retry_without_stale_thinking(chat, first);
             RetryDecision::from_retry(
                 second.or_else(|| retry_original(chat, first, RewriteRefusal::Malformed)),
             )
@@ -92,6 +96,28 @@ fn is_negative_parameter_error(conversation: &Conversation<'_>, overflow: &Overf
             .has_negative_output_limit(conversation.body())
 }
 
+/// Retries without the bound thinking behind the first edit. Returns `None` if longhaul never edited
+/// the conversation, or if nothing more can go: the client's own body is at fault then.
+fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
+    let conversation = chat.request.conversation;
+    let prior = &first.inputs.prior_records.thinking;
+    // Earlier replies may have been made over edits that are lost with their record.
+    let is_unknown = !first.inputs.prior_records.seen
+        && conversation.thinking_binding() == ThinkingBinding::Possible;
+    let may_be_edited = first.plan.has_edits(conversation)
+        || !prior.removals.is_empty()
+        || thinking::is_learned(chat)
+        || is_unknown;
+    if prior.stale == StaleThinking::Ignored || !may_be_edited {
+        return None;
+    }
+    let plan = first
+        .plan
+        .without_thinking_behind_edits(conversation, prior)?;
+    let inputs = first.inputs.clone();
+    Some(Attempt::retry(inputs, plan, Retry::WithoutStaleThinking))
+}
+
 /// Retries with the original instead of the rewrite, if the original is estimated to fit or the
 /// window is unknown.
 fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Option<Attempt> {
@@ -103,7 +129,8 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
         .max_input(chat.request.conversation.output_tokens());
     // Refusals of this kind do not concern a lowered output limit or removed thinking.
     let rewritten = first.plan.has_edits(conversation);
-    let fits = conversation.tokens() <= max_input || window::window_is_assumed(chat, &first.inputs);
+    let fits = conversation.tokens() <= max_input
+        || KnownWindow::of_chat(chat, first.inputs.adopted()).is_assumed();
     if !rewritten || !fits {
         return None;
     }
@@ -112,7 +139,7 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
     let suspected = summarised.then_some(policy.placement);
     let plan = plan_unmodified(conversation, policy);
     let why = Retry::Original { why, suspected };
-    Some(thinking::retry_with_plan(chat, first, plan, why))
+    Some(second_attempt::with_plan(chat, first, plan, why))
 }
 
 /// Retries with the summary in the other placement, unless that was refused too. If the retry
@@ -129,7 +156,7 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
             .merged_into_neighbours(chat.request.conversation)?,
         ..first.plan.clone()
     };
-    let mut second = thinking::retry_with_plan(chat, first, plan, Retry::OtherPlacement);
+    let mut second = second_attempt::with_plan(chat, first, plan, Retry::OtherPlacement);
     second.inputs.policy.placement = Placement::Merged;
     Some(second)
 }
@@ -177,7 +204,7 @@ async fn retry_with_fewer_bytes(
 fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -> Option<Attempt> {
     let mut view = first.view().clone();
     let is_shorter = view.clip_texts_above(chat.request.conversation, characters);
-    is_shorter.then(|| thinking::retry_with_view(chat, first, view, Retry::ClippedTexts))
+    is_shorter.then(|| second_attempt::with_view(chat, first, view, Retry::ClippedTexts))
 }
 
 /// Retries with the oldest images replaced by markers; images of the newest user turn stay. Returns `None`
@@ -192,7 +219,7 @@ fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt>
     view.drop_images_before(before);
     // Never resend a refused body.
     let fewer = view.replacements(conversation) != first.view().replacements(conversation);
-    fewer.then(|| thinking::retry_with_view(chat, first, view, Retry::FewerBytes))
+    fewer.then(|| second_attempt::with_view(chat, first, view, Retry::FewerBytes))
 }
 
 /// Replaces the oldest images in a retry that shortens history for its bytes.
@@ -235,5 +262,5 @@ fn retry_smaller_output(
         overflow: Overflow::stated(Some(limit), input),
     });
     let why = Retry::SmallerOutput { refused };
-    Some(thinking::retry_with_view(chat, first, view, why))
+    Some(second_attempt::with_view(chat, first, view, why))
 }

@@ -6,10 +6,10 @@ use crate::body::peeked_body::PeekedBody;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
+use crate::chat::learn::{placement, thinking, window};
 use crate::chat::refusal::{RefusedAttempt, Retry};
 use crate::chat::{
-    adopt, explanation, notices, output_limit, placement, recall, summary, thinking,
-    unanswered_call, window,
+    adopt, explanation, notices, output_limit, recall, refutation, summarise, unanswered_call,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -20,29 +20,11 @@ use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
 use longhaul_core::cost::refetches;
-use longhaul_core::overflow::{Evidence, LimitKind, Suspicion, Verdict};
+use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::window::reply_signals::SentSize;
 use longhaul_core::window::token_ratio::CountSample;
-
-/// Classifies the reply to an attempt.
-fn retry_outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
-    match judged.verdict {
-        Verdict::Fine if judged.broke_off => RetryOutcome::BrokeOff,
-        Verdict::Fine if judged.response.status().is_success() => RetryOutcome::Accepted,
-        Verdict::Overflow(_) => RetryOutcome::Overflow,
-        Verdict::Failed
-        | Verdict::TooManyBytes
-        | Verdict::Fine
-        | Verdict::Malformed
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking
-        | Verdict::TextTooLong { .. }
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained => RetryOutcome::Refused,
-    }
-}
 
 /// Creates the observer of the reply, or `None` if nothing would be done with the observation.
 fn observer<B>(
@@ -124,7 +106,10 @@ pub(crate) async fn finish_retry(
     refused: Response<PeekedBody<UpstreamBody>>,
     log: &mut RequestLog,
 ) -> Response<PeekedBody<UpstreamBody>> {
-    if refutes_suspicion(attempt, &judged) {
+    if attempt
+        .retry
+        .is_some_and(|retry| refutation::shows_other_cause(retry, &judged))
+    {
         // A refused retry adopts nothing.
         let _: Option<RecordAdopted> = settle(chat, attempt, &judged);
         return refused;
@@ -161,7 +146,7 @@ fn settle(
     attempt: &Attempt,
     judged: &JudgedReply<UpstreamBody>,
 ) -> Option<RecordAdopted> {
-    let outcome = retry_outcome(judged);
+    let outcome = refutation::outcome(judged);
     count_retry(chat, attempt, outcome);
     if outcome == RetryOutcome::Accepted {
         let services = chat.services();
@@ -169,7 +154,7 @@ fn settle(
         services.record_accepted(&chat.request.head.extensions);
     }
     let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
-        .then(|| thinking::adopt_removal(chat, attempt))
+        .then(|| adopt::adopt_removal(chat, attempt))
         .flatten();
     let adopted = match (attempt.retry, outcome == RetryOutcome::Accepted) {
         (None, true) => settle_accepted_plan(chat, attempt),
@@ -215,7 +200,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
         adopt::renew_record(chat, &attempt.inputs.prior_records);
     }
     if let SummaryNeed::InBackground(covers) = attempt.plan.need {
-        summary::start_background_summary(chat, attempt, covers);
+        summarise::start_background_summary(chat, attempt, covers);
     }
     adopted
 }
@@ -275,83 +260,6 @@ fn settle_accepted_retry(
     }
 }
 
-/// Whether the reply to a retry shows that the first reply was no overflow after all, as far as longhaul
-/// can tell. The client then receives the first reply.
-fn refutes_suspicion(attempt: &Attempt, judged: &JudgedReply<UpstreamBody>) -> bool {
-    let evidence = attempt.retry.and_then(Retry::evidence);
-    let is_suspicion = match evidence {
-        Some(Evidence::EmptyReply | Evidence::Suspected(_)) => true,
-        Some(Evidence::Stated) | None => false,
-    };
-    let refutes = is_suspicion && retry_outcome(judged) != RetryOutcome::Accepted;
-    let drops_media = matches!(attempt.retry, Some(Retry::FewerImages { .. }));
-    refutes || (drops_media && refutes_old_media(judged.verdict))
-}
-
-/// Returns the suspicion that the refusal of a retry refutes, if any.
-fn refuted_suspicion(retry: Retry, judged: &JudgedReply<UpstreamBody>) -> Option<Suspicion> {
-    let (status, verdict) = (judged.response.status(), judged.verdict);
-    match retry {
-        Retry::Compacted { refused, .. } => match refused.overflow.evidence {
-            Evidence::Suspected(suspicion) => {
-                (!judged.broke_off && refutes_size(status, verdict)).then_some(suspicion)
-            }
-            Evidence::EmptyReply | Evidence::Stated => None,
-        },
-        Retry::FewerBytes => (verdict == Verdict::TooManyBytes).then_some(Suspicion::OldImages),
-        Retry::FewerImages { suspicion } => refutes_old_media(verdict).then_some(suspicion),
-        Retry::ClippedTexts
-        | Retry::OtherPlacement
-        | Retry::Original { .. }
-        | Retry::SmallerOutput { .. }
-        | Retry::WithoutStaleThinking => None,
-    }
-}
-
-/// Whether the refusal of a request without old images and documents shows that others are at fault. After
-/// any other refusal, the client learns more from the second reply.
-fn refutes_old_media(verdict: Verdict) -> bool {
-    match verdict {
-        Verdict::Malformed
-        | Verdict::StaleThinking
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained => true,
-        Verdict::Failed
-        | Verdict::Fine
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::Overflow(_)
-        | Verdict::TextTooLong { .. }
-        | Verdict::TooManyBytes => false,
-    }
-}
-
-/// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a server
-/// that failed show nothing. A stated overflow or a second byte limit confirms the suspicion.
-fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
-    match verdict {
-        Verdict::Overflow(overflow) => match overflow.evidence {
-            Evidence::Stated => false,
-            // The words return with any status: a smaller request cures nothing.
-            Evidence::Suspected(_) => true,
-            Evidence::EmptyReply => is_refusal(status),
-        },
-        Verdict::TooManyBytes => false,
-        Verdict::Failed
-        | Verdict::Fine
-        | Verdict::Malformed
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking
-        | Verdict::TextTooLong { .. }
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained => is_refusal(status),
-    }
-}
-
-/// Whether a status blames the request.
-fn is_refusal(status: StatusCode) -> bool {
-    status.is_client_error() && !is_overload_status(status)
-}
-
 /// Settles a refused retry. The client receives the refusal; the next request benefits from it.
 fn settle_refused_retry(
     chat: &Chat<'_>,
@@ -359,7 +267,7 @@ fn settle_refused_retry(
     retry: Retry,
     judged: &JudgedReply<UpstreamBody>,
 ) {
-    if let Some(suspicion) = refuted_suspicion(retry, judged) {
+    if let Some(suspicion) = refutation::refuted_suspicion(retry, judged) {
         chat.knowledge.refuted.record_refuted(suspicion);
     }
     output_limit::learn_counted_output(chat, attempt, judged.verdict);
@@ -460,41 +368,5 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     }
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {
         chat.services().store.mark_seen(key);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use longhaul_core::overflow::Overflow;
-
-    #[test]
-    fn a_suspicion_that_a_smaller_request_does_not_cure_is_refuted_under_any_status() {
-        let suspected = Verdict::Overflow(Overflow {
-            evidence: Evidence::Suspected(Suspicion::Words(7)),
-            ..Overflow::stated(None, None)
-        });
-        for status in [200, 400, 422, 500, 503] {
-            let status = StatusCode::from_u16(status).unwrap();
-            assert!(refutes_size(status, suspected), "{status}");
-        }
-    }
-
-    #[test]
-    fn throttling_a_failed_server_and_a_stated_overflow_refute_nothing() {
-        let stated = Verdict::Overflow(Overflow::stated(None, None));
-        for (status, verdict) in [
-            (200, Verdict::Failed),
-            (400, stated),
-            (413, Verdict::TooManyBytes),
-            (429, Verdict::Fine),
-            (500, Verdict::Fine),
-            (500, stated),
-            (503, Verdict::Fine),
-        ] {
-            let status = StatusCode::from_u16(status).unwrap();
-            assert!(!refutes_size(status, verdict), "{status} {verdict:?}");
-        }
-        assert!(refutes_size(StatusCode::BAD_REQUEST, Verdict::Unexplained));
     }
 }

@@ -37,6 +37,7 @@ mod rules;
 mod stale_thinking;
 mod stated_error;
 pub mod stream_head;
+mod suspicion;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,6 @@ use serde_json::Value;
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
-use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
 use heuristics::Confidence;
 
@@ -58,6 +58,7 @@ pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
+pub use suspicion::Suspicion;
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 
 /// Maximum bytes of a successful body without an answer that is read as an error. Errors are short.
@@ -148,24 +149,6 @@ pub enum Evidence {
     /// The reply speaks of a prompt that is too large, in words that no rule knows, and the request is
     /// large. Learn nothing before a smaller request was accepted.
     Suspected(Suspicion),
-}
-
-/// Suspected cause of a refusal. If no smaller request satisfies the refusal, the cause is another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Suspicion {
-    /// Unknown words, by their fingerprint without digits.
-    Words(u64),
-    /// A limit on bytes. Such refusals have few words of their own.
-    ByteLimit,
-    /// Old images alone make a request too large in bytes.
-    OldImages,
-    /// The API refuses the images or documents before a message of one conversation.
-    MediaBefore {
-        /// Key of the conversation's first prefix.
-        conversation: RecordKey,
-        /// Index of the first message whose images stay.
-        message: usize,
-    },
 }
 
 impl Overflow {

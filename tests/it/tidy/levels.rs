@@ -1,5 +1,5 @@
 //! The levels of the code: a file uses only its own room and lower levels. A room is a module at the
-//! root of a crate, with the files in its folder.
+//! root of a crate or of a folder with levels of its own, with the files in its folder.
 //!
 //! Paths are read as text: `crate::x`, chains of `super::`, and the braces after either. The house
 //! style names modules of the crate in `use` lines, so the search finds every path without a
@@ -7,10 +7,12 @@
 
 use super::{File, check, files, has_ending};
 
-/// The rooms of a crate, by level.
+/// The rooms of a crate or of a module, by level.
 struct Levels {
-    /// Folder with the crate's sources.
+    /// Folder with the sources of the rooms.
     root: &'static str,
+    /// Path of the module whose submodules are the rooms, up to their names.
+    path: &'static str,
     /// The rooms, from the lowest level to the highest. Rooms on one level do not use each other.
     rooms: &'static [&'static [&'static str]],
     /// Pairs on one level that may use each other.
@@ -22,6 +24,7 @@ struct Levels {
 /// The mock model is a crate of its own: an upstream must not agree with the proxy by construction.
 const PROGRAM: Levels = Levels {
     root: "src/",
+    path: "crate::",
     rooms: &[
         &[
             "callers",
@@ -47,9 +50,35 @@ const PROGRAM: Levels = Levels {
     together: &[("error", "metrics"), ("metrics", "error")],
 };
 
+/// The steps that serve a chat. A step uses what the earlier ones returned.
+const CHAT: Levels = Levels {
+    root: "src/chat/",
+    path: "crate::chat::",
+    rooms: &[
+        &["context", "refusal"],
+        &["attempt", "refutation"],
+        &["notices", "recall", "rewrite", "unanswered_call"],
+        &["learn"],
+        &[
+            "adopt",
+            "explanation",
+            "judge",
+            "output_limit",
+            "second_attempt",
+            "summarise",
+        ],
+        &["media", "prepare", "recovery"],
+        &["plan", "retry"],
+        &["count", "settle"],
+        &["explicit_compaction"],
+    ],
+    together: &[],
+};
+
 /// The pure core.
 const CORE: Levels = Levels {
     root: "crates/longhaul-core/src/",
+    path: "crate::",
     rooms: &[
         &["collections", "json", "sse"],
         &["units"],
@@ -120,9 +149,9 @@ impl Levels {
     fn named(&self, file: &File) -> Vec<String> {
         let code: String = product_lines(&file.text).collect();
         let path = file.path.strip_prefix(self.root).unwrap_or(&file.path);
-        // The number of modules between the file and the crate's root.
+        // The number of modules between the file and the root.
         let depth = path.matches('/').count() + 1;
-        let mut found = after(&code, "crate::");
+        let mut found = after(&code, self.path);
         found.extend(after(&code, &"super::".repeat(depth)));
         found.retain(|name| self.level(name).is_some());
         found.sort();
@@ -214,6 +243,7 @@ fn in_braces(text: &str) -> Vec<String> {
 #[test]
 fn files_use_only_their_own_module_and_lower_levels() {
     PROGRAM.check();
+    CHAT.check();
     CORE.check();
     LAB.check();
 }
@@ -302,6 +332,21 @@ fn upward_and_sideways_uses_and_unlevelled_modules_are_violations() {
         ("src/attic.rs", "", "attic has no level"),
     ] {
         assert_eq!(wrong(&PROGRAM, path, text), [expect], "{path}");
+    }
+    for (path, text, expect) in [
+        (
+            "src/chat/attempt.rs",
+            "use crate::chat::retry::X;",
+            "attempt must not use retry",
+        ),
+        (
+            "src/chat/learn/window.rs",
+            "use crate::chat::{notices, plan};",
+            "learn must not use plan",
+        ),
+        ("src/chat/attic.rs", "", "attic has no level"),
+    ] {
+        assert_eq!(wrong(&CHAT, path, text), [expect], "{path}");
     }
     let path = "crates/longhaul-core/src/conversation/images.rs";
     let expect = ["conversation must not use identifiers"];

@@ -49,7 +49,7 @@ const SLEEPS: [Listed; 21] = [
 
 /// Number of timeouts and elapsed-time queries in each test file.
 const TIMES: [Listed; 28] = [
-    ("src/chat/summary/tests.rs", 5, Why::Clock),
+    ("src/chat/summarise/tests.rs", 5, Why::Clock),
     ("src/exchange/reply_gate/tests.rs", 1, Why::Clock),
     ("src/server/admin_listener.rs", 3, Why::Clock),
     ("src/store/redis/tests.rs", 3, Why::Limit),

@@ -12,7 +12,7 @@ use longhaul_core::policy::placement::{Placement, PlacementRefusals};
 use longhaul_core::units::scope::RecordKey;
 
 /// Records that the rewrite was refused and the original was accepted.
-pub(super) fn record_rewrite_refusal(
+pub(in crate::chat) fn record_rewrite_refusal(
     chat: &Chat<'_>,
     why: RewriteRefusal,
     suspected: Option<Placement>,
@@ -53,7 +53,7 @@ fn record_placement_refusal(chat: &Chat<'_>, suspected: Option<Placement>) -> bo
 }
 
 /// Whether a refused summary may be sent in another placement.
-pub(super) fn has_other_placement(chat: &Chat<'_>, refusals: PlacementRefusals) -> bool {
+pub(in crate::chat) fn has_other_placement(chat: &Chat<'_>, refusals: PlacementRefusals) -> bool {
     let auto = chat.services().config.summary.placement == PlacementSetting::Auto;
     auto && refusals == PlacementRefusals::Separate
 }
@@ -85,7 +85,7 @@ fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
 
 /// Records that the original was refused too. After an unexplained refusal, the conversation
 /// itself is at fault.
-pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
+pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
     let why = match retry {
         Retry::Original { why, .. } => Some(why),
         Retry::Compacted { .. }
@@ -106,7 +106,7 @@ pub(super) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
 
 /// Records that `view` was accepted: earlier refusals in this conversation were not caused by
 /// rewriting.
-pub(super) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView) {
+pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView) {
     let suspicions = &chat.knowledge.placements.suspicions;
     if let Some(key) = chat.prefix_keys.first_key()
         && (view.is_summarised() || view.is_pruned())
@@ -117,7 +117,7 @@ pub(super) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView) {
 }
 
 /// Pairs a conversation key with this chat's model.
-pub(super) fn conversation_model_key(
+pub(in crate::chat) fn conversation_model_key(
     chat: &Chat<'_>,
     conversation: RecordKey,
 ) -> ConversationModelKey {
@@ -127,7 +127,7 @@ pub(super) fn conversation_model_key(
 /// Suspects the placement of a summary after a malformed-request refusal, when no further
 /// request can confirm the cause. The next request of this conversation uses the other
 /// placement.
-pub(super) fn suspect_attempt(chat: &Chat<'_>, attempt: &Attempt) {
+pub(in crate::chat) fn suspect_attempt(chat: &Chat<'_>, attempt: &Attempt) {
     if attempt.view().is_summarised() {
         suspect_placement(chat, attempt.inputs.policy.placement);
     }
@@ -142,7 +142,7 @@ fn suspect_placement(chat: &Chat<'_>, placement: Placement) {
 
 /// Records that the attempt was accepted, so its rewrite counts as tolerated. If its placement
 /// was the alternative, the model refuses the first placement from here on.
-pub(super) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
+pub(in crate::chat) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
     let (store, view) = (&chat.services().store, attempt.view());
     if view.is_summarised() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::All);

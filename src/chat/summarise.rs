@@ -2,7 +2,10 @@
 //! background if it soon will not fit.
 //!
 //! [`RunningSummaries`](crate::summaries::jobs) prevents duplicate summaries of a record in this process,
-//! and the lease in `summary_task` across replicas. The guards limit a caller.
+//! and the lease in [`task`] across replicas. The guards limit a caller.
+
+pub(super) mod call;
+mod task;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
-use crate::chat::{summary_call, window};
+use crate::chat::learn::{known_window, window};
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
 use longhaul_core::policy::record::PriorRecords;
@@ -67,13 +70,13 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
     let Some(prefix) = chat.prefix_keys.key_at(covers) else {
         return;
     };
-    let permit = summary_call::summary_permit(chat, prefix);
+    let permit = call::summary_permit(chat, prefix);
     // A running job is paid for already.
     let running = running_job(chat, prefix);
     if running.is_none() && !services.summary_guards.allows(&permit) {
         return;
     }
-    let Some(job) = summary_call::job(chat, inputs, covers, MAX_FOREGROUND_CALLS) else {
+    let Some(job) = call::job(chat, inputs, covers, MAX_FOREGROUND_CALLS) else {
         return;
     };
     tracing::info!(
@@ -81,7 +84,7 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
         messages = covers,
         "compacting …"
     );
-    let Some(task) = summary_call::summary_task(chat, inputs, permit, job) else {
+    let Some(task) = call::summary_task(chat, inputs, permit, job) else {
         return;
     };
     let key = running.unwrap_or(task.key);
@@ -90,7 +93,7 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
     wait_for_job(chat, handle, inputs).await;
     if let Some(refused) = refused.get() {
         window::learn_from_summary_call(chat, *refused);
-        let learned = window::policy(chat, inputs.adopted());
+        let learned = known_window::policy(chat, inputs.adopted());
         if learned.thresholds.window < inputs.policy.thresholds.window {
             inputs.policy = learned;
         }
@@ -139,13 +142,13 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
     }
     let Some(permit) = services
         .summary_guards
-        .try_acquire_background(summary_call::summary_permit(chat, prefix))
+        .try_acquire_background(call::summary_permit(chat, prefix))
     else {
         return;
     };
-    if let Some(mut job) = summary_call::job(chat, &attempt.inputs, covers, MAX_BACKGROUND_CALLS) {
-        job.cached_style_body = summary_call::cached_body(chat, attempt, covers);
-        let Some(task) = summary_call::summary_task(chat, &attempt.inputs, permit, job) else {
+    if let Some(mut job) = call::job(chat, &attempt.inputs, covers, MAX_BACKGROUND_CALLS) {
+        job.cached_style_body = call::cached_body(chat, attempt, covers);
+        let Some(task) = call::summary_task(chat, &attempt.inputs, permit, job) else {
             return;
         };
         tracing::debug!(messages = covers, "preparing a summary");

@@ -8,8 +8,8 @@ use http::request::Parts;
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::{Chat, ChatRequest};
-use crate::chat::summary_task::SummaryTask;
-use crate::chat::window;
+use crate::chat::learn::known_window::{CountedRefusals, KnownWindow};
+use crate::chat::summarise::task::SummaryTask;
 use crate::config::Config;
 use crate::config::{SummaryModel, SummaryStyle};
 use crate::exchange::send::upstream_request;
@@ -36,7 +36,7 @@ fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) ->
 }
 
 /// Creates the permit for a summary up to `cut`.
-pub(super) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
+pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
     let tokens = chat.request.conversation.tokens();
     let guards = &chat.services().summary_guards;
     guards.permit(chat.request.scope, &chat.prefix_keys, cut, tokens)
@@ -81,7 +81,7 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
     match &services.config.summary.model {
         SummaryModel::Named(name) => {
             let marks = || {
-                let sources = window::model_window_sources(chat, name, None);
+                let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
                 sources.policy(&chat.settings).thresholds
             };
             (Some(name.clone()), set.unwrap_or_else(|| marks().window))
@@ -123,7 +123,7 @@ fn cost_meter(chat: &Chat<'_>) -> CostMeter {
 
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other
 /// requests than those of the live conversation.
-pub(super) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle {
+pub(in crate::chat) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle {
     if allows_cached_style_only(request) {
         return SummaryStyle::Cached;
     }
@@ -195,7 +195,8 @@ pub(super) fn job(
         call_context: call_context(chat),
         max_calls: calls,
         // A limit in provider tokens is rescaled for each call.
-        learned_window: match window::model_window_sources(chat, &chat.model, inputs.adopted())
+        learned_window: match KnownWindow::of_chat(chat, inputs.adopted())
+            .sources(CountedRefusals::Model)
             .refusal
         {
             Some(RefusalWindow::Estimated(_)) => Some(policy.prune_thresholds.window),

@@ -1,0 +1,194 @@
+//! The window of a model, as far as a chat's caller knows the window.
+
+use crate::chat::attempt::PlanInputs;
+use crate::chat::context::Chat;
+use crate::explanation::{WindowNote, WindowSource};
+use crate::learned::windows::ModelObservations;
+use longhaul_core::policy::Policy;
+use longhaul_core::policy::record::CompactionRecord;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::LearnedWindow;
+use longhaul_core::window::token_ratio::TokenCalibration;
+use longhaul_core::window::{RefusalWindow, SelectedSource, WindowSources, script_ratio};
+
+/// The window of one model for one chat, and what replies have shown of the window.
+pub(in crate::chat) struct KnownWindow<'a> {
+    chat: &'a Chat<'a>,
+    model: &'a str,
+    /// Record that the conversation starts from.
+    record: Option<&'a CompactionRecord>,
+    pub(in crate::chat) observations: ModelObservations,
+}
+
+/// Refusals that count as a source of the window. Each variant includes those before it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(in crate::chat) enum CountedRefusals {
+    /// Of all conversations of the caller with the model, and of the record.
+    Model,
+    /// Of this conversation alone.
+    Conversation,
+    /// Of one request as too large for the account. Such a limit is not a window.
+    RequestLimit,
+}
+
+impl<'a> KnownWindow<'a> {
+    /// Looks up the window of the chat's model, for the conversation that starts from `record`.
+    pub(in crate::chat) fn of_chat(
+        chat: &'a Chat<'_>,
+        record: Option<&'a CompactionRecord>,
+    ) -> Self {
+        Self {
+            record,
+            ..Self::of_model(chat, &chat.model)
+        }
+    }
+
+    /// Looks up the window of `model`, for no conversation.
+    pub(in crate::chat) fn of_model(chat: &'a Chat<'_>, model: &'a str) -> Self {
+        Self {
+            chat,
+            model,
+            record: None,
+            observations: chat.knowledge.windows.observations(model),
+        }
+    }
+
+    /// Collects the sources for the window.
+    pub(in crate::chat) fn sources(&self, counted: CountedRefusals) -> WindowSources {
+        let (chat, model) = (self.chat, self.model);
+        let config = &chat.services().config;
+        let settings = config.settings_for(model);
+        let kept = self
+            .record
+            .filter(|record| record.model == model)
+            .and_then(|record| record.window);
+        let sources = WindowSources {
+            setting: settings.configured_window(),
+            refusal: kept
+                .map(RefusalWindow::Estimated)
+                .or_else(|| self.of_other_conversations()),
+            reported: chat.knowledge.reported_windows.window(model),
+            table: if *model == *chat.model {
+                chat.table_window
+            } else {
+                config.table_window(model)
+            },
+            default: settings.window,
+        };
+        if counted == CountedRefusals::Model {
+            return sources;
+        }
+        let own = chat
+            .knowledge
+            .windows
+            .conversation_window(&chat.prefix_keys);
+        let sources = sources.with_conversation_window(own);
+        if counted == CountedRefusals::Conversation {
+            return sources;
+        }
+        sources.with_conversation_window(self.observations.request_limit())
+    }
+
+    /// Returns all sources for the window.
+    fn all_sources(&self) -> WindowSources {
+        self.sources(CountedRefusals::RequestLimit)
+    }
+
+    fn of_other_conversations(&self) -> Option<RefusalWindow> {
+        let learned = self.observations.learned_window();
+        learned.map(LearnedWindow::for_other_conversations)
+    }
+
+    /// Whether the window is only assumed, because no source states it.
+    pub(in crate::chat) fn is_assumed(&self) -> bool {
+        self.all_sources().is_assumed()
+    }
+
+    /// Returns the window in force for the plan of `inputs`, in estimated tokens. `None` if no source
+    /// states the window.
+    pub(in crate::chat) fn in_force(&self, inputs: &PlanInputs) -> Option<Tokens> {
+        (!self.is_assumed()).then_some(inputs.policy.thresholds.actual_window)
+    }
+
+    /// Whether the operator set the window, or the upstream stated the window to this caller. A window that
+    /// only follows from the size of a refused request is not stated.
+    pub(in crate::chat) fn is_stated(&self) -> bool {
+        let sources = self.all_sources();
+        match sources.policy_window().1 {
+            SelectedSource::Setting => true,
+            SelectedSource::Refusal => {
+                let learned = self.observations.learned_window();
+                self.observations.request_limit().is_some()
+                    || learned.is_some_and(|learned| learned.stated.is_some())
+            }
+            SelectedSource::Table | SelectedSource::Default => sources.reported.is_some(),
+        }
+    }
+
+    /// Whether the model refused a request of at most `tokens` tokens in this conversation, and has
+    /// accepted none of this size since. A window that follows from the size of a refused request is nine
+    /// tenths of that size, or more. Other conversations may have sparser text, so they are sent as they
+    /// are.
+    pub(in crate::chat) fn was_refused_at(&self, tokens: Tokens) -> bool {
+        let record = self.record.filter(|it| *it.model == *self.model);
+        let window = record.and_then(|record| record.window);
+        window.is_some_and(|window| tokens.percent(90) > window)
+            && tokens > self.observations.largest_accepted
+    }
+
+    /// Returns the smallest window that refusals have shown for the model or for this conversation.
+    pub(in crate::chat) fn smallest_refused(&self) -> Option<Tokens> {
+        let own = self.sources(CountedRefusals::Conversation).refusal;
+        let shown = own.into_iter().chain(self.of_other_conversations());
+        shown.map(RefusalWindow::tokens).min()
+    }
+
+    /// Returns the window in force as its source states it.
+    pub(in crate::chat) fn note(&self) -> WindowNote {
+        let sources = self.all_sources();
+        let (tokens, selected) = sources.policy_window();
+        let stated = || self.observations.learned_window()?.stated;
+        let (tokens, source) = match selected {
+            SelectedSource::Setting => (tokens, WindowSource::Setting),
+            SelectedSource::Refusal => match stated() {
+                Some(stated) => (stated, WindowSource::Refusal),
+                None => (tokens, WindowSource::EstimatedFromRefusal),
+            },
+            SelectedSource::Table | SelectedSource::Default => match sources.reported {
+                Some(reported) => (reported, WindowSource::Upstream),
+                None if selected == SelectedSource::Table => (tokens, WindowSource::Table),
+                None => (tokens, WindowSource::Assumed),
+            },
+        };
+        WindowNote { tokens, source }
+    }
+}
+
+/// Builds the policy for the window in force and the conversation's token counts.
+pub(in crate::chat) fn policy(chat: &Chat<'_>, record: Option<&CompactionRecord>) -> Policy {
+    let sources = KnownWindow::of_chat(chat, record).all_sources();
+    let conversation = chat.request.conversation;
+    sources.calibrated_policy(&chat.settings, conversation, || counts(chat))
+}
+
+/// Collects token counts that show how the chat's model counts this conversation.
+fn counts(chat: &Chat<'_>) -> TokenCalibration {
+    let conversation = chat.request.conversation;
+    let last = chat
+        .services()
+        .store
+        .last_count(&chat.prefix_keys, &chat.model);
+    // The average stored with the conversation's last count applies to the conversation on every
+    // replica.
+    let average = last.and_then(|counted| counted.average_ratio);
+    TokenCalibration {
+        last_sample: last.map(|counted| counted.sample),
+        model_ratio: average.or_else(|| {
+            chat.knowledge
+                .windows
+                .observations(&chat.model)
+                .average_ratio
+        }),
+        text_ratio: script_ratio::predict(conversation),
+    }
+}

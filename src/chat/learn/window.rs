@@ -1,0 +1,108 @@
+//! Learns windows from refusals.
+
+use http::StatusCode;
+
+use crate::chat::attempt::Attempt;
+use crate::chat::context::Chat;
+use crate::chat::learn::known_window::{CountedRefusals, KnownWindow, policy};
+use crate::chat::notices;
+use crate::chat::refusal::RefusedAttempt;
+use crate::config::SummaryModel;
+use crate::summaries::CallOverflow;
+use longhaul_core::overflow::Overflow;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::credible_limit::{is_credible_given_hidden_history, is_credible_limit};
+
+/// Learns the window that a refusal reveals: for the caller if the stated limit is credible, else
+/// for this conversation alone. A body that lacks a part of its history has an unknown size, so its
+/// refusal counts for this conversation alone.
+pub(in crate::chat) fn learn_from_refusal(chat: &Chat<'_>, refused: &RefusedAttempt) {
+    let windows = &chat.knowledge.windows;
+    let sources = KnownWindow::of_chat(chat, None).sources(CountedRefusals::Model);
+    let is_partial = chat.request.conversation.params().is_partial;
+    if !is_partial && is_credible_limit(refused.tokens, &refused.overflow, sources.stated()) {
+        learn_for_caller(chat, refused);
+    } else {
+        windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, &refused.overflow);
+    }
+}
+
+/// Learns the window that a refusal reveals for all conversations of the caller with the model.
+fn learn_for_caller(chat: &Chat<'_>, refused: &RefusedAttempt) {
+    let windows = &chat.knowledge.windows;
+    let before = windows.observations(&chat.model).learned_window();
+    windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
+    notices::log_learned_window(chat, refused, before);
+    if windows.observations(&chat.model).learned_window() != before {
+        notices::report_lowered_window(chat, refused);
+    }
+}
+
+/// Learns the window that the refusal of a request states whose history the provider keeps.
+///
+/// The request itself stays as it is. Other conversations of the caller with the model hold their history, and
+/// fit the window before they are sent.
+pub(in crate::chat) fn learn_from_stateful_refusal(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+    overflow: Overflow,
+) {
+    let visible = first.tokens(chat.request.conversation);
+    if !is_credible_given_hidden_history(visible, &overflow) {
+        return;
+    }
+    let refused = RefusedAttempt {
+        // The upstream alone knows the size. At this size, the window in estimated tokens is the stated one.
+        tokens: Tokens::new(overflow.prompt_size().unwrap_or_default()),
+        window: first.inputs.policy.thresholds.window,
+        status,
+        overflow,
+    };
+    learn_for_caller(chat, &refused);
+}
+
+/// Learns the window that the refusal of a summary call reveals, of the model that was called. An endpoint
+/// of its own for summaries says nothing about the upstream.
+pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
+    let services = chat.services();
+    if services.summary_endpoint.is_some() {
+        return;
+    }
+    let CallOverflow {
+        tokens,
+        status,
+        overflow,
+    } = refused;
+    match &services.config.summary.model {
+        SummaryModel::Named(name) if **name != *chat.model => {
+            let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
+            if is_credible_limit(tokens, &overflow, sources.stated()) {
+                let windows = &chat.knowledge.windows;
+                windows.learn_from_refusal(name, tokens, &overflow);
+            }
+        }
+        SummaryModel::Disabled | SummaryModel::Named(_) | SummaryModel::SameAsConversation => {
+            let refused = RefusedAttempt {
+                tokens,
+                window: policy(chat, None).thresholds.window,
+                status,
+                overflow,
+            };
+            learn_from_refusal(chat, &refused);
+        }
+    }
+}
+
+/// Learns the largest request that the account may send: for the caller if the stated limit is
+/// credible, else for this conversation alone.
+pub(in crate::chat) fn learn_request_limit(chat: &Chat<'_>, refused: &RefusedAttempt) {
+    let (windows, overflow) = (&chat.knowledge.windows, &refused.overflow);
+    let is_partial = chat.request.conversation.params().is_partial;
+    if !is_partial && is_credible_limit(refused.tokens, overflow, []) {
+        windows.learn_request_limit(&chat.model, refused.tokens, overflow);
+        notices::log_request_limit(chat, refused);
+    } else {
+        windows.learn_for_conversation(&chat.prefix_keys, refused.tokens, overflow);
+    }
+}

@@ -1,0 +1,129 @@
+//! Queries the upstream for the window of a chat's model.
+
+use http::StatusCode;
+
+use crate::chat::context::Chat;
+use crate::chat::learn::known_window::{CountedRefusals, KnownWindow};
+use crate::learned::reported_windows::query::WindowQuery;
+use crate::models::HostKind;
+use crate::request::caller_identity::identifying_query;
+use crate::request::headers;
+use longhaul_core::dialect::Dialect;
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::SelectedSource;
+
+/// Divisor of the assumed window above which a listing may matter, if the table of models states
+/// the window.
+const NEAR_TABLE_WINDOW: u32 = 2;
+
+/// Divisor of the assumed window above which a listing may matter. The actual window may be much
+/// smaller.
+const NEAR_ASSUMED_WINDOW: u32 = 16;
+
+/// Half of Ollama's default window of 4,096 tokens. A shorter chat fits all common defaults but those of old
+/// releases.
+const NEAR_LOCAL_WINDOW: Tokens = Tokens::new(2_048);
+
+/// Whether the window that the upstream lists may change this chat's next plan: if the chat comes near
+/// the window that its model may have. So hundreds of callers do not query every hour.
+fn listing_may_matter(chat: &Chat<'_>, known: &KnownWindow<'_>) -> bool {
+    let host = chat.services().config.upstream.base.host_kind();
+    let sources = known.sources(CountedRefusals::Model);
+    let tokens = chat.request.conversation.tokens();
+    is_near(tokens, host, sources.policy_window())
+}
+
+/// Whether a chat of `tokens` comes near the assumed window. A local server may have any window.
+fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, SelectedSource)) -> bool {
+    if host == HostKind::Local {
+        return tokens >= NEAR_LOCAL_WINDOW;
+    }
+    let divisor = match source {
+        SelectedSource::Default => NEAR_ASSUMED_WINDOW,
+        SelectedSource::Refusal | SelectedSource::Setting | SelectedSource::Table => {
+            NEAR_TABLE_WINDOW
+        }
+    };
+    tokens >= window.divided_by(divisor)
+}
+
+/// Queries the upstream for the window of this chat's model after a reply with `status`.
+/// Skipped if a better source exists or the upstream was queried recently.
+pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
+    let services = chat.services();
+    let config = &services.config;
+    let asks = config.upstream.query_windows && status.is_success() && !chat.model.is_empty();
+    if !asks || chat.configured_window().is_some() {
+        return;
+    }
+    let known = KnownWindow::of_chat(chat, None);
+    if known.observations.window().is_some()
+        || !chat.knowledge.reported_windows.is_due(&chat.model)
+        || !listing_may_matter(chat, &known)
+    {
+        return;
+    }
+    // For a deployment, the path selects the model, whatever name is in the body.
+    let path = chat.request.route.mapped.path();
+    let Some(prefix) = Dialect::split_path(path)
+        .map(|(prefix, _)| prefix)
+        .filter(|prefix| !prefix.contains("/deployments/"))
+        // An answer to longhaul's own key counts for all callers, so no caller chooses its path.
+        .filter(|prefix| {
+            !services.keys.holds_upstream_key() || *prefix == config.upstream.base.path()
+        })
+    else {
+        return;
+    };
+    let base = &config.upstream.base;
+    let mut fields = headers::for_model_query(&chat.request.head.headers, base.host());
+    if let Some(name) = services.scopes.caller_header() {
+        fields.remove(name);
+    }
+    let question = WindowQuery {
+        model: (*chat.model).to_owned(),
+        scheme: base.scheme().clone(),
+        authority: base.authority().clone(),
+        host_kind: base.host_kind(),
+        models_path: format!("{prefix}/models"),
+        credentials: if services.keys.holds_upstream_key() {
+            String::new()
+        } else {
+            identifying_query(chat.request.route.mapped.query())
+        },
+        headers: services
+            .keys
+            .replace_credentials(chat.request.head, path, fields),
+    };
+    chat.knowledge.reported_windows.query_in_background(
+        question,
+        chat.knowledge.scope(),
+        services.knowledge.queries(),
+        &services.upstream,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assumed_window_is_near_at_a_smaller_size_than_a_listed_one() {
+        let window = Tokens::new(200_000);
+        for (source, near) in [
+            (SelectedSource::Table, 100_000),
+            (SelectedSource::Default, 12_500),
+        ] {
+            let is_near =
+                |tokens| is_near(Tokens::new(tokens), HostKind::Unknown, (window, source));
+            assert!(is_near(near) && !is_near(near - 1));
+        }
+    }
+
+    #[test]
+    fn short_chats_do_not_query_a_local_server() {
+        let default = (Tokens::new(200_000), SelectedSource::Default);
+        let is_near = |tokens| is_near(Tokens::new(tokens), HostKind::Local, default);
+        assert!(is_near(2_048) && !is_near(2_047));
+    }
+}

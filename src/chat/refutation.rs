@@ -1,0 +1,143 @@
+//! Suspicions that the reply to a retry refutes.
+
+use http::StatusCode;
+
+use crate::chat::refusal::Retry;
+use crate::exchange::reply_gate::JudgedReply;
+use crate::metrics::RetryOutcome;
+use crate::summaries::is_overload_status;
+use crate::upstream::UpstreamBody;
+use longhaul_core::overflow::{Evidence, Suspicion, Verdict};
+
+/// Classifies the reply to an attempt.
+pub(super) fn outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
+    match judged.verdict {
+        Verdict::Fine if judged.broke_off => RetryOutcome::BrokeOff,
+        Verdict::Fine if judged.response.status().is_success() => RetryOutcome::Accepted,
+        Verdict::Overflow(_) => RetryOutcome::Overflow,
+        Verdict::Failed
+        | Verdict::TooManyBytes
+        | Verdict::Fine
+        | Verdict::Malformed
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia
+        | Verdict::Unexplained => RetryOutcome::Refused,
+    }
+}
+
+/// Whether the reply to a retry shows that the first reply was not an overflow, as far as longhaul can
+/// tell. The client then receives the first reply.
+pub(super) fn shows_other_cause(retry: Retry, judged: &JudgedReply<UpstreamBody>) -> bool {
+    let is_suspicion = match retry.evidence() {
+        Some(Evidence::EmptyReply | Evidence::Suspected(_)) => true,
+        Some(Evidence::Stated) | None => false,
+    };
+    let drops_media = matches!(retry, Retry::FewerImages { .. });
+    (is_suspicion && outcome(judged) != RetryOutcome::Accepted)
+        || (drops_media && refutes_old_media(judged.verdict))
+}
+
+/// Returns the suspicion that the refusal of a retry refutes, if any.
+pub(super) fn refuted_suspicion(
+    retry: Retry,
+    judged: &JudgedReply<UpstreamBody>,
+) -> Option<Suspicion> {
+    let (status, verdict) = (judged.response.status(), judged.verdict);
+    match retry {
+        Retry::Compacted { refused, .. } => match refused.overflow.evidence {
+            Evidence::Suspected(suspicion) => {
+                (!judged.broke_off && refutes_size(status, verdict)).then_some(suspicion)
+            }
+            Evidence::EmptyReply | Evidence::Stated => None,
+        },
+        Retry::FewerBytes => (verdict == Verdict::TooManyBytes).then_some(Suspicion::OldImages),
+        Retry::FewerImages { suspicion } => refutes_old_media(verdict).then_some(suspicion),
+        Retry::ClippedTexts
+        | Retry::OtherPlacement
+        | Retry::Original { .. }
+        | Retry::SmallerOutput { .. }
+        | Retry::WithoutStaleThinking => None,
+    }
+}
+
+/// Whether the refusal of a request without old images and documents shows that others are at fault. After
+/// any other refusal, the client learns more from the second reply.
+fn refutes_old_media(verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Malformed
+        | Verdict::StaleThinking
+        | Verdict::TooMuchMedia
+        | Verdict::Unexplained => true,
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::Overflow(_)
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooManyBytes => false,
+    }
+}
+
+/// Whether the refusal of a smaller request shows that the size is not the cause. Throttling and a server
+/// that failed show nothing. A stated overflow or a second byte limit confirms the suspicion.
+fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Overflow(overflow) => match overflow.evidence {
+            Evidence::Stated => false,
+            // The words return with any status: a smaller request cures nothing.
+            Evidence::Suspected(_) => true,
+            Evidence::EmptyReply => is_refusal(status),
+        },
+        Verdict::TooManyBytes => false,
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::Malformed
+        | Verdict::OutputTooLarge { .. }
+        | Verdict::StaleThinking
+        | Verdict::TextTooLong { .. }
+        | Verdict::TooMuchMedia
+        | Verdict::Unexplained => is_refusal(status),
+    }
+}
+
+/// Whether a status blames the request.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !is_overload_status(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_core::overflow::Overflow;
+
+    #[test]
+    fn a_suspicion_that_a_smaller_request_does_not_cure_is_refuted_under_any_status() {
+        let suspected = Verdict::Overflow(Overflow {
+            evidence: Evidence::Suspected(Suspicion::Words(7)),
+            ..Overflow::stated(None, None)
+        });
+        for status in [200, 400, 422, 500, 503] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert!(refutes_size(status, suspected), "{status}");
+        }
+    }
+
+    #[test]
+    fn throttling_a_failed_server_and_a_stated_overflow_refute_nothing() {
+        let stated = Verdict::Overflow(Overflow::stated(None, None));
+        for (status, verdict) in [
+            (200, Verdict::Failed),
+            (400, stated),
+            (413, Verdict::TooManyBytes),
+            (429, Verdict::Fine),
+            (500, Verdict::Fine),
+            (500, stated),
+            (503, Verdict::Fine),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert!(!refutes_size(status, verdict), "{status} {verdict:?}");
+        }
+        assert!(refutes_size(StatusCode::BAD_REQUEST, Verdict::Unexplained));
+    }
+}
