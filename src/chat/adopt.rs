@@ -9,7 +9,7 @@ use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::policy::thinking_removal::{StaleThinking, ThinkingRemoval};
-use longhaul_core::prefix::keys::HeadDependence;
+use longhaul_core::prefix::keys::{HeadDependence, PrefixKeys};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
@@ -157,13 +157,13 @@ fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDepen
 ///
 /// Look-ups take the longest prefix with a record, so the prefix is no shorter than that of the record in use.
 fn prefix_of_new_record(
-    chat: &Chat<'_>,
+    prefix_keys: &PrefixKeys,
     known: &PriorRecords,
     view: &ForwardedView,
 ) -> Option<(usize, RecordKey)> {
     let in_use = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
     let least = view.changed_prefix_len().max(in_use);
-    chat.prefix_keys.first_at_least(least)
+    prefix_keys.first_at_least(least)
 }
 
 pub(super) fn adopt_new_record(
@@ -174,7 +174,7 @@ pub(super) fn adopt_new_record(
 ) -> Option<RecordAdopted> {
     let (conversation, view) = (chat.request.conversation, attempt.view());
     let known = &attempt.inputs.prior_records;
-    let prefix = prefix_of_new_record(chat, known, view)?;
+    let prefix = prefix_of_new_record(&chat.prefix_keys, known, view)?;
     let base = known.adopted.as_ref().map(|base| &base.record);
     let done = view.to_record(conversation);
     // If a stored record has the same text, copy the model-written part from that record.

@@ -157,15 +157,9 @@ impl Retry {
 
     /// Returns the evidence of the overflow that this retry follows, if any.
     pub(super) fn evidence(self) -> Option<Evidence> {
-        match self {
-            Self::Compacted { refused, .. } => Some(refused.overflow.evidence),
-            Self::OtherPlacement
-            | Self::ClippedTexts
-            | Self::FewerBytes
-            | Self::FewerImages { .. }
-            | Self::Original { .. }
-            | Self::SmallerOutput { .. }
-            | Self::WithoutStaleThinking => None,
-        }
+        let Self::Compacted { refused, .. } = self else {
+            return None;
+        };
+        Some(refused.overflow.evidence)
     }
 }

@@ -8,6 +8,7 @@ use crate::chat::learn::known_window::KnownWindow;
 use crate::chat::learn::{placement, thinking, window};
 use crate::chat::refusal::{RefusedAttempt, Retry, RewriteRefusal};
 use crate::chat::{media, output_limit, recovery, second_attempt};
+use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::conversation::{Conversation, images};
 use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::overflow::{Overflow, Suspicion, Verdict};
@@ -170,7 +171,7 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
         .knowledge
         .placements
         .suspicions
-        .was_original_refused(&placement::conversation_model_key(chat, key))
+        .was_original_refused(&ConversationModelKey::new(key, &chat.model))
     {
         return None;
     }

@@ -21,7 +21,7 @@ pub(in crate::chat) struct KnownWindow<'a> {
 }
 
 /// Refusals that count as a source of the window. Each variant includes those before it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::chat) enum CountedRefusals {
     /// Of all conversations of the caller with the model, and of the record.
     Model,
@@ -82,11 +82,11 @@ impl<'a> KnownWindow<'a> {
             .knowledge
             .windows
             .conversation_window(&chat.prefix_keys);
-        let sources = sources.with_conversation_window(own);
-        if counted == CountedRefusals::Conversation {
-            return sources;
-        }
-        sources.with_conversation_window(self.observations.request_limit())
+        let limit = self.observations.request_limit();
+        let limit = limit.filter(|_| counted == CountedRefusals::RequestLimit);
+        sources
+            .with_conversation_window(own)
+            .with_conversation_window(limit)
     }
 
     /// Returns all sources for the window.

@@ -9,7 +9,6 @@ use crate::learned::summary_placements::ConversationModelKey;
 use crate::store::RewriteTolerance;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
-use longhaul_core::units::scope::RecordKey;
 
 /// Records that the rewrite was refused and the original was accepted.
 pub(in crate::chat) fn record_rewrite_refusal(
@@ -72,7 +71,7 @@ fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
     let prefixes = chat.prefix_keys.newest_first().map(|(_, prefix)| prefix);
     if !forms
         .suspicions
-        .record_refusal(conversation_model_key(chat, key), now, prefixes)
+        .record_refusal(ConversationModelKey::new(key, &chat.model), now, prefixes)
     {
         return true;
     }
@@ -86,21 +85,16 @@ fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
 /// Records that the original was refused too. After an unexplained refusal, the conversation
 /// itself is at fault.
 pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
-    let why = match retry {
-        Retry::Original { why, .. } => Some(why),
-        Retry::Compacted { .. }
-        | Retry::OtherPlacement
-        | Retry::ClippedTexts
-        | Retry::FewerBytes
-        | Retry::FewerImages { .. }
-        | Retry::SmallerOutput { .. }
-        | Retry::WithoutStaleThinking => None,
-    };
-    if let (Some(RewriteRefusal::Unexplained), Some(key)) = (why, chat.prefix_keys.first_key()) {
+    if let Retry::Original {
+        why: RewriteRefusal::Unexplained,
+        ..
+    } = retry
+        && let Some(key) = chat.prefix_keys.first_key()
+    {
         chat.knowledge
             .placements
             .suspicions
-            .record_original_refused(conversation_model_key(chat, key));
+            .record_original_refused(ConversationModelKey::new(key, &chat.model));
     }
 }
 
@@ -110,18 +104,10 @@ pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView)
     let suspicions = &chat.knowledge.placements.suspicions;
     if let Some(key) = chat.prefix_keys.first_key()
         && (view.is_summarised() || view.is_pruned())
-        && suspicions.is_unresolved(&conversation_model_key(chat, key))
+        && suspicions.is_unresolved(&ConversationModelKey::new(key, &chat.model))
     {
-        suspicions.resolve(conversation_model_key(chat, key));
+        suspicions.resolve(ConversationModelKey::new(key, &chat.model));
     }
-}
-
-/// Pairs a conversation key with this chat's model.
-pub(in crate::chat) fn conversation_model_key(
-    chat: &Chat<'_>,
-    conversation: RecordKey,
-) -> ConversationModelKey {
-    ConversationModelKey::new(conversation, &chat.model)
 }
 
 /// Suspects the placement of a summary after a malformed-request refusal, when no further

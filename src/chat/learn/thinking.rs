@@ -124,25 +124,9 @@ pub(in crate::chat) fn learn_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
 /// Learns that the model binds thinking, from a retry with an edit that was refused for it. The
 /// model's name promised otherwise. The next request leaves that thinking out.
 pub(in crate::chat) fn learn_from_refused_retry(chat: &Chat<'_>, attempt: &Attempt, retry: Retry) {
-    match retry {
-        Retry::Compacted { .. }
-        | Retry::OtherPlacement
-        | Retry::ClippedTexts
-        | Retry::FewerBytes
-        | Retry::FewerImages { .. }
-        | Retry::SmallerOutput { .. }
-            if attempt.plan.has_edits(chat.request.conversation) =>
-        {
-            learn_binding(chat, attempt);
-        }
-        // Nothing was left that longhaul could have made stale.
-        Retry::Compacted { .. }
-        | Retry::OtherPlacement
-        | Retry::ClippedTexts
-        | Retry::FewerBytes
-        | Retry::FewerImages { .. }
-        | Retry::Original { .. }
-        | Retry::SmallerOutput { .. }
-        | Retry::WithoutStaleThinking => {}
+    // In the other retries, nothing was left that longhaul could have made stale.
+    let keeps_edits = !matches!(retry, Retry::Original { .. } | Retry::WithoutStaleThinking);
+    if keeps_edits && attempt.plan.has_edits(chat.request.conversation) {
+        learn_binding(chat, attempt);
     }
 }
