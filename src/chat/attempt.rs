@@ -38,7 +38,7 @@ pub(crate) struct Attempt {
     pub(super) cause: PlanCause,
 }
 
-/// Decision after the first reply.
+/// The decision after the first reply.
 #[derive(Debug)]
 pub(crate) enum RetryDecision {
     /// Relay the overflow because nothing would fit, so that the agent's own recovery still works.

@@ -1,6 +1,6 @@
 //! Models of one caller that bind thinking to the bytes before it, learned from replies to edits.
 
-use crate::learned::model_knowledge::MODELS_PER_CALLER;
+use crate::learned::MODELS_PER_CALLER;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use parking_lot::Mutex;
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::learned::model_knowledge::MODELS_PER_CALLER;
+use crate::learned::MODELS_PER_CALLER;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::units::tokens::Tokens;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
+use crate::learned::MODELS_PER_CALLER;
 use crate::learned::binding_models::BindingModels;
 use crate::learned::counted_outputs::CountedOutputs;
 use crate::learned::model_facts::ModelFacts;
@@ -20,16 +21,8 @@ use longhaul_core::units::scope::{RecordKey, Scope};
 /// accepted.
 const MAX_CALLERS: u64 = ONE_FOR_EACH;
 
-/// Models of one caller for each cache generation: at least this many are remembered, at most
-/// twice as many. A caller may name any model, and evicts only its own.
-pub(crate) const MODELS_PER_CALLER: usize = 32;
-
 /// Maximum length of a model's name whose key is remembered, in bytes. A client may send a name of any length.
 const MAX_KEYED_NAME_BYTES: usize = 128;
-
-/// Conversations of one caller for each cache generation, in each table of facts about single
-/// conversations.
-pub(crate) const CONVERSATIONS_PER_CALLER: usize = 128;
 
 /// Knowledge about the models of one upstream.
 ///

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::learned::model_knowledge::MODELS_PER_CALLER;
+use crate::learned::MODELS_PER_CALLER;
 use crate::learned::reported_windows::query::{WindowAnswer, WindowQuery};
 use crate::upstream::Upstream;
 use crate::wall_clock;

@@ -1,7 +1,7 @@
 //! Summary placements that each model accepts, learned from refusals.
 
 pub(crate) mod suspicions;
-use crate::learned::model_knowledge::{CONVERSATIONS_PER_CALLER, MODELS_PER_CALLER};
+use crate::learned::{CONVERSATIONS_PER_CALLER, MODELS_PER_CALLER};
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
 use longhaul_core::units::scope::RecordKey;

@@ -12,8 +12,8 @@
 
 pub(crate) mod accepted_sizes;
 pub(crate) mod conversation_windows;
+use crate::learned::MODELS_PER_CALLER;
 use crate::learned::model_facts::ModelFacts;
-use crate::learned::model_knowledge::MODELS_PER_CALLER;
 use crate::wall_clock;
 use accepted_sizes::{AcceptedSizes, RequestSize};
 use conversation_windows::ConversationWindows;

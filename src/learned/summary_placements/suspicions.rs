@@ -1,6 +1,6 @@
 //! Conversations with rewrites that were refused for an unknown reason.
 
-use crate::learned::model_knowledge::CONVERSATIONS_PER_CALLER;
+use crate::learned::CONVERSATIONS_PER_CALLER;
 use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::units::scope::RecordKey;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::learned::model_knowledge::CONVERSATIONS_PER_CALLER;
+use crate::learned::CONVERSATIONS_PER_CALLER;
 use crate::learned::windows::REFUSAL_TTL_MS;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::LockedCache;

@@ -5,14 +5,14 @@
 //! style names modules of the crate in `use` lines, so the search finds every path without a
 //! parser.
 
+mod circles;
+
 use super::{File, check, files, has_ending};
 
 /// The rooms of a crate or of a module, by level.
 struct Levels {
     /// Folder with the sources of the rooms.
     root: &'static str,
-    /// Path of the module whose submodules are the rooms, up to their names.
-    path: &'static str,
     /// The rooms, from the lowest level to the highest. Rooms on one level do not use each other.
     rooms: &'static [&'static [&'static str]],
     /// Pairs on one level that may use each other.
@@ -24,7 +24,6 @@ struct Levels {
 /// The mock model is a crate of its own: an upstream must not agree with the proxy by construction.
 const PROGRAM: Levels = Levels {
     root: "src/",
-    path: "crate::",
     rooms: &[
         &[
             "callers",
@@ -53,7 +52,6 @@ const PROGRAM: Levels = Levels {
 /// The steps that serve a chat. A step uses what the earlier ones returned.
 const CHAT: Levels = Levels {
     root: "src/chat/",
-    path: "crate::chat::",
     rooms: &[
         &["context", "refusal"],
         &["attempt", "refutation"],
@@ -78,7 +76,6 @@ const CHAT: Levels = Levels {
 /// The pure core.
 const CORE: Levels = Levels {
     root: "crates/longhaul-core/src/",
-    path: "crate::",
     rooms: &[
         &["collections", "json", "sse"],
         &["units"],
@@ -151,7 +148,8 @@ impl Levels {
         let path = file.path.strip_prefix(self.root).unwrap_or(&file.path);
         // The number of modules between the file and the root.
         let depth = path.matches('/').count() + 1;
-        let mut found = after(&code, self.path);
+        let (_, folder) = self.root.split_once("src/").unwrap_or_default();
+        let mut found = after(&code, &format!("crate::{}", folder.replace('/', "::")));
         found.extend(after(&code, &"super::".repeat(depth)));
         found.retain(|name| self.level(name).is_some());
         found.sort();
@@ -181,13 +179,16 @@ impl Levels {
     /// Checks all files but those of tests, which may use everything.
     fn check(&self) {
         let mut files = files(self.root.trim_end_matches('/'));
-        files.retain(|file| {
-            let name = file.path.rsplit('/').next().unwrap_or_default();
-            let is_test = file.path.contains("/tests/") || name == "tests.rs";
-            has_ending(&file.path, "rs") && !is_test && name != "test_support.rs"
-        });
+        files.retain(is_product);
         check(&files, |file| self.violations(file));
     }
+}
+
+/// Whether a file is source of a product, not of tests.
+fn is_product(file: &File) -> bool {
+    let name = file.path.rsplit('/').next().unwrap_or_default();
+    let is_test = file.path.contains("/tests/") || name == "tests.rs";
+    has_ending(&file.path, "rs") && !is_test && name != "test_support.rs"
 }
 
 /// Returns the lines of code of a file, up to its tests.
