@@ -26,9 +26,11 @@ use events::{EventStream, MAX_VIEWERS};
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
+use crate::explanation::RequestId;
 use crate::request::host_check::{Host, requested_hosts};
 use crate::wall_clock;
 use parking_lot::RwLock;
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -82,13 +84,6 @@ enum ListenerReach {
     ThisMachine,
 }
 
-/// A response before its common headers are added.
-struct AdminPage {
-    status: StatusCode,
-    kind: HeaderValue,
-    body: Bytes,
-}
-
 impl Admin {
     /// Creates the pages for a listener at `listen`.
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
@@ -118,10 +113,8 @@ impl Admin {
 
     /// Answers a request from `peer`.
     pub(crate) fn respond<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
-        let page = self.page(request, peer);
-        let is_not_allowed = page.status == StatusCode::METHOD_NOT_ALLOWED;
-        let mut response = with_common_headers(page.status, page.kind, page.body);
-        if is_not_allowed {
+        let mut response = self.page(request, peer);
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             let headers = response.headers_mut();
             headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         }
@@ -146,7 +139,7 @@ impl Admin {
         Some(with_common_headers(StatusCode::OK, EVENTS, stream))
     }
 
-    fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> AdminPage {
+    fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
@@ -174,22 +167,23 @@ impl Admin {
     }
 
     /// Returns a page that is served only to clients on this machine.
-    fn local_page(&self, path: &str, query: &str) -> AdminPage {
+    fn local_page(&self, path: &str, query: &str) -> Response<Bytes> {
         if let Some(asset) = assets::asset(path) {
             return ok(asset.kind, asset.body);
         }
         let overview = &self.overview;
+        let recent = &overview.recent;
         let found = match path {
             "/config" => {
                 let settings = self.settings.read();
                 Some(ok(JSON, settings.clone()))
             }
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
-            "/days" => Some(ok(JSON, overview.days())),
-            "/requests/last" => overview.last_explanation(None).map(|page| ok(JSON, page)),
+            "/days" => Some(json(&recent.days())),
+            "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => {
                 let all = overview.exported(None);
-                all.map(|all| ok(JSON, overview::json(&all)))
+                all.map(|all| json(&all))
             }
             "/export.csv" => {
                 let all = overview.exported(None);
@@ -205,21 +199,20 @@ impl Admin {
     }
 
     /// Returns the page of one conversation or request.
-    fn page_of_one(&self, path: &str, query: &str) -> Option<AdminPage> {
+    fn page_of_one(&self, path: &str, query: &str) -> Option<Response<Bytes>> {
+        let recent = &self.overview.recent;
         if let Some(id) = path.strip_prefix("/requests/") {
-            return self.overview.explanation(id).map(|page| ok(JSON, page));
+            let explanation = recent.explanation(RequestId::parse(id)?)?;
+            return Some(json(&explanation));
         }
         let rest = path.strip_prefix("/conversations/")?;
         match rest.split_once('/') {
             None => {
                 let after = query.strip_prefix("after=").unwrap_or_default();
-                let whole = self.overview.conversation(rest, after.parse().unwrap_or(0));
-                whole.map(|page| ok(JSON, page))
+                let whole = recent.details(rest, after.parse().unwrap_or(0))?;
+                Some(json(&whole))
             }
-            Some((id, "last")) => {
-                let explanation = self.overview.last_explanation(Some(id));
-                explanation.map(|page| ok(JSON, page))
-            }
+            Some((id, "last")) => recent.last_explanation(Some(id)).map(|it| json(&it)),
             Some((id, "export.csv")) => {
                 let one = self.overview.exported(Some(id))?;
                 Some(ok(CSV, export::csv(&one).into()))
@@ -228,7 +221,7 @@ impl Admin {
         }
     }
 
-    fn metrics(&self) -> AdminPage {
+    fn metrics(&self) -> Response<Bytes> {
         let source = MetricsSource {
             metrics: &self.overview.metrics,
             started: self.started,
@@ -242,7 +235,7 @@ impl Admin {
 
 /// Returns the refusal of a page that is served only to clients on this machine, or `None` if the
 /// client may have the page.
-fn local_only<B>(request: &Request<B>, peer: IpAddr) -> Option<AdminPage> {
+fn local_only<B>(request: &Request<B>, peer: IpAddr) -> Option<Response<Bytes>> {
     let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
     let may = is_ours && peer.to_canonical().is_loopback() && !is_of_other_site(request);
     (!may).then(|| text(StatusCode::FORBIDDEN, "available from this machine only\n"))
@@ -268,20 +261,16 @@ fn with_common_headers<B>(status: StatusCode, kind: HeaderValue, body: B) -> Res
     response
 }
 
-fn ok(kind: HeaderValue, body: Bytes) -> AdminPage {
-    AdminPage {
-        status: StatusCode::OK,
-        kind,
-        body,
-    }
+fn ok(kind: HeaderValue, body: Bytes) -> Response<Bytes> {
+    with_common_headers(StatusCode::OK, kind, body)
 }
 
-fn text(status: StatusCode, body: &'static str) -> AdminPage {
-    AdminPage {
-        status,
-        kind: TEXT,
-        body: Bytes::from_static(body.as_bytes()),
-    }
+fn json(value: &impl Serialize) -> Response<Bytes> {
+    ok(JSON, overview::json(value))
+}
+
+fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
+    with_common_headers(status, TEXT, Bytes::from_static(body.as_bytes()))
 }
 
 #[cfg(test)]

@@ -41,7 +41,6 @@ pub use choices::{
     Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryApi,
     SummaryModel, SummaryStyle,
 };
-pub use compaction::WindowOrigin;
 use http::HeaderValue;
 pub use keys::ClientTokens;
 pub(crate) use layers::Layers;
@@ -67,7 +66,7 @@ use crate::error::Problem;
 use crate::models::{self, HostKind};
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::overflow::ClassifierRules;
-use longhaul_core::policy::CompactionSettings;
+use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::recall_id::RecallForm;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::TableWindow;
@@ -112,8 +111,8 @@ pub struct Config {
     /// Context window for models without a table of their own: the configured one, or else the
     /// default for models of unknown size.
     pub window: Tokens,
-    /// Origin of `window`.
-    pub window_origin: WindowOrigin,
+    /// Place of the setting `window`, such as `env LONGHAUL_WINDOW`; `None` for a default.
+    pub window_place: Option<String>,
     /// Host names under which requests may reach a listener for this machine, and whose pages may
     /// call it.
     pub allowed_hosts: Vec<String>,
@@ -141,14 +140,14 @@ pub struct ModelSettings<'c> {
     pub compaction: Cow<'c, CompactionSettings>,
     /// Context window to assume unless a better source is available.
     pub window: Tokens,
-    /// Origin of `window`.
-    pub window_origin: Cow<'c, WindowOrigin>,
+    /// Place of the setting `window`; `None` for a default.
+    pub window_place: Option<Cow<'c, str>>,
 }
 
 impl ModelSettings<'_> {
     /// Returns the window set by the operator, if any.
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
-        self.window_origin.if_configured(self.window)
+        self.window_place.is_some().then_some(self.window)
     }
 }
 
@@ -226,12 +225,12 @@ impl Config {
             Some((_, own)) => ModelSettings {
                 compaction: Cow::Borrowed(&*own.compaction),
                 window: own.window,
-                window_origin: Cow::Borrowed(&*own.window_origin),
+                window_place: own.window_place.as_deref().map(Cow::Borrowed),
             },
             None => ModelSettings {
                 compaction: Cow::Borrowed(&self.compaction),
                 window: self.window,
-                window_origin: Cow::Borrowed(&self.window_origin),
+                window_place: self.window_place.as_deref().map(Cow::Borrowed),
             },
         }
     }
@@ -307,7 +306,7 @@ impl Config {
 
     /// Returns the window that the operator set for models without a table of their own, if any.
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
-        self.window_origin.if_configured(self.window)
+        self.window_place.is_some().then_some(self.window)
     }
 
     /// Builds the configuration from the resolved layers.
@@ -391,7 +390,7 @@ impl Config {
             compaction,
             overflow_rules: found.value(&settings::OVERFLOW_PATTERNS)?,
             window: general.window,
-            window_origin: general.window_origin.into_owned(),
+            window_place: general.window_place.map(Cow::into_owned),
             recall: recall::form(found, listen)?,
             models,
             prices,
@@ -403,12 +402,13 @@ impl Config {
 }
 
 fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Problem> {
-    let settings = compaction::compaction_settings(found)?;
-    let (window, source) = compaction::assumed_window(found, settings.profile)?;
+    let compaction = compaction::compaction_settings(found)?;
+    let window = found.value(&settings::WINDOW)?;
+    let place = window.map(|_| found.origin(&settings::WINDOW).to_string());
     Ok(ModelSettings {
-        compaction: Cow::Owned(settings),
-        window,
-        window_origin: Cow::Owned(source),
+        window: window.unwrap_or_else(|| Policy::default_window(compaction.profile)),
+        compaction: Cow::Owned(compaction),
+        window_place: place.map(Cow::Owned),
     })
 }
 

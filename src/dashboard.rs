@@ -131,14 +131,11 @@ impl RecentConversations {
             news.title = request_delta::title(arrival.conversation);
         }
         let model = news.model.clone();
-        let mut conversations = self.conversations.lock();
-        let hidden = self.content_hidden.load(Ordering::Relaxed);
-        let summary = arrival.summary.clone().filter(|_| !hidden);
-        let new = || DashboardEntry::new(key);
-        conversations.touch(key, new, |seen| seen.apply(news, summary));
-        let revision = conversations.revision();
-        drop(conversations);
-        self.revision.send_replace(revision);
+        self.change(|conversations, hidden| {
+            let summary = arrival.summary.clone().filter(|_| !hidden);
+            let new = || DashboardEntry::new(key);
+            conversations.touch(key, new, |seen| seen.apply(news, summary));
+        });
         Some(DashboardHandle::new(self, key, arrival.window, &model))
     }
 
@@ -148,15 +145,12 @@ impl RecentConversations {
         key: RecordKey,
         change: impl FnOnce(&mut DashboardEntry, bool) -> (usize, usize),
     ) {
-        let mut conversations = self.conversations.lock();
-        let hidden = self.content_hidden.load(Ordering::Relaxed);
-        let changed = conversations.change(key, |seen| change(seen, hidden));
-        if let Some((added, dropped)) = changed {
-            conversations.weigh(added, dropped);
-        }
-        let revision = conversations.revision();
-        drop(conversations);
-        self.revision.send_replace(revision);
+        self.change(|conversations, hidden| {
+            let changed = conversations.change(key, |seen| change(seen, hidden));
+            if let Some((added, dropped)) = changed {
+                conversations.weigh(added, dropped);
+            }
+        });
     }
 
     fn record_day(&self, request: &DayRequest<'_>, model: &str) {
@@ -171,8 +165,14 @@ impl RecentConversations {
         key: RecordKey,
         change: impl FnOnce(&mut DashboardEntry) -> T,
     ) -> Option<T> {
+        self.change(|conversations, _| conversations.change(key, change))
+    }
+
+    /// Applies `change` and notifies the viewers. The second argument is whether text must be hidden.
+    fn change<T>(&self, change: impl FnOnce(&mut ShownConversations, bool) -> T) -> T {
         let mut conversations = self.conversations.lock();
-        let changed = conversations.change(key, change);
+        let hidden = self.content_hidden.load(Ordering::Relaxed);
+        let changed = change(&mut conversations, hidden);
         let revision = conversations.revision();
         drop(conversations);
         self.revision.send_replace(revision);

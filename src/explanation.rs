@@ -8,9 +8,7 @@ pub(crate) mod report;
 pub(crate) mod stored;
 pub(crate) mod table;
 pub(crate) mod verdict;
-pub(crate) mod window_note;
 
 pub(crate) use cause::{PlanCause, Refusal};
 pub(crate) use ids::{ConversationId, RequestId};
 pub(crate) use stored::{ExplanationContext, StoredExplanation};
-pub(crate) use window_note::{WindowNote, WindowSource};

@@ -21,7 +21,10 @@ const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 /// Report of the actions on one chat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChatReport {
-    outcome: ReportedOutcome,
+    /// Actions in the order taken.
+    actions: Vec<Action>,
+    /// Reason for taking no action; meaningless if there is one. `None` also if nothing was read.
+    bypass: Option<Bypass>,
     /// Plain estimate of the original request.
     pub(crate) before: Tokens,
     /// Plain estimate of the last forwarded request.
@@ -32,18 +35,6 @@ pub(crate) struct ChatReport {
     pub(crate) reclaimed: Tokens,
     /// Whether the request only counts tokens, so that nothing is saved.
     is_count: bool,
-}
-
-/// Either actions or a reason for none, never both.
-#[derive(Clone, Debug, Default)]
-enum ReportedOutcome {
-    /// Actions in the order taken; at least one.
-    Acted(Vec<Action>),
-    /// No action, for this reason.
-    Bypassed(Bypass),
-    /// The request is not a chat, or was not parsed.
-    #[default]
-    Unread,
 }
 
 impl ChatReport {
@@ -84,7 +75,7 @@ impl ChatReport {
     /// Reports a chat that is forwarded unchanged.
     pub(crate) fn bypassed(why: Bypass) -> Self {
         Self {
-            outcome: ReportedOutcome::Bypassed(why),
+            bypass: Some(why),
             ..Self::default()
         }
     }
@@ -100,12 +91,8 @@ impl ChatReport {
 
     /// Adds an action, unless it is listed already.
     pub(crate) fn add(&mut self, act: Action) {
-        match &mut self.outcome {
-            ReportedOutcome::Acted(acts) if acts.contains(&act) => {}
-            ReportedOutcome::Acted(acts) => acts.push(act),
-            ReportedOutcome::Bypassed(_) | ReportedOutcome::Unread => {
-                self.outcome = ReportedOutcome::Acted(vec![act]);
-            }
+        if !self.actions.contains(&act) {
+            self.actions.push(act);
         }
     }
 
@@ -159,18 +146,12 @@ impl ChatReport {
 
     /// Returns the actions in the order taken.
     pub(crate) fn actions(&self) -> &[Action] {
-        match &self.outcome {
-            ReportedOutcome::Acted(acts) => acts,
-            ReportedOutcome::Bypassed(_) | ReportedOutcome::Unread => &[],
-        }
+        &self.actions
     }
 
     /// Returns the reason for taking no action, or `None` if one was taken.
     pub(crate) fn bypass(&self) -> Option<Bypass> {
-        match self.outcome {
-            ReportedOutcome::Bypassed(why) => Some(why),
-            ReportedOutcome::Acted(_) | ReportedOutcome::Unread => None,
-        }
+        self.bypass.filter(|_| self.actions.is_empty())
     }
 
     /// Returns the most significant action, or `None` if there was none.
@@ -205,24 +186,18 @@ impl ChatReport {
         id: impl Display,
         conversation: Option<impl Display>,
     ) {
-        if self.actions().contains(&Action::Shadow) {
+        if self.actions.is_empty() || self.actions.contains(&Action::Shadow) {
             return;
         }
-        let Some(action) = self.action_labels() else {
-            return;
-        };
-        if let Ok(action) = HeaderValue::try_from(action) {
-            headers.insert(ACTION, action);
-            headers.insert(BEFORE, HeaderValue::from(self.before.get()));
-            headers.insert(AFTER, HeaderValue::from(self.after.get()));
-            let conversation = conversation.map(|id| id.to_string());
-            for (name, id) in [
-                (REQUEST, Some(id.to_string())),
-                (CONVERSATION, conversation),
-            ] {
-                if let Some(Ok(id)) = id.map(HeaderValue::try_from) {
-                    headers.insert(name, id);
-                }
+        for (name, value) in [
+            (ACTION, self.action_labels()),
+            (BEFORE, Some(self.before.get().to_string())),
+            (AFTER, Some(self.after.get().to_string())),
+            (REQUEST, Some(id.to_string())),
+            (CONVERSATION, conversation.map(|id| id.to_string())),
+        ] {
+            if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
+                headers.insert(name, value);
             }
         }
     }

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::sync::watch;
 
 use crate::dashboard::dto::ConversationDetails;
 use crate::dashboard::{ConversationDto, RecentConversations};
-use crate::explanation::RequestId;
 use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, Metrics, PriceSource, RetryOutcome, RetryReason,
     StatusClass, SummaryOutcome,
@@ -20,7 +18,7 @@ use crate::summaries::{GuardHealth, SummaryGuards};
 /// Sources of the dashboard's data.
 pub(crate) struct Overview {
     pub(super) metrics: Arc<Metrics>,
-    recent: Arc<RecentConversations>,
+    pub(super) recent: Arc<RecentConversations>,
     store: Arc<Store>,
     guards: Arc<SummaryGuards>,
     /// Base URL that agents on this machine use.
@@ -115,11 +113,6 @@ impl Overview {
         }
     }
 
-    /// Returns a receiver that is notified of every change.
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.recent.subscribe()
-    }
-
     /// Returns the totals and the conversations that changed after `revision`, with the new revision.
     pub(super) fn changes_since(&self, revision: u64) -> (u64, Bytes) {
         let change = self.recent.changes_since(revision);
@@ -136,31 +129,6 @@ impl Overview {
             evicted_count: change.evicted_count,
         });
         (revision, page)
-    }
-
-    /// Returns one conversation with its files and its requests after number `after`; `None` if the id
-    /// is unknown.
-    pub(super) fn conversation(&self, id: &str, after: u64) -> Option<Bytes> {
-        self.recent.details(id, after).map(|whole| json(&whole))
-    }
-
-    /// Returns the explanation of the newest request, of one conversation or of any.
-    pub(super) fn last_explanation(&self, conversation: Option<&str>) -> Option<Bytes> {
-        self.recent
-            .last_explanation(conversation)
-            .map(|explanation| json(&explanation))
-    }
-
-    pub(super) fn explanation(&self, request: &str) -> Option<Bytes> {
-        let id = RequestId::parse(request)?;
-        self.recent
-            .explanation(id)
-            .map(|explanation| json(&explanation))
-    }
-
-    /// Returns the totals by day and model.
-    pub(super) fn days(&self) -> Bytes {
-        json(&self.recent.days())
     }
 
     /// Returns the conversations to export: all, or one.

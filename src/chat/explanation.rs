@@ -6,11 +6,12 @@ use crate::chat::learn::known_window::KnownWindow;
 use crate::chat::notices;
 use crate::exchange::reply_gate::JudgedReply;
 use crate::exchange::request_log::{ChatFacts, RequestLog};
-use crate::explanation::{ExplanationContext, Refusal, StoredExplanation, WindowNote};
+use crate::explanation::{ExplanationContext, Refusal, StoredExplanation};
 use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::overflow::Verdict;
 use longhaul_core::planning::explanation::RequestExplanation;
+use longhaul_core::window::source::SourcedWindow;
 
 /// Records the facts about an attempt that its log line shows, and its explanation. `untouched` is the
 /// reason for sending the original, if it is sent.
@@ -23,7 +24,7 @@ pub(crate) fn record(
     let facts = ChatFacts {
         model: chat.model_in_log().into(),
         conversation: chat.conversation_id(),
-        window: KnownWindow::of_chat(chat, attempt.inputs.adopted()).note(),
+        window: KnownWindow::of_chat(chat, attempt.inputs.adopted()).sourced(),
         soft: attempt.inputs.policy.thresholds.soft,
         hard: attempt.inputs.policy.thresholds.hard,
     };
@@ -35,7 +36,7 @@ pub(crate) fn record(
 fn explanation(
     chat: &Chat<'_>,
     attempt: &Attempt,
-    window: WindowNote,
+    window: SourcedWindow,
     untouched: Option<Bypass>,
 ) -> Option<StoredExplanation> {
     chat.dashboard.as_ref()?;
@@ -49,11 +50,9 @@ fn explanation(
     let context = ExplanationContext {
         mode: chat.mode,
         profile: chat.settings.profile,
-        window,
-        cause: attempt.cause,
         untouched,
     };
-    let mut explanation = StoredExplanation::new(context, numbers);
+    let mut explanation = StoredExplanation::new(context, window, attempt.cause, numbers);
     if chat.services().config.admin_show_content {
         explanation.add_texts(conversation, attempt.view());
     }

@@ -15,7 +15,7 @@ use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
 use crate::explanation::verdict::UntouchedReason;
-use crate::explanation::{ExplanationContext, PlanCause, WindowNote, WindowSource, table};
+use crate::explanation::{ExplanationContext, table};
 use longhaul_console::input::open_input;
 use longhaul_console::json::pretty_json;
 use longhaul_console::terminal;
@@ -229,11 +229,6 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
             .settings_for(&conversation.model())
             .compaction
             .profile,
-        window: WindowNote {
-            tokens: policy.prune_thresholds.window,
-            source: WindowSource::Assumed,
-        },
-        cause: PlanCause::Plan,
         untouched,
     };
     let explanation = RequestExplanation::new(
@@ -247,7 +242,7 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
         (None, true) => explanation.folded(false),
         (None, false) => explanation,
     };
-    let mut report = ExplanationReport::new(&explanation, &context, window.source());
+    let mut report = ExplanationReport::new(explanation, context, window.source());
     report.hint = clearing_hint(&conversation, &policy);
     report.add_subjects(&conversation);
     Ok(Explanation {

@@ -11,7 +11,7 @@ use super::loopback::LoopbackProxy;
 use super::model_window::ModelWindow;
 use crate::config::{
     BaseUrl, CallerIdentity, ChoiceSetting, ClientTokens, Config, Layers, Mode, Proxies,
-    StoreLocation, SummaryEndpoint, SummaryModel, SummaryStyle, WindowOrigin,
+    StoreLocation, SummaryEndpoint, SummaryModel, SummaryStyle,
 };
 use crate::error::Problem;
 use crate::explanation::verdict::UntouchedReason;
@@ -292,7 +292,7 @@ fn isolated(config: &Config, target: ReplayTarget<'_>) -> io::Result<Config> {
     }
     // The table knows nothing of a model on this machine, so the window is set here.
     config.window = target.model.window;
-    config.window_origin = WindowOrigin::Setting(target.model.window_source.clone());
+    config.window_place = Some(target.model.window_source.clone());
     Ok(config)
 }
 

@@ -1,13 +1,14 @@
 //! A model's window as known without a conversation, and its source in words.
 
-use crate::config::{Config, ModelSettings, WindowOrigin};
+use crate::config::{Config, ModelSettings};
 use crate::models;
 use crate::models::{HostKind, MatchKind, TableMatch};
 use longhaul_core::conversation::Conversation;
-use longhaul_core::policy::Policy;
+use longhaul_core::policy::{Policy, Profile};
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::source::WindowSource;
 use longhaul_core::window::token_ratio::TokenCalibration;
-use longhaul_core::window::{SelectedSource, WindowSources, script_ratio};
+use longhaul_core::window::{WindowSources, script_ratio};
 
 /// The known facts about one model's window at the configured upstream.
 pub(super) struct ModelWindow<'c> {
@@ -55,44 +56,37 @@ impl<'c> ModelWindow<'c> {
 
     /// Names the source of the policy's window in a word or two.
     pub(super) fn source(&self) -> String {
-        match (
-            self.sources.policy_window().1,
-            &*self.settings.window_origin,
-        ) {
-            (SelectedSource::Setting, WindowOrigin::Setting(place)) => place.clone(),
-            (SelectedSource::Table, _) => match self.table_entry {
+        match self.sources.policy_window().1 {
+            WindowSource::Setting => {
+                let place = self.settings.window_place.as_deref();
+                place.unwrap_or_default().to_owned()
+            }
+            WindowSource::Table => match self.table_entry {
                 Some(found) => format!("table, {} {}", found.limits.provider, found.limits.model),
                 None => "table".into(),
             },
-            (
-                SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting,
-                WindowOrigin::Profile,
-            ) => "profile local".into(),
-            (SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting, _) => {
-                "assumed".into()
+            WindowSource::Assumed
+            | WindowSource::Refusal
+            | WindowSource::RefusedSize
+            | WindowSource::Upstream => if self.is_of_profile() {
+                "profile local"
+            } else {
+                "assumed"
             }
+            .into(),
         }
     }
 
     /// Whether neither a setting, a profile nor the table gives the window, so that only the default
     /// is left. An answer of the upstream does not count: the clearing rule does not use it.
     pub(super) fn is_assumed(&self) -> bool {
-        let (_, source) = self.sources.policy_window();
-        match (source, &*self.settings.window_origin) {
-            (SelectedSource::Table, _)
-            | (_, WindowOrigin::Profile)
-            | (SelectedSource::Setting, WindowOrigin::Setting(_)) => false,
-            (SelectedSource::Default | SelectedSource::Refusal | SelectedSource::Setting, _) => {
-                true
-            }
-        }
+        self.sources.policy_window().1 == WindowSource::Assumed && !self.is_of_profile()
     }
 
     /// Whether the window is the profile's, which an answer of the upstream replaces for summaries alone.
     pub(super) fn is_of_profile(&self) -> bool {
-        let (_, source) = self.sources.policy_window();
-        let is_listed = source == SelectedSource::Table;
-        !is_listed && matches!(*self.settings.window_origin, WindowOrigin::Profile)
+        self.sources.policy_window().1 == WindowSource::Assumed
+            && self.settings.compaction.profile == Profile::Local
     }
 
     /// Returns names in the table that resemble the model's, if the table does not list the model.

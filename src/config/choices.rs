@@ -1,5 +1,7 @@
 //! Settings whose value is one of a few words.
 
+use serde::{Deserialize, Serialize};
+
 use longhaul_core::dialect::Dialect;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::placement::Placement;
@@ -37,6 +39,8 @@ macro_rules! choices {
 
 choices! {
     /// Whether chats are read and changed.
+    #[derive(Deserialize, Serialize)]
+    #[serde(rename_all = "lowercase")]
     #[non_exhaustive]
     pub enum Mode {
         /// Reads chats, and changes them when that helps.

@@ -1,31 +1,9 @@
-//! Reads compaction settings and the assumed window.
+//! Reads compaction settings.
 
 use super::resolved::ResolvedSettings;
 use super::settings;
 use crate::error::Problem;
-use longhaul_core::policy::{CompactionSettings, Policy, Profile, ThresholdSetting};
-use longhaul_core::units::tokens::Tokens;
-
-/// Origin of an assumed context window.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum WindowOrigin {
-    /// Built-in default: a size that most models support.
-    Default,
-    /// Default of the profile.
-    Profile,
-    /// The `window` setting, with its place (for example `env LONGHAUL_WINDOW`).
-    Setting(String),
-}
-
-impl WindowOrigin {
-    /// Returns `window` if the operator set it.
-    pub(super) fn if_configured(&self, window: Tokens) -> Option<Tokens> {
-        match self {
-            Self::Default | Self::Profile => None,
-            Self::Setting(_) => Some(window),
-        }
-    }
-}
+use longhaul_core::policy::{CompactionSettings, ThresholdSetting};
 
 /// Reads the compaction settings. Fails if the soft mark is above the hard mark.
 pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
@@ -85,34 +63,15 @@ fn threshold_text(threshold: ThresholdSetting) -> String {
     }
 }
 
-/// Returns the window to assume for a model, and its origin.
-pub(super) fn assumed_window(
-    found: &ResolvedSettings,
-    profile: Profile,
-) -> Result<(Tokens, WindowOrigin), Problem> {
-    let source = match profile {
-        Profile::Auto | Profile::Frugal | Profile::Standard => WindowOrigin::Default,
-        Profile::Local => WindowOrigin::Profile,
-    };
-    Ok(found.value(&settings::WINDOW)?.map_or_else(
-        || (Policy::default_window(profile), source),
-        |window| {
-            (
-                window,
-                WindowOrigin::Setting(found.origin(&settings::WINDOW).to_string()),
-            )
-        },
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Config, Mode, SummaryModel};
-    use longhaul_core::policy::PruneTrigger;
     use longhaul_core::policy::cache_price::CachePrice;
     use longhaul_core::policy::placement::Placement;
+    use longhaul_core::policy::{Profile, PruneTrigger};
     use longhaul_core::pruning::placeholder::Placeholder;
+    use longhaul_core::units::tokens::Tokens;
 
     fn config(changes: &[(&str, &str)]) -> Config {
         Config::default_with(changes.iter().copied()).unwrap()
@@ -123,7 +82,7 @@ mod tests {
         let config = config(&[]);
         assert_eq!(config.compaction, CompactionSettings::default());
         assert_eq!(config.window, Tokens::new(200_000));
-        assert_eq!(config.window_origin, WindowOrigin::Default);
+        assert_eq!(config.window_place, None);
         assert_eq!(config.summary.model, SummaryModel::SameAsConversation);
         assert_eq!(config.mode, Mode::On);
     }
@@ -192,10 +151,10 @@ mod tests {
         let local = ("profile", "local");
         let assumed = config(&[local]);
         assert_eq!(assumed.window, Tokens::new(10_000));
-        assert_eq!(assumed.window_origin, WindowOrigin::Profile);
+        assert_eq!(assumed.window_place, None);
         let given = config(&[local, ("window", "200000")]);
         assert_eq!(given.window, Tokens::new(200_000));
-        assert!(matches!(given.window_origin, WindowOrigin::Setting(_)));
+        assert!(given.window_place.is_some());
     }
 
     #[test]

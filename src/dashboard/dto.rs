@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::costs::RequestCost;
-use crate::explanation::{RequestId, StoredExplanation, WindowNote};
+use crate::explanation::{RequestId, StoredExplanation};
 use longhaul_core::units::usd::Usd;
+use longhaul_core::window::source::SourcedWindow;
 
 /// List entry of a conversation.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -25,7 +26,7 @@ pub(crate) struct ConversationDto {
     /// Policy window, in estimated tokens like `points`.
     pub(crate) window: u64,
     /// The window as its source states it.
-    pub(crate) window_note: Option<WindowNote>,
+    pub(crate) window_note: Option<SourcedWindow>,
     pub(crate) requests: u64,
     /// Requests without an answer, or with an error for an answer.
     pub(crate) errors: u64,
@@ -88,7 +89,7 @@ pub(crate) struct RequestPoint {
     /// Tokens that were forwarded: none if the upstream received nothing of the request.
     pub(crate) after: u64,
     pub(crate) window: u64,
-    pub(crate) window_note: Option<WindowNote>,
+    pub(crate) window_note: Option<SourcedWindow>,
     pub(crate) status: Option<u16>,
     /// Whether the client received no answer, or an error for an answer.
     pub(crate) is_error: bool,
@@ -109,11 +110,14 @@ pub(crate) struct RequestPoint {
     pub(crate) cached_tokens: Option<u32>,
     /// Cost in billionths of a dollar; `None` if unknown.
     pub(crate) cost: Option<i64>,
-    /// Whether an explanation of the request is kept.
-    #[serde(rename = "has_account")]
-    pub(crate) has_explanation: bool,
-    #[serde(skip)]
+    /// Explanation of the request while it is kept. Serialised as whether it is.
+    #[serde(rename = "has_account", serialize_with = "is_kept")]
     pub(crate) explanation: Option<Arc<StoredExplanation>>,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn is_kept<T, S: Serializer>(explanation: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_bool(explanation.is_some())
 }
 
 impl ConversationCosts {

@@ -65,11 +65,10 @@ impl DashboardEntry {
 
     /// Returns the time of the newest request whose explanation is kept.
     pub(super) fn explanation_time(&self) -> Option<u64> {
-        let points = self.points.iter().rev();
+        let mut points = self.points.iter().rev();
         points
-            .filter(|point| point.has_explanation)
+            .find(|point| point.explanation.is_some())
             .map(|point| point.at)
-            .next()
     }
 
     /// Returns the explanation of the newest request that is `wanted`.
@@ -78,7 +77,10 @@ impl DashboardEntry {
         wanted: impl Fn(&RequestPoint) -> bool,
     ) -> Option<ExplanationReport> {
         let mut points = self.points.iter().rev();
-        let point = points.find(|point| point.has_explanation && wanted(point))?;
+        let (point, explanation) = points.find_map(|point| {
+            let explanation = point.explanation.as_deref()?;
+            wanted(point).then_some((point, explanation))
+        })?;
         let request = RequestReport {
             id: point.id.to_string(),
             conversation: self.dto.id.clone(),
@@ -92,10 +94,7 @@ impl DashboardEntry {
             cached_tokens: point.cached_tokens,
             cost: point.cost,
         };
-        Some(ExplanationReport::of_request(
-            point.explanation.as_deref()?,
-            request,
-        ))
+        Some(ExplanationReport::of_request(explanation, request))
     }
 
     /// Returns the requests that ended after `at` with an error and without an explanation.
@@ -103,20 +102,18 @@ impl DashboardEntry {
         let points = self.points.iter().rev();
         points
             .take_while(move |point| point.at >= at)
-            .filter(|point| point.is_error && !point.has_explanation)
+            .filter(|point| point.is_error && point.explanation.is_none())
     }
 
     /// Drops all text of the conversation, which must not be shown.
     pub(super) fn forget_content(&mut self) -> usize {
         self.summary = None;
-        let explanations = self
-            .points
-            .iter_mut()
-            .filter_map(|it| it.explanation.as_mut());
+        let points = self.points.iter_mut();
+        let explanations = points.filter_map(|point| point.explanation.as_mut());
         explanations
             .map(|explanation| {
                 let before = explanation.weight();
-                Arc::make_mut(explanation).texts.clear();
+                Arc::make_mut(explanation).forget_content();
                 before - explanation.weight()
             })
             .sum()
@@ -126,14 +123,7 @@ impl DashboardEntry {
     pub(super) fn forget_explanations(&mut self, keeps: usize) -> usize {
         let old = self.points.len().saturating_sub(keeps);
         let old = self.points.iter_mut().take(old);
-        old.map(|point| {
-            point.has_explanation = false;
-            point
-                .explanation
-                .take()
-                .map_or(0, |explanation| explanation.weight())
-        })
-        .sum()
+        old.map(|point| weight(point.explanation.take())).sum()
     }
 
     /// Records a request that has ended. Returns the weight of the explanations that the record adds
@@ -151,16 +141,11 @@ impl DashboardEntry {
             explanation.date_changes(point.number, previous);
             Arc::new(explanation)
         });
-        point.has_explanation = point.explanation.is_some();
-        let added = point
-            .explanation
-            .as_ref()
-            .map_or(0, |explanation| explanation.weight());
+        let added = weight(point.explanation.clone());
         let mut dropped = 0;
         while self.points.len() >= MAX_POINTS {
             let oldest = self.points.pop_front();
-            let explanation = oldest.and_then(|point| point.explanation);
-            dropped += explanation.map_or(0, |explanation| explanation.weight());
+            dropped += weight(oldest.and_then(|point| point.explanation));
         }
         self.points.push_back(point);
         (added, dropped)
@@ -196,4 +181,8 @@ impl DashboardEntry {
         self.dto.last = wall_clock::unix_millis();
         self.summary = summary;
     }
+}
+
+fn weight(explanation: Option<Arc<StoredExplanation>>) -> usize {
+    explanation.map_or(0, |explanation| explanation.weight())
 }

@@ -11,7 +11,7 @@ use crate::dashboard::days::DayRequest;
 use crate::dashboard::dto::RequestPoint;
 use crate::dashboard::entry::DashboardEntry;
 use crate::error::Fault;
-use crate::explanation::{Refusal, RequestId, StoredExplanation, WindowNote};
+use crate::explanation::{Refusal, RequestId, StoredExplanation};
 use crate::metrics::{Action, Ending, Label as _};
 use crate::report::ChatReport;
 use crate::summaries::CostMeter;
@@ -21,6 +21,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
+use longhaul_core::window::source::SourcedWindow;
 
 /// A request to record.
 pub(crate) struct DashboardRequest<'a> {
@@ -41,7 +42,7 @@ pub(crate) struct EndedRequest<'a> {
     pub(crate) report: &'a ChatReport,
     pub(crate) explanation: Option<StoredExplanation>,
     pub(crate) refusal: Option<Refusal>,
-    pub(crate) window: Option<WindowNote>,
+    pub(crate) window: Option<SourcedWindow>,
     pub(crate) status: Option<StatusCode>,
     pub(crate) fault: Option<Fault>,
     pub(crate) ending: Ending,
@@ -124,7 +125,6 @@ impl DashboardHandle {
                 .cost
                 .and_then(|spent| spent.cost.amount())
                 .map(Usd::as_nanos),
-            has_explanation: false,
             explanation: None,
         };
         let mended =
@@ -149,7 +149,7 @@ impl DashboardHandle {
             let rewritten = seen.is_rewritten(before, after);
             let explanation = explanation.map(|mut explanation| {
                 if hidden {
-                    explanation.texts.clear();
+                    explanation.forget_content();
                 }
                 explanation
             });

@@ -78,8 +78,7 @@ impl ShownConversations {
     pub(super) fn newest_explanation(&self) -> Option<ExplanationReport> {
         let newest = self
             .newest_first()
-            .filter(|seen| seen.explanation_time().is_some());
-        let newest = newest.max_by_key(|seen| seen.explanation_time())?;
+            .max_by_key(|seen| seen.explanation_time())?;
         let mut report = newest.explanation(|_| true)?;
         note_failures(&mut report, self.newest_first());
         Some(report)

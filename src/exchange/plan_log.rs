@@ -3,6 +3,7 @@
 use crate::exchange::request_log::ChatFacts;
 use crate::explanation::verdict;
 use crate::explanation::{RequestId, StoredExplanation};
+use longhaul_console::word::Word;
 
 /// Logs the plan of a chat. Without an admin listener, no explanation exists, and only the window and
 /// its marks are known.
@@ -10,7 +11,7 @@ pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&St
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let why = explanation.map(|it| it.context.cause.sentence(&it.numbers));
+    let why = explanation.map(|it| it.cause.sentence(&it.numbers));
     tracing::debug!(
         request_id = %id,
         model = &*facts.model,
@@ -19,8 +20,8 @@ pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&St
         window_source = facts.window.source.label(),
         soft = facts.soft.get(),
         hard = facts.hard.get(),
-        tokens_before = explanation.map(|it| it.numbers.before.get()),
-        tokens_after = explanation.map(|it| it.numbers.after.get()),
+        tokens_before = explanation.map(|it| it.numbers.totals.before.get()),
+        tokens_after = explanation.map(|it| it.numbers.totals.after.get()),
         changed = explanation.map(|it| it.numbers.changes().count()),
         why,
         "planned"
@@ -35,11 +36,11 @@ pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&St
         let (explanation, row) = row;
         tracing::trace!(
             request_id = %id,
-            from = row.from,
-            through = row.to.saturating_sub(1),
-            tokens = row.before.get(),
-            becomes = row.after.get(),
-            verdict = verdict::label(row.decision),
+            from = row.number,
+            through = row.through.unwrap_or(row.number),
+            tokens = row.tokens.get(),
+            becomes = row.becomes.get(),
+            verdict = %Word(row.decision),
             reason = verdict::explain(&explanation.numbers, row.decision),
             "message"
         );

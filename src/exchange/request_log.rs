@@ -13,7 +13,7 @@ use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
 use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
-use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation, WindowNote};
+use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
 use crate::limits::RECALL_PATH;
 use crate::metrics::{Ending, Label, Metrics, StatusClass};
 use crate::report::ChatReport;
@@ -25,13 +25,14 @@ use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
+use longhaul_core::window::source::SourcedWindow;
 
 /// Facts about a planned chat.
 #[derive(Debug)]
 pub(crate) struct ChatFacts {
     pub(crate) model: Arc<str>,
     pub(crate) conversation: Option<ConversationId>,
-    pub(crate) window: WindowNote,
+    pub(crate) window: SourcedWindow,
     /// Size from which on a record is prepared.
     pub(crate) soft: Tokens,
     /// Size from which on a record is used.

@@ -1,8 +1,7 @@
 //! Why a request was forwarded as it was.
 
 use longhaul_console::thousands::with_thousands;
-use longhaul_core::planning::explanation::{MessageDecision, RequestExplanation};
-use longhaul_core::policy::PruneTrigger;
+use longhaul_core::planning::explanation::{ClearingTime, MessageDecision, RequestExplanation};
 use longhaul_core::units::tokens::Tokens;
 
 /// Event that led to the last plan of a request.
@@ -115,20 +114,20 @@ fn plan_sentence(explanation: &RequestExplanation) -> String {
     let cleared = changes(|decision| matches!(decision, MessageDecision::ToolResult(_)));
     let summary = format!(
         "the conversation reached its hard mark of {} tokens, so a summary replaces old history",
-        with_thousands(explanation.hard.get())
+        with_thousands(explanation.marks.hard.get())
     );
     match (&explanation.rule, cleared) {
         (Some(rule), true) => {
-            let clears = match rule.trigger {
-                PruneTrigger::Always => format!(
+            let at = with_thousands(rule.at_tokens.unwrap_or_default().get());
+            let clears = match rule.when {
+                ClearingTime::Always | ClearingTime::LikelyToPay => format!(
                     "the rule clears old results once more than {} tokens of them can go, in leaps \
                      so that the provider's cache stays valid in between",
-                    with_thousands(rule.minimum.get())
+                    with_thousands(rule.minimum_tokens.get())
                 ),
-                PruneTrigger::HardMark => format!(
-                    "the rule clears old results once the request reaches {} tokens",
-                    with_thousands(explanation.prune_hard.get())
-                ),
+                ClearingTime::Mark => {
+                    format!("the rule clears old results once the request reaches {at} tokens")
+                }
             };
             if summarised {
                 format!("{summary}; {clears}")

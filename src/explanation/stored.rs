@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::Mode;
-use crate::explanation::{PlanCause, WindowNote};
+use crate::explanation::PlanCause;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::explanation::{RequestExplanation, call_subject};
+use longhaul_core::planning::explanation::{ExplanationRow, RequestExplanation, call_subject};
 use longhaul_core::planning::plan::Replacement;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Profile;
+use longhaul_core::window::source::SourcedWindow;
 
 /// Maximum rows of one stored explanation. The oldest changes of a longer one are left out.
 const MAX_ROWS: usize = 400;
@@ -23,8 +26,6 @@ const MAX_TEXTS: usize = 50;
 pub(crate) struct ExplanationContext {
     pub(crate) mode: Mode,
     pub(crate) profile: Profile,
-    pub(crate) window: WindowNote,
-    pub(crate) cause: PlanCause,
     /// Reason for forwarding the request unchanged, if it is.
     pub(crate) untouched: Option<Bypass>,
 }
@@ -33,6 +34,8 @@ pub(crate) struct ExplanationContext {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredExplanation {
     pub(crate) context: ExplanationContext,
+    pub(crate) window: SourcedWindow,
+    pub(crate) cause: PlanCause,
     pub(crate) numbers: RequestExplanation,
     /// Number of the request that first changed the message, by message.
     pub(crate) since: BTreeMap<usize, u64>,
@@ -43,7 +46,7 @@ pub(crate) struct StoredExplanation {
 }
 
 /// Beginning of a result before and after its change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct ChangedText {
     pub(crate) before: Box<str>,
     pub(crate) after: Box<str>,
@@ -51,7 +54,12 @@ pub(crate) struct ChangedText {
 
 impl StoredExplanation {
     /// Stores `numbers` in little memory.
-    pub(crate) fn new(context: ExplanationContext, numbers: RequestExplanation) -> Self {
+    pub(crate) fn new(
+        context: ExplanationContext,
+        window: SourcedWindow,
+        cause: PlanCause,
+        numbers: RequestExplanation,
+    ) -> Self {
         let numbers = if context.untouched.is_some() {
             numbers.unchanged()
         } else {
@@ -59,6 +67,8 @@ impl StoredExplanation {
         };
         Self {
             context,
+            window,
+            cause,
             numbers: numbers.folded(true).limited_to(MAX_ROWS),
             since: BTreeMap::new(),
             texts: BTreeMap::new(),
@@ -69,9 +79,9 @@ impl StoredExplanation {
     /// Adds the text of the newest changed results, which may be shown, and the arguments of calls.
     pub(crate) fn add_texts(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
         let rows = self.numbers.rows.iter();
-        let single = rows.filter(|row| row.to == row.from + 1);
+        let single = rows.filter(|row| row.through.is_none());
         self.subjects = single
-            .filter_map(|row| Some((row.from, call_subject(conversation, row.from)?)))
+            .filter_map(|row| Some((row.number, call_subject(conversation, row.number)?)))
             .collect();
         if self.context.untouched.is_some() {
             return;
@@ -104,7 +114,7 @@ impl StoredExplanation {
     pub(crate) fn date_changes(&mut self, number: u64, previous: Option<&Self>) {
         let since =
             |at: &usize| previous.and_then(|explanation| explanation.since.get(at).copied());
-        let changes = self.numbers.changes().map(|row| row.from);
+        let changes = self.numbers.changes().map(|row| row.number);
         self.since = changes
             .map(|at| (at, since(&at).unwrap_or(number)))
             .collect();
@@ -113,13 +123,18 @@ impl StoredExplanation {
             .retain(|at, _| self.since.get(at) == Some(&number));
     }
 
+    /// Drops all text of the conversation.
+    pub(crate) fn forget_content(&mut self) {
+        self.texts.clear();
+        self.subjects.clear();
+    }
+
     /// Returns a measure of the memory that the explanation takes: rows, and texts as rows.
     pub(crate) fn weight(&self) -> usize {
         let texts = self.texts.values();
         let chars: usize = texts.map(|text| text.before.len() + text.after.len()).sum();
         let subjects: usize = self.subjects.values().map(|subject| subject.len()).sum();
-        1 + self.numbers.rows.len()
-            + (chars + subjects) / size_of::<longhaul_core::planning::explanation::ExplanationRow>()
+        1 + self.numbers.rows.len() + (chars + subjects) / size_of::<ExplanationRow>()
     }
 }
 

@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::explanation::report::{
-    DigestReport, ExplanationReport, MessageRow, NewerFailures, RequestReport, printable_name,
-};
+use crate::config::{ChoiceSetting, Mode};
+use crate::explanation::report::{ExplanationReport, MessageRow, NewerFailures, RequestReport};
 use crate::explanation::verdict::UntouchedReason;
 use longhaul_console::amounts::{percent, short_duration, short_usd};
+use longhaul_console::printable::printable_name;
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal::wrapped;
 use longhaul_console::thousands::with_thousands;
+use longhaul_console::word::Word;
+use longhaul_core::planning::explanation::DigestNumbers;
 use longhaul_core::units::usd::Usd;
 
 /// Renders the header, the messages, the totals and the hint, to fit `width` columns.
@@ -72,8 +74,8 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
     };
     let mut parts = vec![format!(
         "{did}: {} → {} tokens",
-        with_thousands(report.totals.before),
-        with_thousands(report.totals.after)
+        with_thousands(report.numbers.totals.before.get()),
+        with_thousands(report.numbers.totals.after.get())
     )];
     parts.push(match request.status {
         Some(status) => format!("status {status}"),
@@ -95,28 +97,29 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
 
 fn push_header(head: &mut Table, report: &ExplanationReport) {
     let window = &report.window;
-    let marks = &report.marks;
+    let marks = &report.numbers.marks;
     let described = format!(
         "{} tokens ({}), usable {}, soft mark {}, hard mark {}",
-        with_thousands(window.tokens),
+        with_thousands(window.tokens.get()),
         printable_name(&window.source),
-        with_thousands(marks.usable),
-        with_thousands(marks.soft),
-        with_thousands(marks.hard)
+        with_thousands(marks.usable.get()),
+        with_thousands(marks.soft.get()),
+        with_thousands(marks.hard.get())
     );
     head.push(["window".to_owned(), described]);
-    let profile = format!("{}, mode {}", report.profile, report.mode);
+    let profile = format!("{}, mode {}", report.profile, report.mode.name());
     head.push(["profile".to_owned(), profile]);
-    let prune = match &report.prune {
-        Some(prune) => format!(
+    let prune = match &report.numbers.rule {
+        Some(rule) => format!(
             "{}{}: protects {} tokens, frees more than {}, from {} user messages on",
-            prune.when,
-            prune
-                .at_tokens
-                .map_or_else(String::new, |at| format!(", {} tokens", with_thousands(at))),
-            with_thousands(prune.protect_tokens),
-            with_thousands(prune.minimum_tokens),
-            prune.min_user_turns
+            Word(rule.when),
+            rule.at_tokens.map_or_else(String::new, |at| format!(
+                ", {} tokens",
+                with_thousands(at.get())
+            )),
+            with_thousands(rule.protect_tokens.get()),
+            with_thousands(rule.minimum_tokens.get()),
+            rule.min_user_turns
         ),
         None => "off".to_owned(),
     };
@@ -155,17 +158,16 @@ fn messages(report: &ExplanationReport, is_narrow: bool) -> Table {
         table.push(cells.filter(|(at, _)| is_shown(*at)).map(|(_, cell)| cell));
     };
     let cells = |cells: [&str; 7]| cells.map(str::to_owned);
-    if report.omitted > 0 {
-        let reason = format!("{} older rows are not kept", report.omitted);
+    let numbers = &report.numbers;
+    if numbers.omitted > 0 {
+        let reason = format!("{} older rows are not kept", numbers.omitted);
         push(cells(["…", "", "", "", "", "", &reason]));
     }
     for row in &report.messages {
-        if let Some(digest) = report
-            .digest
-            .as_ref()
-            .filter(|digest| digest.from == row.number)
+        if let Some(digest) = &numbers.digest
+            && digest.from == row.row.number
         {
-            let becomes = with_thousands(digest.tokens);
+            let becomes = with_thousands(digest.tokens.get());
             let reason = describe_digest(digest);
             push(cells(["", "user", "", "", &becomes, "added", &reason]));
         }
@@ -178,23 +180,31 @@ fn messages(report: &ExplanationReport, is_narrow: bool) -> Table {
 const TOOL: usize = 2;
 const REASON: usize = 6;
 
-fn message_cells(row: &MessageRow) -> [String; 7] {
+fn message_cells(message: &MessageRow) -> [String; 7] {
+    let row = &message.row;
     let (number, role) = match row.through {
         Some(through) => (
             format!("{}–{through}", row.number),
-            format!("{} messages", through - row.number + 1),
+            format!(
+                "{} messages",
+                through.saturating_sub(row.number).saturating_add(1)
+            ),
         ),
-        None => (row.number.to_string(), printable_name(&row.role)),
+        None => (
+            row.number.to_string(),
+            row.role
+                .map_or_else(String::new, |role| Word(role).to_string()),
+        ),
     };
-    let mut reason = printable_name(&row.reason);
-    if let Some(subject) = &row.subject {
+    let mut reason = printable_name(&message.reason);
+    if let Some(subject) = &message.subject {
         let subject = printable_name(subject);
         reason = match reason.as_str() {
             "" => subject,
             why => format!("{subject}: {why}"),
         };
     }
-    if let Some(since) = row.since {
+    if let Some(since) = message.since {
         // Writing to a String cannot fail.
         _ = write!(reason, "; since request {since}");
     }
@@ -202,20 +212,20 @@ fn message_cells(row: &MessageRow) -> [String; 7] {
         number,
         role,
         printable_name(&row.tool),
-        with_thousands(row.tokens),
-        with_thousands(row.becomes),
-        printable_name(&row.action),
+        with_thousands(row.tokens.get()),
+        with_thousands(row.becomes.get()),
+        printable_name(&message.action),
         reason,
     ]
 }
 
 /// Describes the text that replaces history: the messages it covers, and where each segment ends if
 /// there are several.
-fn describe_digest(digest: &DigestReport) -> String {
+fn describe_digest(digest: &DigestNumbers) -> String {
     let mut text = format!("replaces messages {} to {}", digest.from, digest.through);
     if digest.segments.len() > 1 {
         let ends = digest.segments.iter().map(|segment| {
-            let tokens = with_thousands(segment.tokens);
+            let tokens = with_thousands(segment.tokens.get());
             format!("to {}: {tokens} tokens", segment.through)
         });
         let ends: Vec<String> = ends.collect();
@@ -225,20 +235,20 @@ fn describe_digest(digest: &DigestReport) -> String {
 }
 
 fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usize>) {
-    let totals = &report.totals;
+    let totals = &report.numbers.totals;
     let mut push = |line: &str| page.push_str(&wrapped("", line, 0, width));
     push(&format!(
         "before {} tokens, after {} (tool schemas in both: {}); messages: {}, user messages: {}",
-        with_thousands(totals.before),
-        with_thousands(totals.after),
-        with_thousands(totals.tools),
+        with_thousands(totals.before.get()),
+        with_thousands(totals.after.get()),
+        with_thousands(totals.tools.get()),
         totals.messages,
         totals.user_messages
     ));
     if let Some(untouched) = &report.untouched {
         push(&format!("passed untouched: {}", untouched.reason));
     }
-    if report.mode == "shadow" {
+    if report.mode == Mode::Shadow {
         push("in mode shadow this is only reported, and the request passes untouched");
     }
     if let Some(hint) = &report.hint {

@@ -2,35 +2,8 @@
 
 use longhaul_console::thousands::with_thousands;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::planning::explanation::{MessageDecision, RequestExplanation};
-use longhaul_core::policy::PruneTrigger;
+use longhaul_core::planning::explanation::{ClearingTime, MessageDecision, RequestExplanation};
 use longhaul_core::pruning::tool_result::ClearDecision;
-
-/// Returns the verdict as one kebab-case word, for machines.
-pub(crate) fn label(decision: MessageDecision) -> &'static str {
-    match decision {
-        MessageDecision::ClearingDisabled => "prune-disabled",
-        MessageDecision::Clipped => "clipped",
-        MessageDecision::Head => "head",
-        MessageDecision::ImagesDropped => "images-dropped",
-        MessageDecision::Kept => "kept",
-        MessageDecision::Summarised => "summarised",
-        MessageDecision::ThinkingRemoved => "thinking-removed",
-        MessageDecision::ToolResult(decision) => match decision {
-            ClearDecision::Cleared => "cleared",
-            ClearDecision::Empty => "empty",
-            ClearDecision::Error => "error-kept",
-            ClearDecision::Exempt => "exempt",
-            ClearDecision::BelowMinimum => "waits",
-            ClearDecision::NewestBatch => "newest-batch",
-            ClearDecision::Pinned => "pinned",
-            ClearDecision::Placeholder => "placeholder-already",
-            ClearDecision::Protected => "protected",
-            ClearDecision::NotShorter => "short",
-            ClearDecision::TooFewTurns => "too-few-user-turns",
-        },
-    }
-}
 
 /// Returns the action taken on the message, as one word.
 pub(crate) fn action(decision: MessageDecision) -> &'static str {
@@ -66,7 +39,7 @@ pub(crate) fn explain(explanation: &RequestExplanation, decision: MessageDecisio
 
 fn explain_result(explanation: &RequestExplanation, decision: ClearDecision) -> String {
     let rule = explanation.rule.as_ref();
-    let protect = with_thousands(rule.map_or(0, |rule| rule.protect.get()));
+    let protect = with_thousands(rule.map_or(0, |rule| rule.protect_tokens.get()));
     match decision {
         ClearDecision::Cleared => format!("older than the newest {protect} tokens of results"),
         ClearDecision::Empty => "empty".into(),
@@ -82,8 +55,8 @@ fn explain_result(explanation: &RequestExplanation, decision: ClearDecision) -> 
         ClearDecision::NotShorter => "a placeholder would not be shorter".into(),
         ClearDecision::TooFewTurns => format!(
             "too few user turns: {} of {}",
-            explanation.user_messages,
-            rule.map_or(0, |rule| rule.user_turns)
+            explanation.totals.user_messages,
+            rule.map_or(0, |rule| rule.min_user_turns)
         ),
     }
 }
@@ -93,25 +66,28 @@ fn explain_wait(explanation: &RequestExplanation) -> String {
     let Some(rule) = &explanation.rule else {
         return String::new();
     };
-    if explanation.waiting <= rule.minimum {
+    if explanation.waiting <= rule.minimum_tokens {
         return format!(
             "too little to free yet: {}, needs more than {}",
             with_thousands(explanation.waiting.get()),
-            with_thousands(rule.minimum.get())
+            with_thousands(rule.minimum_tokens.get())
         );
     }
-    match rule.trigger {
-        PruneTrigger::Always if rule.weighs_clearing => {
+    let at = rule.at_tokens.unwrap_or_default();
+    match rule.when {
+        ClearingTime::LikelyToPay => {
             "waits until clearing is likely to pay: each clearing makes the provider read the rest \
              again"
                 .into()
         }
-        PruneTrigger::Always => "not due yet: the newest message does not end a request".into(),
-        PruneTrigger::HardMark if explanation.measured < explanation.prune_hard => format!(
-            "waits until the request reaches {}",
-            with_thousands(explanation.prune_hard.get())
-        ),
-        PruneTrigger::HardMark => format!(
+        ClearingTime::Always => "not due yet: the newest message does not end a request".into(),
+        ClearingTime::Mark if explanation.measured < at => {
+            format!(
+                "waits until the request reaches {}",
+                with_thousands(at.get())
+            )
+        }
+        ClearingTime::Mark => format!(
             "clearing alone would not reach {}",
             with_thousands(explanation.prune_target.get())
         ),

@@ -113,10 +113,18 @@ async fn reload_can_hide_summaries_that_were_shown() {
         all["conversations"][0]["id"].as_str().unwrap()
     );
     assert!(json_of(program.admin(), &path).await["summary"].is_string());
+    let last = format!("{path}/last");
+    let explained = json_of(program.admin(), &last).await;
+    assert!(explained.to_string().contains("\"subject\""), "{explained}");
     folder.put("settings.toml", "[admin]\nshow_content = false\n");
     program.reads_again(READ, 1).await;
     let shown = json_of(program.admin(), &path).await;
     assert!(shown.get("summary").is_none());
+    let explained = json_of(program.admin(), &last).await;
+    assert!(
+        !explained.to_string().contains("\"subject\""),
+        "{explained}"
+    );
     assert!(
         !shown["points"].as_array().unwrap().is_empty(),
         "the rest is"

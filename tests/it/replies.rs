@@ -5,7 +5,6 @@ mod expected;
 mod upstream;
 
 use longhaul::Config;
-use longhaul::config::WindowOrigin;
 use longhaul_core::units::tokens::Tokens;
 use serde_json::{Value, json};
 
@@ -202,7 +201,7 @@ async fn play(pieces: Pieces, set: Option<u32>, check: impl Fn(&Case<'_>)) {
     config.compaction.prune = false;
     if let Some(window) = set {
         config.window = Tokens::new(window);
-        config.window_origin = WindowOrigin::Setting("a test".into());
+        config.window_place = Some("a test".into());
     }
     let proxy = Proxy::with(config).await;
     let answer = format!(

@@ -6,7 +6,6 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul::Config;
-use longhaul::config::WindowOrigin;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::ModelOptions;
@@ -284,7 +283,7 @@ async fn relays_repeated_silent_refusals_far_from_a_known_window() {
     let replies = (0..3).map(|_| Reply::new(400, JSON, ""));
     let stage = Stage::with(replies.collect(), |config| {
         config.window = Tokens::new(200_000);
-        config.window_origin = WindowOrigin::Setting("a test".into());
+        config.window_place = Some("a test".into());
     })
     .await;
     for _ in 0..3 {

@@ -1,7 +1,6 @@
 //! Refusals of public reports, played to the proxy as they were received.
 
 use longhaul::Config;
-use longhaul::config::WindowOrigin;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::units::tokens::Tokens;
 use serde::Deserialize;
@@ -90,7 +89,7 @@ async fn silent_refusal_near_the_window_leads_to_a_smaller_request() {
     for reported in &all {
         let sizes = play(reported, 119_000, |config| {
             config.window = Tokens::new(150_000);
-            config.window_origin = WindowOrigin::Setting("a test".into());
+            config.window_place = Some("a test".into());
             config.compaction.prune = false;
         })
         .await;

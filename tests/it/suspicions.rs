@@ -1,7 +1,6 @@
 //! Refusals in words that no rule knows: what longhaul tries, and what a wrong guess costs.
 
 use longhaul::Config;
-use longhaul::config::WindowOrigin;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::units::tokens::Tokens;
 use serde_json::json;
@@ -189,7 +188,7 @@ async fn relays_throttling_that_reports_used_tokens() {
 async fn request_above_a_configured_window_is_clipped_before_sending() {
     let stage = Stage::start(&[(200, ANSWER)], |config| {
         config.window = Tokens::new(15_000);
-        config.window_origin = WindowOrigin::Setting("a test".into());
+        config.window_place = Some("a test".into());
     })
     .await;
     // One message of a result fills the window: nothing but clipping helps.

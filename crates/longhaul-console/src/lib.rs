@@ -11,3 +11,4 @@ pub mod printable;
 pub mod table;
 pub mod terminal;
 pub mod thousands;
+pub mod word;

@@ -9,11 +9,13 @@ pub mod empty_reply;
 pub mod learned_window;
 pub mod reply_signals;
 pub mod script_ratio;
+pub mod source;
 pub mod token_ratio;
 use crate::conversation::Conversation;
 use crate::overflow::Overflow;
 use crate::policy::{CompactionSettings, Policy};
 use crate::units::tokens::Tokens;
+use source::{SourcedWindow, WindowSource};
 use token_ratio::{TokenCalibration, TokenRatio};
 
 /// A conversation counts as equally dense as the refused one if it exceeds the refused window by at
@@ -127,36 +129,35 @@ impl TableWindow {
     }
 }
 
-/// The source from which the policy window was taken.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SelectedSource {
-    /// No source: the default is assumed.
-    Default,
-    /// A refusal.
-    Refusal,
-    /// The operator's setting.
-    Setting,
-    /// The table of models.
-    Table,
-}
-
 impl WindowSources {
     /// Returns the policy window and its source. The order of trust is: the setting, a refusal, the
     /// table, the default. A refusal overrides a setting that is larger than the refused window.
-    pub fn policy_window(&self) -> (Tokens, SelectedSource) {
-        match (
-            self.setting,
-            self.refusal.map(RefusalWindow::tokens),
-            self.table,
-        ) {
-            (Some(setting), Some(refused), _) if refused < setting => {
-                (refused, SelectedSource::Refusal)
-            }
-            (Some(setting), _, _) => (setting, SelectedSource::Setting),
-            (None, Some(refused), _) => (refused, SelectedSource::Refusal),
-            (None, None, Some(table)) => (table.tokens(), SelectedSource::Table),
-            (None, None, None) => (self.default, SelectedSource::Default),
+    pub fn policy_window(&self) -> (Tokens, WindowSource) {
+        let refused = self.refusal.map(|refusal| match refusal {
+            RefusalWindow::Stated { stated, .. } => (stated, WindowSource::Refusal),
+            RefusalWindow::Estimated(tokens) => (tokens, WindowSource::RefusedSize),
+        });
+        match (self.setting, refused, self.table) {
+            (Some(setting), Some(refused), _) if refused.0 < setting => refused,
+            (Some(setting), _, _) => (setting, WindowSource::Setting),
+            (None, Some(refused), _) => refused,
+            (None, None, Some(table)) => (table.tokens(), WindowSource::Table),
+            (None, None, None) => (self.default, WindowSource::Assumed),
         }
+    }
+
+    /// Returns the window in force as its source states it. `stated` is the limit that the model's
+    /// last refusal stated.
+    pub fn window_in_force(&self, stated: Option<Tokens>) -> SourcedWindow {
+        let (tokens, source) = self.policy_window();
+        let refused = matches!(source, WindowSource::Refusal | WindowSource::RefusedSize);
+        let (tokens, source) = match (refused, stated, self.trusted_report()) {
+            (true, Some(stated), _) => (stated, WindowSource::Refusal),
+            (true, None, _) => (tokens, WindowSource::RefusedSize),
+            (false, _, Some(reported)) => (reported, WindowSource::Upstream),
+            (false, _, None) => (tokens, source),
+        };
+        SourcedWindow { tokens, source }
     }
 
     /// Applies the window that this conversation alone learned from a second refusal, if it is
@@ -176,14 +177,14 @@ impl WindowSources {
     /// own last word.
     pub(crate) fn trusted_report(&self) -> Option<Tokens> {
         match self.policy_window().1 {
-            SelectedSource::Default | SelectedSource::Table => self.reported,
-            SelectedSource::Refusal | SelectedSource::Setting => None,
+            WindowSource::Assumed | WindowSource::Table | WindowSource::Upstream => self.reported,
+            WindowSource::Refusal | WindowSource::RefusedSize | WindowSource::Setting => None,
         }
     }
 
     /// Whether no source states a window, not even the upstream's listing.
     pub fn is_assumed(&self) -> bool {
-        self.reported.is_none() && self.policy_window().1 == SelectedSource::Default
+        self.reported.is_none() && self.policy_window().1 == WindowSource::Assumed
     }
 
     /// Builds the policy of `settings` for this model.
@@ -192,7 +193,7 @@ impl WindowSources {
         let policy = Policy::new(settings, window);
         match (self.trusted_report(), self.table) {
             (Some(asked), _) => policy.with_window(settings, asked),
-            (None, Some(TableWindow::Input(_))) if believed == SelectedSource::Table => {
+            (None, Some(TableWindow::Input(_))) if believed == WindowSource::Table => {
                 policy.with_separate_output()
             }
             (None, _) => policy,
@@ -219,23 +220,22 @@ impl WindowSources {
         if !TokenRatio::may_reach(conversation.tokens(), lowest) {
             return policy;
         }
-        match (self.policy_window().1, self.refusal) {
-            (SelectedSource::Refusal, Some(RefusalWindow::Estimated(_))) => policy,
-            (SelectedSource::Refusal, Some(RefusalWindow::Stated { stated, refused })) => {
-                let estimated = counts().estimated_window(stated);
-                // The text is about as dense as the refused text, whose window is more accurate
-                // than any ratio.
-                if estimated <= refused + refused.divided_by(DENSITY_TOLERANCE) {
-                    policy.with_window(settings, to_two_digits(refused))
-                } else {
-                    policy.with_counted_window(settings, estimated)
-                }
-            }
-            (SelectedSource::Default | SelectedSource::Setting | SelectedSource::Table, _)
-            | (SelectedSource::Refusal, None) => {
-                let estimated = counts().estimated_window(policy.thresholds.window);
-                policy.with_counted_window(settings, estimated)
-            }
+        let source = self.policy_window().1;
+        if source == WindowSource::RefusedSize {
+            return policy;
+        }
+        let refusal = self.refusal.filter(|_| source == WindowSource::Refusal);
+        let Some(RefusalWindow::Stated { stated, refused }) = refusal else {
+            let estimated = counts().estimated_window(policy.thresholds.window);
+            return policy.with_counted_window(settings, estimated);
+        };
+        let estimated = counts().estimated_window(stated);
+        // The text is about as dense as the refused text, whose window is more accurate than any
+        // ratio.
+        if estimated <= refused + refused.divided_by(DENSITY_TOLERANCE) {
+            policy.with_window(settings, to_two_digits(refused))
+        } else {
+            policy.with_counted_window(settings, estimated)
         }
     }
 }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     /// Checks the policy window, its source, and the window that the thresholds follow.
-    fn check(sources: WindowSources, window: u32, believed: SelectedSource, marks: u32) {
+    fn check(sources: WindowSources, window: u32, believed: WindowSource, marks: u32) {
         let policy = sources.policy(&CompactionSettings::default());
         let window = k(window);
         assert_eq!(sources.policy_window(), (window, believed), "{sources:?}");
@@ -273,15 +273,15 @@ mod tests {
     #[test]
     fn window_sources_have_a_fixed_precedence() {
         let mut sources = NOTHING;
-        check(sources, 200, SelectedSource::Default, 200);
+        check(sources, 200, WindowSource::Assumed, 200);
         sources.table = Some(TableWindow::Total(Tokens::new(128_000)));
-        check(sources, 128, SelectedSource::Table, 128);
+        check(sources, 128, WindowSource::Table, 128);
         sources.reported = Some(k(32));
-        check(sources, 128, SelectedSource::Table, 32);
+        check(sources, 128, WindowSource::Table, 32);
         sources.refusal = Some(RefusalWindow::Estimated(k(24)));
-        check(sources, 24, SelectedSource::Refusal, 24);
+        check(sources, 24, WindowSource::RefusedSize, 24);
         sources.setting = Some(k(16));
-        check(sources, 16, SelectedSource::Setting, 16);
+        check(sources, 16, WindowSource::Setting, 16);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
             reported: Some(k(128)),
             ..NOTHING
         };
-        check(sources, 32, SelectedSource::Refusal, 32);
+        check(sources, 32, WindowSource::Refusal, 32);
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
             reported: Some(k(1_000)),
             ..NOTHING
         };
-        check(sources, 200, SelectedSource::Default, 1_000);
+        check(sources, 200, WindowSource::Assumed, 1_000);
         assert!(NOTHING.is_assumed() && !sources.is_assumed());
     }
 
@@ -342,7 +342,7 @@ mod tests {
             }),
             ..NOTHING
         };
-        check(sources, 32, SelectedSource::Setting, 32);
+        check(sources, 32, WindowSource::Setting, 32);
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::Chat;
-use crate::explanation::{WindowNote, WindowSource};
 use crate::learned::windows::ModelObservations;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::LearnedWindow;
+use longhaul_core::window::source::{SourcedWindow, WindowSource};
 use longhaul_core::window::token_ratio::TokenCalibration;
-use longhaul_core::window::{RefusalWindow, SelectedSource, WindowSources, script_ratio};
+use longhaul_core::window::{RefusalWindow, WindowSources, script_ratio};
 
 /// The window of one model for one chat, and what replies have shown of the window.
 pub(in crate::chat) struct KnownWindow<'a> {
@@ -115,13 +115,15 @@ impl<'a> KnownWindow<'a> {
     pub(in crate::chat) fn is_stated(&self) -> bool {
         let sources = self.all_sources();
         match sources.policy_window().1 {
-            SelectedSource::Setting => true,
-            SelectedSource::Refusal => {
+            WindowSource::Setting => true,
+            WindowSource::Refusal | WindowSource::RefusedSize => {
                 let learned = self.observations.learned_window();
                 self.observations.request_limit().is_some()
                     || learned.is_some_and(|learned| learned.stated.is_some())
             }
-            SelectedSource::Table | SelectedSource::Default => sources.reported.is_some(),
+            WindowSource::Table | WindowSource::Assumed | WindowSource::Upstream => {
+                sources.reported.is_some()
+            }
         }
     }
 
@@ -144,23 +146,10 @@ impl<'a> KnownWindow<'a> {
     }
 
     /// Returns the window in force as its source states it.
-    pub(in crate::chat) fn note(&self) -> WindowNote {
-        let sources = self.all_sources();
-        let (tokens, selected) = sources.policy_window();
-        let stated = || self.observations.learned_window()?.stated;
-        let (tokens, source) = match selected {
-            SelectedSource::Setting => (tokens, WindowSource::Setting),
-            SelectedSource::Refusal => match stated() {
-                Some(stated) => (stated, WindowSource::Refusal),
-                None => (tokens, WindowSource::EstimatedFromRefusal),
-            },
-            SelectedSource::Table | SelectedSource::Default => match sources.reported {
-                Some(reported) => (reported, WindowSource::Upstream),
-                None if selected == SelectedSource::Table => (tokens, WindowSource::Table),
-                None => (tokens, WindowSource::Assumed),
-            },
-        };
-        WindowNote { tokens, source }
+    pub(in crate::chat) fn sourced(&self) -> SourcedWindow {
+        let learned = self.observations.learned_window();
+        let stated = learned.and_then(|learned| learned.stated);
+        self.all_sources().window_in_force(stated)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::request::caller_identity::identifying_query;
 use crate::request::headers;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::units::tokens::Tokens;
-use longhaul_core::window::SelectedSource;
+use longhaul_core::window::source::WindowSource;
 
 /// Divisor of the assumed window above which a listing may matter, if the table of models states
 /// the window.
@@ -34,15 +34,14 @@ fn listing_may_matter(chat: &Chat<'_>, known: &KnownWindow<'_>) -> bool {
 }
 
 /// Whether a chat of `tokens` comes near the assumed window. A local server may have any window.
-fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, SelectedSource)) -> bool {
+fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, WindowSource)) -> bool {
     if host == HostKind::Local {
         return tokens >= NEAR_LOCAL_WINDOW;
     }
-    let divisor = match source {
-        SelectedSource::Default => NEAR_ASSUMED_WINDOW,
-        SelectedSource::Refusal | SelectedSource::Setting | SelectedSource::Table => {
-            NEAR_TABLE_WINDOW
-        }
+    let divisor = if source == WindowSource::Assumed {
+        NEAR_ASSUMED_WINDOW
+    } else {
+        NEAR_TABLE_WINDOW
     };
     tokens >= window.divided_by(divisor)
 }
@@ -111,8 +110,8 @@ mod tests {
     fn assumed_window_is_near_at_a_smaller_size_than_a_listed_one() {
         let window = Tokens::new(200_000);
         for (source, near) in [
-            (SelectedSource::Table, 100_000),
-            (SelectedSource::Default, 12_500),
+            (WindowSource::Table, 100_000),
+            (WindowSource::Assumed, 12_500),
         ] {
             let is_near =
                 |tokens| is_near(Tokens::new(tokens), HostKind::Unknown, (window, source));
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn short_chats_do_not_query_a_local_server() {
-        let default = (Tokens::new(200_000), SelectedSource::Default);
+        let default = (Tokens::new(200_000), WindowSource::Assumed);
         let is_near = |tokens| is_near(Tokens::new(tokens), HostKind::Local, default);
         assert!(is_near(2_048) && !is_near(2_047));
     }

@@ -8,6 +8,7 @@ use crate::config::{ChoiceSetting, Config};
 use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer};
 use longhaul_console::table::Table;
 use longhaul_console::thousands::with_thousands;
+use longhaul_core::planning::explanation::MarkNumbers;
 use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
 use longhaul_core::units::tokens::Tokens;
 
@@ -23,7 +24,7 @@ pub(super) struct ModelReport {
     table: String,
     /// The upstream's answer, in words.
     asked: String,
-    marks: MarksSection,
+    marks: MarkNumbers,
     rule: String,
 }
 
@@ -40,14 +41,6 @@ struct WindowSection {
     known: bool,
     /// Whether the upstream was asked and gave no usable answer.
     asked_in_vain: bool,
-}
-
-/// The marks, in tokens.
-#[derive(Debug, Serialize)]
-struct MarksSection {
-    usable: u32,
-    soft: u32,
-    hard: u32,
 }
 
 impl ModelReport {
@@ -83,11 +76,7 @@ impl ModelReport {
             near: window.near_names(),
             table: window.table_match(),
             asked: describe_answer(config, model, outcome, failure.flatten()),
-            marks: MarksSection {
-                usable: marks.usable.get(),
-                soft: marks.soft.get(),
-                hard: marks.hard.get(),
-            },
+            marks: marks.into(),
             rule: describe_rule(config.settings_for(model).compaction.profile, &policy),
         }
     }
@@ -125,9 +114,9 @@ impl ModelReport {
             "marks",
             format!(
                 "usable {}, soft {}, hard {}",
-                with_thousands(marks.usable),
-                with_thousands(marks.soft),
-                with_thousands(marks.hard)
+                with_thousands(marks.usable.get()),
+                with_thousands(marks.soft.get()),
+                with_thousands(marks.hard.get())
             ),
         );
         push("rule", self.rule.clone());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use longhaul::Config;
-use longhaul::config::{PlacementSetting, WindowOrigin};
+use longhaul::config::PlacementSetting;
 use longhaul_core::units::tokens::Tokens;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -49,8 +49,8 @@ impl Scene {
 
     /// Starts a scene in which only the operator's setting states the model's window.
     async fn set(refuses: impl FnMut(&[Value]) -> Option<Refusal> + Send + 'static) -> Self {
-        let setting = WindowOrigin::Setting("a test".to_owned());
-        Self::with(|config| config.window_origin = setting, refuses).await
+        let setting = Some("a test".to_owned());
+        Self::with(|config| config.window_place = setting, refuses).await
     }
 
     async fn with(

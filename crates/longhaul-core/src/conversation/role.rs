@@ -1,7 +1,11 @@
 //! The authors of messages.
 
+use serde::{Deserialize, Serialize};
+
 crate::labels! {
     /// The author of a message.
+    #[derive(Deserialize, Serialize)]
+    #[serde(rename_all = "lowercase")]
     Role {
         /// The model.
         Assistant = "assistant",

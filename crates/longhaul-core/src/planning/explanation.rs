@@ -9,9 +9,10 @@ use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, Message, Role, ToolCall};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
-use crate::policy::{Policy, PruneTrigger};
+use crate::policy::{Policy, PruneTrigger, Thresholds};
 use crate::pruning::tool_result::{ClearDecision, ToolResult};
 use crate::units::tokens::Tokens;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tool_names::ToolNames;
 
@@ -21,9 +22,11 @@ const SUBJECT_CHARS: usize = 60;
 const MAX_SUBJECTS: usize = 3;
 
 /// Decision about a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MessageDecision {
     /// A tool result while clearing is switched off.
+    #[serde(rename = "prune-disabled")]
     ClearingDisabled,
     /// Shortened to its beginning and end.
     Clipped,
@@ -38,6 +41,7 @@ pub enum MessageDecision {
     /// Kept, but without its bound thinking.
     ThinkingRemoved,
     /// A tool result that the clearing rule has judged.
+    #[serde(untagged)]
     ToolResult(ClearDecision),
 }
 
@@ -53,99 +57,162 @@ impl MessageDecision {
 }
 
 /// A message, or a run of messages with the same decision.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ExplanationRow {
-    /// Index of the first message.
-    pub from: usize,
-    /// Index after the last message.
-    pub to: usize,
+    /// Index of the message, or of the first message of a run.
+    pub number: usize,
+    /// Index of the last message of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<usize>,
     /// Author of the messages; `None` for a run of several authors.
+    #[serde(with = "author")]
     pub role: Option<Role>,
-    /// Tool that produced a result, or tools that an assistant message calls.
-    pub tool: Option<Arc<str>>,
+    /// Tool that produced a result, or tools that an assistant message calls; empty for none.
+    pub tool: Arc<str>,
     /// Plain estimate of the messages as they came.
-    pub before: Tokens,
+    pub tokens: Tokens,
     /// Plain estimate of the messages as forwarded.
-    pub after: Tokens,
+    pub becomes: Tokens,
     /// Decision about the messages.
+    #[serde(rename = "verdict")]
     pub decision: MessageDecision,
 }
 
+/// The author of a row as one word, which is empty for several authors.
+mod author {
+    use crate::conversation::Role;
+    use serde::de::value::{Error, StrDeserializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference to the field"
+    )]
+    pub(super) fn serialize<S: Serializer>(role: &Option<Role>, to: S) -> Result<S::Ok, S::Error> {
+        match role {
+            Some(role) => role.serialize(to),
+            None => to.serialize_str(""),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Role>, D::Error> {
+        let word = String::deserialize(from)?;
+        Ok(Role::deserialize(StrDeserializer::<Error>::new(&word)).ok())
+    }
+}
+
+/// When the clearing rule clears, if enough can go.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClearingTime {
+    /// At every request.
+    Always,
+    /// At a request from which on clearing is likely to pay.
+    #[serde(rename = "if likely to pay")]
+    LikelyToPay,
+    /// At the hard mark.
+    Mark,
+}
+
 /// The clearing rule's numbers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RuleNumbers {
-    /// When the rule is applied.
-    pub trigger: PruneTrigger,
+    /// When the rule clears.
+    pub when: ClearingTime,
+    /// Size from which on the rule clears, if it waits for one.
+    #[serde(default)]
+    pub at_tokens: Option<Tokens>,
     /// Tokens of the newest results that it protects.
-    pub protect: Tokens,
+    pub protect_tokens: Tokens,
     /// Tokens that clearing has to exceed.
-    pub minimum: Tokens,
+    pub minimum_tokens: Tokens,
     /// User messages that it needs.
-    pub user_turns: u32,
-    /// Whether clearing has to be likely to pay.
-    pub weighs_clearing: bool,
+    pub min_user_turns: u32,
 }
 
 /// The text that replaces history.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SummaryNumbers {
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DigestNumbers {
     /// First message replaced.
     pub from: usize,
-    /// Index after the last message replaced.
-    pub to: usize,
+    /// Last message replaced.
+    pub through: usize,
     /// Plain estimate of the text.
     pub tokens: Tokens,
     /// Segments of the text, oldest first.
+    #[serde(default)]
     pub segments: Vec<SegmentNumbers>,
 }
 
 /// A segment of the text that replaces history. Each begins where the one before ends.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SegmentNumbers {
-    /// Index after the last message that the segment covers.
-    pub to: usize,
+    /// Last message that the segment covers.
+    pub through: usize,
     /// Compactions that the segment stands for: more than one after a merge.
     pub compactions: u32,
     /// Plain estimate of the segment.
     pub tokens: Tokens,
 }
 
-/// Explanation of one request.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct RequestExplanation {
-    /// Policy window, in estimated tokens.
-    pub window: Tokens,
+/// The thresholds of a request, in estimated tokens.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct MarkNumbers {
     /// The window without the reserve for the reply.
     pub usable: Tokens,
     /// Size from which on a record is prepared.
     pub soft: Tokens,
     /// Size from which on a record is used.
     pub hard: Tokens,
-    /// Size from which on the rule clears at the mark.
-    pub prune_hard: Tokens,
-    /// Size that clearing at the mark has to reach.
-    pub prune_target: Tokens,
-    /// The clearing rule; `None` if clearing is switched off.
-    pub rule: Option<RuleNumbers>,
-    /// Tokens of text that the rule could clear, but does not clear yet.
-    pub waiting: Tokens,
-    /// Size of the conversation as the rule measures it.
-    pub measured: Tokens,
-    /// Plain estimate of the request as it came.
+}
+
+/// Totals of a request, as plain estimates unless they count messages.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RequestTotals {
+    /// The request as it came.
     pub before: Tokens,
-    /// Plain estimate of the request as forwarded.
+    /// The request as forwarded.
     pub after: Tokens,
-    /// Tokens of the tool schemas, part of both.
+    /// The tool schemas, part of both.
     pub tools: Tokens,
     /// Number of messages.
     pub messages: usize,
     /// Number of user messages.
     pub user_messages: u32,
+}
+
+/// Explanation of one request. Numbers that are not serialised are for the words only.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RequestExplanation {
+    /// Policy window, in estimated tokens.
+    #[serde(skip)]
+    pub window: Tokens,
+    /// The thresholds.
+    pub marks: MarkNumbers,
+    /// The clearing rule; `None` if clearing is switched off.
+    #[serde(rename = "prune")]
+    pub rule: Option<RuleNumbers>,
+    /// Size that clearing at the mark has to reach.
+    #[serde(skip)]
+    pub prune_target: Tokens,
+    /// Tokens of text that the rule could clear, but does not clear yet.
+    #[serde(skip)]
+    pub waiting: Tokens,
+    /// Size of the conversation as the rule measures it.
+    #[serde(skip)]
+    pub measured: Tokens,
+    /// The sizes of the request.
+    pub totals: RequestTotals,
     /// The text that replaces history, if any.
-    pub summary: Option<SummaryNumbers>,
-    /// Every message once, in order.
+    pub digest: Option<DigestNumbers>,
+    /// Every message once, in order. The proxy serialises each with its reason.
+    #[serde(skip)]
     pub rows: Vec<ExplanationRow>,
     /// Rows left out because there were too many, the oldest ones.
+    #[serde(default)]
     pub omitted: usize,
 }
 
@@ -160,33 +227,25 @@ impl RequestExplanation {
     ) -> Self {
         let messages = conversation.messages();
         let users = messages.iter().filter(|message| message.role.is_user());
-        let marks = &policy.thresholds;
         Self {
             window: policy.prune_thresholds.window,
-            usable: marks.usable,
-            soft: marks.soft,
-            hard: marks.hard,
-            prune_hard: policy.prune_thresholds.hard,
+            marks: (&policy.thresholds).into(),
+            rule: RuleNumbers::of_policy(policy),
             prune_target: policy.prune_thresholds.prune_target,
-            rule: policy.prune.as_ref().map(|(trigger, rule)| RuleNumbers {
-                trigger: *trigger,
-                protect: rule.protect,
-                minimum: rule.minimum,
-                user_turns: rule.user_turns,
-                weighs_clearing: policy.weighs_clearing,
-            }),
             waiting: decisions
                 .map(|made| made.prune_state.clearable_text_tokens())
                 .unwrap_or_default(),
             measured: decisions.map(|made| made.size).unwrap_or_default(),
-            before: conversation.tokens(),
-            after: view.tokens(conversation),
-            tools: conversation.params().tool_tokens,
-            messages: messages.len(),
-            user_messages: u32::try_from(users.count()).unwrap_or(u32::MAX),
-            summary: view.summary_tokens().map(|tokens| SummaryNumbers {
+            totals: RequestTotals {
+                before: conversation.tokens(),
+                after: view.tokens(conversation),
+                tools: conversation.params().tool_tokens,
+                messages: messages.len(),
+                user_messages: u32::try_from(users.count()).unwrap_or(u32::MAX),
+            },
+            digest: view.summary_tokens().map(|tokens| DigestNumbers {
                 from: view.history_from(),
-                to: view.summarised_until(),
+                through: view.summarised_until().saturating_sub(1),
                 tokens,
                 segments: segments(view),
             }),
@@ -198,10 +257,10 @@ impl RequestExplanation {
     /// Explains a request that is forwarded unchanged in spite of its plan.
     #[must_use]
     pub fn unchanged(mut self) -> Self {
-        self.after = self.before;
-        self.summary = None;
+        self.totals.after = self.totals.before;
+        self.digest = None;
         for row in &mut self.rows {
-            row.after = row.before;
+            row.becomes = row.tokens;
             if !row.decision.is_unchanged() {
                 row.decision = MessageDecision::Kept;
             }
@@ -241,14 +300,42 @@ impl RequestExplanation {
     }
 }
 
+impl From<&Thresholds> for MarkNumbers {
+    fn from(thresholds: &Thresholds) -> Self {
+        let &Thresholds {
+            usable, soft, hard, ..
+        } = thresholds;
+        Self { usable, soft, hard }
+    }
+}
+
+impl RuleNumbers {
+    fn of_policy(policy: &Policy) -> Option<Self> {
+        let (trigger, rule) = policy.prune.as_ref()?;
+        let marks = &policy.prune_thresholds;
+        let (when, at_tokens) = match trigger {
+            PruneTrigger::Always if policy.weighs_clearing => (ClearingTime::LikelyToPay, None),
+            PruneTrigger::Always => (ClearingTime::Always, None),
+            PruneTrigger::HardMark => (ClearingTime::Mark, Some(marks.hard)),
+        };
+        Some(Self {
+            when,
+            at_tokens,
+            protect_tokens: rule.protect,
+            minimum_tokens: rule.minimum,
+            min_user_turns: rule.user_turns,
+        })
+    }
+}
+
 impl ExplanationRow {
     fn append(&mut self, next: &Self) {
-        self.to = next.to;
-        self.before += next.before;
-        self.after += next.after;
+        self.through = Some(next.through.unwrap_or(next.number));
+        self.tokens += next.tokens;
+        self.becomes += next.becomes;
         self.role = self.role.filter(|role| next.role == Some(*role));
         if self.tool != next.tool {
-            self.tool = None;
+            self.tool = Arc::default();
         }
     }
 }
@@ -258,7 +345,7 @@ fn segments(view: &ForwardedView) -> Vec<SegmentNumbers> {
     let segments = text.flat_map(|text| text.segments().iter().zip(text.tokens_by_segment()));
     segments
         .map(|(segment, tokens)| SegmentNumbers {
-            to: segment.until,
+            through: segment.until.saturating_sub(1),
             compactions: segment.compactions,
             tokens,
         })
@@ -290,12 +377,12 @@ fn rows(
                 change.map(|(_, saves)| saves).unwrap_or_default()
             };
             ExplanationRow {
-                from: at,
-                to: at + 1,
+                number: at,
+                through: None,
                 role: Some(message.role),
-                tool: names.of_message(at, message),
-                before: message.tokens,
-                after: message.tokens - saves,
+                tool: names.of_message(at, message).unwrap_or_default(),
+                tokens: message.tokens,
+                becomes: message.tokens - saves,
                 decision,
             }
         })

@@ -6,32 +6,39 @@ use crate::pruning::placeholder::{self, PlaceholderText};
 use crate::pruning::rule::PruneRule;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// Decision on a tool result, with its reason.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Decision on a tool result, with its reason. Explanations show the serialised words.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ClearDecision {
     /// The content is replaced by a placeholder.
     Cleared,
     /// The result has no content.
     Empty,
     /// The result reports a failure, and failures are kept.
+    #[serde(rename = "error-kept")]
     Error,
     /// The tool is exempt, or the upstream needs the content: never cleared.
     Exempt,
     /// Old enough, but clearing would not free enough yet.
+    #[serde(rename = "waits")]
     BelowMinimum,
     /// Part of the newest batch.
     NewestBatch,
     /// Referenced by a later result, or a reference to an earlier one.
     Pinned,
     /// Already a placeholder.
+    #[serde(rename = "placeholder-already")]
     Placeholder,
     /// Among the newest tokens.
     Protected,
     /// A placeholder would not be shorter.
+    #[serde(rename = "short")]
     NotShorter,
     /// Old enough, but there are too few user messages.
+    #[serde(rename = "too-few-user-turns")]
     TooFewTurns,
 }
 

@@ -17,29 +17,28 @@ fn policy(window: u32) -> Policy {
     Policy::new(&CompactionSettings::default(), Tokens::new(window))
 }
 
+/// Returns the last message of a row.
+fn last(row: &ExplanationRow) -> usize {
+    row.through.unwrap_or(row.number)
+}
+
 /// Checks that the rows cover every message once and add up to the totals.
 #[track_caller]
 fn check_sums(explanation: &RequestExplanation) {
-    let mut end = explanation.rows.first().map_or(0, |row| row.from);
+    let totals = &explanation.totals;
+    let mut end = explanation.rows.first().map_or(0, |row| row.number);
     for row in &explanation.rows {
-        assert_eq!(row.from, end, "{row:?}");
-        assert!(row.to > row.from);
-        end = row.to;
+        assert_eq!(row.number, end, "{row:?}");
+        assert!(row.through.is_none_or(|through| through > row.number));
+        end = last(row) + 1;
     }
-    assert_eq!(end, explanation.messages);
+    assert_eq!(end, totals.messages);
     let sum = |of: fn(&ExplanationRow) -> Tokens| explanation.rows.iter().map(of).sum::<Tokens>();
+    assert_eq!(sum(|row| row.tokens) + totals.tools, totals.before);
+    let digest = explanation.digest.as_ref().map(|it| it.tokens);
     assert_eq!(
-        sum(|row| row.before) + explanation.tools,
-        explanation.before
-    );
-    let summary = explanation
-        .summary
-        .as_ref()
-        .map(|it| it.tokens)
-        .unwrap_or_default();
-    assert_eq!(
-        sum(|row| row.after) + explanation.tools + summary,
-        explanation.after
+        sum(|row| row.becomes) + totals.tools + digest.unwrap_or_default(),
+        totals.after
     );
 }
 
@@ -65,7 +64,7 @@ fn each_message_is_explained_once_with_its_change() {
     check_sums(&explanation);
     let changes: Vec<_> = explanation
         .changes()
-        .map(|row| (row.from, row.decision))
+        .map(|row| (row.number, row.decision))
         .collect();
     let cleared = MessageDecision::ToolResult(ClearDecision::Cleared);
     assert_eq!(
@@ -78,12 +77,16 @@ fn each_message_is_explained_once_with_its_change() {
     check_sums(&explanation);
     let folded = explanation.clone().folded(true);
     check_sums(&folded);
-    let rows: Vec<_> = folded.rows.iter().map(|row| (row.from, row.to)).collect();
-    assert_eq!(rows[..2], [(0, 2), (2, 4)], "{folded:?}");
+    let rows: Vec<_> = folded
+        .rows
+        .iter()
+        .map(|row| (row.number, last(row)))
+        .collect();
+    assert_eq!(rows[..2], [(0, 1), (2, 3)], "{folded:?}");
     assert_eq!(folded.rows[1].decision, MessageDecision::Summarised);
     assert_eq!(folded.limited_to(1).omitted, rows.len() - 1);
     let unchanged = explanation.unchanged();
-    assert_eq!(unchanged.after, unchanged.before);
+    assert_eq!(unchanged.totals.after, unchanged.totals.before);
     assert_eq!(unchanged.changes().count(), 0);
 }
 
