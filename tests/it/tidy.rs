@@ -1,7 +1,5 @@
 //! Rules for the source itself: sizes, first lines, words, levels, labels.
 
-mod claims;
-mod complaints;
 mod dialect;
 mod faults;
 mod labels;
@@ -11,6 +9,7 @@ mod markdown;
 mod messages;
 mod modules;
 mod owners;
+mod promises;
 mod prose;
 mod releases;
 mod sleeps;

@@ -1,7 +1,7 @@
 //! The table of faults is complete, names existing tests, and equals the table in docs/reference/faults.md.
 
-use super::complaints::tests;
-use super::{files, sources};
+use super::promises::test_names;
+use super::{File, files, sources};
 use crate::faults::table::{FAULTS, Fault, Gets, STAGES, Stage, markdown};
 
 #[test]
@@ -17,6 +17,7 @@ fn every_fault_has_its_row_at_every_stage() {
 #[test]
 fn every_fault_row_names_tests_and_every_fault_test_has_a_row() {
     let sources = sources();
+    let tests = test_names(&sources);
     let mut named = Vec::new();
     for row in FAULTS {
         let Gets::Shown { by, .. } = row.gets else {
@@ -24,22 +25,15 @@ fn every_fault_row_names_tests_and_every_fault_test_has_a_row() {
         };
         assert!(!by.is_empty(), "{row:?}");
         for name in by {
-            let there = sources.iter().any(|file| tests(file, name));
-            assert!(there, "{row:?}: no test is called {name}");
+            assert!(tests.contains(name), "{row:?}: no test is called {name}");
             named.push(*name);
         }
     }
-    let themes = sources
-        .iter()
-        .filter(|file| file.path.starts_with("tests/it/faults/"));
-    for file in themes {
-        let names = file.text.match_indices("fn ").filter_map(|(at, _)| {
-            let rest = file.text.get(at + 3..)?;
-            Some(rest.split(['(', '<']).next().unwrap_or_default())
-        });
-        for name in names.filter(|name| tests(file, name)) {
-            assert!(named.contains(&name), "{}: no row names {name}", file.path);
-        }
+    let (themes, _): (Vec<File>, Vec<File>) = sources
+        .into_iter()
+        .partition(|file| file.path.starts_with("tests/it/faults/"));
+    for name in test_names(&themes) {
+        assert!(named.contains(&name), "no row names {name}");
     }
 }
 

@@ -1,13 +1,10 @@
-//! Statements of ARCHITECTURE.md about the source: its paths, the file of each bound, and the
-//! modules of the core.
+//! Statements of ARCHITECTURE.md about the source: its paths, and the modules of the core.
 
 use std::path::Path;
 
-use super::{File, files, products};
+use super::files;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// First lines of each table of bounds.
-const BOUNDS: &str = "| what | where | bound |\n|---|---|---|\n";
 
 /// Returns ARCHITECTURE.md.
 fn page() -> String {
@@ -17,12 +14,6 @@ fn page() -> String {
 /// Returns the texts in backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
-}
-
-/// Whether `text` contains `name` as a whole word.
-fn names(text: &str, name: &str) -> bool {
-    text.split(|it: char| !it.is_alphanumeric() && it != '_')
-        .any(|word| word == name)
 }
 
 #[test]
@@ -36,38 +27,6 @@ fn every_path_in_architecture_md_exists() {
     for path in paths {
         assert!(Path::new(ROOT).join(path).exists(), "{path}");
     }
-}
-
-#[test]
-fn every_listed_bound_occurs_in_a_file_of_its_row() {
-    let page = page();
-    let source = products();
-    let tables = page.split(BOUNDS).skip(1);
-    let rows = tables.flat_map(|table| table.lines().take_while(|line| !line.is_empty()));
-    let mut bounds = 0;
-    for row in rows {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        let [_, places, bound] = *cells else {
-            panic!("three cells: {row}");
-        };
-        let places = quoted(places);
-        let there = |file: &&File| {
-            let mut places = places.iter();
-            places.any(|place| {
-                file.path == *place || (place.ends_with('/') && file.path.starts_with(place))
-            })
-        };
-        let constant = |name: &&str| !name.contains(|it: char| it.is_lowercase());
-        for name in quoted(bound).into_iter().filter(constant) {
-            bounds += 1;
-            let found = source
-                .iter()
-                .filter(there)
-                .any(|file| names(&file.text, name));
-            assert!(found, "{name} is in none of {places:?}");
-        }
-    }
-    assert!(bounds > 50, "the tables were read: {bounds}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn without_comments(line: &str) -> &str {
 }
 
 /// Returns `text` without the addresses of its links.
-pub(super) fn without_addresses(text: &str) -> String {
+fn without_addresses(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("](") {

@@ -126,7 +126,7 @@ fn only_the_listed_tests_measure_time() {
 fn every_listed_file_exists() {
     let sources = sources();
     for (path, why) in SLEEPS.iter().chain(TIMES) {
-        let exists = sources.iter().any(|file| file.path == path);
+        let exists = sources.iter().any(|file| file.path == *path);
         assert!(exists, "{path}, listed for {why:?}");
     }
 }
