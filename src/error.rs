@@ -87,10 +87,10 @@ faults! {
         "longhaul has reached its limit on open files and cannot connect to the upstream \
          {origin}; retry when fewer requests are in flight, or raise the limit (ulimit -n)";
 
-    /// The body to compact is not a readable chat completion request.
+    /// The body to compact is not a readable request of a chat.
     NotAChat = "not_a_chat", BAD_REQUEST, Useless,
-        "the body is not a valid chat completion request: expected a JSON object with `messages`, \
-         as for /v1/chat/completions";
+        "the body is not a valid request of a chat: expected a JSON object, as an agent sends to its \
+         API";
 
     /// A web page of another site sent the request, and no client token protects longhaul.
     ForeignPage = "foreign_page", FORBIDDEN, Useless,
@@ -105,8 +105,8 @@ faults! {
 
     /// A client token asks for a path that receives no key of the settings.
     KeyPath = "key_path", FORBIDDEN, Useless,
-        "longhaul sends its API key only to the model endpoints under upstream.base, such as \
-         /v1/chat/completions; to allow this path, add it to upstream.key_paths";
+        "longhaul sends its API key only to the endpoints under upstream.base that run models; to \
+         allow this path, add it to upstream.key_paths";
 
     /// The client would speak the Responses API over a WebSocket.
     WebSocketRefused = "websocket_refused", UPGRADE_REQUIRED, Useless,

@@ -128,7 +128,7 @@ impl Proxy {
         }
         let messages = self.services.messages.as_ref();
         messages
-            .filter(|_| paths::is_messages_request(request))
+            .filter(|_| paths::belongs_to_own_upstream(request))
             .unwrap_or(&self.services)
     }
 

@@ -145,12 +145,20 @@ pub enum SummaryApi {
 }
 
 impl ChoiceSetting for SummaryApi {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("same", Self::SameAsConversation),
-        ("chat-completions", Self::Fixed(Dialect::ChatCompletions)),
-        ("messages", Self::Fixed(Dialect::Messages)),
-        ("responses", Self::Fixed(Dialect::Responses)),
-    ];
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the compiler evaluates the indices"
+    )]
+    const ALL: &'static [(&'static str, Self)] = &{
+        let mut all = [("same", Self::SameAsConversation); Dialect::ALL.len() + 1];
+        let mut at = 0;
+        while at < Dialect::ALL.len() {
+            let dialect = Dialect::ALL[at];
+            at += 1;
+            all[at] = (dialect.name(), Self::Fixed(dialect));
+        }
+        all
+    };
 }
 
 impl SummaryApi {

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Vers
 use http_body::Body;
 
 use crate::request::caller_identity::identifying_headers;
+use longhaul_core::dialect::Dialect;
 
 /// Prefix of request fields that are addressed to longhaul and never forwarded.
 const LONGHAUL_PREFIX: &str = "x-longhaul-";
@@ -316,12 +317,12 @@ pub(crate) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> Header
     asking
 }
 
-/// Whether the request bears a login of Claude instead of a key. Anthropic refuses requests of such a
-/// login that do not look like Claude Code's own.
-pub(crate) fn is_claude_login(headers: &HeaderMap) -> bool {
-    headers
-        .get(AUTHORIZATION)
-        .is_some_and(|value| value.as_bytes().starts_with(b"Bearer sk-ant-oat"))
+/// Whether the request bears a person's login instead of a key, which a provider accepts from its own
+/// client only.
+pub(crate) fn bears_client_login(headers: &HeaderMap) -> bool {
+    let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let token = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
+    token.is_some_and(Dialect::is_client_login)
 }
 
 /// Whether the request is signed over its body, so that a change would invalidate the signature.

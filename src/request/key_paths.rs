@@ -6,25 +6,20 @@
 use percent_encoding::percent_decode_str;
 
 use crate::config::BaseUrl;
+use longhaul_core::dialect::Dialect;
 
-/// Endpoints that run or list models, and what agents need beside them. Stored chats, files,
+/// Endpoints that run or list models, and what agents need with them, besides those of the dialects. Stored chats, files,
 /// batches, fine-tuning, keys and organisations are left out: they belong to the account.
 const ENDPOINTS: &[&str] = &[
     "audio/*",
-    "chat/completions",
     "completions",
     "embeddings",
     "images/*",
-    "messages",
-    "messages/count_tokens",
     "models",
     "models/*",
     "moderations",
     "realtime",
     "rerank",
-    // Agents poll, cancel and continue their responses by id.
-    "responses",
-    "responses/*",
 ];
 
 /// Rounds of percent-decoding after which a path must not change any more. Servers and the
@@ -88,8 +83,9 @@ impl KeyPaths {
     fn is_endpoint(&self, segments: &[&str]) -> bool {
         let matches = |segments: &[&str]| {
             let path = segments.join("/");
+            let chats = Dialect::ALL.iter().flat_map(|dialect| dialect.key_paths());
             let more = self.more.iter().map(String::as_str);
-            let mut all = ENDPOINTS.iter().copied().chain(more);
+            let mut all = chats.chain(ENDPOINTS).copied().chain(more);
             all.any(|pattern| matches_pattern(pattern, &path))
         };
         let rest = match segments {

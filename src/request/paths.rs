@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, Request, Uri};
+use http::{Request, Uri};
 
 use crate::config::BaseUrl;
 use crate::error::Fault;
@@ -15,13 +15,12 @@ const RESERVED_PREFIX: &str = "/__longhaul__";
 /// Path for explicit compaction. [`RECALL_PATH`](crate::limits::RECALL_PATH) is the other one.
 pub(crate) const COMPACT_PATH: &str = "/__longhaul__/compact";
 
-/// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers. A path that
-/// begins with one of these, without the base's path, gets the base's path prepended.
+/// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers, besides those of
+/// the dialects.
 const API_SEGMENTS: &[&str] = &[
     "/assistants",
     "/audio",
     "/batches",
-    "/chat",
     "/completions",
     "/containers",
     "/conversations",
@@ -34,19 +33,24 @@ const API_SEGMENTS: &[&str] = &[
     "/images",
     "/key",
     "/keys",
-    "/messages",
     "/models",
     "/moderations",
     "/organization",
     "/providers",
     "/realtime",
     "/rerank",
-    "/responses",
     "/threads",
     "/uploads",
     "/vector_stores",
     "/videos",
 ];
+
+/// Returns the first path segments of the APIs. A path that begins with one of these, without the
+/// base's path, gets the base's path prepended.
+fn api_segments() -> impl Iterator<Item = &'static str> {
+    let chats = Dialect::ALL.into_iter().map(Dialect::first_segment);
+    chats.chain(API_SEGMENTS.iter().copied())
+}
 
 /// Maps a requested target to the upstream's target. Everything that is not replaced stays byte for
 /// byte: query, percent-encoding, double slashes.
@@ -69,12 +73,16 @@ pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, 
         return Ok(asked.clone());
     }
     let text = asked.as_str();
-    let rest = if is_under(path, "/v1/messages") && !base.path().ends_with("/v1") {
-        // Clients of the Messages API append the version to the base that they are given.
+    let has_own_version = Dialect::ALL.iter().any(|dialect| {
+        let path_of_clients = dialect.distinct_path();
+        path_of_clients.starts_with("/v1/") && is_under(path, path_of_clients)
+    });
+    let rest = if has_own_version && !base.path().ends_with("/v1") {
+        // The API's clients append the version to the base that they are given.
         text
     } else if is_under(path, "/v1") {
         text.get("/v1".len()..).unwrap_or_default()
-    } else if API_SEGMENTS.iter().any(|api| is_under(path, api)) {
+    } else if api_segments().any(|api| is_under(path, api)) {
         text
     } else {
         return Ok(asked.clone());
@@ -104,35 +112,11 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
     Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
-/// Header of every request by a client of the Messages API.
-const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
-/// Header of requests for features that no other API has.
-const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
-
-/// Whether a request belongs to the Messages API. Threads of OpenAI's assistants have messages too,
-/// under a path of their own.
-pub(crate) fn is_messages_request<B>(request: &Request<B>) -> bool {
-    let path = request.uri().path();
-    let path = path.strip_prefix("/v1").unwrap_or(path);
-    let headers = request.headers();
-    is_under(path, "/messages")
-        || headers.contains_key(ANTHROPIC_VERSION)
-        || has_anthropic_credential(headers)
-        // Gateways accept this header with chats of other APIs.
-        || (headers.contains_key(ANTHROPIC_BETA)
-            && Dialect::of_path(request.uri().path()).is_none())
-}
-
-/// Whether a request bears a key or a login that Anthropic issued. No other upstream may receive it.
-fn has_anthropic_credential(headers: &HeaderMap) -> bool {
-    let issued = |value: &[u8]| value.starts_with(b"sk-ant-");
-    let bearer = |value: &[u8]| {
-        let (scheme, token) = value.split_at_checked(b"Bearer ".len()).unwrap_or_default();
-        scheme.eq_ignore_ascii_case(b"Bearer ") && issued(token.trim_ascii_start())
-    };
-    let values = |name| headers.get_all(name).into_iter();
-    values("x-api-key").any(|value| issued(value.as_bytes()))
-        || values("authorization").any(|value| bearer(value.as_bytes()))
+/// Whether a request belongs to an API that the operator may give an upstream of its own.
+pub(crate) fn belongs_to_own_upstream<B>(request: &Request<B>) -> bool {
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));
+    Dialect::belongs_to_own_upstream(request.uri().path(), headers)
 }
 
 /// Returns the API route of a path, for labels that must not grow with the requests. The route is
@@ -145,9 +129,9 @@ pub(crate) fn api_route(path: &str) -> Option<Cow<'static, str>> {
     let slashes = path.match_indices('/');
     slashes.into_iter().find_map(|(at, _)| {
         let rest = path.get(at..)?;
-        let api = API_SEGMENTS.iter().find(|api| is_under(rest, api))?;
+        let api = api_segments().find(|api| is_under(rest, api))?;
         Some(if rest.len() == api.len() {
-            Cow::Borrowed(*api)
+            Cow::Borrowed(api)
         } else {
             format!("{api}/*").into()
         })
@@ -168,35 +152,6 @@ mod tests {
         let base = BaseUrl::parse(base).unwrap();
         let mapped = map(&base, &asked.parse().unwrap()).unwrap();
         assert_eq!(mapped.as_str(), expect, "{base} + {asked}");
-    }
-
-    #[test]
-    fn every_request_with_a_credential_of_anthropic_belongs_to_messages() {
-        let is_messages = |path: &str, name: &str, value: &str| {
-            let request = Request::get(path).header(name, value).body(()).unwrap();
-            is_messages_request(&request)
-        };
-        for (name, value) in [
-            ("anthropic-version", "2023-06-01"),
-            ("anthropic-beta", "files-api-2025-04-14"),
-            ("authorization", "Bearer sk-ant-oat01-x"),
-            ("x-api-key", "sk-ant-api03-x"),
-        ] {
-            assert!(is_messages("/v1/files", name, value), "{name}");
-        }
-        assert!(is_messages("/v1/messages", "x-api-key", "k"));
-        assert!(!is_messages(
-            "/v1/files",
-            "authorization",
-            "Bearer sk-proj-x"
-        ));
-        assert!(!is_messages("/v1/threads/t/messages", "x-api-key", "k"));
-        let chat = "/v1/chat/completions";
-        assert!(!is_messages(
-            chat,
-            "anthropic-beta",
-            "context-1m-2025-08-07"
-        ));
     }
 
     const ROUTER: &str = "https://openrouter.ai/api/v1";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 
 use crate::config::{BaseUrl, SummaryApi, SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
@@ -18,14 +18,6 @@ pub(crate) struct SummaryUpstream {
     api: SummaryApi,
     headers: HeaderMap,
 }
-
-/// The version that every request of the Messages API has to name.
-const MESSAGES_VERSION: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("anthropic-version"),
-    HeaderValue::from_static("2023-06-01"),
-);
-/// The beginning of a bearer token that Anthropic takes in another header: a key, and no login.
-const MESSAGES_KEY: &str = "Bearer sk-ant-api";
 
 impl SummaryUpstream {
     /// Creates the endpoint that `summary` names, with the connection settings of `like`. Returns
@@ -76,29 +68,27 @@ impl SummaryUpstream {
         // A valid base always gives a valid target. If it ever did not, calls would fail to connect.
         head.uri = uri.unwrap_or_default();
         head.headers = self.headers.clone();
-        if dialect == Dialect::Messages {
-            adapt_to_messages(&mut head.headers);
-        }
+        adapt_headers(dialect, &mut head.headers);
         head
     }
 }
 
-/// Adds the version, and moves a key to the header in which Anthropic expects it.
-fn adapt_to_messages(headers: &mut HeaderMap) {
-    let (name, version) = MESSAGES_VERSION;
-    headers.insert(name, version);
-    let key = headers.get(AUTHORIZATION).and_then(|value| {
-        let value = value.as_bytes();
-        value
-            .starts_with(MESSAGES_KEY.as_bytes())
-            .then(|| value.strip_prefix(b"Bearer "))?
-    });
-    let Some(Ok(mut key)) = key.map(HeaderValue::from_bytes) else {
+/// Adds the headers that `dialect` requires, and moves a key to the header in which its servers expect
+/// the key.
+fn adapt_headers(dialect: Dialect, headers: &mut HeaderMap) {
+    for (name, value) in dialect.required_headers() {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
+    let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let token = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
+    let key = token.filter(|token| dialect.is_plain_key(token));
+    let (Some(name), Some(Ok(mut key))) = (dialect.key_header(), key.map(HeaderValue::from_bytes))
+    else {
         return;
     };
     key.set_sensitive(true);
     headers.remove(AUTHORIZATION);
-    headers.insert("x-api-key", key);
+    headers.insert(name, key);
 }
 
 #[cfg(test)]
@@ -108,7 +98,7 @@ mod tests {
     fn check(token: &str, expect: (Option<&str>, Option<&str>)) {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_str(token).unwrap());
-        adapt_to_messages(&mut headers);
+        adapt_headers(Dialect::Messages, &mut headers);
         let found = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
         assert_eq!((found("authorization"), found("x-api-key")), expect);
         assert_eq!(found("anthropic-version"), Some("2023-06-01"));

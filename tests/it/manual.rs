@@ -374,7 +374,7 @@ fn compact_command_reports_each_error_with_its_exit_code() {
         assert!(output.stdout.is_empty());
     };
     let body = talk(20, 2_000);
-    check(&[], &[], b"{", 65, "not a valid chat completion request");
+    check(&[], &[], b"{", 65, "not a valid request of a chat");
     check(&["/nowhere/at-all.json"], &[], b"", 66, "cannot read");
     let off = [("LONGHAUL_MODE", "off")];
     check(&[], &off, &body, 64, "--mode on");

@@ -12,6 +12,7 @@ pub mod messages;
 mod part_estimate;
 pub mod reasoning_option;
 pub mod reply;
+mod request_head;
 mod request_keys;
 pub(crate) mod request_template;
 mod request_values;
@@ -58,57 +59,14 @@ use dispatch;
 
 impl Dialect {
     /// All dialects.
-    const ALL: [Self; 3] = [Self::ChatCompletions, Self::Messages, Self::Responses];
+    pub const ALL: [Self; 3] = [Self::ChatCompletions, Self::Messages, Self::Responses];
 
-    /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
-    pub fn of_path(path: &str) -> Option<Self> {
-        Self::split_path(path).map(|(_, dialect)| dialect)
-    }
-
-    /// Splits a path into what precedes the dialect's own path, and the dialect. A trailing slash is part
-    /// of the dialect's path. Returns `None` for a path of no dialect.
-    pub fn split_path(path: &str) -> Option<(&str, Self)> {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let mut all = Self::ALL.into_iter();
-        all.find_map(|dialect| {
-            let before = path.strip_suffix(dialect.path())?;
-            dialect.is_served_below(before).then_some((before, dialect))
-        })
-    }
-
-    /// Returns the path of the chats whose tokens a request to `path` counts, without a trailing
-    /// slash. Returns `None` if `path` counts no tokens of a chat that longhaul rewrites.
-    pub fn counted_path(path: &str) -> Option<&str> {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let chat = path.strip_suffix(messages::COUNT_PATH)?;
-        let is_messages = !chat.ends_with('/') && Self::of_path(chat) == Some(Self::Messages);
-        is_messages.then_some(chat)
-    }
-
-    /// Whether this dialect's path may follow the path `before`.
-    fn is_served_below(self, before: &str) -> bool {
+    /// Returns the API's name in settings.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::ChatCompletions | Self::Responses => true,
-            Self::Messages => before.ends_with(messages::VERSION),
-        }
-    }
-
-    /// Returns the dialect of longhaul's own error replies to `path`. Clients of an unknown API get
-    /// the most common format.
-    pub fn of_error_reply(path: &str) -> Self {
-        Self::of_path(path).unwrap_or(Self::ChatCompletions)
-    }
-
-    /// Returns the path that clients append to a base URL.
-    pub fn path(self) -> &'static str {
-        dispatch!(self, PATH)
-    }
-
-    /// Whether clients may speak the API over a WebSocket at the same path.
-    pub fn has_websocket(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Messages => false,
-            Self::Responses => true,
+            Self::ChatCompletions => "chat-completions",
+            Self::Messages => "messages",
+            Self::Responses => "responses",
         }
     }
 
@@ -218,6 +176,14 @@ impl Dialect {
         }
     }
 
+    /// Whether longhaul may add a mark that asks the provider to cache the prompt up to there.
+    pub(crate) fn allows_added_cache_marks(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Messages => true,
+            Self::Responses => false,
+        }
+    }
+
     /// Returns the key of a mark that asks the provider to cache the prompt up to there. Agents
     /// move such marks between requests.
     pub(crate) fn cache_mark_key(self) -> &'static str {
@@ -301,56 +267,6 @@ impl Dialect {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn split_path_removes_one_trailing_slash() {
-        let split = |path| Dialect::split_path(path).map(|(folder, _)| folder);
-        assert_eq!(split("/v1/chat/completions/"), Some("/v1"));
-        assert_eq!(split("/v1/chat/completions"), Some("/v1"));
-        assert_eq!(split("/v1/chat/completions//"), None);
-        assert_eq!(split("/"), None);
-    }
-
-    #[test]
-    fn path_suffix_selects_the_dialect() {
-        let chat = Some(Dialect::ChatCompletions);
-        for (path, expect) in [
-            ("/v1/chat/completions", chat),
-            ("/openai/deployments/x/chat/completions", chat),
-            ("/v1/chat/completions/", chat),
-            ("/v1/responses", Some(Dialect::Responses)),
-            ("/backend-api/codex/responses", Some(Dialect::Responses)),
-            ("/v1/responses/", Some(Dialect::Responses)),
-            ("/v1/responses/compact", None),
-            ("/v1/responses/input_tokens", None),
-            ("/v1/responses/resp_1/cancel", None),
-            ("/serving-endpoints/open-responses", None),
-            ("/v1/completions", None),
-            ("/v1/messages", Some(Dialect::Messages)),
-            ("/api/anthropic/v1/messages/", Some(Dialect::Messages)),
-            ("/v1/threads/t/messages", None),
-            ("/v1/messages/count_tokens", None),
-            ("/v1/messages/batches", None),
-            ("", None),
-        ] {
-            assert_eq!(Dialect::of_path(path), expect, "{path}");
-        }
-    }
-
-    #[test]
-    fn a_count_has_the_path_of_its_chats() {
-        for (path, expect) in [
-            ("/v1/messages/count_tokens", Some("/v1/messages")),
-            ("/api/v1/messages/count_tokens/", Some("/api/v1/messages")),
-            ("/v1/messages//count_tokens", None),
-            ("/v1/threads/t/messages/count_tokens", None),
-            ("/v1/responses/count_tokens", None),
-            ("/v1/responses/input_tokens", None),
-            ("/v1/messages", None),
-        ] {
-            assert_eq!(Dialect::counted_path(path), expect, "{path}");
-        }
-    }
 
     #[test]
     fn body_shape_selects_the_dialect_without_a_path() {

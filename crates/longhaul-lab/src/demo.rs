@@ -9,13 +9,14 @@ mod table;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
+use clap::builder::PossibleValuesParser;
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 
 use crate::command::{hide_defaults, runtime};
 use crate::error::LabError;
 use crate::play::{Summariser, play_directly, play_through_proxy};
 use crate::proxy::{DefaultsWith, ProxyRole};
-use crate::recorded_session::RecordedSession;
+use crate::recorded_session::{BUILT_IN, RecordedSession};
 use longhaul_console::amounts::token_count;
 use longhaul_mock_model::ModelOptions;
 
@@ -40,14 +41,14 @@ struct DemoOptions {
     #[arg(
         long,
         value_name = "chat|messages|responses",
-        value_enum,
+        value_parser = PossibleValuesParser::new(BUILT_IN.map(|(api, ..)| api)),
         default_value = "chat"
     )]
     #[arg(
         help = "API of the built-in session: chat completions, Messages for Claude Code, or Responses for Codex [default: chat]"
     )]
     #[arg(hide_possible_values = true)]
-    dialect: DemoDialect,
+    dialect: String,
     #[arg(
         long = "summary-model",
         value_name = "own|none",
@@ -63,14 +64,6 @@ struct DemoOptions {
     /// Print everything as one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// The API of the built-in session.
-#[derive(Clone, Copy, ValueEnum)]
-enum DemoDialect {
-    Chat,
-    Messages,
-    Responses,
 }
 
 /// Returns the command `demo` with its options.
@@ -95,12 +88,7 @@ pub fn demo(settings: DefaultsWith, matches: &ArgMatches) -> Result<DemoOutcome,
     let wanted = wanted.map_err(|error| LabError::CommandLine(error.to_string()))?;
     let session = match &wanted.session {
         Some(file) => RecordedSession::read(file)?,
-        None => match wanted.dialect {
-            DemoDialect::Chat => RecordedSession::built_in(),
-            DemoDialect::Messages => RecordedSession::built_in_messages(),
-            DemoDialect::Responses => RecordedSession::built_in_responses(),
-        }
-        .map_err(LabError::CommandLine)?,
+        None => RecordedSession::built_in(&wanted.dialect).map_err(LabError::CommandLine)?,
     };
     let played = runtime()?.block_on(play_both(&session, settings, &wanted));
     Ok(match played {

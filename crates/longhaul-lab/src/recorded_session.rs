@@ -7,10 +7,28 @@ use serde_json::Value;
 
 use crate::error::{LabError, invalid_session};
 use longhaul_console::input::open_input;
-use longhaul_mock_model::{SessionRecording, messages_session, responses_session, session};
+use longhaul_mock_model::{
+    NotASession, SessionRecording, messages_session, responses_session, session,
+};
 
 /// The maximum size of a decompressed session: the proxy's default limit for one body.
 const SESSION_BYTES: u64 = 256 << 20;
+
+type Recording = fn() -> Result<SessionRecording, NotASession>;
+/// The built-in sessions: the word for the API, the session's name, and its recording.
+pub(crate) const BUILT_IN: [(&str, &str, Recording); 3] = [
+    ("chat", "cli-0018, a recorded coding session", session),
+    (
+        "messages",
+        "cli-3a782158, a recorded session of Claude Code",
+        messages_session,
+    ),
+    (
+        "responses",
+        "session-bridge-d6382a98, a recorded session of Codex",
+        responses_session,
+    ),
+];
 
 /// A recorded session whose requests alternate between plain and streamed replies.
 pub(crate) struct RecordedSession {
@@ -30,24 +48,13 @@ pub(crate) struct SessionRequest {
 }
 
 impl RecordedSession {
-    pub(crate) fn built_in() -> Result<Self, String> {
-        let replay = session().map_err(|error| error.to_string())?;
-        Self::new("cli-0018, a recorded coding session", replay)
-    }
-
-    /// Returns the built-in session of the Responses API.
-    pub(crate) fn built_in_responses() -> Result<Self, String> {
-        let replay = responses_session().map_err(|error| error.to_string())?;
-        Self::new(
-            "session-bridge-d6382a98, a recorded session of Codex",
-            replay,
-        )
-    }
-
-    /// Returns the built-in session of the Messages API.
-    pub(crate) fn built_in_messages() -> Result<Self, String> {
-        let replay = messages_session().map_err(|error| error.to_string())?;
-        Self::new("cli-3a782158, a recorded session of Claude Code", replay)
+    /// Returns the session of `api`, a word of [`BUILT_IN`]. Fails for another word.
+    pub(crate) fn built_in(api: &str) -> Result<Self, String> {
+        let mut all = BUILT_IN.into_iter();
+        let (_, name, session) = all
+            .find(|(word, ..)| *word == api)
+            .ok_or_else(|| format!("no built-in session of {api}"))?;
+        Self::new(name, session().map_err(|error| error.to_string())?)
     }
 
     /// Returns the path of the session's API, behind the base URL.

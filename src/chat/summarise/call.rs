@@ -134,7 +134,7 @@ pub(in crate::chat) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle 
 /// of the live conversation.
 fn allows_cached_style_only(request: &ChatRequest<'_>) -> bool {
     let has_endpoint = request.services.summary_endpoint.is_some();
-    !has_endpoint && headers::is_claude_login(&request.head.headers)
+    !has_endpoint && headers::bears_client_login(&request.head.headers)
 }
 
 /// Builds the body of a summary call in `cached` style, which repeats the conversation as

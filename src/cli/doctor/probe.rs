@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use serde_json::json;
 
 use super::Finding;
 use crate::cli::check::{KEY_VARIABLE, bearer};
@@ -13,6 +12,7 @@ use crate::cli::loopback::LoopbackProxy;
 use crate::config::{ClientTokens, Config, StoreLocation};
 use longhaul_console::loopback_client::{ERROR_CHARS, FAULT_HEADER, LoopbackClient, LoopbackReply};
 use longhaul_console::printable::shortened;
+use longhaul_core::dialect::Dialect;
 
 /// Maximum time for one request. A local server may have to load the model first.
 const PROBE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -99,20 +99,11 @@ impl Probe {
         findings
     }
 
-    /// Sends one short chat. The output has no limit: the name of that key differs between models.
+    /// Sends one short chat.
     async fn chat_finding(&self, model: &str) -> Finding {
-        let body = json!({
-            "model": model,
-            "messages": [{ "role": "user", "content": "Reply with the single word: ok" }],
-        });
-        match self
-            .send(
-                Method::POST,
-                "/v1/chat/completions",
-                body.to_string().into(),
-            )
-            .await
-        {
+        let (path, body) = Dialect::probe(model, "Reply with the single word: ok");
+        let path = format!("/v1{path}");
+        match self.send(Method::POST, &path, body.into()).await {
             Err(why) => Finding::failed("request", why),
             Ok(reply) if reply.status.is_success() => Finding::passed(
                 "request",

@@ -6,6 +6,7 @@ use crate::cli::agents::Agent;
 use crate::error::Fault;
 use crate::metrics::{Action, Label as _, Metrics, StatusClass};
 use longhaul_console::thousands::with_thousands;
+use longhaul_core::dialect::Dialect;
 
 /// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the
 /// command is known to be.
@@ -34,8 +35,9 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
         if others > 0 {
             return format!(
                 "longhaul: {} came through, and no chat among them: longhaul reads only \
-                 requests to /chat/completions, /responses and /v1/messages\n",
-                counted(others, "request")
+                 requests to these paths: {}\n",
+                counted(others, "request"),
+                Dialect::ALL.map(Dialect::distinct_path).join(", ")
             );
         }
         return format!(

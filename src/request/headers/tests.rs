@@ -339,7 +339,7 @@ fn distinguishes_a_claude_login_from_an_api_key() {
     let bears = |name: &'static str, value: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
-        is_claude_login(&headers)
+        bears_client_login(&headers)
     };
     assert!(bears("authorization", "Bearer sk-ant-oat01-x"));
     assert!(!bears("authorization", "Bearer sk-ant-api03-x"));

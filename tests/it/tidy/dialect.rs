@@ -1,19 +1,23 @@
-//! The keys of an API stand in the dialect room of the core, and nowhere else in the product.
+//! The keys, paths and headers of an API stand in the dialect room of the core, and nowhere else in
+//! the product.
 //!
 //! Code that names a key reads or writes one dialect only. Everything else goes through `Dialect`,
 //! so that the compiler lists what a new dialect must provide.
+
+use longhaul_core::dialect::Dialect;
 
 use super::{File, check, files, has_ending};
 
 const CORE: &str = "crates/longhaul-core/src/";
 /// Words that occur nowhere but in a body or a path of an API.
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 30] = [
     "[DONE]",
     "cache_control",
     "cache_reference",
     "chat/completions",
     "choices",
     "completion_tokens",
+    "count_tokens",
     "finish_reason",
     "function_call",
     "function_call_output",
@@ -40,39 +44,25 @@ const KEYS: [&str; 29] = [
 ];
 /// Keys that are common words. They count if they are a whole literal, or quoted within one.
 const COMMON_KEYS: [&str; 4] = ["content", "delta", "messages", "role"];
-/// Names by which code reaches past `Dialect`.
-const NAMES: [&str; 2] = ["ChatCompletions", "chat_completions::"];
-
 /// Start of a path, and the words that files there may use: every word if none is listed.
 type Exemption = (&'static str, &'static [&'static str]);
 
-const EXEMPT: [Exemption; 13] = [
-    // Endpoints that receive the key of the settings.
-    (
-        "src/request/key_paths.rs",
-        &["chat/completions", "messages"],
-    ),
+const EXEMPT: &[Exemption] = &[
     // An agent of the demonstration, which speaks to the proxy like any client.
     ("crates/longhaul-lab/src/play/", &[]),
-    // A client of the proxy, and the names of paths in a message.
-    ("src/cli/doctor/probe.rs", &[]),
-    (
-        "src/cli/run/run_summary.rs",
-        &["chat/completions", "messages"],
-    ),
     // Requests for the next step of an evaluation, and the step in a reply: no request of an agent takes
     // this way.
     ("crates/longhaul-lab/src/evaluation/step_request", &[]),
     // The logs of agents, in forms of their own.
     ("crates/longhaul-lab/src/client_logs", &[]),
-    // Values of a setting, each an API.
-    ("src/config/choices.rs", &["ChatCompletions", "messages"]),
+    // Names of the demonstration's sessions.
+    ("crates/longhaul-lab/src/recorded_session.rs", &["messages"]),
     // Headings of tables.
     ("src/explanation/table.rs", &["role"]),
     ("src/cli/store.rs", &["messages"]),
     ("crates/longhaul-lab/src/demo/table/rows.rs", &["messages"]),
-    // Help for a user who sent another body.
-    ("src/error.rs", &["chat/completions"]),
+    // Headers in which some service takes a credential, whether longhaul reads its API or not.
+    ("src/request/scope.rs", &["x-api-key"]),
     // A label of a metric.
     ("src/metrics/labels.rs", &["tool_calls"]),
     // Keys of errors of any API, below which the request or the output stands.
@@ -153,9 +143,30 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// Returns the words of a dialect that a file of the product uses: keys in literals, keys as fields
-/// that serde reads, and names of the dialect itself.
-fn words(file: &File) -> Vec<&'static str> {
+/// Returns the names by which code reaches past `Dialect`: its variants, and their modules.
+fn names() -> impl Iterator<Item = String> {
+    Dialect::ALL.into_iter().flat_map(|dialect| {
+        let module = dialect.name().replace('-', "_");
+        [
+            format!("Dialect::{dialect:?}"),
+            format!("dialect::{module}"),
+            format!("{module}::read"),
+        ]
+    })
+}
+
+/// Returns the paths of the dialects, and the headers of their requests.
+fn paths_and_headers() -> impl Iterator<Item = &'static str> {
+    Dialect::ALL.into_iter().flat_map(|dialect| {
+        let headers = dialect.required_headers().iter().map(|(name, _)| *name);
+        let key = dialect.key_header();
+        headers.chain(key).chain([dialect.path()])
+    })
+}
+
+/// Returns the words of a dialect that a file of the product uses: keys, paths and headers in
+/// literals, keys as fields that serde reads, and names of the dialect itself.
+fn words(file: &File) -> Vec<String> {
     let code = code(file);
     let literals = literals(&code);
     let in_literal = |key: &str| literals.iter().any(|text| has_word(text, key));
@@ -172,17 +183,23 @@ fn words(file: &File) -> Vec<&'static str> {
                 .lines()
                 .any(|line| line.trim_start().starts_with(&begins))
     };
+    // The version of an API may precede a path, and a longer name may follow it.
+    let within_path = |word: &str| {
+        let mut ends = literals.iter().flat_map(|text| text.split(word).skip(1));
+        ends.any(|end| !end.starts_with(|letter: char| letter.is_alphanumeric()))
+    };
     let mut found: Vec<&str> = Vec::new();
     found.extend(KEYS.iter().filter(|key| in_literal(key) || field(key)));
     found.extend(COMMON_KEYS.iter().filter(|key| alone(key)));
-    found.extend(NAMES.iter().filter(|name| code.contains(**name)));
-    found
+    found.extend(paths_and_headers().filter(|word| within_path(word)));
+    let names = names().filter(|name| code.contains(name));
+    found.into_iter().map(str::to_owned).chain(names).collect()
 }
 
 #[test]
 fn dialect_keys_occur_only_in_dialect_modules() {
     check(&product(), |file| {
-        let is_exempt = |word: &&str| EXEMPT.iter().any(|it| is_exempt(&file.path, word, it));
+        let is_exempt = |word: &String| EXEMPT.iter().any(|it| is_exempt(&file.path, word, it));
         let wrong = words(file).into_iter().filter(|word| !is_exempt(word));
         wrong.map(|word| format!("names {word:?}")).collect()
     });
@@ -191,11 +208,10 @@ fn dialect_keys_occur_only_in_dialect_modules() {
 #[test]
 fn every_exemption_of_a_key_is_in_use() {
     let product = product();
-    for exemption in &EXEMPT {
+    for exemption in EXEMPT {
         let uses = |file: &File| {
-            let words = words(file);
-            let mut words = words.iter();
-            words.any(|word| is_exempt(&file.path, word, exemption))
+            let mut words = words(file).into_iter();
+            words.any(|word| is_exempt(&file.path, &word, exemption))
         };
         assert!(product.iter().any(uses), "{exemption:?}");
     }
@@ -217,17 +233,19 @@ fn finds_dialect_keys_in_every_form_of_literal_and_nowhere_else() {
         (r#"value.get("content")"#, "content"),
         (r#"let quotation = ('"', b'"', '\"', "delta");"#, "delta"),
         (r#"fn of<'a>(text: &'a str) { take("choices") }"#, "choices"),
-        (
-            r#"let path = "/v1/chat/completions?x";"#,
-            "chat/completions",
-        ),
+        ("let path = \"/v1/messages?x\";", "/messages"),
+        ("let path = \"/v1/responses/\";", "/responses"),
+        (r#"let key = headers.get("x-api-key");"#, "x-api-key"),
+        (r#"let path = "chat/completions";"#, "chat/completions"),
         (
             "#[derive(Deserialize)]\nstruct Reply {\n    choices: X,\n}",
             "choices",
         ),
+        ("if dialect == Dialect::Messages {", "Dialect::Messages"),
+        ("use crate::dialect::responses::PATH;", "dialect::responses"),
         (
             "let all = chat_completions::read(body);",
-            "chat_completions::",
+            "chat_completions::read",
         ),
     ] {
         assert_eq!(found(text), [expect], "{text}");
@@ -237,6 +255,8 @@ fn finds_dialect_keys_in_every_form_of_literal_and_nowhere_else() {
         "let tool_calls = 1;",
         r#"let label = "longhaul_max_tokens_total";"#,
         r#"let words = "the role of messages";"#,
+        r#"let path = "/serving/open-responses";"#,
+        r#"let path = "/responsesx";"#,
         "struct Reply {\n    choices: X,\n}",
         "#[cfg(test)]\nmod tests {\n    let key = \"max_tokens\";\n}",
     ] {

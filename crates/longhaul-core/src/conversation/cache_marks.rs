@@ -1,7 +1,6 @@
 //! Cache marks for the text in place of history: marks that move there, and marks that longhaul adds.
 
 use crate::conversation::Conversation;
-use crate::dialect::Dialect;
 use crate::json::span::Span;
 use memchr::memmem::Finder;
 use std::ops::Range;
@@ -45,8 +44,8 @@ impl<'a> Conversation<'a> {
     /// Marks with a longer lifetime must come first. The added mark therefore has the lifetime of the
     /// next mark after it, or else of the last one before it.
     pub(crate) fn added_cache_mark(&self, replaced: Range<usize>) -> Option<&'a str> {
-        let dialect = self.dialect();
-        if dialect == Dialect::Responses || self.count_cache_marks() >= MAX_CACHE_MARKS {
+        let may_add = self.dialect().allows_added_cache_marks();
+        if !may_add || self.count_cache_marks() >= MAX_CACHE_MARKS {
             return None;
         }
         let mut after = replaced.end..self.messages().len();

@@ -17,6 +17,8 @@ pub(super) use reader::read_with;
 
 /// End of the path. Azure and gateways serve chats under longer paths.
 pub(super) const PATH: &str = "/chat/completions";
+/// Endpoints that run models. Stored chats belong to the account.
+pub(super) const KEY_PATHS: &[&str] = &["chat/completions"];
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.

@@ -1,6 +1,7 @@
 //! The dialect of `POST …/v1/messages`: the meaning of each key.
 
 mod block;
+pub(super) mod client;
 mod context_management;
 pub(super) mod errors;
 mod keys;
@@ -17,12 +18,14 @@ use crate::units::tokens::Tokens;
 pub(super) use reader::read_with;
 pub use reader::{has_own_shape, read};
 
-/// End of the path, behind the version of the API. Gateways serve both below a path of their own.
+/// End of the path, after the version of the API. Gateways serve both below a path of their own.
 pub(super) const PATH: &str = "/messages";
-/// End of the path that counts the tokens of a request, behind [`PATH`].
+/// [`PATH`] after the version. Other APIs have paths that end alike.
+pub(super) const DISTINCT_PATH: &str = "/v1/messages";
+/// End of the path that counts the tokens of a request, after [`PATH`].
 pub(super) const COUNT_PATH: &str = "/count_tokens";
-/// Version of the API. Other APIs have paths that end alike.
-pub(super) const VERSION: &str = "/v1";
+/// Endpoints that run models.
+pub(super) const KEY_PATHS: &[&str] = &["messages", "messages/count_tokens"];
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.

@@ -18,6 +18,8 @@ pub(super) use reader::read_with;
 /// End of the path. Codex, Azure and gateways serve responses under longer paths. Paths of stored
 /// responses continue after it, and `…/responses/compact` is another API.
 pub(super) const PATH: &str = "/responses";
+/// Endpoints that run models. Agents poll, cancel and continue their responses by id.
+pub(super) const KEY_PATHS: &[&str] = &["responses", "responses/*"];
 /// Key of a mark that asks the provider to cache the prompt up to there.
 pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";
 /// Keys of the output limit.

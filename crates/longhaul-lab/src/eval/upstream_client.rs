@@ -26,20 +26,12 @@ const ATTEMPTS: u32 = 4;
 /// Longest pause before another attempt, in seconds.
 const MAX_PAUSE: u64 = 60;
 
-/// Header in which the Messages API expects a key.
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// The version header that the Messages API requires.
-const VERSION: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("anthropic-version"),
-    HeaderValue::from_static("2023-06-01"),
-);
-
 /// A client of one upstream.
 pub(super) struct UpstreamClient {
     pub(super) bases: UpstreamBases,
     client: LoopbackClient,
     key: Option<Key>,
-    /// Whether the upstream of the Messages API takes the key as a bearer token.
+    /// Whether an upstream takes the key as a bearer token, though its API has another header for it.
     takes_bearer: AtomicBool,
     _proxy: RunningProxy,
 }
@@ -72,7 +64,7 @@ impl UpstreamClient {
     /// Returns the base URL for requests of `dialect`.
     pub(super) fn base_for(&self, dialect: Dialect) -> &str {
         let own = self.bases.messages.as_deref();
-        own.filter(|_| dialect == Dialect::Messages)
+        own.filter(|_| dialect.may_have_own_upstream())
             .unwrap_or(&self.bases.base)
     }
 
@@ -107,7 +99,7 @@ impl UpstreamClient {
         let headers = self.headers(dialect, takes_bearer);
         let reply = self.client.post(&path, &headers, body.clone(), limits);
         let reply = reply.await?;
-        let may_differ = dialect == Dialect::Messages && !takes_bearer && self.key.is_some();
+        let may_differ = !takes_bearer && dialect.key_header().is_some() && self.key.is_some();
         if !may_differ || reply.status != StatusCode::UNAUTHORIZED {
             return Ok(reply);
         }
@@ -125,18 +117,19 @@ impl UpstreamClient {
     }
 
     fn headers(&self, dialect: Dialect, takes_bearer: bool) -> Vec<(HeaderName, HeaderValue)> {
-        let mut headers = Vec::new();
-        let is_messages = dialect == Dialect::Messages;
-        if is_messages {
-            headers.push(VERSION);
-        }
+        let required = dialect.required_headers().iter();
+        let mut headers: Vec<_> = required
+            .map(|(name, value)| {
+                let value = HeaderValue::from_static(value);
+                (HeaderName::from_static(name), value)
+            })
+            .collect();
         // The key belongs to the upstream, not to another server for this API.
-        let is_elsewhere = is_messages && self.bases.messages.is_some();
+        let is_elsewhere = dialect.may_have_own_upstream() && self.bases.messages.is_some();
         if let Some(key) = self.key.as_ref().filter(|_| !is_elsewhere) {
-            headers.push(if is_messages && !takes_bearer {
-                (X_API_KEY, key.plain.clone())
-            } else {
-                (AUTHORIZATION, key.bearer.clone())
+            headers.push(match dialect.key_header().filter(|_| !takes_bearer) {
+                Some(name) => (HeaderName::from_static(name), key.plain.clone()),
+                None => (AUTHORIZATION, key.bearer.clone()),
             });
         }
         headers

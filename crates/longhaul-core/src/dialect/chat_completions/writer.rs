@@ -37,6 +37,12 @@ fn wrapped_text_part(before: &str, text: &str, cache_mark: Option<&str>, after: 
     [before, part, text, key, mark, "}", after].concat()
 }
 
+/// Formats the body of a chat with one message.
+pub(in crate::dialect) fn chat(model: &str, message: &str) -> String {
+    let (model, message) = (quote(model), user_message(&quote(message)));
+    format!(r#"{{"model":{model},"messages":[{message}]}}"#)
+}
+
 /// See [`Dialect::user_message`](crate::dialect::Dialect::user_message).
 pub(in crate::dialect) fn user_message(content: &str) -> String {
     ["{\"role\":\"user\",\"content\":", content, "}"].concat()

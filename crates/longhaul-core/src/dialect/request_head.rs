@@ -1,0 +1,180 @@
+//! Paths and headers of each API's requests.
+
+use crate::dialect::{Dialect, chat_completions, dispatch, messages};
+
+impl Dialect {
+    /// Returns the path that clients append to a base URL.
+    pub fn path(self) -> &'static str {
+        dispatch!(self, PATH)
+    }
+
+    /// Returns the end that only this API's paths have: [`path`](Self::path), after the version if
+    /// another API has a path that ends alike.
+    pub fn distinct_path(self) -> &'static str {
+        match self {
+            Self::ChatCompletions | Self::Responses => self.path(),
+            Self::Messages => messages::DISTINCT_PATH,
+        }
+    }
+
+    /// Returns the first segment of [`path`](Self::path), with its slash.
+    pub fn first_segment(self) -> &'static str {
+        let path = self.path();
+        let end = path.match_indices('/').nth(1).map(|(at, _)| at);
+        end.and_then(|end| path.get(..end)).unwrap_or(path)
+    }
+
+    /// Returns the API's endpoints that run models, for keys which longhaul adds. Each is relative
+    /// to a base URL, and `/*` at its end stands for every path below.
+    pub fn key_paths(self) -> &'static [&'static str] {
+        dispatch!(self, KEY_PATHS)
+    }
+
+    /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
+    pub fn of_path(path: &str) -> Option<Self> {
+        Self::split_path(path).map(|(_, dialect)| dialect)
+    }
+
+    /// Splits a path into what precedes the dialect's own path, and the dialect. A trailing slash is part
+    /// of the dialect's path. Returns `None` for a path of no dialect.
+    pub fn split_path(path: &str) -> Option<(&str, Self)> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let mut all = Self::ALL.into_iter();
+        let dialect = all.find(|dialect| path.ends_with(dialect.distinct_path()))?;
+        Some((path.strip_suffix(dialect.path())?, dialect))
+    }
+
+    /// Returns the path of the chats whose tokens a request to `path` counts, without a trailing
+    /// slash. Returns `None` if `path` counts no tokens of a chat that longhaul rewrites.
+    pub fn counted_path(path: &str) -> Option<&str> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let chat = path.strip_suffix(messages::COUNT_PATH)?;
+        let is_messages = !chat.ends_with('/') && Self::of_path(chat) == Some(Self::Messages);
+        is_messages.then_some(chat)
+    }
+
+    /// Returns the dialect of longhaul's own error replies to `path`. Clients of an unknown API get
+    /// the most common format.
+    pub fn of_error_reply(path: &str) -> Self {
+        Self::of_path(path).unwrap_or(Self::ChatCompletions)
+    }
+
+    /// Returns path and body of a chat with one message, for a test of an upstream in the most common
+    /// API. The output has no limit: the name of that key differs between models.
+    pub fn probe(model: &str, message: &str) -> (&'static str, String) {
+        let body = chat_completions::writer::chat(model, message);
+        (Self::ChatCompletions.path(), body)
+    }
+
+    /// Whether clients may speak the API over a WebSocket at the same path.
+    pub fn has_websocket(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Messages => false,
+            Self::Responses => true,
+        }
+    }
+
+    /// Returns the headers that a server requires in each request, besides those of HTTP and the key.
+    pub fn required_headers(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::ChatCompletions | Self::Responses => &[],
+            Self::Messages => messages::client::REQUIRED_HEADERS,
+        }
+    }
+
+    /// Returns the header in which a server expects a key without the word `Bearer`. `None` if the
+    /// server expects a bearer token.
+    pub fn key_header(self) -> Option<&'static str> {
+        match self {
+            Self::ChatCompletions | Self::Responses => None,
+            Self::Messages => Some(messages::client::KEY_HEADER),
+        }
+    }
+
+    /// Whether the form of `token` tells that it is a key for [`key_header`](Self::key_header), and
+    /// useless as a bearer token.
+    pub fn is_plain_key(self, token: &[u8]) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Responses => false,
+            Self::Messages => messages::client::is_plain_key(token),
+        }
+    }
+
+    /// Whether a bearer token is a login of a person, whose requests a provider accepts from its own
+    /// client only.
+    pub fn is_client_login(token: &[u8]) -> bool {
+        messages::client::is_login(token)
+    }
+
+    /// Whether the operator may set an upstream of its own for this API.
+    pub fn may_have_own_upstream(self) -> bool {
+        match self {
+            Self::ChatCompletions | Self::Responses => false,
+            Self::Messages => true,
+        }
+    }
+
+    /// Whether a request to `path` belongs to an API that may have its own upstream. Such a request is a
+    /// chat, or has a header that only the API's clients send.
+    pub fn belongs_to_own_upstream<'a>(
+        path: &str,
+        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
+    ) -> bool {
+        messages::client::is_own_request(path, headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn split_path_removes_one_trailing_slash() {
+        let split = |path| Dialect::split_path(path).map(|(folder, _)| folder);
+        assert_eq!(split("/v1/chat/completions/"), Some("/v1"));
+        assert_eq!(split("/v1/chat/completions"), Some("/v1"));
+        assert_eq!(split("/v1/chat/completions//"), None);
+        assert_eq!(split("/"), None);
+    }
+
+    #[test]
+    fn path_suffix_selects_the_dialect() {
+        let chat = Some(Dialect::ChatCompletions);
+        for (path, expect) in [
+            ("/v1/chat/completions", chat),
+            ("/openai/deployments/x/chat/completions", chat),
+            ("/v1/chat/completions/", chat),
+            ("/v1/responses", Some(Dialect::Responses)),
+            ("/backend-api/codex/responses", Some(Dialect::Responses)),
+            ("/v1/responses/", Some(Dialect::Responses)),
+            ("/v1/responses/compact", None),
+            ("/v1/responses/input_tokens", None),
+            ("/v1/responses/resp_1/cancel", None),
+            ("/serving-endpoints/open-responses", None),
+            ("/v1/completions", None),
+            ("/v1/messages", Some(Dialect::Messages)),
+            ("/api/anthropic/v1/messages/", Some(Dialect::Messages)),
+            ("/v1/threads/t/messages", None),
+            ("/v1/messages/count_tokens", None),
+            ("/v1/messages/batches", None),
+            ("", None),
+        ] {
+            assert_eq!(Dialect::of_path(path), expect, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_count_has_the_path_of_its_chats() {
+        for (path, expect) in [
+            ("/v1/messages/count_tokens", Some("/v1/messages")),
+            ("/api/v1/messages/count_tokens/", Some("/api/v1/messages")),
+            ("/v1/messages//count_tokens", None),
+            ("/v1/threads/t/messages/count_tokens", None),
+            ("/v1/responses/count_tokens", None),
+            ("/v1/responses/input_tokens", None),
+            ("/v1/messages", None),
+        ] {
+            assert_eq!(Dialect::counted_path(path), expect, "{path}");
+        }
+    }
+}
