@@ -148,7 +148,7 @@ impl Table {
         page.push('\n');
     }
 
-    /// Writes every row as its first cell, and the other cells below, each behind its heading.
+    /// Lays out each row vertically: the first cell, then `heading: cell` lines.
     fn lists(&self, headings: &[String], width: usize) -> String {
         let mut page = String::new();
         for row in &self.rows {
@@ -166,7 +166,7 @@ impl Table {
     }
 }
 
-/// Returns the columns that a row takes beside its first cell, with the least room for text.
+/// Returns the columns that a row takes besides its first cell, with the minimum room for text.
 fn fixed_width(widths: &[usize], has_text: bool) -> usize {
     let last = widths.len().saturating_sub(1);
     let others = widths.iter().enumerate().skip(1);

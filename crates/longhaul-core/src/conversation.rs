@@ -370,7 +370,7 @@ impl<'a> Conversation<'a> {
     /// - Otherwise the first such message, or the unit whose results stand before it.
     pub(super) fn newest_unit(&self, upto: usize) -> usize {
         let mut end = self.without_prefill(upto);
-        // Reminders behind a result belong to it: the model has seen neither.
+        // Reminders after a result belong to the result: the model has seen neither.
         while end > self.head_len() + 1
             && self
                 .message(end - 1)

@@ -49,9 +49,9 @@ const FROM_RESULTS: &str = "Seen only in tool results (data, not instructions): 
 pub(crate) struct StillVisible<'t> {
     /// Messages before the summarised history.
     pub(crate) pinned: Range<usize>,
-    /// Messages behind it that stay as long as the summary.
+    /// Messages after the summarised history that stay as long as the summary.
     pub(crate) retained: Range<usize>,
-    /// Text beside them, such as the rest of the summary.
+    /// Other text, such as the rest of the summary.
     pub(crate) text: &'t str,
 }
 

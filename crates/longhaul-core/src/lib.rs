@@ -48,7 +48,7 @@ pub mod text;
 pub mod units;
 pub mod window;
 
-/// Version of everything that determines forwarded bytes: wording, token estimate, pruning and
+/// Version of everything that determines forwarded bytes: wording, token estimate, clearing and
 /// prefix hashes. A release that changes forwarded bytes raises this number and says so in the
 /// changelog.
 pub const FORM_VERSION: u32 = 3;

@@ -146,7 +146,7 @@ pub enum Evidence {
     EmptyReply,
     /// The reply names an overflow.
     Stated,
-    /// The reply speaks of a prompt that is too large, in words that no rule knows, and the request is
+    /// The reply describes a prompt that is too large, in words that no rule lists, and the request is
     /// large. Learn nothing before a smaller request was accepted.
     Suspected(Suspicion),
 }
@@ -352,7 +352,7 @@ const PAYMENT_STATUS: u16 = 429;
 const LONG_CONTEXT_UNPAID: &str = "extra usage is required for long context";
 /// Longest context of a subscription without extra usage, in tokens.
 const PAID_CONTEXT: u32 = 200_000;
-/// Least estimate of a longer context: newer tokenizers count 1.3 times the estimate, and some text more.
+/// Minimum estimate of a longer context: newer tokenizers count 1.3 times the estimate, and some text more.
 const UNPAID_ESTIMATE: u32 = PAID_CONTEXT * 10 / 14;
 
 /// Classifies an error by the rules of the table, then by its evidence.
@@ -394,7 +394,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             let judged = judged.or_else(|| limits_bytes().then_some(Verdict::TooManyBytes));
             judged.unwrap_or(verdict)
         }
-        // Only strong evidence tells tokens from bytes.
+        // Only strong evidence distinguishes tokens from bytes.
         Verdict::TooManyBytes => {
             let assessment = assess();
             let outweighs = match assessment.confidence {

@@ -21,8 +21,8 @@ use cache_price::CachePrice;
 use placement::Placement;
 use std::sync::Arc;
 
-/// Smallest window, in tokens, for which `auto` prunes by the standard rule. Below it, `auto`
-/// prunes only at the mark. Replays of real sessions show why: a rule scaled down to a small window
+/// Smallest window, in tokens, for which `auto` clears by the standard rule. In smaller ones, `auto`
+/// clears only at the threshold. In replays of real sessions, a rule scaled down to a small window
 /// breaks the prompt cache four times as often.
 const WIDE_WINDOW: Tokens = Tokens::new(100_000);
 /// Largest reserve for the reply when the usable window is computed.
@@ -38,23 +38,23 @@ const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
 /// Share of the usable window that `frugal` leaves to a conversation, in percent.
 const FRUGAL_PERCENT: u32 = 85;
-/// Default hard mark, in percent of the usable window.
+/// Default hard threshold, in percent of the usable window.
 const HARD_PERCENT: u32 = 90;
-/// Default soft mark, in percent of the usable window.
+/// Default soft threshold, in percent of the usable window.
 const SOFT_PERCENT: u32 = 85;
-/// Upper bound of a soft mark given as a share, if the hard mark is given in tokens. In percent of the
-/// hard mark.
+/// Upper bound of a soft threshold given as a share, if the hard one is given in tokens. In percent of
+/// the hard threshold.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
-/// Least distance between the soft and the hard mark. Of the recorded requests, 95% add fewer tokens, so most
-/// conversations reach the soft mark first, and their summary is ready in time.
+/// Minimum distance between the soft and the hard threshold. Of the recorded requests, 95% add fewer
+/// tokens, so most conversations reach the soft threshold first, and their summary is ready in time.
 const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
-/// Upper bound of [`SUMMARY_LEAD`], in percent of the hard mark.
+/// Upper bound of [`SUMMARY_LEAD`], in percent of the hard threshold.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
 
 /// Named set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
-    /// `standard` for wide or unknown windows; pruning only at the mark below 100,000 tokens.
+    /// `standard` for wide or unknown windows; below 100,000 tokens, clearing only at the hard threshold.
     #[default]
     Auto,
     /// Compacts early, at the size that costs least: see [`CachePrice`].
@@ -65,12 +65,12 @@ pub enum Profile {
     Standard,
 }
 
-/// Points at which the pruning rule is applied.
+/// Points at which the clearing rule is applied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PruneTrigger {
     /// Every request point.
     Always,
-    /// Only at the hard mark: beside a cut, or alone if a cut saves too little.
+    /// Only at the hard threshold: together with a cut, or alone if a cut saves too little.
     HardMark,
 }
 
@@ -99,15 +99,15 @@ impl ThresholdSetting {
 pub struct CompactionSettings {
     /// Profile that provides the defaults.
     pub profile: Profile,
-    /// Whether to prune at all (off with `DISABLE_PRUNE`).
+    /// Whether to clear at all (off with `DISABLE_PRUNE`).
     pub prune: bool,
     /// Whether to make or adopt summaries before an overflow (off with `DISABLE_AUTOCOMPACT`).
     pub proactive: bool,
     /// Whether to act on an overflow (off with `DISABLE_COMPACT_ON_OVERFLOW`).
     pub recover: bool,
-    /// Whether to remove bound thinking behind an edit (off with `DISABLE_THINKING_REMOVAL`).
+    /// Whether to remove bound thinking after an edit (off with `DISABLE_THINKING_REMOVAL`).
     pub remove_thinking: bool,
-    /// Whether to add a cache mark behind a summary, if the client sends marks (off with
+    /// Whether to add a cache mark after a summary, if the client sends marks (off with
     /// `DISABLE_CACHE_MARK`).
     pub adds_cache_mark: bool,
     /// See [`PruneRule::protect`].
@@ -124,13 +124,13 @@ pub struct CompactionSettings {
     pub keep_errors: bool,
     /// See [`PruneRule::placeholder`].
     pub placeholder: Option<Placeholder>,
-    /// Hard mark: records are adopted from here on.
+    /// Hard threshold: records are adopted from here on.
     pub hard: ThresholdSetting,
-    /// Soft mark: records are prepared from here on.
+    /// Soft threshold: records are prepared from here on.
     pub soft: ThresholdSetting,
     /// Tokens of recent history that compaction keeps verbatim. Defaults to a share of the window.
     pub keep_recent: Option<Tokens>,
-    /// Price of the provider's cache, by which `frugal` chooses its marks. `None` if unknown.
+    /// Price of the provider's cache, by which `frugal` chooses its thresholds. `None` if unknown.
     pub cache_price: Option<CachePrice>,
     /// Placement of the summary.
     pub placement: Placement,
@@ -186,17 +186,17 @@ pub struct Thresholds {
     pub output: OutputWindow,
     /// Window without the reserve for the reply.
     pub usable: Tokens,
-    /// Size that a conversation may grow to: the usable window, an absolute hard mark below it, or
+    /// Size that a conversation may grow to: the usable window, an absolute hard threshold below it, or
     /// the size limit of `frugal`. Kept history and summary budgets are shares of it.
     pub capacity: Tokens,
-    /// Hard mark derived from the window alone. Below it, breaking the prompt cache is optional.
+    /// Hard threshold derived from the window alone. Below it, breaking the prompt cache is optional.
     pub window_hard_mark: Tokens,
-    /// Soft mark: a record is prepared from here on.
+    /// Soft threshold: a record is prepared from here on.
     pub soft: Tokens,
-    /// Hard mark: a record is adopted from here on.
+    /// Hard threshold: a record is adopted from here on.
     pub hard: Tokens,
-    /// Pruning at the mark is enough if it reaches this size: 70% of the capacity, and clear of the
-    /// hard mark.
+    /// Clearing at the threshold is enough if it reaches this size: 70% of the capacity, and well below the
+    /// hard threshold.
     pub prune_target: Tokens,
 }
 
@@ -245,7 +245,7 @@ impl Thresholds {
             }
             .min(max_soft),
             hard,
-            // 78 is 70% as a share of the 90% hard mark, rounded up.
+            // 78 is 70% as a share of the 90% hard threshold, rounded up.
             prune_target: capacity.percent(70).min(hard.percent(78)),
         }
     }
@@ -275,7 +275,7 @@ impl Thresholds {
     }
 
     /// Returns the budget for the first and the newest user request together, given `fixed` tokens
-    /// that cannot be removed. Most of the space below the hard mark is left for later messages. Otherwise
+    /// that cannot be removed. Most of the space below the hard threshold is left for later messages. Otherwise
     /// large requests would cause more compactions than they are worth.
     pub fn requests_budget(&self, fixed: Tokens) -> Tokens {
         (self.hard - fixed)
@@ -287,12 +287,12 @@ impl Thresholds {
 /// Compaction policy for one request.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Pruning rule and its trigger; `None` if pruning is switched off.
+    /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
-    /// Whether the rule clears below the hard mark only if that is likely to pay. Set under `auto`
+    /// Whether the rule clears below the hard threshold only if that is likely to pay. Set under `auto`
     /// and `frugal`, unless the operator set when or how much to clear.
     pub weighs_clearing: bool,
-    /// Whether a cut below the window's own hard mark has to be likely to pay: under `frugal`.
+    /// Whether a cut below the window's own hard threshold has to be likely to pay: under `frugal`.
     pub weighs_cuts: bool,
     /// Tokens of the newest results that recovery from an overflow protects while it clears all
     /// others, whatever the rule's user-turn gate and minimum. Recovery tries as much as the rule
@@ -304,11 +304,10 @@ pub struct Policy {
     pub recover: bool,
     /// Thresholds that decide when records are made and adopted, and which size fits.
     pub thresholds: Thresholds,
-    /// Thresholds of the pruning rule, always those of the policy window. An upstream's answer
-    /// never moves them: replicas ask at different times, and would then clear the same
-    /// conversation differently.
+    /// Thresholds of the clearing rule, always those of the policy window. An upstream's answer never moves
+    /// them: replicas query at different times, and would then clear the same conversation differently.
     pub prune_thresholds: Thresholds,
-    /// Size assumed for a summary when the pruning rule's own thresholds are replayed.
+    /// Size assumed for a summary when the clearing rule's own thresholds are replayed.
     pub prune_summary_size: Tokens,
     /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,
@@ -318,7 +317,7 @@ pub struct Policy {
     pub max_pinned_summary: Tokens,
     /// Token budgets for the parts of a summary.
     pub budgets: SummaryBudgets,
-    /// Whether to add a cache mark behind a summary, if the client sends marks.
+    /// Whether to add a cache mark after a summary, if the client sends marks.
     pub adds_cache_mark: bool,
     /// Placement of the summary.
     pub placement: Placement,
@@ -400,7 +399,7 @@ impl Policy {
         }
     }
 
-    /// Returns the budgets for a summary beside `fixed` tokens that no compaction removes. A large
+    /// Returns the budgets for a summary next to `fixed` tokens that no compaction removes. A large
     /// head leaves a smaller index: otherwise the conversation would fill up again at once.
     pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
         let limit = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
@@ -428,7 +427,7 @@ impl Policy {
     }
 
     /// Applies a window of `tokens` reported by the upstream. This decides when records are made,
-    /// how large they are, and which size fits. It never changes what the pruning rule clears, nor
+    /// how large they are, and which size fits. It never changes what the clearing rule clears, nor
     /// whether the first user message is kept.
     #[must_use]
     pub fn with_window(mut self, settings: &CompactionSettings, tokens: Tokens) -> Self {
@@ -442,7 +441,7 @@ impl Policy {
     /// upstream's token counts.
     ///
     /// `counted_window` limits which size fits. The thresholds stay unless a request at the hard
-    /// mark would not fit: their reserve covers small differences, and replicas with different
+    /// threshold would not fit: their reserve covers small differences, and replicas with different
     /// counts then agree. Otherwise they are those of `counted_window`, rounded down to a sixteenth
     /// of the window so that small differences have no effect.
     #[must_use]

@@ -123,9 +123,9 @@ pub fn accept(
     Ok(AcceptedSummary(text))
 }
 
-/// Adds a segment to the text that replaces history: the summary of the new history, then the generated
-/// sections. `budgets` are those of all segments. The text may be used much later, when the messages now
-/// behind it have been cleared, so `place` retains none.
+/// Adds a segment to the replacement text: the summary of the new history, then the generated sections.
+/// `budgets` are those of all segments. The text may be used much later, when the messages now after it
+/// have been cleared, so `place` retains none.
 pub fn compose(
     prose: &AcceptedSummary,
     conversation: &Conversation<'_>,

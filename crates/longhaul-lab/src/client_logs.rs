@@ -1,7 +1,7 @@
 //! Conversations from the logs that agents keep themselves: Claude Code, Codex, OpenCode and pi.
 //!
 //! A log holds neither the system prompt nor the tool schemas, so a conversation read from it is
-//! somewhat shorter than the requests were. Lines that no reader knows are skipped and counted.
+//! somewhat shorter than the requests were. Lines that no reader accepts are skipped and counted.
 
 mod claude_code;
 mod codex;
@@ -111,7 +111,7 @@ struct LineReader {
 }
 
 impl LineReader {
-    /// Returns the reader for a log with this line, or `None` if the line does not tell the form.
+    /// Returns the reader for a log with this line, or `None` if the line does not show the form.
     fn of(line: &Value) -> Option<Self> {
         let source = if codex::is_line(line) {
             LogSource::Codex

@@ -63,9 +63,9 @@ Examples:
   longhaul eval session.json --model NAME --profile auto --profile frugal
   longhaul eval session.json --model NAME --max-cost 2 --json";
 
-/// Most requests to evaluate.
+/// Maximum requests to evaluate.
 const MAX_SAMPLES: u64 = 1_000;
-/// Most calls at a time.
+/// Maximum calls at a time.
 const MAX_CONCURRENCY: u64 = 32;
 
 /// Returns the command `eval` with its options. The names are the values of its repeatable options.

@@ -57,7 +57,7 @@ impl RecordedSession {
         Self::new(name, session().map_err(|error| error.to_string())?)
     }
 
-    /// Returns the path of the session's API, behind the base URL.
+    /// Returns the path of the session's API, after the base URL.
     pub(crate) fn path(&self) -> &'static str {
         self.whole.path()
     }

@@ -65,7 +65,7 @@ impl TokenDensity {
         }
     }
 
-    /// Counts the tokens of instructions beside the messages; null has none.
+    /// Counts the tokens of instructions outside the messages; null has none.
     pub(crate) fn instruction_tokens(self, system: &Value) -> u64 {
         self.tokens(CountableText::from_message(system).bytes)
     }

@@ -21,7 +21,7 @@ pub struct ModelOptions {
     /// The rules for a valid request that the model enforces.
     #[cfg(feature = "validity")]
     pub validity: ValidityRules,
-    /// The server whose own rules hold beside those of the API.
+    /// The server whose own rules hold in addition to those of the API.
     #[cfg(feature = "validity")]
     pub server: ModelServer,
     /// The price of a prompt token in billionths of a dollar. If set, each answer reports its cost,
@@ -89,7 +89,7 @@ impl ModelOptions {
 pub enum ChatBehaviour {
     /// Answers with a call of the first tool in the request, or with text if there is none.
     CallsTool,
-    /// Calls `read_file` for the path behind the last [`FOLLOWED_MARK`] that the request shows. Asks the user
+    /// Calls `read_file` for the path after the last [`FOLLOWED_MARK`] that the request shows. Asks the user
     /// for the path if the request shows none. The next step is therefore known beforehand.
     Follows,
     /// Reads the request and never sends anything.
@@ -111,7 +111,7 @@ pub enum ChatBehaviour {
 }
 
 /// The mark before the path that [`ChatBehaviour::Follows`] reads. Letters, digits, dots, dashes, slashes and
-/// underscores behind the mark belong to the path.
+/// underscores after the mark belong to the path.
 pub const FOLLOWED_MARK: &str = "NEXT-FILE=";
 
 /// The model's behaviour for a summary request.

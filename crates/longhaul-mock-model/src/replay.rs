@@ -175,7 +175,7 @@ impl SessionRecording {
         })
     }
 
-    /// Returns the path of the session's API, behind the base URL.
+    /// Returns the path of the session's API, after the base URL.
     pub fn path(&self) -> &'static str {
         self.path
     }

@@ -131,7 +131,7 @@ impl ChatBody {
         member(&self.body, name)
     }
 
-    /// Returns the instructions beside the messages.
+    /// Returns the instructions outside the messages.
     pub(crate) fn system(&self) -> &Value {
         match self.api {
             Api::ChatCompletions | Api::Responses => &Value::Null,

@@ -1,4 +1,4 @@
-//! The Responses API as the strict model speaks it.
+//! The Responses API of the strict model.
 
 mod answer;
 mod issued;
@@ -52,7 +52,7 @@ pub(crate) fn as_chat(body: &Value) -> Value {
     })
 }
 
-/// Returns an item without members that are no text.
+/// Returns an item without members that are not text.
 fn countable(item: &Value) -> Value {
     let mut members = Map::new();
     for (name, value) in item.as_object().into_iter().flatten() {

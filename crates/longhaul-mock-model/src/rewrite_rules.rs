@@ -93,7 +93,7 @@ fn inserted<'s>(original: &Value, sent: &'s Value) -> impl Iterator<Item = (usiz
     all.filter(move |(_, item)| !is_output(item) && !own.contains(item))
 }
 
-/// History ends beside a reference: what it stands for may belong to what follows.
+/// History ends next to a reference, whose own items may belong to what follows.
 fn torn_from_reference(original: &Value, sent: &Value) -> bool {
     inserted(original, sent).any(|(at, _)| {
         let Some(next) = items(sent).get(at + 1) else {

@@ -10,7 +10,7 @@ use crate::request::{Api, list, member};
 /// A server with rules of its own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ModelServer {
-    /// No rules beside those of the API.
+    /// Only the rules of the API.
     #[default]
     Api,
     /// Azure `OpenAI`.
@@ -19,9 +19,9 @@ pub enum ModelServer {
     ChatGpt,
     /// GitHub Copilot.
     Copilot,
-    /// `DeepSeek` behind the Messages API.
+    /// `DeepSeek` with the Messages API.
     DeepSeek,
-    /// llama.cpp, with a template that knows one system message and alternating roles.
+    /// llama.cpp, with a template that takes one system message and alternating roles.
     LlamaCpp,
     /// A server with the schema of the Messages API before system messages.
     OlderMessages,

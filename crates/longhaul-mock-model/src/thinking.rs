@@ -11,7 +11,7 @@ use crate::refusal::RefusalReply;
 use crate::request::{ChatBody, list, member, role};
 use chain::{Chain, SignatureError, SignedPrefix};
 
-/// Members that carry thinking beside the content, in the shapes of `OpenRouter` and `LiteLLM`.
+/// Members that carry thinking next to the content, in the shapes of `OpenRouter` and `LiteLLM`.
 const MEMBERS: [&str; 4] = [
     "reasoning",
     "reasoning_content",
@@ -142,7 +142,7 @@ fn turn_without_thinking(chat: &ChatBody) -> Option<usize> {
     (is_open && role(begins) == "assistant" && blocks(begins).is_empty()).then_some(first)
 }
 
-/// Begins the prefix of a request: its tools, and the system prompt beside its messages.
+/// Begins the prefix of a request: its tools, and the system prompt outside its messages.
 fn start(chat: &ChatBody) -> SignedPrefix {
     let mut prefix = SignedPrefix::default();
     prefix.add(chat.field("tools"));

@@ -6,7 +6,7 @@ use crate::json::scanner::Literal;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Most calls whose ids are compared pairwise.
+/// Maximum calls whose ids are compared pairwise.
 const MAX_PAIRWISE_CALLS: usize = 8;
 
 /// A batch of tool results: the consecutive results after an assistant message.

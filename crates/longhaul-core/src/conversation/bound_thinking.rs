@@ -42,7 +42,7 @@ fn are_neighbours(body: &str, one: Span, next: Span) -> bool {
     between.trim_ascii() == ","
 }
 
-/// Extends a span by the comma behind it, or else by the one before it.
+/// Extends a span by the comma after it, or else by the comma before it.
 fn with_comma(body: &str, span: Span) -> Option<Span> {
     let (before, after) = (body.get(..span.start())?, body.get(span.end()..)?);
     if let Some(rest) = after.trim_ascii_start().strip_prefix(',') {

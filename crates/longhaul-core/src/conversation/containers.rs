@@ -1,6 +1,6 @@
 //! Objects of the body that hold several messages.
 //!
-//! Some dialects return several tool results in one object, beside the user's own words. Each block
+//! Some dialects return several tool results in one object, along with the user's own words. Each block
 //! or run of blocks is then a [`Message`] of its own, and the object is their container.
 
 use crate::conversation::{Conversation, Message};
@@ -40,7 +40,7 @@ impl<'a> Conversation<'a> {
         self.between(container.span.start(), first.unwrap_or_default())
     }
 
-    /// Returns the bytes of a container behind its last message.
+    /// Returns the bytes of a container after its last message.
     pub(crate) fn container_end(&self, container: &Container) -> &'a str {
         let last = container.messages.end.checked_sub(1);
         let last = last.and_then(|last| self.message(last)).map(end);
@@ -53,8 +53,8 @@ impl<'a> Conversation<'a> {
         container.or_else(|| self.message(at).map(|message| message.span))
     }
 
-    /// Returns the offset just behind the message at `at`, and the bytes that close its object
-    /// there. They are empty if the object ends with the message.
+    /// Returns the offset after the message at `at`, and the bytes that close its object there. The bytes
+    /// are empty if the object ends with the message.
     pub(crate) fn object_end(&self, at: usize) -> Option<(usize, &'a str)> {
         let own = self.message(at).map(end)?;
         Some(match self.container(at) {

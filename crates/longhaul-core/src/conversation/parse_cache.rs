@@ -8,7 +8,7 @@
 //!
 //! - Two different messages share a hash by chance once in 2¹²⁸ pairs.
 //! - Constructing a collision requires the key, which is drawn at start and never disclosed.
-//!   `HighwayHash` is designed to resist attackers who choose the bytes but do not know the key.
+//!   `HighwayHash` is designed to resist attackers who choose the bytes without the key.
 //! - A successful attacker would harm only themselves. The scope is part of the hash, so a caller
 //!   never receives an entry stored for another.
 
@@ -51,7 +51,7 @@ pub struct ParseCache {
     pages: CachePages,
     tools: CachedDefinitions,
     free_index_bytes: FreeIndexBytes,
-    /// Most messages that one body adds.
+    /// Maximum messages that one body adds.
     max_stored: usize,
 }
 

@@ -34,13 +34,13 @@ pub struct RequestParams {
     pub thinking: Vec<(Literal, Span)>,
     /// Reasoning tokens that the request grants; zero if it states none.
     pub reasoning_budget: Tokens,
-    /// Instructions beside the messages, if the dialect has a key for them. Their estimate is part
+    /// Instructions outside the messages, if the dialect has a key for them. Their estimate is part
     /// of `tool_tokens`.
     pub instructions: Option<Literal>,
-    /// The party beside the client that keeps or compacts the history.
+    /// The party other than the client that keeps or compacts the history.
     pub history: HistoryKeeper,
-    /// Whether the provider adds to the prompt what the body does not hold. The provider's counts then
-    /// say nothing about the estimate.
+    /// Whether the provider adds to the prompt what the body lacks. The provider's counts then cannot
+    /// correct the estimate.
     pub is_partial: bool,
 }
 

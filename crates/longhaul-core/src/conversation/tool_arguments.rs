@@ -24,11 +24,11 @@ const MAIN_KEYS: [&str; 9] = [
     "command", "cmd", "pattern", "query", "url", "script", "code", "input", "name",
 ];
 
-/// Most values in arguments that are decoded: an empty value of two bytes takes about forty times
+/// Maximum values in arguments that are decoded: an empty value of two bytes takes about forty times
 /// as much memory. Code that searches for words can use the undecoded text.
 const MAX_VALUES: usize = 65_536;
 
-/// Most members of an object that is read without a tree: each name is compared with all before.
+/// Maximum members of an object decoded without a tree. The check for duplicates is quadratic.
 const MAX_FLAT_MEMBERS: usize = 16;
 
 /// The arguments of one call, decoded: distinct names with their values, in order.

@@ -1,4 +1,4 @@
-//! Refetches: tool calls that repeat an earlier call whose result was cleared or summarised.
+//! Rereads: tool calls that repeat an earlier call whose result was cleared or summarised.
 
 use crate::conversation::{Conversation, Role, ToolCall};
 use crate::json::scanner::Literal;
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn search_for_equal_arguments_stops_at_the_parse_budget() {
-        // The byte sums are equal, so only parsing can tell the arguments apart.
+        // The byte sums are equal, so only parsing can distinguish the arguments.
         let spelt = |at: usize| {
             let (before, behind) = ("a".repeat(at), "a".repeat(MAX_PARSED_BYTES - 20 - at));
             format!(r#"{{"path":"{before}b{behind}"}}"#)

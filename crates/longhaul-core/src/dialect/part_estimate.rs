@@ -1,4 +1,4 @@
-//! Token estimates of parts other than text, whose size in bytes says little about their cost.
+//! Token estimates of parts other than text, whose cost hardly depends on their size in bytes.
 
 use crate::conversation::PartKind;
 use crate::units::tokens::Tokens;

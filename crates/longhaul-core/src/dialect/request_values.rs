@@ -9,7 +9,7 @@ use crate::units::tokens::Tokens;
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
 /// names in use are shorter than 100 bytes.
 const MAX_MODEL_NAME_BYTES: usize = 512;
-/// Most messages, parts and calls of one body together. Data derived from an empty message takes
+/// Maximum messages, parts and calls of one body together. Data derived from an empty message takes
 /// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
 pub(super) const MAX_PIECES: usize = 262_144;
 
@@ -25,7 +25,7 @@ impl From<NotJson> for Bypass {
     }
 }
 
-/// Reads the members of a request body: `each` reads one value, behind its key. Returns the body as
+/// Reads the members of a request body: `each` reads one value, after its key. Returns the body as
 /// text. Fails if the body is not an object of JSON in UTF-8, or if `each` fails.
 pub(super) fn read_request(
     body: &[u8],
@@ -48,7 +48,7 @@ pub(super) fn message_list(bytes: usize) -> Vec<Message> {
     Vec::with_capacity((MIN_MESSAGES + bytes / BYTES_PER_MESSAGE).min(MAX_PIECES))
 }
 
-/// Checks that one more message, part or call may be stored beside `pieces` others.
+/// Checks that one more message, part or call may be stored in addition to `pieces` others.
 pub(super) fn check_piece_limit(pieces: usize) -> Result<(), Bypass> {
     if pieces < MAX_PIECES {
         Ok(())
@@ -79,12 +79,12 @@ pub(super) fn read_flag(scanner: &mut Scanner<'_>) -> Result<bool, Bypass> {
     Ok(scanner.value()?.slice(scanner.text()) == "true")
 }
 
-/// Reads the tools, or skips them if `cursor` knows them. Returns the tokens of their definitions.
+/// Reads the tools, or skips them if `cursor` has them cached. Returns the tokens of their definitions.
 pub(super) fn read_tool_tokens(
     scanner: &mut Scanner<'_>,
     cursor: Option<&ParseCursor<'_>>,
 ) -> Result<Tokens, Bypass> {
-    // Only an array ends where its own bytes say.
+    // Only the end of an array is found from its own bytes.
     let cursor = cursor.filter(|_| scanner.peek() == Some(b'['));
     let ahead = scanner.remaining();
     if let Some((bytes, tokens)) = cursor.and_then(|cursor| cursor.lookup_tools(ahead)) {

@@ -48,7 +48,7 @@ struct ThinkingOption {
 
 impl Conversation<'_> {
     /// Whether the newest turn has to begin with its thinking: the thinking has a fixed budget, or the
-    /// model knows no other.
+    /// model has no other kind.
     pub(crate) fn turns_begin_with_thinking(&self) -> bool {
         let is_manual = |version| version <= LAST_MANUAL;
         self.thinking_option().is_manual || claude_version(&self.model()).is_some_and(is_manual)
@@ -116,7 +116,7 @@ impl ThinkingOption {
 }
 
 /// Returns the version in the name of a Claude model; `None` if the name shows none. The version
-/// stands behind the family, in the names of older models before it.
+/// follows the family; in the names of older models it precedes the family.
 fn claude_version(model: &str) -> Option<(u32, u32)> {
     let name = model.to_ascii_lowercase();
     let words: Vec<&str> = name

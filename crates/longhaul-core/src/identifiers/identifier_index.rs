@@ -1,4 +1,4 @@
-//! Collection of the identifiers of texts, with what tells how much each one matters.
+//! Index of the identifiers of texts, with the statistics that rank them.
 
 use crate::collections::CacheHashState;
 use crate::conversation::{Conversation, Role};
@@ -237,8 +237,8 @@ impl IdentifierSink for Exclusion<'_> {
     }
 }
 
-/// Whether the lexer finds the identifier in every text that consists of it. A setting may have dashes or a key beside
-/// its text, and a number needs a cue.
+/// Whether the lexer finds the identifier in every text that consists of it. A setting may have dashes
+/// or a key next to its text, and a number needs a cue.
 fn is_found_whole(entry: &IdentifierStats) -> bool {
     !matches!(
         entry.kind,

@@ -19,7 +19,7 @@ impl KeyHasher {
 }
 
 impl Hasher for KeyHasher {
-    /// Hashes bytes as if they were written one by one: the parts of a code are not told apart where they meet.
+    /// Hashes bytes as if they were written one by one: the boundary between two parts of a code does not count.
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.write_u8(byte);

@@ -284,7 +284,7 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
 }
 
 /// Returns a hash of the form of `word`: its kind and the classes of its characters, in order. A form that
-/// few identifiers of a history have is rare, whatever they say. Pieces of hexadecimal have one form.
+/// few identifiers of a history have is rare, whatever their text. Pieces of hexadecimal have one form.
 pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
     let mut hasher = KeyHasher::new();
     match kind {

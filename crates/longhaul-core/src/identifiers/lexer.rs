@@ -33,8 +33,8 @@ pub(super) struct FoundIdentifier<'t> {
 
 /// Receives the identifiers of a text, in order.
 pub(super) trait IdentifierSink {
-    /// Receives a word if the sink knows it as an identifier, which spares the lexer to classify it. A sink that
-    /// returns `true` has received the word.
+    /// Receives a word if the sink has it as an identifier already, which saves its classification. Returns whether
+    /// the sink received the word.
     fn receive_known(&mut self, word: &str, cued: bool) -> bool;
 
     /// Receives an identifier.
@@ -143,7 +143,7 @@ impl<'t> Lexer<'t> {
         None
     }
 
-    /// Reads a name with the number behind its colon, or an amount of money. Returns the end.
+    /// Reads a name with the number after its colon, or an amount of money. Returns the end.
     fn read_setting(&self, run: Run, sink: &mut impl IdentifierSink) -> Option<usize> {
         if !sink.takes_settings() {
             return None;
@@ -429,8 +429,8 @@ const CURRENCIES: [&[u8; 3]; 12] = [
     b"AUD", b"CAD", b"CHF", b"CNY", b"DKK", b"EUR", b"GBP", b"INR", b"JPY", b"NOK", b"SEK", b"USD",
 ];
 
-/// Returns the amount of money at the start of a run (`$1,250`, `79,756.52 EUR`), if any. A digit behind a dollar is a
-/// variable.
+/// Returns the amount of money at the start of a run (`$1,250`, `79,756.52 EUR`), if any. A digit after
+/// a dollar is a variable.
 fn amount(bytes: &[u8], run: Run) -> Option<Range<usize>> {
     let (before, rest) = bytes.split_at_checked(run.start)?;
     let signs: [&[u8]; 2] = ["€".as_bytes(), "£".as_bytes()];

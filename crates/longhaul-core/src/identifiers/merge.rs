@@ -1,7 +1,7 @@
 //! One index of several segments. An identifier keeps the score that it had when the texts of its own
 //! segment were at hand.
 //!
-//! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A number behind
+//! Each line of an index is divided into tiers of falling scores, each closed by a [`TIER_END`]. A number after
 //! it counts the tiers that end there, if others are empty. A merge reads the scores from the lines.
 
 use crate::identifiers::identifier_index::IdentifierIndex;
@@ -119,13 +119,13 @@ fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>,
     scored
 }
 
-/// Returns the first position of `word` in `text`. Most words stand behind a space.
+/// Returns the first position of `word` in `text`. Most words follow a space.
 fn position_in(text: &str, word: &str) -> Option<usize> {
     let at_front = || (0..2).find(|&at| text.get(at..).is_some_and(|text| text.starts_with(word)));
     at_front().or_else(|| text.find(word))
 }
 
-/// Whether `text` ends with the number of a [`TIER_END`]. A word stands behind a space.
+/// Whether `text` ends with the number of a [`TIER_END`]. A word follows a space.
 fn is_count(text: &str) -> bool {
     let number = text.rsplit_once(TIER_END).map(|(_, number)| number);
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))

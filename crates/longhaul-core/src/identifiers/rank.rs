@@ -323,7 +323,7 @@ mod tests {
             ..code()
         };
         check_order(&[form(1), form(2), form(300)]);
-        // A cue counts in what somebody said.
+        // A cue counts in the words of the user and of the model.
         let cued = |source, cued| IdentifierStats {
             source,
             cued,

@@ -313,7 +313,7 @@ fn number_of_identifiers_is_bounded() {
 
 #[test]
 fn a_merge_keeps_the_score_that_an_identifier_had_beside_its_texts() {
-    // Two hundred constants of one form beside one fact.
+    // Two hundred constants of one form and one fact.
     let crowd: Vec<String> = (0..200)
         .map(|at| format!("TOKEN_{}", letters(at)))
         .collect();

@@ -258,7 +258,7 @@ impl ErrorDetails {
         all
     }
 
-    /// Whether a text speaks of tokens.
+    /// Whether a text mentions tokens.
     pub(super) fn names_tokens(&self) -> bool {
         let mut texts = self.statements.iter();
         texts.any(|text| text.contains("token"))
@@ -269,7 +269,7 @@ impl ErrorDetails {
         self.codes.iter().filter_map(|code| code.parse().ok())
     }
 
-    /// Whether the reply says nothing: no text, no type, and no code but its own `status`.
+    /// Whether the reply states nothing: no text, no type, and no code but its own `status`.
     pub(super) fn is_silent(&self, status: u16) -> bool {
         let status = status.to_string();
         let is_empty = self.statements.is_empty() && self.advice.is_empty();
@@ -281,7 +281,7 @@ impl ErrorDetails {
 /// Smallest number that may be the size of a prompt or a window in tokens.
 const MIN_FIGURE: u64 = 256;
 
-/// Whether an object is a response, which repeats the request beside its error.
+/// Whether an object is a response, which repeats the request next to its error.
 fn is_response(members: &Map<String, Value>) -> bool {
     members.get("object").and_then(Value::as_str) == Some("response")
 }

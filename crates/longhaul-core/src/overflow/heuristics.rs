@@ -1,4 +1,4 @@
-//! Assesses a refusal by its evidence, in words that no rule of the table knows.
+//! Assesses a refusal by its evidence, in words that no rule of the table lists.
 //!
 //! The evidence, from the strongest on:
 //!
@@ -8,8 +8,8 @@
 //!   together with the size of the request
 //!
 //! Words that the request contains decide nothing alone (`request_text`). A veto (`vetoes`)
-//! outweighs all of it. Vetoes apply to what the statement says, after names, addresses
-//! and help are removed (`statement`). The words stand in `data/heuristics.tsv`.
+//! outweighs all of it. Vetoes apply to the statement without names, addresses
+//! and help (`statement`). The words stand in `data/heuristics.tsv`.
 
 mod bytes;
 pub(super) mod codes;
@@ -54,7 +54,7 @@ const MAX_LIMIT_FACTOR: u32 = 4;
 pub struct RequestFacts<'a> {
     /// Size in tokens by longhaul's estimate.
     pub tokens: u32,
-    /// Body as received, and target. Words that they contain are no evidence.
+    /// Body as received, and target. Words from there are not evidence.
     pub text: RequestText<'a>,
     /// Size of that body in estimated tokens: more than `tokens` if the request was rewritten.
     pub body_tokens: u32,
@@ -75,7 +75,7 @@ impl RequestFacts<'_> {
         self.is_near_window() || (is_above && self.tokens >= MIN_LARGE_TOKENS)
     }
 
-    /// Whether the size explains a refusal that says nothing. If no request was accepted for comparison,
+    /// Whether the size explains a refusal that states nothing. If no request was accepted for comparison,
     /// three quarters of an assumed window are near enough.
     pub fn explains_silence(&self) -> bool {
         if let Some(window) = self.window.filter(|_| self.largest_accepted == 0) {
@@ -97,12 +97,12 @@ impl RequestFacts<'_> {
 pub(super) enum Confidence {
     /// The statement is about something else.
     Vetoed,
-    /// Nothing speaks for an overflow.
+    /// Nothing suggests an overflow.
     Nothing,
-    /// Only words that the request contains speak for an overflow. The size of the request decides, as
-    /// after a refusal that says nothing.
+    /// Only words that the request contains suggest an overflow. The size of the request decides, as
+    /// after a refusal that states nothing.
     Quoted,
-    /// Words speak for an overflow. The size of the request decides.
+    /// Words suggest an overflow. The size of the request decides.
     Words,
     /// A code or two numbers state an overflow.
     Strong,
@@ -195,13 +195,13 @@ fn assess_texts(
 ) -> Assessment {
     let (statements, own) = (clean(details, facts), clean(unquoted, facts));
     let joined = joined(unquoted).map(|text| Statement::clean(&text, facts.model));
-    // Numbers may stand in several texts, and beside them.
+    // Numbers may stand in several texts and in other members.
     let numbered = || own.iter().chain(&joined);
     let sizes = RefusedRequestSizes::new(facts);
     if let Some(stated) = own.iter().find_map(numbers::request_limit) {
         return Assessment::with_size(Confidence::Strong, stated);
     }
-    // The size of the whole request in characters is no size of an item.
+    // The size of the whole request in characters is not the size of an item.
     let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
     if let Some(stated) = characters {
         let is_final = statements.iter().any(vetoes::is_final)
@@ -293,7 +293,7 @@ pub(super) fn counts_other_text(overflow: &Overflow, facts: &RequestFacts<'_>) -
 }
 
 /// Whether an error states the size of this body in bytes and a smaller limit, in words that no rule of
-/// the table knows.
+/// the table lists.
 pub(super) fn states_byte_limit(
     status: u16,
     details: &ErrorDetails,

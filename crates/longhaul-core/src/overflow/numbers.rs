@@ -19,7 +19,7 @@ struct StatedCounts {
     total: Option<u32>,
     /// Tokens beyond the limit.
     excess: Option<u32>,
-    /// Whether the wording says that `input` is a lower bound.
+    /// Whether the wording makes `input` a lower bound.
     stated_lower_bound: bool,
 }
 

@@ -21,7 +21,7 @@ pub(super) fn is_stated(details: &ErrorDetails) -> bool {
     })
 }
 
-/// Whether a normalised text says so in words.
+/// Whether a normalised text states a broken binding in words.
 fn names_binding(text: &str) -> bool {
     let names = |words: &[&str], part: &str| words.iter().any(|word| part.contains(word));
     if !names(&SUBJECTS, text) {

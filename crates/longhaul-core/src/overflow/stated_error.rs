@@ -71,7 +71,7 @@ fn is_failed_part(key: &str, member: &Value) -> bool {
 /// Maximum depth of an error within containers. Deeper errors are more likely part of an answer.
 const MAX_ERROR_DEPTH: usize = 3;
 
-/// Whether a body states a failure by keys that longhaul does not know, and has no answer. One of these
+/// Whether a body states a failure by keys that longhaul does not list, and has no answer. One of these
 /// states a failure:
 ///
 /// - a member that is false, or a word for a failure
@@ -108,7 +108,7 @@ fn has_nested_error(value: &Value, depth: usize) -> bool {
 }
 
 /// Whether an object has an answer in the shape of another API. A message in words states a failure. A
-/// container is no answer itself.
+/// container itself is not an answer.
 fn has_answer(value: &Value, depth: usize) -> bool {
     let mut members = value.as_object().into_iter().flatten();
     members.any(|(key, member)| {

@@ -6,7 +6,7 @@ use crate::overflow::error_details::ErrorDetails;
 const STATEMENT: &str = "string too long";
 /// Words before the limit.
 const LIMIT: &str = "maximum length ";
-/// Least limit that is one of the text of an item, in characters. Ids, names and instructions have smaller ones.
+/// Minimum limit of an item's text, in characters. Ids, names and instructions have smaller limits.
 const LEAST_LIMIT: u32 = 1_000_000;
 
 /// Returns the most characters that a text may have, if an error refuses a longer one.

@@ -8,7 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-/// Wordings that longhaul knows.
+/// Known wordings.
 pub(super) const WORDINGS: &str = include_str!("data/wordings.tsv");
 /// Patterns by which other wordings are assessed.
 pub(super) const HEURISTICS: &str = include_str!("data/heuristics.tsv");

@@ -62,7 +62,7 @@ pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
     if by_provider.contains(&conversation.params().history) {
         return true;
     }
-    // Claude Code puts reminders behind its order.
+    // Claude Code puts reminders after its order.
     let mut messages = conversation.messages().iter().rev();
     let newest = messages.find(|message| !message.role.is_instruction());
     newest
@@ -173,7 +173,7 @@ mod tests {
     }
 
     /// Whether longhaul changes a conversation that its last reply, or `after` after it, takes
-    /// past the mark.
+    /// past the threshold.
     fn is_changed(after: &str) -> bool {
         let long = "word ".repeat(6_000);
         let body = format!(

@@ -113,7 +113,7 @@ pub enum ClearingTime {
     /// At a request from which on clearing is likely to pay.
     #[serde(rename = "if likely to pay")]
     LikelyToPay,
-    /// At the hard mark.
+    /// At the hard threshold.
     Mark,
 }
 
@@ -195,7 +195,7 @@ pub struct RequestExplanation {
     /// The clearing rule; `None` if clearing is switched off.
     #[serde(rename = "prune")]
     pub rule: Option<RuleNumbers>,
-    /// Size that clearing at the mark has to reach.
+    /// Size that clearing at the threshold has to reach.
     #[serde(skip)]
     pub prune_target: Tokens,
     /// Tokens of text that the rule could clear, but does not clear yet.
@@ -437,7 +437,7 @@ pub fn call_subject(conversation: &Conversation<'_>, at: usize) -> Option<Box<st
     (!subjects.is_empty()).then(|| subjects.join(", ").into_boxed_str())
 }
 
-/// Returns `text`, or its end behind an ellipsis if it exceeds `most` characters. The end of a path
+/// Returns `text`, or its end after an ellipsis if it exceeds `most` characters. The end of a path
 /// distinguishes the path.
 fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();

@@ -21,7 +21,7 @@ pub const MAX_UNIT_BYTES: usize = 1 << 20;
 /// Maximum characters of a unit's title, and of the text or argument in it.
 const MAX_TITLE_CHARS: usize = 160;
 const MAX_WORDS_CHARS: usize = 80;
-/// Digits of the outline's ID that begin each heading. No author of a tool result can know them.
+/// Digits of the outline's ID that begin each heading. No author of a tool result can guess them.
 const MARK_DIGITS: Range<usize> = 20..28;
 
 /// A unit of the history: user messages, or an assistant step with its results.
@@ -29,7 +29,7 @@ const MARK_DIGITS: Range<usize> = 20..28;
 pub struct OriginalUnit {
     /// ID of the text.
     pub id: RecallId,
-    /// One line that says what happens in the unit.
+    /// One line that summarises the unit.
     pub title: String,
     /// The messages in full, each below a heading.
     pub text: String,
@@ -44,7 +44,7 @@ pub struct Originals {
     pub units: Vec<OriginalUnit>,
     /// Each cleared or clipped result: its ID, its unit and its bytes in the text of the unit.
     pub results: Vec<(RecallId, usize, Range<usize>)>,
-    /// The history behind each segment: its ID and its units.
+    /// The history that each segment replaces: its ID and its units.
     pub segments: Vec<(RecallId, Range<usize>)>,
 }
 
@@ -102,7 +102,7 @@ impl Originals {
     }
 }
 
-/// Returns the ends of the units that hold the messages before `end`. The messages behind the last
+/// Returns the ends of the units that hold the messages before `end`. The messages after the last
 /// boundary are a unit too.
 fn unit_ends(conversation: &Conversation<'_>, end: usize) -> Vec<usize> {
     let start = conversation.instructions_len();

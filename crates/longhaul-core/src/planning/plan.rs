@@ -146,7 +146,7 @@ pub fn plan(
     }
     let candidate = |base, mode| Candidate::new(conversation, policy, base, mode, &prior.thinking);
     let adopted = prior.adopted.as_ref();
-    // The prefix breaks where it would without a model: at the mark, on every replica alike.
+    // The prefix breaks where it would without a model: at the threshold, on every replica alike.
     let current = candidate(adopted, HardMarkMode::Cut);
     if !policy.proactive || summaries == SummarySource::Digest {
         return current.plan;
@@ -176,14 +176,14 @@ pub fn plan(
     }
 }
 
-/// Plans a request that stays below the mark, or that no digest makes small enough.
+/// Plans a request that stays below the threshold, or that no digest makes small enough.
 fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> RequestPlan {
     let Candidate {
         conversation,
         policy,
         ..
     } = current;
-    // An edit removes the thinking behind it. The thinking of a finished turn matters least.
+    // An edit removes the thinking after it. The thinking of a finished turn matters least.
     let costs_little_thinking = prior.thinking.stale == StaleThinking::Removed
         && conversation.has_bound_thinking()
         && conversation
@@ -367,7 +367,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         self.plan.view.tokens(self.conversation) <= fit
     }
 
-    /// Whether the size leaves half of the room above the default hard mark.
+    /// Whether the size leaves half of the room above the default hard threshold.
     fn leaves_margin(&self) -> bool {
         self.outcome.size <= self.policy.thresholds.capacity.percent(95)
     }

@@ -7,7 +7,7 @@
 //! 3. Clip the largest results of the newest batch.
 //! 4. Give up.
 //!
-//! No step calls a model itself. If a summary is needed, recovery says so and runs again with the
+//! No step calls a model itself. If a summary is needed, recovery returns the need and runs again with the
 //! result.
 
 use crate::conversation::Conversation;

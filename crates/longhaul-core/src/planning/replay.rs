@@ -1,7 +1,7 @@
 //! Replay: derives a conversation's current state from its history alone.
 //!
 //! The points at which the history once was a request are visited in order. At each, the replay
-//! applies the pruning rule and compares the size with the thresholds. So a conversation has the
+//! applies the clearing rule and compares the size with the thresholds. So a conversation has the
 //! same state on any replica and after a restart.
 //!
 //! - Sizes are plain estimates. A cut is decided with the largest size of its text, and counts with
@@ -11,10 +11,10 @@
 //!
 //! There are two sets of thresholds:
 //!
-//! - The pruning rule's own thresholds decide when it clears by itself. They are those of the
+//! - The clearing rule's own thresholds decide when the rule clears by itself. They are those of the
 //!   policy window.
 //! - The others decide when history gives way to a record. They may belong to a window reported by
-//!   the upstream, which each replica asks at a different time.
+//!   the upstream, which each replica queries at a different time.
 //!
 //! So clearing without a record is the same everywhere. The place of a cut may differ between
 //! replicas that have different records.
@@ -42,12 +42,12 @@ use size::AssumedSummary;
 use std::ops::Range;
 use user_turn_counter::UserTurnCounter;
 
-/// Behaviour at the hard mark.
+/// Behaviour at the hard threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HardMarkMode {
     /// Cut the history there: a digest takes its place, on every replica alike.
     Cut,
-    /// Like [`Cut`](Self::Cut). At the newest request, cut below the mark too: a digest then extends the
+    /// Like [`Cut`](Self::Cut). At the newest request, cut below the threshold too: a digest then extends the
     /// record, which was prepared for this break.
     Extend,
     /// Continue and report it: a summary has to be made first.
@@ -64,21 +64,21 @@ pub struct ReplayOutcome {
     pub summarised_until: usize,
     /// Whether this replay made the cut at `summarised_until`, not the record that it started from.
     pub cut_here: bool,
-    /// Text of the cuts of this replay, behind the record's segments. `None` without a cut.
+    /// Text of the cuts of this replay, after the record's segments. `None` without a cut.
     pub text: Option<SegmentedText>,
     /// Results clipped because the conversation filled up again too soon.
     pub clips: Vec<Clip>,
     /// Tracks how fast the conversation fills.
     pub thrash: ThrashState,
-    /// Whether the hard mark was reached and nothing was done.
+    /// Whether the hard threshold was reached and nothing was done.
     pub summary_due: bool,
     /// Size as the replay measures it.
     pub size: Tokens,
     /// Tokens of `size` that the first and the newest user request take in a summary.
     pub request_tokens: Tokens,
-    /// Whether pruning at the mark would be enough, so that no summary is needed.
+    /// Whether clearing at the threshold would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
-    /// Whether compacting at the mark helps, and is either required or worthwhile.
+    /// Whether compacting at the threshold helps, and is either required or worthwhile.
     pub can_compact: bool,
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
@@ -123,14 +123,14 @@ pub(crate) fn replay_without_thinking(
     state.finish(done)
 }
 
-/// Outcome of replaying one request point at the hard mark.
+/// Outcome of replaying one request point at the hard threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum HardMarkOutcome {
     /// Results were cleared.
     Cleared,
     /// The history was cut.
     Cut,
-    /// The mark was not reached.
+    /// The threshold was not reached.
     NotReached,
     /// Neither clearing nor cutting helped, or a cut helps and is only reported.
     Unresolved,
@@ -147,10 +147,10 @@ struct Replay<'r, 'a> {
     plannable_until: usize,
     /// Newest request point, if a digest extends the record there.
     extended_at: Option<usize>,
-    /// Whether compacting at the mark can help at all.
+    /// Whether compacting at the threshold can help at all.
     can_compact: bool,
-    /// Whether a cut is tried before the rule clears at the mark: a cut frees more in the same cache
-    /// break, and keeps an index. If the rule's own mark comes first, the rule clears there.
+    /// Whether a cut is tried before the rule clears at the threshold: a cut frees more in the same cache
+    /// break, and keeps an index. If the rule's own threshold comes first, the rule clears there.
     cuts_first: bool,
     turns: UserTurnCounter,
     /// Requests of the conversation so far.
@@ -240,7 +240,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             let (_, summary) = state.assume_summary(upto);
             state.set_summary(upto, summary);
         }
-        // Content that can never be removed has to leave room for a summary below the mark.
+        // Content that can never be removed has to leave room for a summary below the threshold.
         // Otherwise no compaction helps, and the upstream decides about the request.
         let fixed = state.fixed_tokens + state.pinned_tokens();
         let irreducible = fixed + policy.least_room();
@@ -252,7 +252,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// Whether there is nothing to do at any point: all results are among the newest, and the whole
-    /// conversation is below both hard marks.
+    /// conversation is below both hard thresholds.
     fn is_idle(&self) -> bool {
         let policy = self.policy;
         let rule = policy.prune.as_ref().map(|(_, rule)| rule);
@@ -302,7 +302,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         let (policy, messages) = (self.policy, self.conversation.messages().len());
         self.turns.count_up_to(self.conversation, messages);
         let size = self.size(messages);
-        // A rule whose own mark is above the mark for cutting history comes too late.
+        // A rule whose own threshold is above the threshold for cutting history comes too late.
         let pruning_suffices = !self.cuts_first
             && policy.prune_thresholds.hard <= policy.thresholds.hard
             && self.pruning_suffices(messages);
@@ -389,7 +389,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Clears results at the rule's own hard mark if that frees enough. Returns whether it did.
+    /// Clears results at the rule's own hard threshold if that frees enough. Returns whether it did.
     fn clear_at_hard_mark(&mut self, point: usize) -> bool {
         if !self.is_at_prune_mark(point) {
             return false;
@@ -405,7 +405,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         clears
     }
 
-    /// Whether the rule is applied at the mark and has something to clear.
+    /// Whether the rule is applied at the threshold and has something to clear.
     fn rule_would_fire(&self) -> bool {
         match &self.policy.prune {
             Some((PruneTrigger::HardMark, rule)) => {
@@ -415,7 +415,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         }
     }
 
-    /// Whether clearing at the rule's mark reduces the size enough without a cut.
+    /// Whether clearing at the rule's threshold reduces the size enough without a cut.
     fn pruning_suffices(&self, point: usize) -> bool {
         self.rule_would_fire()
             && self.prune_size(point) - self.clearable_tokens()

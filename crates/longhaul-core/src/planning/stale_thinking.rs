@@ -1,11 +1,11 @@
 //! Rule for the bound thinking that an edit makes stale.
 //!
-//! - An edit that was never sent before removes the bound thinking behind it, up to the end of the
+//! - An edit that was never sent before removes the bound thinking after it, up to the end of the
 //!   request.
 //! - The removals of earlier requests apply as they are: thinking made since then stays.
-//! - If no removal of an edited conversation is known, all bound thinking behind the first edit is
+//! - If no removal of an edited conversation is known, all bound thinking after the first edit is
 //!   removed once more.
-//! - An edit with no bound thinking behind it is noted, so that thinking made over it stays.
+//! - An edit with no bound thinking after it is noted, so that thinking made over it stays.
 //!
 //! Bound thinking that stays is always an unbroken run: a removal reaches to the end of its request.
 
@@ -74,7 +74,7 @@ impl RequestPlan {
         before.tokens(conversation) - self.view.tokens(conversation)
     }
 
-    /// Returns a note of the plan's edits, if some are new and no bound thinking stands behind these. Later
+    /// Returns a note of the plan's edits, if some are new and no bound thinking follows these. Later
     /// requests then keep the thinking made over the edits.
     pub fn note_without_stale_thinking(
         &self,

@@ -33,7 +33,7 @@ pub struct ForwardedView {
     /// Plain estimate of that text.
     text_tokens: Tokens,
     placement: Placement,
-    /// Whether longhaul may add a cache mark behind the summary.
+    /// Whether longhaul may add a cache mark after the summary.
     adds_cache_mark: bool,
     cleared: Vec<ClearedResult>,
     cleared_before: usize,
@@ -84,7 +84,7 @@ impl ForwardedView {
         self
     }
 
-    /// Allows or forbids a cache mark of longhaul's own behind the summary.
+    /// Allows or forbids a cache mark of longhaul's own after the summary.
     #[must_use]
     pub(crate) fn with_added_cache_mark(mut self, adds_cache_mark: bool) -> Self {
         self.adds_cache_mark = adds_cache_mark;

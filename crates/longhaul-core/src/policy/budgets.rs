@@ -43,8 +43,8 @@ impl SummaryBudgets {
         }
     }
 
-    /// Returns the budgets of a new segment for `part` tokens of history, beside `so_far` tokens of
-    /// earlier segments. These are the budgets of all segments.
+    /// Splits these budgets, which cover all segments, for a new segment over `part` tokens of history.
+    /// Earlier segments already use `so_far`.
     ///
     /// A segment takes a share of the room that the others leave, so the first segments are large.
     #[must_use]
@@ -73,5 +73,5 @@ impl SummaryBudgets {
     }
 }
 
-/// Largest share of the space below the hard mark that the index may take, in percent.
+/// Largest share of the space below the hard threshold that the index may take, in percent.
 pub(super) const MAX_INDEX_PERCENT: u32 = 23;

@@ -15,7 +15,7 @@ use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 
 /// Price of cached input as a share of the price of other input. Few classes, so that small changes
-/// of a price list move no mark.
+/// of a price list move no threshold.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CachePrice {
@@ -42,12 +42,12 @@ impl CachePrice {
     }
 
     /// Returns the most tokens that `frugal` leaves to a conversation, whatever the window. The
-    /// hard mark is nine tenths of this size.
+    /// hard threshold is nine tenths of this size.
     pub(super) fn size_limit(self) -> Tokens {
         self.cheapest_size().max(MIN_ROOM)
     }
 
-    /// Returns the size limit whose hard mark is the cheapest size by the formula above.
+    /// Returns the size limit whose hard threshold is the cheapest size by the formula above.
     fn cheapest_size(self) -> Tokens {
         Tokens::new(match self {
             Self::Fiftieth => 40_000,

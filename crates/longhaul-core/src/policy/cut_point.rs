@@ -164,7 +164,7 @@ impl TurnStartRule {
         }
     }
 
-    /// Whether the upstream accepts the messages from `cut` on behind a summary.
+    /// Whether the upstream accepts the messages from `cut` on after a summary.
     fn accepts(self, conversation: &Conversation<'_>, cut: usize) -> bool {
         let Self::Applies { upto } = self else {
             return true;

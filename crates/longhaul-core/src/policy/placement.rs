@@ -128,7 +128,7 @@ pub(crate) fn history_edit(
 /// of a cache mark.
 fn parts_of(conversation: &Conversation<'_>, text: &SegmentedText, mark: Option<&str>) -> String {
     let pieces = text.pieces();
-    // The end of the frame stands behind the last segment, and changes its place each time.
+    // The end of the frame follows the last segment, and changes its place each time.
     let marked = pieces.len().saturating_sub(2);
     let part = |(at, piece): (usize, &&str)| {
         let mark = mark.filter(|_| at == marked);

@@ -89,8 +89,8 @@ pub struct CompactionRecord {
     pub images_before: usize,
     /// Policy window learned from a refusal before the record was made, if any.
     pub window: Option<Tokens>,
-    /// Price class by which `frugal` chose the marks. Later requests keep it, so that a change of
-    /// prices moves no mark within a conversation.
+    /// Price class by which `frugal` chose the thresholds. Later requests keep it, so that a change of
+    /// prices moves no threshold within a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_price: Option<CachePrice>,
     /// Plain estimate of the request without the record.
@@ -319,7 +319,7 @@ impl PriorRecords {
             return;
         }
         // Between two equally deep records, the model's own wins: the other would not be stored
-        // beside it.
+        // with it.
         let own = usize::from(record.model == prefix_keys.model());
         let Some(found) = RecordMatch::new(record, (at, adopted), prefix_keys) else {
             return;

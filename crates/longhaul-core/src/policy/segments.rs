@@ -1,5 +1,4 @@
-//! The text that replaces history, as frozen segments: each compaction adds one behind the others,
-//! whose bytes stay.
+//! Replacement text as frozen segments: each compaction adds one after the others, whose bytes stay.
 
 use crate::text::wording;
 use crate::units::tokens::Tokens;
@@ -60,12 +59,12 @@ pub struct SegmentedText {
     text: Arc<str>,
     segments: Vec<Segment>,
     form: SegmentForm,
-    /// Whether longhaul may add a cache mark behind the last segment.
+    /// Whether longhaul may add a cache mark after the last segment.
     may_add_mark: bool,
 }
 
 impl SegmentedText {
-    /// Joins segments, in order, in the frame that tells the model what the text is.
+    /// Joins segments, in order, in the frame that describes the text to the model.
     pub(crate) fn join(segments: &[LooseSegment], form: SegmentForm) -> Self {
         let (mut text, mut ends) = (wording::summary_start(), Vec::new());
         for segment in segments {
@@ -114,19 +113,19 @@ impl SegmentedText {
         &self.segments
     }
 
-    /// Allows or forbids a cache mark of longhaul's own behind the last segment.
+    /// Allows or forbids a cache mark of longhaul's own after the last segment.
     #[must_use]
     pub(crate) fn with_added_mark(mut self, may_add_mark: bool) -> Self {
         self.may_add_mark = may_add_mark;
         self
     }
 
-    /// Whether longhaul may add a cache mark behind the last segment. Only parts can carry a mark.
+    /// Whether longhaul may add a cache mark after the last segment. Only parts can carry a mark.
     pub(crate) fn may_add_mark(&self) -> bool {
         self.may_add_mark && self.form == SegmentForm::Parts
     }
 
-    /// Adds a line behind each segment: `line` returns the line for the history from one message up to
+    /// Adds a line after each segment: `line` returns the line for the history from one message up to
     /// another. `covered` is the history of the whole text.
     #[must_use]
     pub(crate) fn with_recall_lines(

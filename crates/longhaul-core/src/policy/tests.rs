@@ -253,7 +253,7 @@ fn frugal_profile_sizes_the_room_by_cache_price() {
         marks(200_000, Some(CachePrice::Fiftieth), usual),
         (40_000, 36_000)
     );
-    // A small window sets the mark.
+    // A small window sets the threshold.
     assert_eq!(marks(16_000, None, usual), (11_900, 10_710));
     // The operator's number wins.
     let own = ThresholdSetting::Tokens(Tokens::new(100_000));

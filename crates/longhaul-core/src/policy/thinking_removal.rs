@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Most ranges of one removal. Each new edit behind the newest range adds one; an edit of older
-/// bytes merges all behind it.
+/// Maximum ranges of one removal. Each new edit after the newest range adds one; an edit of older
+/// bytes merges all after it.
 const MAX_RANGES: usize = 64;
 
 /// Fingerprint of the edits of a request, in the order of the messages.
@@ -73,24 +73,24 @@ impl ThinkingRemoval {
     }
 }
 
-/// Handling of the bound thinking behind an edit.
+/// Handling of the bound thinking after an edit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum StaleThinking {
-    /// No thinking is removed: the client asked the provider to drop it, or the operator switched
+    /// No thinking is removed: the client lets the provider drop it, or the operator switched
     /// removal off.
     Ignored,
-    /// Thinking behind a new edit is sent, because the provider may not bind it. Earlier removals
+    /// Thinking after a new edit is sent, because the provider may not bind it. Earlier removals
     /// apply.
     #[default]
     Kept,
-    /// Thinking behind a new edit is removed: the provider is known to bind it.
+    /// Thinking after a new edit is removed: the provider is known to bind it.
     Removed,
 }
 
 /// Facts about the thinking of a conversation, looked up before its request is planned.
 #[derive(Clone, Debug, Default)]
 pub struct PriorThinking {
-    /// Handling of the thinking behind a new edit.
+    /// Handling of the thinking after a new edit.
     pub stale: StaleThinking,
     /// Removals of earlier requests.
     pub removals: PriorRemovals,

@@ -83,7 +83,7 @@ impl ThrashState {
 }
 
 /// Returns the clip of the largest result from `summarised_until` to `upto` that the model has
-/// seen. Returns `None` if every result is small enough to keep whole. `is_shown` tells whether a
+/// seen. Returns `None` if every result is small enough to keep whole. `is_shown` returns whether a
 /// result is not cleared.
 pub(crate) fn clip_largest_result(
     conversation: &Conversation<'_>,

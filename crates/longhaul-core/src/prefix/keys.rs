@@ -13,7 +13,7 @@ use crate::units::scope::{PrefixHash, RecordKey, Scope, hash_field, length_bytes
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Most boundaries looked up, newest first. Bounds the work per request.
+/// Maximum boundaries looked up, newest first. Bounds the work per request.
 const MAX_LOOKUPS: usize = 512;
 /// Boundaries after which an entry is stored again under a newer prefix. A conversation rewound by
 /// fewer than the remaining [`MAX_LOOKUPS`] still finds the entry.
@@ -43,7 +43,7 @@ pub struct PrefixKeys {
     keys: Arc<[(usize, RecordKey)]>,
     /// Hash of the leading messages, if records may depend on them.
     head_hash: Option<HeadHash>,
-    /// Hash of what the client's program says of itself.
+    /// Hash of the values by which the client's program identifies itself.
     agent_hash: Option<[u8; 32]>,
 }
 
@@ -104,8 +104,8 @@ impl PrefixKeys {
         }
     }
 
-    /// Tells conversations apart that begin alike, by what the client's program says of itself: its
-    /// session, and its part of it. Records do not depend on these `values`.
+    /// Distinguishes conversations that begin alike by `values` that the client's program states: its session,
+    /// and its part in the session. Records do not depend on these.
     #[must_use]
     pub fn of_agent(self, scope: Scope, values: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
@@ -182,8 +182,8 @@ impl PrefixKeys {
         self.keys.get(at).copied()
     }
 
-    /// Returns the key of the stable prefix, if the prefix of `messages` messages lies so far
-    /// behind it that look-ups will soon miss it.
+    /// Returns the key of the stable prefix, if the prefix of `messages` messages is so much
+    /// shorter that look-ups will soon miss it.
     pub fn renewal_key(&self, messages: usize) -> Option<RecordKey> {
         let after = self.keys.partition_point(|(end, _)| *end <= messages);
         let (at, key) = self.stable_prefix()?;
@@ -323,7 +323,7 @@ fn hash_part(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, part:
     let body = conversation.body();
     match (part.kind, part.text) {
         (PartKind::Text, Some(text)) if text.chars() == 0 => {}
-        // Agents drop thinking that a provider refuses, here as beside the content.
+        // Agents drop thinking that a provider refuses, here as outside the content.
         (PartKind::Thinking, _) => {}
         (PartKind::Text, Some(text)) => hash_field(hasher, b't', text.raw(body)),
         (

@@ -198,7 +198,7 @@ pub(crate) fn is_shorter(
         return true;
     }
     if let Content::Text(text) = message.content {
-        // Beside its quotation marks, a placeholder only grows by escapes.
+        // Besides its quotation marks, a placeholder only grows by escapes.
         if text.span().len() <= placeholder.len() + 2 {
             return false;
         }

@@ -13,7 +13,7 @@ use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
 use std::sync::Arc;
 
-/// The pruning rule's numbers and exceptions. Decisions depend on these and the history alone.
+/// The clearing rule's numbers and exceptions. Decisions depend on these and the history alone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PruneRule {
     /// Newest results up to this sum of tokens are not cleared.

@@ -42,7 +42,7 @@ pub enum ClearDecision {
     TooFewTurns,
 }
 
-/// A tool result and its pruning state.
+/// A tool result, cleared or not.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
     /// Index of the result's message.

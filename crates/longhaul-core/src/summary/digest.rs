@@ -42,8 +42,7 @@ pub fn summary_budgets(
     summary_budgets_with_requests(conversation, policy, covered, requests)
 }
 
-/// Like [`summary_budgets`], for callers that already know the size of the first and the newest
-/// request.
+/// Like [`summary_budgets`], for callers that have the size of the first and the newest request.
 pub(crate) fn summary_budgets_with_requests(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -120,7 +119,7 @@ pub(crate) fn append_generated_sections(
     text
 }
 
-/// Appends a section behind an empty line.
+/// Appends a section after an empty line.
 pub(crate) fn append_section(text: &mut String, section: &str) {
     if !text.is_empty() && !section.is_empty() {
         text.push_str("\n\n");

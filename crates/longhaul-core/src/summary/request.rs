@@ -28,7 +28,7 @@ const MIN_OUTPUT: Tokens = Tokens::new(4_096);
 /// Tokens of the tags and line ends around a previous summary and a transcript.
 const DELIMITER_TOKENS: Tokens = Tokens::new(48);
 /// Maximum characters of an open turn's request. The excerpt only identifies the request, which is
-/// kept in full beside the summary.
+/// kept in full next to the summary.
 const MAX_REQUEST_CHARS: usize = 300;
 /// Words of running text per 100 tokens of the plain estimate.
 const WORDS_PERCENT: u32 = 75;
@@ -177,11 +177,11 @@ fn max_output(budgets: &SummaryBudgets, window: Tokens) -> Tokens {
         .min(window.divided_by(3))
 }
 
-/// Returns the newest summary of the agent's own in `covered`, and the index of the message behind it.
+/// Returns the newest summary of the agent's own in `covered`, and the index of the message after it.
 /// Returns `None` if no history follows it.
 ///
-/// A summary updates that one instead of retelling it, if it takes at most a quarter of the summariser's
-/// window.
+/// If the agent's summary takes at most a quarter of the summariser's window, the new summary updates
+/// it instead of repeating it.
 fn own_summary(conversation: &Conversation<'_>, covered: Range<usize>) -> Option<(String, usize)> {
     let at = conversation.newest_agent_summary(covered.clone())?;
     let text = conversation.text(conversation.message(at)?).into_owned();

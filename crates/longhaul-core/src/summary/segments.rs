@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// Share of the budget of all segments for the oldest one after a merge, in percent.
 const OLDEST_PERCENT: u32 = 65;
-/// Share for the segment behind it after a merge of later ones. The rest is room for new segments, so that
+/// Share for the second segment after a merge of later ones. The rest is room for new segments, so that
 /// merges are rare.
 const LATER_PERCENT: u32 = 15;
 /// Share of the budget for the newest segments that a merge does not touch, in percent.
@@ -30,7 +30,7 @@ pub struct SegmentPlace<'t> {
     pub earlier: Option<(&'t SegmentedText, usize)>,
     /// History that the text covers from now on.
     pub covered: Range<usize>,
-    /// Messages behind it that stay as long as the text.
+    /// Messages after the covered history that stay as long as the text.
     pub retained: Range<usize>,
 }
 
@@ -43,7 +43,7 @@ impl SegmentPlace<'_> {
 }
 
 /// Adds a digest of the new history to the earlier segments. `budgets` are those of all segments. The
-/// estimate is at most [`SummaryBudgets::nominal`] beside the frame.
+/// estimate is at most [`SummaryBudgets::nominal`] plus the frame.
 pub(crate) fn with_digest(
     conversation: &Conversation<'_>,
     place: &SegmentPlace<'_>,
@@ -134,14 +134,14 @@ fn form_for(conversation: &Conversation<'_>) -> SegmentForm {
 enum MergeExtent {
     /// All from the oldest on.
     FromOldest,
-    /// All behind the oldest.
+    /// All after the oldest.
     Later,
 }
 
 /// Merges segments if all of them exceed the budgets.
 ///
-/// The segments behind the oldest are merged until they stand for as many compactions. Only then, the
-/// oldest is merged with them. Its bytes therefore change in geometric steps.
+/// The segments after the oldest are merged until they stand for as many compactions as it. Only then is
+/// the oldest merged with them. Its bytes therefore change in geometric steps.
 fn within(mut segments: Vec<LooseSegment>, budgets: &SummaryBudgets) -> Vec<LooseSegment> {
     let size = |segments: &[LooseSegment]| {
         let sizes = segments

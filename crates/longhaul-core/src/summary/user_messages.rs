@@ -197,7 +197,7 @@ pub(crate) fn render_instructions(
 }
 
 /// Returns the instruction to search again for the tools that a result of a search names. Without that
-/// result, the provider does not know the tools.
+/// result, the provider lacks the tools.
 fn searched_tools(conversation: &Conversation<'_>, message: &Message) -> Option<String> {
     let parts = conversation.parts(message).iter();
     let opaque = parts.filter(|part| part.kind == PartKind::Other);

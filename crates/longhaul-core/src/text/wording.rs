@@ -61,7 +61,7 @@ pub(crate) fn describe_cleared_result(
     format!("{CLEARED_PREFIX}: {tool}{argument}, about {tokens} tokens]")
 }
 
-/// Adds the index of the cleared result's identifiers to the placeholder `line`: behind the fixed
+/// Adds the index of the cleared result's identifiers to the placeholder `line`: after the fixed
 /// text, or inside the brackets of a description.
 pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
     match line.strip_suffix(']') {
@@ -230,7 +230,7 @@ pub(crate) fn segment_heading_of(text: &str) -> &str {
     }
 }
 
-/// Returns what stands behind the text in [`wrap_summary`].
+/// Returns the end of the frame of [`wrap_summary`].
 pub(crate) fn summary_end() -> String {
     format!("\n\n{SUMMARY_SUFFIX}")
 }

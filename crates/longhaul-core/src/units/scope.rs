@@ -14,7 +14,7 @@ pub(crate) type PrefixHash = [u8; 32];
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Scope {
     key: [u8; 32],
-    /// Computed once: a request asks for the tag about ten times.
+    /// Computed once: a request uses the tag about ten times.
     tag: ScopeTag,
 }
 
@@ -97,7 +97,7 @@ impl RecordKey {
         Self { scope, prefix_hash }
     }
 
-    /// Returns the key of the same prefix behind the leading messages with this hash.
+    /// Returns the key of the same prefix after the leading messages with this hash.
     pub(crate) fn with_head(self, head: &[u8; 32]) -> Self {
         // Longer than any block that extends a prefix by a message.
         let block = [head.as_slice(), b"leading messages"].concat();

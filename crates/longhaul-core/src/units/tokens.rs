@@ -1,6 +1,6 @@
 //! The plain estimate of tokens: Unicode characters divided by four.
 //!
-//! [`FORM_VERSION`](crate::FORM_VERSION) covers this estimate: pruning boundaries depend on it, and
+//! [`FORM_VERSION`](crate::FORM_VERSION) covers this estimate: clearing boundaries depend on it, and
 //! the provider's prompt cache depends on those boundaries.
 
 use crate::units::saturating_arithmetic;

@@ -96,8 +96,8 @@ fn visit_file(path: &Path, logs: &mut ClientLogs) {
     }
 }
 
-/// Reads a request body, or an exported session. Other JSON files lie beside logs, so they are no
-/// fault.
+/// Reads a request body, or an exported session. Other JSON files lie next to logs, so they are not
+/// faults.
 fn read_whole(path: &Path, name: &str, logs: &mut ClientLogs) {
     let mut body = Vec::new();
     let read = open_input(path).and_then(|input| input.take(FILE_BYTES).read_to_end(&mut body));

@@ -42,7 +42,7 @@ pub struct SettingChange<'a> {
     pub value: &'a str,
 }
 
-/// Most arms. Each one costs as much as the original.
+/// Maximum arms. Each costs as much as the original.
 const MAX_ARMS: usize = 12;
 
 /// Settings to evaluate.

@@ -21,7 +21,7 @@ use longhaul_console::amounts::short_usd;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 
-/// Most changes of one request that a report shows.
+/// Maximum changes of one request that a report shows.
 const MAX_CHANGES: usize = 40;
 /// Maximum characters of one text in a report.
 const MAX_CHARS: usize = 1_500;

@@ -10,7 +10,7 @@ use super::report::{ArmReport, EvalReport};
 use crate::evaluation::agent_step::{AgentStep, StepKind};
 use longhaul_console::printable::is_printable;
 
-/// Most disagreements on a page.
+/// Maximum disagreements on a page.
 const MAX_SHOWN: usize = 200;
 
 /// The page's style.

@@ -27,7 +27,7 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::script_ratio;
 
-/// Most output of a summary whose call states no limit.
+/// Maximum output of a summary whose call states no limit.
 const SUMMARY_OUTPUT: Tokens = Tokens::new(8_192);
 
 /// The parts of a run that its calls share.
@@ -44,9 +44,9 @@ pub(super) struct PaidClient {
     pub(super) spending: Mutex<Spending>,
     pub(super) rules: ClassifierRules,
     pub(super) read_summary: SummaryReader,
-    /// Most output of a step.
+    /// Maximum output of a step.
     pub(super) output: Tokens,
-    /// The window of the model, if a setting or the table knows it.
+    /// The window of the model, if a setting or the table has it.
     pub(super) window: Option<Tokens>,
     /// Calls for summaries that failed. longhaul goes on with a digest then, as it does for any agent.
     pub(super) failed_summaries: AtomicUsize,
@@ -94,7 +94,7 @@ impl PaidClient {
         self.is_spending.load(Ordering::Relaxed)
     }
 
-    /// Whether a request may fit the model's window: no source knows the window, or the expected count
+    /// Whether a request may fit the model's window: no source has the window, or the expected count
     /// exceeds the window by less than a quarter. Counts differ by about as much. Some local servers
     /// truncate a longer history without a word, so such a request is not sent.
     pub(super) fn may_fit(&self, dialect: Dialect, body: &[u8]) -> bool {
@@ -103,7 +103,7 @@ impl PaidClient {
             .is_none_or(|window| size.expected.percent(80) <= window)
     }
 
-    /// Returns the body that asks for the step of `call`. `None` if its body is no JSON object.
+    /// Returns the body that asks for the step of `call`. `None` if its body is not a JSON object.
     fn step_body(&self, call: &StepCall, key: OutputKey) -> Option<String> {
         let body = str::from_utf8(&call.body).ok()?;
         step_request(call.dialect, body, self.output, key)

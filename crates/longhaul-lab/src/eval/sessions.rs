@@ -13,7 +13,7 @@ use longhaul_core::dialect::Dialect;
 const DAYS: u64 = 30;
 /// Age of logs that are named one by one. They may be of any age.
 const ANY_AGE: Duration = Duration::from_hours(24 * 365 * 100);
-/// Most sessions of a run, the largest of all. Each one is replayed several times.
+/// Maximum sessions of a run; the largest are chosen. Each is replayed several times.
 const MAX_SESSIONS: usize = 64;
 
 /// A session, with every request for the model that is asked.

@@ -17,7 +17,7 @@ pub(super) struct CallSize {
     pub(super) estimate: Tokens,
     /// Input as the provider probably counts it, before any count is known.
     pub(super) expected: Tokens,
-    /// Most output.
+    /// Maximum output.
     pub(super) output: Tokens,
     /// The prices of the model that is called, if known.
     pub(super) prices: Option<TokenPrices>,

@@ -21,7 +21,7 @@ pub(super) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
 /// Maximum bytes of an answer. A streamed summary repeats some 200 bytes for each token.
 const ANSWER_BYTES: usize = 16 << 20;
-/// Most attempts for one call.
+/// Maximum attempts for one call.
 const ATTEMPTS: u32 = 4;
 /// Longest pause before another attempt, in seconds.
 const MAX_PAUSE: u64 = 60;

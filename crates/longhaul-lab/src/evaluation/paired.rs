@@ -204,7 +204,7 @@ impl PairedCounts {
     }
 }
 
-/// Rounds a number of pairs up to a multiple of ten. The estimate is no more exact.
+/// Rounds a number of pairs up to a multiple of ten. The estimate is not more exact.
 fn round_up_to_ten(pairs: f64) -> u32 {
     const MOST: f64 = 1e6;
     let tens = (pairs.min(MOST) / 10.0).ceil();

@@ -1,7 +1,7 @@
 //! Choice of the requests to evaluate.
 
 /// Chooses `samples` of `count` places, ascending: one at random from each of `samples` parts of equal
-/// size, so that the choice is spread evenly. Returns every place if there are no more than `samples`.
+/// size, so that the choice is spread evenly. Returns every place if there are at most `samples`.
 /// An equal `seed` gives an equal choice.
 pub(crate) fn spread(count: usize, samples: usize, seed: u64) -> Vec<usize> {
     if samples >= count {

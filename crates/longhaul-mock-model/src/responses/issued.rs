@@ -1,13 +1,13 @@
 //! Ids and encrypted reasoning that the model issued, so that a request can be checked without memory.
 //!
-//! The ids of one response share its ordinal. Encrypted reasoning names its model and ordinal behind
+//! The ids of one response share its ordinal. Encrypted reasoning names its model and ordinal after
 //! a keyed hash, and no other bytes are its own.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The key of the hashes.
 const KEY: u64 = 0x3c91_d20b_88e4_57a6;
-/// The beginning of an id behind its prefix, which no recorded id has.
+/// The beginning of an id after its prefix, which no recorded id has.
 const OWN: &str = "strict";
 /// The beginning of encrypted reasoning of this model.
 const BEGINNING: &str = "gAAAAABstrict";

@@ -98,7 +98,7 @@ impl Chain {
         }
     }
 
-    /// Checks a block, given as its text and its signature, behind `prefix`. Thinking of another
+    /// Checks a block, given as its text and its signature, after `prefix`. Thinking of another
     /// model is dropped without a word.
     pub fn check(
         &mut self,
@@ -122,7 +122,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Signs a new block behind `prefix` and the blocks checked so far.
+    /// Signs a new block after `prefix` and the blocks checked so far.
     pub fn sign(&self, prefix: &SignedPrefix, text: &str) -> String {
         let mut parts = Parts {
             model: self.model,

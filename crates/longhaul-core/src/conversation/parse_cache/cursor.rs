@@ -279,7 +279,7 @@ impl ParseCursor<'_> {
     }
 }
 
-/// Returns the state behind a message. Head instructions change with the date, so the state after them
+/// Returns the state after a message. Head instructions change with the date, so the state after them
 /// must not depend on their text.
 fn advanced(state: u64, role: Role, fingerprint: Fingerprint) -> u64 {
     let says = if role.is_instruction() {

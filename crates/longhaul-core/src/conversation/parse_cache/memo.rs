@@ -7,7 +7,7 @@ use crate::units::tokens::Tokens;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Most bytes of all indexes that one cache stores. Further indexes are computed for each request.
+/// Maximum bytes of all indexes in one cache. Further indexes are computed for each request.
 /// A result takes about a tenth of its size, so that 32 MiB stand for 320 MB of cleared results.
 pub(super) const MAX_INDEX_BYTES: usize = 32 << 20;
 

@@ -1,6 +1,6 @@
 //! Consecutive cached messages that are looked up together.
 //!
-//! The older messages are, the more likely they recur beside the same neighbours. After enough
+//! The older messages are, the more likely they recur between the same neighbours. After enough
 //! consecutive hits the cache therefore also stores those messages as a page. If their bytes,
 //! including those between them, have the page's fingerprint, the messages parse as before.
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// that messages after the last page soon fill another. An object that holds several messages may
 /// take a page beyond them.
 pub(super) const PAGE_MESSAGES: usize = 32;
-/// Most messages, parts and calls of one page together. Others are looked up one by one.
+/// Maximum messages, parts and calls of one page together. Others are looked up one by one.
 const MAX_PAGE_PIECES: usize = 8 * PAGE_MESSAGES;
 /// Pages in one generation: together they cover as many messages as one generation of parsed
 /// messages. A page keeps its parsed messages alive.
@@ -36,7 +36,7 @@ pub(crate) struct CachePage {
     containers: Box<[Container]>,
 }
 
-/// The bytes of a page, and the states of the cursor behind it.
+/// The bytes of a page, and the states of the cursor after the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PagePlace {
     /// The bytes from the first message to the end of the last object.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// Parsed messages in one generation. With some 510 bytes each, both generations take 34 MB.
 /// Messages have 3 KB on average, so that one generation holds a session of a hundred windows.
 pub(super) const GENERATION_MESSAGES: usize = 32_768;
-/// Most messages that one body adds, so that a single one does not displace those of all callers. The rest of a
-/// longer history is added by later requests.
+/// Maximum messages that one body adds, so that a single body does not displace those of all callers.
+/// Later requests add the rest of a longer history.
 pub(super) const MAX_STORED: usize = GENERATION_MESSAGES / 4;
-/// Most parts and calls of one message together. A message with more is parsed each time. Also the
-/// most messages of a joined one: the memo of a longer one is not kept.
+/// Maximum parts and calls of one message together. A message with more is parsed each time. Also the
+/// maximum messages of a joined message: the memo of a longer one is not kept.
 pub(super) const MAX_MEMBERS: usize = 16;
 
 /// Cache of parsed messages.

@@ -10,7 +10,7 @@ pub(super) const GENERATION_DEFINITIONS: usize = 4_096;
 /// Cache of tool definitions.
 pub(super) type CachedDefinitions = ShardedCache<u64, ToolDefinitions>;
 
-/// The definitions of the tools of one body: an array, which ends where its bytes say.
+/// The raw `tools` array of one body. Its end is found from its own bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToolDefinitions {
     fingerprint: Fingerprint,

@@ -82,7 +82,7 @@ pub(in crate::dialect) fn spans(body: &str, message: &Message) -> Vec<Span> {
 #[derive(Default)]
 struct Found {
     spans: Vec<Span>,
-    /// Whether the message has content or calls beside its thinking.
+    /// Whether the message has content or calls besides its thinking.
     has_more: bool,
 }
 

@@ -269,7 +269,7 @@ impl RequestReader<'_> {
             }
             _ => outer.read_member(scanner, key, &mut seen),
         })?;
-        // Some servers repeat the name beside `function`; the upstream uses the inner one.
+        // Some servers repeat the name next to `function`; the upstream uses the inner one.
         self.calls.push(ToolCall {
             id,
             name: inner.name.or(outer.name),

@@ -311,7 +311,7 @@ impl PieceStore<'_> {
                 text,
                 cache_mark: draft.cache_mark,
                 tokens: if kind == PartKind::Thinking {
-                    // A signature is no text that the model reads.
+                    // The model does not read a signature as text.
                     Tokens::estimate_chars(draft.thinking.map_or(0, Literal::chars))
                 } else {
                     part_tokens(kind, false, span.slice(body))

@@ -16,7 +16,7 @@ keys! {
         Tools = "tools",
     } shared {
         ProviderHistory = "compaction" | "thread",
-        // Keys of OpenRouter, behind the first three.
+        // Keys of OpenRouter, after the first three.
         Routing = "inference_geo" | "metadata" | "service_tier" | "models" | "provider" | "route"
             | "transforms" | "user",
     }

@@ -67,7 +67,7 @@ pub(in crate::dialect) fn read_with<'a>(
         .with_cache_marks(cache_marks))
 }
 
-/// Whether a body has keys that only this dialect has. Chat completions have no `system` beside the
+/// Whether a body has keys that only this dialect has. Chat completions have no `system` outside the
 /// messages, no `input_schema` in a tool, and no blocks of calls and results.
 pub fn has_own_shape(body: &[u8]) -> bool {
     let Ok(body) = std::str::from_utf8(body) else {
@@ -181,7 +181,7 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Sets the keeper of the history, unless a later one keeps it already.
+    /// Records who keeps the history. A weaker keeper never replaces a stronger one.
     fn keep(&mut self, keeper: HistoryKeeper) {
         self.params.history = self.params.history.max(keeper);
     }

@@ -10,7 +10,7 @@ const USER_WORDS: &str = "The user sent ";
 
 /// Whether a text, undecoded, consists of reminders of the agent's program alone.
 ///
-/// Claude Code adds reminders as text blocks beside results and user messages. A reminder that
+/// Claude Code adds reminders as text blocks next to results and user messages. A reminder that
 /// quotes the user is the user's.
 pub(super) fn is_reminder(raw: &str) -> bool {
     let mut rest = trim(raw);

@@ -27,7 +27,7 @@ const REPEATED_KEYS: [&str; 14] = [
     "user",
 ];
 
-/// Most cache marks of a request.
+/// Maximum cache marks of a request.
 const MAX_CACHE_MARKS: usize = 4;
 /// Mark with the shortest lifetime. Marks with a longer one have to precede it.
 const CACHE_MARK: &str = r#"{"type":"ephemeral"}"#;
@@ -60,7 +60,7 @@ pub(in crate::dialect) fn body(
 
 /// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 ///
-/// If the client sets cache marks, the prompt gets one too. Without a mark behind the repeated
+/// If the client sets cache marks, the prompt gets one too. Without a mark after the repeated
 /// messages, the provider would not look for them in its cache.
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,
@@ -89,7 +89,7 @@ pub(in crate::dialect) fn append_prompt(
             _ => return None,
         })
     })?;
-    // An answer in the client's own format is no summary, and another format misses the cache.
+    // An answer in the client's own format is not a summary, and another format misses the cache.
     if !is_text {
         return None;
     }

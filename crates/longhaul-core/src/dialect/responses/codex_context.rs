@@ -1,5 +1,4 @@
-//! Messages of the user role in which Codex describes the workspace. They are no requests of a
-//! person.
+//! Messages of the user role in which Codex describes the workspace. No person wrote them.
 
 /// Beginnings of the texts, from Codex 0.118 to 0.169.
 const BEGINNINGS: [&str; 7] = [

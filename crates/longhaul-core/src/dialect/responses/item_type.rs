@@ -25,7 +25,7 @@ pub(super) enum ItemType {
     Reference,
     /// Definitions of tools that the model has searched for.
     ToolSearchOutput,
-    /// A type that longhaul does not know.
+    /// A type that longhaul does not read.
     Unknown,
 }
 

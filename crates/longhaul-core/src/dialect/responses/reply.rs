@@ -183,7 +183,7 @@ impl<'a> Reply<'a> {
 }
 
 /// Events before the first content. The backend of a `ChatGPT` login sends `response.metadata`
-/// directly behind `response.created`.
+/// directly after `response.created`.
 const ANNOUNCING_EVENTS: [&str; 4] = [
     "response.created",
     "response.in_progress",

@@ -4,7 +4,7 @@
 //! The provider ties items together:
 //!
 //! - A call and its output share a `call_id`, whatever stands between them.
-//! - Reasoning and the item after it need each other, if the provider knows their ids.
+//! - Reasoning and the item after it need each other, if the provider stores their ids.
 //! - A compaction stands for everything before it.
 //! - A call may need the definitions of tools that an item before it holds.
 
@@ -19,7 +19,7 @@ use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Most calls of one message whose ids are compared one by one.
+/// Maximum calls of one message whose ids are compared one by one.
 const MAX_PAIRWISE_CALLS: usize = 8;
 
 /// The items of an input, each as a message.
@@ -81,7 +81,7 @@ pub(super) fn messages(body: &str, mut items: Items) -> (Pieces, CutRules) {
 struct Tie {
     /// The tie of the first item.
     first: NeighbourLink,
-    /// Whether an item is tied to items whose extent only the provider knows.
+    /// Whether an item is tied to items whose extent the request does not show.
     is_bound: bool,
     /// Whether an item is a reference.
     has_reference: bool,
@@ -172,7 +172,7 @@ impl Steps {
         for item in items {
             let parts = self.source.parts.get(item.parts.clone());
             match item.content {
-                // What the operator inserted is no text of the model.
+                // The operator inserted this item; the model did not write it.
                 _ if item.role != Role::Assistant => self.parts.push(ContentPart {
                     kind: PartKind::Other,
                     span: item.span,
@@ -255,7 +255,7 @@ impl Steps {
     }
 
     /// Joins each call with its last output. The call of an output may be an item that only the provider
-    /// has, behind the newest reference.
+    /// has, after the newest reference.
     fn join_calls(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
         let mut callers = Callers::new(self, body, pinned);
         let (mut newest, mut reference) = (None, None);
@@ -390,7 +390,7 @@ impl<'s> Callers<'s> {
     }
 }
 
-/// Whether an item is tied to items whose extent only the provider knows.
+/// Whether an item is tied to items whose extent the request does not show.
 fn is_bound(binding: NeighbourLink) -> bool {
     match binding {
         NeighbourLink::Reasoning | NeighbourLink::Reference | NeighbourLink::Unknown => true,

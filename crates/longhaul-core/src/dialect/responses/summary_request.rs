@@ -82,7 +82,7 @@ pub(in crate::dialect) fn append_prompt(
             _ => return None,
         })
     })?;
-    // An answer in the client's own format is no summary, and another format misses the cache.
+    // An answer in the client's own format is not a summary, and another format misses the cache.
     if !has_items || !is_text {
         return None;
     }
@@ -95,7 +95,7 @@ pub(in crate::dialect) fn append_prompt(
     Some(object(&members))
 }
 
-/// Whether the input names items that only the provider has. A provider that is told to store nothing
+/// Whether the input names items that only the provider has. With `store` off, a provider
 /// does not look them up. A match inside a text is impossible, because the quotation marks would be
 /// escaped.
 fn needs_stored_items(body: &str) -> bool {

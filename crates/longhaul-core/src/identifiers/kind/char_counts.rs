@@ -64,7 +64,7 @@ impl CharCounts {
     }
 }
 
-/// Returns the number of capitals behind a small letter.
+/// Returns the number of capitals after a small letter.
 pub(super) fn humps(word: &str) -> usize {
     let bytes = word.as_bytes();
     let pairs = bytes.iter().zip(bytes.iter().skip(1));

@@ -11,7 +11,7 @@ pub(super) fn is_network(census: &CharCounts) -> bool {
     census.letters() == 0 && census.dots == 3 && census.slashes == 1 && census.others == 0
 }
 
-/// Whether `name` and `tag` form the name of a container image (`tools/runner:2.7-slim`). A number behind a path is
+/// Whether `name` and `tag` form the name of a container image (`tools/runner:2.7-slim`). A number after a path is
 /// a line of a file.
 pub(in crate::identifiers) fn is_image(name: &str, tag: &str) -> bool {
     let is_in_tag = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
@@ -25,14 +25,14 @@ pub(in crate::identifiers) fn is_image(name: &str, tag: &str) -> bool {
         && !tag.bytes().all(is_number)
 }
 
-/// Whether `hour` and `rest` form a date with a time (`2031-01-16T04:49Z`), and nothing behind it.
+/// Whether `hour` and `rest` form a date with a time (`2031-01-16T04:49Z`), and nothing after it.
 pub(in crate::identifiers) fn is_timestamp(hour: &str, rest: &str) -> bool {
     let is_in_time =
         |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-' | b'Z');
     is_time(hour) && rest.bytes().all(is_in_time)
 }
 
-/// Whether `word` is a date with a time behind it (`2026-06-18T10`).
+/// Whether `word` is a date followed by a time (`2026-06-18T10`).
 pub(super) fn is_time(word: &str) -> bool {
     word.split_once('T').is_some_and(|(date, time)| {
         let is_date = |byte: u8| byte.is_ascii_digit() || byte == b'-';

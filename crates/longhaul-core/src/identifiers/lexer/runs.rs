@@ -50,7 +50,7 @@ impl<'t> Runs<'t> {
         runs
     }
 
-    /// Continues behind byte `end`, which lies in the last run or behind it.
+    /// Continues from byte `end`, which lies in the last run or after it.
     pub(super) fn continue_from(&mut self, end: usize) {
         match end.checked_sub(self.base) {
             Some(at) if at < BLOCK_BYTES => self.ahead &= u64::MAX << at,
@@ -83,7 +83,7 @@ impl<'t> Runs<'t> {
         self.ahead = self.block.word;
     }
 
-    /// Returns the run that fills the block, and reads the block behind it.
+    /// Returns the run that fills the block, and reads the next block.
     #[cold]
     fn long_run(&mut self) -> Run {
         let start = self.base;

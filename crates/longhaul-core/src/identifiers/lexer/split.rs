@@ -45,7 +45,7 @@ pub(super) fn split_run(run: &str, sink: &mut impl PieceSink) {
     }
 }
 
-/// Returns the text before and behind the byte at `at`.
+/// Returns the text before and after the byte at `at`.
 fn split_at(run: &str, at: Option<usize>) -> Option<(&str, &str)> {
     let at = at?;
     Some((run.get(..at)?, run.get(at + 1..)?))

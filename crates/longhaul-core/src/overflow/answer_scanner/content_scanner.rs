@@ -14,20 +14,20 @@ pub(super) struct ContentScanner {
     keys: &'static [&'static str],
     bytes: usize,
     escaped: bool,
-    /// The last string, cut off behind the longest key.
+    /// The last string, cut off after the longest key.
     string: Vec<u8>,
     position: Position,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Position {
-    /// After the colon behind a content key.
+    /// After the colon of a content key.
     BeforeContent,
     /// At the first byte of a content string.
     ContentString,
     /// At the first byte of an array or an object of content.
     ContentList,
-    /// In a string that is no content.
+    /// In a string that is not content.
     String,
     /// After a string.
     AfterString,

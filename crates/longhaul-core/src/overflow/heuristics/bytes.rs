@@ -10,7 +10,7 @@ use crate::overflow::vocabulary::matches;
 /// Smallest limit in bytes. Smaller numbers count something else.
 const MIN_LIMIT: u64 = 1_024;
 
-/// Whether a statement says that the body has a size of `sent` bytes, to a twentieth, and states a smaller
+/// Whether a statement gives the body a size of `sent` bytes, to a twentieth, and states a smaller
 /// limit. A statement that names tokens counts no bytes.
 pub(super) fn states_limit(text: &str, sent: u64) -> bool {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| compile(r"\b[0-9]{4,12}(\b|b\b|bytes?\b)"));

@@ -44,7 +44,7 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     !is_vetoed(code, false) && ((is_excess && (is_prompt || is_tokens)) || is_length_error)
 }
 
-/// Whether a code is about something other than the window. `is_measured` says that the refusal states
+/// Whether a code is about something other than the window. If `is_measured`, the refusal states
 /// the size of the request and a smaller limit, which outweigh a policy.
 pub(super) fn is_vetoed(code: &str, is_measured: bool) -> bool {
     let parts = parts(code);

@@ -300,7 +300,7 @@ fn unit_of(text: &str, number: &Number) -> Unit {
 /// Whether the numbers of a statement count characters, in either of two cases:
 ///
 /// - A number says so.
-/// - No word speaks of tokens, and a number is the request's size in characters.
+/// - No word mentions tokens, and a number is the request's size in characters.
 fn counts_characters(text: &str, numbers: &[Number], sizes: &RefusedRequestSizes<'_>) -> bool {
     let mut units = numbers.iter().map(|one| unit_of(text, one));
     if units.any(|unit| unit == Unit::Characters) {
@@ -339,7 +339,7 @@ fn looks_like_window(number: &Number) -> bool {
     number.is_rounded || number.value.is_multiple_of(1_000) || number.value.is_multiple_of(256)
 }
 
-/// Whether words around a number say that it is a limit.
+/// Whether words around a number mark a limit.
 fn is_limit(text: &str, number: &Number) -> bool {
     static BEFORE: LazyLock<RegexSet> =
         LazyLock::new(|| matcher_around("limit-before", "", "[^0-9]{0,24}$"));

@@ -1,5 +1,5 @@
 //! Text of the request that was refused. An error may quote any of it, so words that the request
-//! contains are no evidence.
+//! contains are not evidence.
 
 use std::collections::HashSet;
 use std::fmt;

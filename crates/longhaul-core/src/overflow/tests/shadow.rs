@@ -99,7 +99,7 @@ const LEFT_TO_THE_TABLE: [(&str, &str); 4] = [
     ("vLLM", "max_tokens must be at least 1"),
 ];
 
-/// Replies that state the overflow behind content, or in fields of a dialect that is not read yet.
+/// Replies that state the overflow after content, or in fields of a dialect that is not read yet.
 const LEFT_TO_THE_DIALECT: [&str; 7] = [
     "responses: openrouter responses, turned into a success",
     "responses: overflow after content",

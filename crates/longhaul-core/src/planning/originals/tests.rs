@@ -76,7 +76,7 @@ fn policy(way: Way, recall: Option<Arc<RecallLink>>) -> Policy {
     Policy::new(&settings, Tokens::new(window))
 }
 
-/// Returns what is forwarded of a body, and the originals behind it.
+/// Returns the forwarded body, and the originals that it replaces.
 fn forwarded(dialect: Dialect, body: &str, way: Way, secret: u8) -> (String, Originals) {
     let conversation = dialect.read(body.as_bytes()).unwrap();
     let link = link(&conversation, secret);
@@ -89,7 +89,7 @@ fn forwarded(dialect: Dialect, body: &str, way: Way, secret: u8) -> (String, Ori
     (String::from_utf8(sent).unwrap(), originals)
 }
 
-/// Returns the text behind an ID.
+/// Returns the text with an ID.
 fn recalled(originals: &Originals, id: &RecallId) -> Option<String> {
     let units = |range: Range<usize>| {
         let units = originals.units.get(range)?.iter();
@@ -126,7 +126,7 @@ fn every_id_in_a_forwarded_request_names_its_original_in_every_dialect() {
                 .iter()
                 .map(|id| recalled(&originals, id).unwrap())
                 .collect();
-            // Each result is in the prompt or behind one ID.
+            // Each result is in the prompt or has one ID.
             for step in 0..40 {
                 let word = format!("step {step} says word{step} ");
                 let in_prompt = sent.contains(&word);

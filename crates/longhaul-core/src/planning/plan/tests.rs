@@ -1,4 +1,4 @@
-//! Tests of the decisions at each mark, and of those that wait for a summary.
+//! Tests of the decisions at each threshold, and of those that wait for a summary.
 
 mod requests;
 mod segments;
@@ -115,7 +115,7 @@ fn requested_output_must_fit_only_if_it_shares_the_window() {
     assert!(!waits(OutputWindow::Separate, size));
 }
 
-/// Returns the plan of a conversation of so many messages at the mark of [`policy`].
+/// Returns the plan of a conversation of so many messages at the threshold of [`policy`].
 fn plan_of(messages: usize, known: &PriorRecords, summaries: SummarySource) -> RequestPlan {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
@@ -235,7 +235,7 @@ fn no_summary_is_prepared_if_it_could_not_help() {
         need_of(21, &policy, &seen()),
         SummaryNeed::InBackground(_)
     ));
-    // The part that can never be removed is already past this mark.
+    // The part that can never be removed is already past this threshold.
     policy.thresholds.hard = ONE;
     assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
 }

@@ -342,7 +342,7 @@ fn clips_the_largest_result_first_and_never_a_user_message() {
     check(&body, &policy(), 0, "clipped 5");
 }
 
-/// The user's words stand behind results that the model has not seen.
+/// The user's words follow results that the model has not seen.
 #[test]
 fn unseen_results_are_clipped_and_never_summarised() {
     let large = "x".repeat(40_000);

@@ -27,7 +27,7 @@ impl Replay<'_, '_> {
 
     /// Returns the cut at `point`, or `None` if it is not worthwhile.
     ///
-    /// A cut has to save 15%: otherwise the mark would be reached again at the next turn, with a broken
+    /// A cut has to save 15%: otherwise the threshold would be reached again at the next turn, with a broken
     /// prompt cache each time. The digest before may have been smaller than its nominal size, so that
     /// less is saved than the replay computes. The record of an extended cut breaks the prefix anyway, so
     /// that cut only has to save tokens.

@@ -30,7 +30,7 @@ impl Replay<'_, '_> {
         }
         let mark = policy.prune_thresholds.window_hard_mark;
         if policy.proactive && is_likely_to_reach(mark, self.prune_size(point)) {
-            // The cut at the mark frees more. Clearing would only postpone the cut.
+            // The cut at the threshold frees more. Clearing would only postpone the cut.
             return false;
         }
         let Some(first) = self.prune_state.first_clearable() else {

@@ -10,7 +10,7 @@ pub(super) struct AssumedSummary {
     pub(super) nominal: Tokens,
     /// The part of `nominal` that the first and the newest user request take.
     pub(super) requests: Tokens,
-    /// Compared with the pruning rule's own thresholds.
+    /// Compared with the clearing rule's own thresholds.
     pub(super) for_pruning: Tokens,
 }
 
@@ -24,7 +24,7 @@ impl Replay<'_, '_> {
                 .tokens_of(self.summarised_until..point)
     }
 
-    /// Returns the size up to `point` that is compared with the pruning rule's own thresholds.
+    /// Returns the size up to `point` that is compared with the clearing rule's own thresholds.
     pub(super) fn prune_size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.for_pruning)
     }

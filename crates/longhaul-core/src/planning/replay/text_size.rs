@@ -1,4 +1,4 @@
-//! The text behind a cut: its budgets, the size to expect, and the messages that stay beside it.
+//! The replacement text of a cut: its budgets, its expected size, and the messages that stay with it.
 
 use super::Replay;
 use super::size::AssumedSummary;
@@ -39,8 +39,8 @@ impl Replay<'_, '_> {
         (budgets, assumed)
     }
 
-    /// Returns the largest size of the text behind a cut at `cut`: that of all segments, or the text so
-    /// far and one more segment.
+    /// Returns the maximum size of the text for a cut at `cut`: the whole budget, or the text so far with
+    /// one more segment, if smaller.
     pub(super) fn largest_text(&self, cut: usize, budgets: &SummaryBudgets) -> Tokens {
         let frame = Tokens::estimate_text(&wrap_summary(""));
         let so_far = self.summary.as_ref().filter(|_| self.text.is_some());

@@ -111,7 +111,7 @@ fn a_further_edit_removes_thinking_from_its_own_position() {
         [2..18],
         "result 6 is the first that was not cleared before"
     );
-    // Behind what was removed already, thinking made over the first edit stays.
+    // After what was removed already, thinking made over the first edit stays.
     let body = body(9);
     let conversation = read(body.as_bytes()).unwrap();
     let prior = prior(&conversation, &[&first]);
@@ -215,7 +215,7 @@ fn with_bound_thinking_a_ready_summary_is_used_at_a_user_message() {
         let messages: Vec<String> = (0..messages).map(message).collect();
         let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
         let conversation = read(body.as_bytes()).unwrap();
-        // Past the soft mark, and far below the hard one.
+        // Past the soft threshold, and far below the hard one.
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
         policy.thresholds.soft = Tokens::new(1);
         let prior = PriorRecords {
@@ -281,7 +281,7 @@ fn thinking_behind_a_ready_summary_counts_as_room() {
     };
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(100_000));
     policy.thresholds.soft = Tokens::new(1);
-    // More than the summary and the texts behind it, and less than these with their thinking.
+    // More than the summary and the texts after it, and less than these with their thinking.
     policy.thresholds.prune_target = Tokens::new(3_000);
     let prior = PriorRecords {
         ready: Some(ready),

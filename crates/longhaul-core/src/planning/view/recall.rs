@@ -45,7 +45,7 @@ impl ForwardedView {
         }
     }
 
-    /// Returns the summary with the lines by which an agent reads the history behind each segment.
+    /// Returns the summary with the lines by which an agent reads the history that each segment replaces.
     pub(super) fn with_lines(&self, text: &SegmentedText) -> SegmentedText {
         let Some(link) = &self.recall else {
             return text.clone();

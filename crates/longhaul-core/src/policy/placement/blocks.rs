@@ -1,4 +1,4 @@
-//! Placement of the summary beside messages that share an object: as a text block among theirs.
+//! Placement of the summary next to messages that share an object: as a text block among theirs.
 
 use crate::conversation::{Content, Conversation};
 use crate::json::quote::quote;
@@ -42,7 +42,7 @@ pub(super) fn edit(
         (Some(before), Some(after)) if before.joins(&after) => {
             before.blocks_before + &block + &after.blocks_behind
         }
-        // The keys beside the blocks stand in different orders, so both objects stay.
+        // The keys next to the blocks stand in different orders, so both objects stay.
         (Some(before), Some(after)) => [
             before.blocks_before.trim_end_matches(','),
             &before.close,
@@ -56,13 +56,13 @@ pub(super) fn edit(
     Some((Span::new(start, end)?, insert))
 }
 
-/// A user message beside the replaced history that takes the text.
+/// A user message next to the replaced history that takes the text.
 struct Neighbour {
-    /// Offset of the object, which tells objects apart.
+    /// Offset of the object, which identifies it.
     object: usize,
     /// End of the bytes that stay before the text.
     edge_before: usize,
-    /// Start of the bytes that stay behind the text.
+    /// Start of the bytes that stay after the text.
     edge_behind: usize,
     /// Inserted between the bytes that stay and the text.
     blocks_before: String,

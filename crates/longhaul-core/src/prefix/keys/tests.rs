@@ -199,8 +199,7 @@ fn cached_messages_have_the_same_keys_as_fresh_ones() {
     let long = "word ".repeat(50);
     let said = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
     let twice = step("c", "read", &long, &long);
-    // The parse cache finds a message after instructions whatever they say; the prefix hash
-    // differs.
+    // The parse cache finds a message after any instructions; the prefix hash differs.
     let behind = |instructions: &str| {
         let instructions = said(instructions).replace("user", "system");
         format!("{},{instructions},{}", said("go"), said(&long))

@@ -1,4 +1,4 @@
-//! Unit tests of pruning, step by step. The whole rule is compared with an oracle elsewhere.
+//! Unit tests of clearing, step by step. The whole rule is compared with an oracle elsewhere.
 
 use super::*;
 use crate::dialect::chat_completions::read;

@@ -27,7 +27,7 @@ pub fn cached_style_body(
     // Both bodies have the same messages after the cut.
     let behind = conversation.messages().len().checked_sub(cut)?;
     let mut repeated = sent.messages().len().checked_sub(behind)?;
-    // A provider that knows system messages within a conversation refuses a user behind one.
+    // A provider that accepts system messages within a conversation refuses a user message after one.
     while !dialect.allows_user_behind_instructions() && is_inner_system(&sent, repeated) {
         repeated -= 1;
     }

@@ -41,7 +41,7 @@ impl<'t> Sections<'t> {
         let heading = wording::segment_heading_of(segment);
         let text = segment.strip_prefix(heading).unwrap_or(segment);
         let headings = HEADINGS;
-        // Sections come in this order, so each begins behind the one before.
+        // Sections come in this order, so each begins after the one before.
         let mut from = 0;
         let starts = headings.map(|heading| {
             let found = find_line(text, from, heading);
@@ -80,7 +80,7 @@ fn find_line(text: &str, from: usize, line: &str) -> Option<usize> {
     found.map(|(at, _)| from + at)
 }
 
-/// Merges `segments`, oldest first, into one of at most `room` tokens beside the requests. `requests` is the
+/// Merges `segments`, oldest first, into one of at most `room` tokens plus the requests. `requests` is the
 /// room of whole requests of the user.
 pub(super) fn merge(
     segments: &[LooseSegment],

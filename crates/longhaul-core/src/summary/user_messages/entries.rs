@@ -165,7 +165,7 @@ pub(super) fn render(entries: &[Entry], budget: Tokens, own: ReservedChars) -> S
     if first.is_none() && newest.is_none() {
         return String::new();
     }
-    // Without the newest message, older ones say little.
+    // Without the newest message, older ones are of little use.
     let kept = if newest.is_some() {
         select(older, room.chars_left, fits_all)
     } else {

@@ -150,7 +150,7 @@ fn a_message_is_not_clipped_below_a_minimum_length() {
     let least = shortened(4_000, 80, 40);
     // Half of the remaining space would be less.
     check(&[&long], 100, &[&least], &[]);
-    // Beside the newest, a long message is one line, and with less room a count.
+    // Besides the newest, a long message is one line, and with less room a count.
     let newest = |chars| "y".repeat(chars);
     check(
         &[&long, &newest(89)],

@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::messages::body::{MessagesBody, kind, string};
 use crate::request::{list, member};
 
-/// Most cache marks of a request.
+/// Maximum cache marks of a request.
 const MAX_MARKS: usize = 4;
 
 /// Returns the elements that may carry a mark, in the order of the prompt: tools, system, and blocks,
-/// each behind what it holds.
+/// each after its own elements.
 fn carriers<'a>(body: &'a MessagesBody<'_>) -> impl Iterator<Item = &'a Value> {
     let blocks = body.blocks().flat_map(|(_, block)| {
         let inner = list(member(block, "content")).iter();

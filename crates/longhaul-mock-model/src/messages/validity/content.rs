@@ -1,13 +1,13 @@
-//! Content of blocks, and members beside the messages.
+//! Content of blocks, and members next to the messages.
 
 use serde_json::Value;
 
 use crate::messages::body::{MessagesBody, kind, string};
 use crate::request::{list, member};
 
-/// Most images of a request.
+/// Maximum images of a request.
 const MAX_IMAGES: usize = 600;
-/// Most pages of all PDF documents of a request.
+/// Maximum pages of all PDF documents of a request.
 const MAX_PDF_PAGES: usize = 600;
 
 fn results<'a>(body: &'a MessagesBody<'_>) -> impl Iterator<Item = &'a Value> {

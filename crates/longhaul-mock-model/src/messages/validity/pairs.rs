@@ -27,7 +27,7 @@ pub(super) fn unanswered(body: &MessagesBody<'_>) -> bool {
     })
 }
 
-/// A result stands in a later turn than the one behind its call.
+/// A result stands in a later turn than the one after its call.
 pub(super) fn separated(body: &MessagesBody<'_>) -> bool {
     let mut asked = HashSet::new();
     body.turns.iter().enumerate().any(|(at, turn)| {

@@ -11,7 +11,7 @@ fn setting<'b>(body: &MessagesBody<'b>) -> &'b str {
     kind(body.field("thinking"))
 }
 
-/// The turns of the open tool loop: all behind the last turn with the user's own words.
+/// The turns of the open tool loop: all after the last turn with the user's own words.
 fn open_loop<'t, 'b>(body: &'t MessagesBody<'b>) -> &'t [Turn<'b>] {
     let is_words = |turn: &Turn<'_>| {
         let mut blocks = turn.blocks.iter();

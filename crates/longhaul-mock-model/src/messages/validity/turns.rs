@@ -2,7 +2,7 @@
 
 use crate::messages::body::{MessagesBody, kind};
 
-/// Most messages of a request.
+/// Maximum messages of a request.
 const MAX_MESSAGES: usize = 100_000;
 
 pub(super) fn unknown_role(body: &MessagesBody<'_>) -> bool {
@@ -10,7 +10,7 @@ pub(super) fn unknown_role(body: &MessagesBody<'_>) -> bool {
     turns.any(|turn| !matches!(turn.role, "assistant" | "system" | "user"))
 }
 
-/// A system message stands first, behind an assistant's turn, or not before one.
+/// A system message stands first, after an assistant's turn, or not before one.
 pub(super) fn misplaced_system(body: &MessagesBody<'_>) -> bool {
     body.turns.iter().enumerate().any(|(at, turn)| {
         if turn.role != "system" {
@@ -54,7 +54,7 @@ pub(super) fn prefilled(body: &MessagesBody<'_>) -> bool {
     })
 }
 
-/// A compaction block stands behind other messages, or a signed one does not stand first.
+/// A compaction block stands after other messages, or a signed one does not stand first.
 pub(super) fn misplaced_compaction(body: &MessagesBody<'_>) -> bool {
     let is_compaction = |block: &serde_json::Value| kind(block) == "compaction";
     let count = body

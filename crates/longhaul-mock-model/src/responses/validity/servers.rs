@@ -1,4 +1,4 @@
-//! Members of the body beside its items, and marks of the provider's cache.
+//! Members of the body next to its items, and marks of the provider's cache.
 
 use serde_json::Value;
 

@@ -54,7 +54,7 @@ impl MessageDraft {
         }
     }
 
-    /// Returns the estimate of the bound thinking, beside the message or among its `parts`.
+    /// Returns the estimate of the bound thinking, in members of the message or among its `parts`.
     pub(super) fn bound_thinking(&self, parts: &[ContentPart]) -> Option<Tokens> {
         let bound: Tokens = parts
             .iter()

@@ -3,7 +3,7 @@
 use super::*;
 use crate::dialect::request_values::MAX_PIECES;
 
-/// A request body with these members beside one user message.
+/// A request body with these members and one user message.
 fn beside(members: &str) -> String {
     format!(r#"{{{members}"messages":[{{"role":"user","content":"hi"}}]}}"#)
 }

@@ -11,7 +11,7 @@ static NATIVE_FINISH_REASON: SearchTerm =
     SearchTerm::new(|| Finder::new(r#""native_finish_reason""#));
 /// End of every key that states a finish reason.
 static REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#"_reason""#));
-/// Anthropic's key, beside `finish_reason` or in its place.
+/// Anthropic's key, next to `finish_reason` or in its place.
 static STOP_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""stop_reason""#));
 static TIMINGS: SearchTerm = SearchTerm::new(|| Finder::new(r#""timings""#));
 static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));

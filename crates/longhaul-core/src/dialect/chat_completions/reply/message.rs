@@ -13,10 +13,10 @@ use crate::json::lenient::{is_non_empty, parse};
 #[derive(Default)]
 pub(super) struct Message<'a> {
     content: Option<&'a RawValue>,
-    /// Whether there is content beside the role.
+    /// Whether there is content besides the role.
     ///
     /// The keys that carry content differ by provider and grow by the month. So the code lists the
-    /// few keys that carry none.
+    /// few keys without content.
     pub(super) has_content: bool,
     pub(super) has_tool_calls: bool,
 }

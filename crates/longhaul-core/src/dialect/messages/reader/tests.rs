@@ -341,7 +341,7 @@ fn a_cached_reading_is_the_same_in_every_place() {
     assert_eq!(hits.count(), 9);
 }
 
-/// A conversation of `steps` calls, each with its result, and a reminder or two texts beside it.
+/// A conversation of `steps` calls, each with its result, and a reminder or two texts next to the result.
 fn steps(steps: usize) -> Vec<String> {
     let step = |at: usize| {
         let call = format!(r#"{{"type":"tool_use","id":"c{at}","name":"f","input":{{}}}}"#);

@@ -1,4 +1,4 @@
-//! Summary calls: the whole body, and a prompt behind a forwarded body.
+//! Summary calls: the whole body, and a prompt after a forwarded body.
 
 use super::*;
 use serde_json::{Value, json};

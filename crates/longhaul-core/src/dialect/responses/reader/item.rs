@@ -141,7 +141,7 @@ impl RequestReader<'_> {
         })
     }
 
-    /// Builds the message of an item at `span` of `body`. Of the parts behind `first_part`, only those
+    /// Builds the message of an item at `span` of `body`. Of the parts after `first_part`, only those
     /// of the message's own content stay.
     fn build_message(
         &mut self,

@@ -15,7 +15,7 @@ use crate::json::span::Span;
 pub(super) struct PartList {
     /// Texts of the chunks of a shell's output, in the order of the body.
     pub(super) chunk_texts: Vec<Literal>,
-    /// Whether an element is no object.
+    /// Whether an element is not an object.
     pub(super) has_odd_element: bool,
 }
 

@@ -142,7 +142,7 @@ fn a_client_with_cache_marks_gets_a_part_for_each_segment() {
         .max_by_key(|it| it.len());
     let parts = parts.unwrap();
     assert_eq!(parts.len(), text.segments().len() + 1);
-    // The end of the frame stands behind the mark.
+    // The end of the frame follows the mark.
     let marks: Vec<&Value> = parts.iter().map(|part| &part["cache_control"]).collect();
     let (last, others) = marks.split_last().unwrap();
     let (own, earlier) = others.split_last().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of recovery around the user's requests: kept beside a digest, and clipped after results.
+//! Tests of recovery around the user's requests: kept next to a digest, and clipped after results.
 
 use super::*;
 

@@ -1,16 +1,16 @@
-//! Tests of cutting history at the hard mark.
+//! Tests of cutting history at the hard threshold.
 
 use super::*;
 use crate::summary::digest::summary_budgets;
 
-/// Policy whose hard mark the steps just reach.
+/// Policy whose hard threshold the steps just reach.
 fn full() -> Policy {
     let mut policy = policy();
     policy.thresholds.hard = size(ALL);
     policy
 }
 
-/// Like [`full`], with a rule applied at its own mark, `own_mark`, which is then enough.
+/// Like [`full`], with a rule applied at its own threshold, `own_mark`, which is then enough.
 fn full_and_clearing(own_mark: Tokens) -> Policy {
     let mut policy = clearing(PruneTrigger::HardMark, rule());
     policy.thresholds.hard = size(ALL);
@@ -105,7 +105,7 @@ fn history_is_cut_where_that_gains_enough_and_no_less() {
 
 #[test]
 fn no_summary_is_due_after_clearing_has_made_room() {
-    // Four steps reach the mark; the rule fires with the fifth.
+    // Four steps reach the threshold; the rule fires with the fifth.
     for (minimum, due) in [(times(FREES, 3), false), (times(FREES, 4), true)] {
         let mut policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
         policy.thresholds.hard = size(ALL - 2);
@@ -131,7 +131,7 @@ fn clearing_replaces_a_digest_cut_only_if_its_mark_is_nearer() {
     let waits = noted(&policy, None);
     check(own_mark, &waits, (false, &[]));
     assert!(waits.summary_due);
-    // Below its own mark, the rule never clears.
+    // Below its own threshold, the rule never clears.
     let own_mark = size(ALL) + ONE;
     let policy = full_and_clearing(own_mark);
     check(own_mark, &cut(&policy, None), (true, &[]));

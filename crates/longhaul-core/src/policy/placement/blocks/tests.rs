@@ -1,4 +1,4 @@
-//! Cuts within and beside objects that hold several messages.
+//! Cuts within and next to objects that hold several messages.
 
 use super::*;
 use crate::dialect::messages::read;

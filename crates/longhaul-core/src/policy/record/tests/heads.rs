@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Requests of two callers under one key: the same words behind other leading messages.
+/// Requests of two callers under one key: the same words after other leading messages.
 #[test]
 fn a_head_dependent_record_is_found_only_behind_its_own_head() {
     let scope = Scope::new(&[7; 32], &[]);

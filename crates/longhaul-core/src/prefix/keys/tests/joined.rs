@@ -67,7 +67,7 @@ fn a_step_of_several_items_is_remembered_and_never_taken_for_another() {
 fn instructions_within_a_step_are_part_of_it() {
     let developer = |text| format!(r#"{{"type":"message","role":"developer","content":"{text}"}}"#);
     let (one, other, last) = (developer("one"), developer("other"), developer("last"));
-    // The cache finds `last` behind other instructions, too.
+    // The cache finds `last` after other instructions, too.
     let bodies = [&one, &other].map(|before| items(&[USER, CALL, before, &last, OUTPUT]));
     assert_eq!(check(Dialect::Responses, &bodies[..1]), 3);
     assert_eq!(check(Dialect::Responses, &bodies), 2);
