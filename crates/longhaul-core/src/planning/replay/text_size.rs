@@ -39,7 +39,7 @@ impl Replay<'_, '_> {
         (budgets, assumed)
     }
 
-    /// Returns the maximum size of the text for a cut at `cut`: the whole budget, or the text so far with
+    /// Returns the maximum size of the text of a cut: the whole budget, or the text so far with
     /// one more segment, if smaller.
     pub(super) fn largest_text(&self, cut: usize, budgets: &SummaryBudgets) -> Tokens {
         let frame = Tokens::estimate_text(&wrap_summary(""));
