@@ -159,8 +159,8 @@ impl Dialect {
     }
 
     /// Returns the names of the tools that a part of a message refers to, as the result of a search. Their
-    /// definitions stay with the provider. Names with other characters than those of identifiers are left
-    /// out: they are text of a tool.
+    /// definitions stay with the provider. Skips names that are not plain identifiers:
+    /// a tool may have written them.
     pub(crate) fn searched_tools(self, part: &str) -> Vec<&str> {
         match self {
             // No part of these dialects refers to a definition.

@@ -107,7 +107,7 @@ pub struct CompactionSettings {
     pub recover: bool,
     /// Whether to remove bound thinking after an edit (off with `DISABLE_THINKING_REMOVAL`).
     pub remove_thinking: bool,
-    /// Whether to add a cache mark after a summary, if the client sends marks (off with
+    /// Whether to add a cache mark after the replacement text, if the client sends marks (off with
     /// `DISABLE_CACHE_MARK`).
     pub adds_cache_mark: bool,
     /// See [`PruneRule::protect`].
@@ -132,7 +132,7 @@ pub struct CompactionSettings {
     pub keep_recent: Option<Tokens>,
     /// Price of the provider's cache, by which `frugal` chooses its thresholds. `None` if unknown.
     pub cache_price: Option<CachePrice>,
-    /// Placement of the summary.
+    /// Placement of the replacement text.
     pub placement: Placement,
     /// Link of the lines by which an agent reads originals. `None` if recall is off, or before a
     /// conversation is known.
@@ -187,7 +187,7 @@ pub struct Thresholds {
     /// Window without the reserve for the reply.
     pub usable: Tokens,
     /// Size that a conversation may grow to: the usable window, an absolute hard threshold below it, or
-    /// the size limit of `frugal`. Kept history and summary budgets are shares of it.
+    /// the size limit of `frugal`. Kept history and the budgets of the replacement text are shares of it.
     pub capacity: Tokens,
     /// Hard threshold derived from the window alone. Below it, breaking the prompt cache is optional.
     pub window_hard_mark: Tokens,
@@ -307,7 +307,7 @@ pub struct Policy {
     /// Thresholds of the clearing rule, always those of the policy window. An upstream's answer never moves
     /// them: replicas query at different times, and would then clear the same conversation differently.
     pub prune_thresholds: Thresholds,
-    /// Size assumed for a summary when the clearing rule's own thresholds are replayed.
+    /// Size assumed for a replacement text when the clearing rule's own thresholds are replayed.
     pub prune_summary_size: Tokens,
     /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,
@@ -315,11 +315,11 @@ pub struct Policy {
     pub max_pinned_first: Tokens,
     /// Largest summary of the agent's own, as the first user message, that is kept verbatim.
     pub max_pinned_summary: Tokens,
-    /// Token budgets for the parts of a summary.
+    /// Token budgets for the parts of a replacement text.
     pub budgets: SummaryBudgets,
-    /// Whether to add a cache mark after a summary, if the client sends marks.
+    /// Whether to add a cache mark after the replacement text, if the client sends marks.
     pub adds_cache_mark: bool,
-    /// Placement of the summary.
+    /// Placement of the replacement text.
     pub placement: Placement,
     /// See [`CompactionSettings::recall`].
     pub recall: Option<Arc<RecallLink>>,
@@ -399,7 +399,7 @@ impl Policy {
         }
     }
 
-    /// Returns the budgets for a summary next to `fixed` tokens that no compaction removes. A large
+    /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large
     /// head leaves a smaller index: otherwise the conversation would fill up again at once.
     pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
         let limit = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
@@ -409,8 +409,8 @@ impl Policy {
         }
     }
 
-    /// Returns the least space for a summary that makes a compaction worthwhile: a fifth of the
-    /// capacity, or a smaller summary.
+    /// Returns the minimum space for a replacement text that makes a compaction worthwhile: a fifth of the
+    /// capacity, or a smaller text.
     pub(crate) fn least_room(&self) -> Tokens {
         self.budgets
             .nominal()
@@ -485,7 +485,7 @@ impl Policy {
 }
 
 /// Returns the tokens of recent history to keep verbatim. A configured value is limited to half of
-/// the capacity, which leaves room for the summary and for what follows.
+/// the capacity, which leaves room for the replacement text and for what follows.
 fn keep_recent(settings: &CompactionSettings, thresholds: &Thresholds) -> Tokens {
     settings.keep_recent.map_or_else(
         || Tokens::new(20_000).min(thresholds.capacity.percent(7)),

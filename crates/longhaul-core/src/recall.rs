@@ -1,4 +1,4 @@
-//! Recall: links from the text that stands for history to the history itself.
+//! Recall: links from the replacement text to the replaced history.
 //!
 //! A link is a line at the end of a placeholder, of a clipped result or of a segment. The line names an
 //! ID, and the ID is a capability: a holder of the ID can read the original while the store keeps it.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 enum OriginalKind {
     /// A tool result.
     Result = 1,
-    /// The history that a segment stands for.
+    /// The history that a segment replaces.
     Segment = 2,
     /// A unit of the history.
     Unit = 3,

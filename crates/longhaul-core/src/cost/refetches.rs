@@ -1,4 +1,4 @@
-//! Rereads: tool calls that repeat an earlier call whose result was cleared or summarised.
+//! Rereads: tool calls that repeat an earlier call whose result was cleared or replaced.
 
 use crate::conversation::{Conversation, Role, ToolCall};
 use crate::json::scanner::Literal;
@@ -17,7 +17,7 @@ const PARSE_BUDGET_BYTES: usize = 1 << 20;
 const MAX_CALLS: usize = 16;
 
 /// Counts the newest calls that repeat an earlier call, with the same tool and arguments, whose
-/// result is cleared or summarised in `view`.
+/// result is cleared or replaced in `view`.
 ///
 /// If several earlier calls are equal, only the latest counts: if its result is still visible, the
 /// agent had not lost anything. Only calls of the model's last message are checked, so that a call
@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// Checks the count when the results of the first `cleared` calls are cleared and the first
-    /// `covered` messages are summarised.
+    /// `covered` messages are replaced.
     fn check(calls: &[(&str, &str)], cleared: usize, covered: usize, expect: usize) {
         let body = body(calls);
         let conversation = read(body.as_bytes()).unwrap();

@@ -66,7 +66,7 @@ impl Dialect {
         (Self::ChatCompletions.path(), body)
     }
 
-    /// Whether clients may speak the API over a WebSocket at the same path.
+    /// Whether clients may use the API over a WebSocket at the same path.
     pub fn has_websocket(self) -> bool {
         match self {
             Self::ChatCompletions | Self::Messages => false,

@@ -40,7 +40,7 @@ impl<'c> RequestTemplate<'c> {
         }
     }
 
-    /// Adapts the template to an endpoint that speaks this dialect, whatever that of the client.
+    /// Adapts the template to an endpoint of this dialect, whatever that of the client.
     #[must_use]
     pub fn in_dialect(self, dialect: Dialect) -> Self {
         Self { dialect, ..self }

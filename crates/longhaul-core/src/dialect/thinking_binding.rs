@@ -27,9 +27,9 @@ fn is_of_other_maker(model: &str) -> bool {
 /// Binding of thinking to the bytes before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThinkingBinding {
-    /// The client asked the provider to drop thinking that no longer fits.
+    /// By the client's request, the provider drops thinking that no longer fits.
     Dropped,
-    /// The client asked the provider to refuse such thinking.
+    /// By the client's request, the provider refuses such thinking.
     Enforced,
     /// The model binds no thinking.
     Never,

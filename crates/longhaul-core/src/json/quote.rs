@@ -14,7 +14,7 @@ pub(crate) fn needs_no_escape(text: &str) -> bool {
         == 0
 }
 
-/// Formats `text` as a JSON string literal. Long texts stand in place of history in every request, so
+/// Formats `text` as a JSON string literal. Every request repeats a long replacement text, so
 /// the runs between two escapes are copied whole.
 pub(crate) fn quote(text: &str) -> String {
     // Room for the quotation marks and some escapes.

@@ -9,7 +9,7 @@
 //!
 //! Words that the request contains decide nothing alone (`request_text`). A veto (`vetoes`)
 //! outweighs all of it. Vetoes apply to the statement without names, addresses
-//! and help (`statement`). The words stand in `data/heuristics.tsv`.
+//! and help (`statement`). `data/heuristics.tsv` lists the words.
 
 mod bytes;
 pub(super) mod codes;

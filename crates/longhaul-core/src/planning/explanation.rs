@@ -34,7 +34,7 @@ pub enum MessageDecision {
     Head,
     /// Kept, but its images are replaced by markers.
     ImagesDropped,
-    /// Kept: the words of the user or the assistant, which only summaries replace.
+    /// Kept: the words of the user or the assistant, which only compaction replaces.
     Kept,
     /// Replaced by a summary or digest.
     Summarised,
@@ -133,7 +133,7 @@ pub struct RuleNumbers {
     pub min_user_turns: u32,
 }
 
-/// The text that replaces history.
+/// The replacement text.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DigestNumbers {
     /// First message replaced.
@@ -147,7 +147,7 @@ pub struct DigestNumbers {
     pub segments: Vec<SegmentNumbers>,
 }
 
-/// A segment of the text that replaces history. Each begins where the one before ends.
+/// A segment of the replacement text. Each begins at the end of the segment before.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SegmentNumbers {
     /// Last message that the segment covers.
@@ -206,7 +206,7 @@ pub struct RequestExplanation {
     pub measured: Tokens,
     /// The sizes of the request.
     pub totals: RequestTotals,
-    /// The text that replaces history, if any.
+    /// The replacement text, if any.
     pub digest: Option<DigestNumbers>,
     /// Every message once, in order. The proxy serialises each with its reason.
     #[serde(skip)]
@@ -268,7 +268,7 @@ impl RequestExplanation {
         self
     }
 
-    /// Joins adjacent rows that a summary replaces to one row, and with `kept` also those of
+    /// Joins adjacent rows of replaced history to one row, and with `kept` also those of
     /// unchanged messages that have the same decision.
     #[must_use]
     pub fn folded(mut self, kept: bool) -> Self {

@@ -1,4 +1,4 @@
-//! The originals of a request: the history that its forwarded text stands for, as text that an agent can
+//! The originals of a request: the history that its forwarded text replaces, as text that an agent can
 //! read.
 //!
 //! The history is kept once, unit by unit. A result is a range of its unit, and a segment a range of

@@ -70,7 +70,7 @@ impl Replacement {
     }
 }
 
-/// Source of the text that replaces history.
+/// Source of the replacement text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummarySource {
     /// A digest, built by rules without a model.
@@ -372,7 +372,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         self.outcome.size <= self.policy.thresholds.capacity.percent(95)
     }
 
-    /// Whether the size is low enough to last a while. User requests in the summary are not
+    /// Whether the size is low enough to last a while. User requests in the replacement text are not
     /// counted: like a pinned first message, they never go away.
     fn has_headroom(&self) -> bool {
         let size = self.outcome.size - self.newly_stale;

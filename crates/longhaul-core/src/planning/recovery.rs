@@ -56,7 +56,7 @@ pub enum RecoveryDecision {
 }
 
 /// Plans recovery for a request that was refused in the form `refused`. With
-/// [`SummarySource::Digest`] it never asks for a summary: a finished summary is found as a record
+/// [`SummarySource::Digest`] it never requests a summary: a finished summary is found as a record
 /// that is ready.
 pub fn plan_recovery(
     conversation: &Conversation<'_>,

@@ -59,7 +59,7 @@ pub enum HardMarkMode {
 pub struct ReplayOutcome {
     /// Tool results.
     pub prune_state: PruneState,
-    /// A summary covers the messages before this index. Without a summary, the end of the pinned
+    /// A replacement text covers the messages before this index. Without one, the end of the pinned
     /// head.
     pub summarised_until: usize,
     /// Whether this replay made the cut at `summarised_until`, not the record that it started from.
@@ -74,7 +74,7 @@ pub struct ReplayOutcome {
     pub summary_due: bool,
     /// Size as the replay measures it.
     pub size: Tokens,
-    /// Tokens of `size` that the first and the newest user request take in a summary.
+    /// Tokens of `size` that the first and the newest user request take in a replacement text.
     pub request_tokens: Tokens,
     /// Whether clearing at the threshold would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
@@ -158,7 +158,7 @@ struct Replay<'r, 'a> {
     prune_state: PruneState,
     summarised_until: usize,
     cut_here: bool,
-    /// Text that replaces history so far.
+    /// Replacement text so far.
     text: Option<SegmentedText>,
     /// Size of that text.
     summary: Option<AssumedSummary>,
@@ -240,7 +240,7 @@ impl<'r, 'a> Replay<'r, 'a> {
             let (_, summary) = state.assume_summary(upto);
             state.set_summary(upto, summary);
         }
-        // Content that can never be removed has to leave room for a summary below the threshold.
+        // Content that can never be removed has to leave room for a replacement text below the threshold.
         // Otherwise no compaction helps, and the upstream decides about the request.
         let fixed = state.fixed_tokens + state.pinned_tokens();
         let irreducible = fixed + policy.least_room();

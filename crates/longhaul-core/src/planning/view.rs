@@ -33,7 +33,7 @@ pub struct ForwardedView {
     /// Plain estimate of that text.
     text_tokens: Tokens,
     placement: Placement,
-    /// Whether longhaul may add a cache mark after the summary.
+    /// Whether longhaul may add a cache mark after the replacement text.
     adds_cache_mark: bool,
     cleared: Vec<ClearedResult>,
     cleared_before: usize,
@@ -77,14 +77,14 @@ impl ForwardedView {
         view
     }
 
-    /// Sets the placement of the summary.
+    /// Sets the placement of the replacement text.
     #[must_use]
     pub(crate) fn with_placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// Allows or forbids a cache mark of longhaul's own after the summary.
+    /// Allows or forbids a cache mark of longhaul's own after the replacement text.
     #[must_use]
     pub(crate) fn with_added_cache_mark(mut self, adds_cache_mark: bool) -> Self {
         self.adds_cache_mark = adds_cache_mark;
@@ -98,8 +98,8 @@ impl ForwardedView {
         self
     }
 
-    /// Returns the view with its summary merged into the adjacent user messages, or `None` without
-    /// a summary or an adjacent user message.
+    /// Returns the view with its replacement text merged into the adjacent user messages. `None` without
+    /// a replacement text or an adjacent user message.
     pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
         let view = self.clone().with_placement(Placement::Merged);
         let neighbours = [
@@ -111,7 +111,7 @@ impl ForwardedView {
         merges.then_some(view)
     }
 
-    /// Applies `record`: its summary, clips and dropped images.
+    /// Applies `record`: its replacement text, clips and dropped images.
     #[must_use]
     pub(crate) fn with_record(mut self, record: &CompactionRecord) -> Self {
         if let Some(text) = record.segmented_text() {
@@ -210,12 +210,12 @@ impl ForwardedView {
         self.removed_thinking(conversation).count()
     }
 
-    /// Index before which every message is covered by a summary or pinned.
+    /// Index before which every message is replaced or pinned.
     pub fn summarised_until(&self) -> usize {
         self.summarised_until
     }
 
-    /// Index of the first message that a summary may replace.
+    /// Index of the first message that may be replaced.
     pub fn history_from(&self) -> usize {
         self.pinned_head.end
     }
@@ -252,17 +252,17 @@ impl ForwardedView {
         changes
     }
 
-    /// Whether the view contains a summary.
+    /// Whether the view contains a replacement text.
     pub fn is_summarised(&self) -> bool {
         self.text.is_some()
     }
 
-    /// Returns the text that replaces history, if there is one.
+    /// Returns the replacement text, if any.
     pub fn summary(&self) -> Option<&SegmentedText> {
         self.text.as_ref()
     }
 
-    /// Returns the plain estimate of the summary, if there is one.
+    /// Returns the plain estimate of the replacement text, if any.
     pub fn summary_tokens(&self) -> Option<Tokens> {
         let link = self.recall.as_ref();
         self.text.as_ref().map(|text| {
@@ -273,14 +273,14 @@ impl ForwardedView {
         })
     }
 
-    /// Whether any result is cleared that no summary covers.
+    /// Whether any result is cleared outside the replaced history.
     pub fn is_pruned(&self) -> bool {
         self.cleared
             .iter()
             .any(|cleared| cleared.at >= self.summarised_until)
     }
 
-    /// Returns the number of cleared results that no summary covers, and the tokens that this
+    /// Returns the number of cleared results outside the replaced history, and the tokens that this
     /// saves.
     pub fn pruned_totals(&self) -> (usize, Tokens) {
         let standing = self
@@ -412,14 +412,14 @@ impl ForwardedView {
             .is_ok()
     }
 
-    /// Whether the result at `message` is cleared or covered by the summary.
+    /// Whether the result at `message` is cleared or replaced with its history.
     pub(crate) fn hides_result(&self, message: usize) -> bool {
         let covered =
             self.text.is_some() && (self.pinned_head.end..self.summarised_until).contains(&message);
         covered || self.is_cleared(message)
     }
 
-    /// Returns the clips of results that are neither covered by a summary nor cleared since.
+    /// Returns the clips of results that are neither replaced with their history nor cleared since.
     fn visible_clips(&self) -> impl Iterator<Item = &Clip> {
         self.clips
             .iter()
@@ -431,7 +431,7 @@ impl ForwardedView {
         self.is_cleared(at) || self.clips.iter().any(|clip| clip.message == at)
     }
 
-    /// Whether the summary is merged into the message at `at`.
+    /// Whether the replacement text is merged into the message at `at`.
     fn merges_summary_into(&self, conversation: &Conversation<'_>, at: usize) -> bool {
         let (from, to) = (self.pinned_head.end, self.summarised_until);
         self.placement == Placement::Merged

@@ -1,4 +1,4 @@
-//! Token budgets for the parts of a summary.
+//! Token budgets for the parts of a replacement text.
 
 use super::Thresholds;
 use crate::units::tokens::Tokens;
@@ -12,7 +12,7 @@ const MIN_SEGMENT_PERCENT: u32 = 4;
 /// Smallest segment: with less, not even a step and a name fit.
 const MIN_SEGMENT: Tokens = Tokens::new(450);
 
-/// Token budgets for the parts of a summary: of all segments together, or of one.
+/// Token budgets for the parts of a replacement text: of all segments together, or of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SummaryBudgets {
     /// Text of the model, or steps of a digest: 4% of the capacity, 250 to 1,500.
@@ -66,7 +66,7 @@ impl SummaryBudgets {
         }
     }
 
-    /// Largest size of the text that replaces history, without its frame. The replay decides with this
+    /// Maximum size of the replacement text, without its frame. The replay decides with this
     /// size whether a cut helps.
     pub fn nominal(&self) -> Tokens {
         self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests

@@ -6,11 +6,11 @@ use crate::policy::Policy;
 use crate::policy::record::RecordMatch;
 use crate::policy::thrash::ThrashState;
 
-/// Head of a conversation that is never summarised: the leading system and developer messages, and
+/// Head of a conversation that is never replaced: the leading system and developer messages, and
 /// the first user message if it is small. A summary that the agent wrote itself may be larger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PinnedHead {
-    /// First message that may be summarised.
+    /// First message that may be replaced.
     pub end: usize,
 }
 
@@ -145,8 +145,8 @@ fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
         .is_some_and(|message| message.role.is_user())
 }
 
-/// The rule that the newest turn of a request begins with thinking, if it has any. The text that
-/// replaces history is a user message, so the turn then begins with the first step that stays.
+/// The rule that the newest turn of a request begins with thinking, if it has any. A
+/// replacement text is a user message, so the turn then begins with the first step that stays.
 #[derive(Clone, Copy, Debug)]
 enum TurnStartRule {
     /// A turn that reaches the end of the first `upto` messages.
@@ -164,7 +164,7 @@ impl TurnStartRule {
         }
     }
 
-    /// Whether the upstream accepts the messages from `cut` on after a summary.
+    /// Whether the upstream accepts the messages from `cut` on after a replacement text.
     fn accepts(self, conversation: &Conversation<'_>, cut: usize) -> bool {
         let Self::Applies { upto } = self else {
             return true;

@@ -1,4 +1,4 @@
-//! Placement of the summary: a message of its own, or merged into the adjacent user messages.
+//! Placement of the replacement text: a message of its own, or merged into the adjacent user messages.
 
 mod blocks;
 
@@ -10,7 +10,7 @@ use crate::policy::segments::{SegmentForm, SegmentedText};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Position of the text that replaces history.
+/// Position of the replacement text.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Placement {
     /// Merged into the preceding or following user message, or with both into one: some chat
@@ -22,7 +22,7 @@ pub enum Placement {
     Separate,
 }
 
-/// Placements of the summary that a model has refused.
+/// Placements of the replacement text that a model has refused.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum PlacementRefusals {
     /// Both placements. Placement was not the cause, so the default is used.

@@ -132,7 +132,7 @@ impl CompactionRecord {
             .map_or(at, |made_for| self.map_index(made_for, head))
     }
 
-    /// Returns the text that replaces history, with its segments. `None` if no history was cut.
+    /// Returns the replacement text with its segments. `None` if no history was cut.
     pub fn segmented_text(&self) -> Option<SegmentedText> {
         let text = Arc::clone(self.text.as_ref()?);
         Some(SegmentedText::from_record(text, &self.segments, self.form))

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// A segment of a text that replaces history.
+/// A segment of a replacement text.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
@@ -51,7 +51,7 @@ pub(crate) struct LooseSegment {
     pub(crate) compactions: u32,
 }
 
-/// The whole text that replaces history, with the ends of its segments.
+/// The whole replacement text, with the ends of its segments.
 ///
 /// Invariant: the ends ascend and lie on character boundaries. A text without ends is one segment.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -157,7 +157,7 @@ impl PrefixKeys {
         self.head_len
     }
 
-    /// Returns the start of the newest unit, which is never summarised.
+    /// Returns the start of the newest unit, which is never replaced.
     pub(crate) fn newest_unit(&self) -> usize {
         self.newest_unit
     }

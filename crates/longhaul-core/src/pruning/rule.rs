@@ -47,10 +47,10 @@ pub struct PruneState {
     /// The part of `clearable` that is not text. The rule's numbers count text only, so that kept
     /// and freed sizes stay in proportion however many images there are.
     clearable_non_text: Tokens,
-    /// The part of `clearable` that a summary already covers.
+    /// The part of `clearable` in replaced history.
     clearable_summarised: Tokens,
     freed: Tokens,
-    /// A summary covers the results of messages before this index; clearing them frees nothing.
+    /// The messages before this index are replaced; clearing their results frees nothing.
     summarised_until: usize,
     /// Number of results that were cleared and then restored because a later result refers to them.
     /// Used only by tests, which compare it with the oracle's count.
@@ -115,12 +115,12 @@ impl PruneState {
         })
     }
 
-    /// Tokens freed by clearing, without results that a summary covers.
+    /// Tokens freed by clearing, without results in replaced history.
     pub(crate) fn freed_tokens(&self) -> Tokens {
         self.freed
     }
 
-    /// Tokens that clearing up to the limit would free, without results that a summary covers.
+    /// Tokens that clearing up to the limit would free, without results in replaced history.
     pub(crate) fn clearable_tokens(&self) -> Tokens {
         self.clearable - self.clearable_summarised
     }
@@ -144,7 +144,7 @@ impl PruneState {
         user_turns >= rule.user_turns && self.clearable_text_tokens() > rule.minimum
     }
 
-    /// Marks all messages before `message` as covered by a summary.
+    /// Marks all messages before `message` as replaced.
     pub(crate) fn mark_summarised(&mut self, message: usize) {
         let before = |end| self.results.partition_point(|result| result.message < end);
         for at in before(self.summarised_until)..before(message) {

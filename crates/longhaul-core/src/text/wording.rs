@@ -192,7 +192,7 @@ pub fn wrap_summary(text: &str) -> String {
     .concat()
 }
 
-/// Returns what stands before the text in [`wrap_summary`].
+/// Returns the start of the frame of [`wrap_summary`].
 pub(crate) fn summary_start() -> String {
     format!("{SUMMARY_PREFIX}\n{SUMMARY_NOTE}")
 }
@@ -200,8 +200,7 @@ pub(crate) fn summary_start() -> String {
 /// Prefix of the line above a segment.
 const SEGMENT_PREFIX: &str = "# Part ";
 
-/// Returns the line above a segment: the number of the compaction, or of the first and the last that
-/// the segment stands for.
+/// Returns the line above a segment: the number of its compaction, or of its first and last.
 pub(crate) fn segment_heading(first: u32, last: u32) -> String {
     if first == last {
         format!("{SEGMENT_PREFIX}{first}")

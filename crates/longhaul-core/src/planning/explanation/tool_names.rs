@@ -31,7 +31,7 @@ impl<'c, 'a> ToolNames<'c, 'a> {
     }
 
     /// Returns the tool that the result at `at` comes from, or the tools that the message there calls.
-    /// Messages are asked for in their order.
+    /// Messages are looked up in their order.
     pub(super) fn of_message(&mut self, at: usize, message: &Message) -> Option<Arc<str>> {
         let conversation = self.conversation;
         let calls = conversation.calls(message);

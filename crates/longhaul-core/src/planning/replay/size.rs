@@ -3,7 +3,7 @@
 use super::Replay;
 use crate::units::tokens::Tokens;
 
-/// Assumed sizes of the summary that replaces history.
+/// Assumed sizes of the replacement text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AssumedSummary {
     /// Compared with the compaction thresholds.

@@ -23,7 +23,7 @@ impl Replay<'_, '_> {
         (cut..point).find(is_protected).unwrap_or(point)..point
     }
 
-    /// Computes the budgets of a summary of the history before `cut`, and the size to assume for it.
+    /// Computes the budgets of a replacement text for the history before `cut`, and its assumed size.
     pub(super) fn assume_summary(&mut self, cut: usize) -> (SummaryBudgets, AssumedSummary) {
         let (conversation, policy) = (self.conversation, self.policy);
         let history = self.pinned_head.end..cut;

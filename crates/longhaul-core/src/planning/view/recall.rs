@@ -12,7 +12,7 @@ use std::ops::Range;
 /// A part of a conversation that a view replaces, and that an agent can read by an ID.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Recallable {
-    /// The messages that a segment stands for.
+    /// The messages that a segment replaces.
     History(Range<usize>),
     /// The result in the message at this index.
     Result(usize),
@@ -45,7 +45,7 @@ impl ForwardedView {
         }
     }
 
-    /// Returns the summary with the lines by which an agent reads the history that each segment replaces.
+    /// Returns `text` with the lines by which an agent reads the history that each segment replaces.
     pub(super) fn with_lines(&self, text: &SegmentedText) -> SegmentedText {
         let Some(link) = &self.recall else {
             return text.clone();

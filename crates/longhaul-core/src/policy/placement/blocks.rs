@@ -1,4 +1,4 @@
-//! Placement of the summary next to messages that share an object: as a text block among theirs.
+//! Placement of the replacement text next to messages that share an object: as a text block among theirs.
 
 use crate::conversation::{Content, Conversation};
 use crate::json::quote::quote;
