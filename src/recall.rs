@@ -24,7 +24,7 @@ use query::RecallQuery;
 const MAX_READS: usize = 4;
 static READS: Semaphore = Semaphore::const_new(MAX_READS);
 
-/// Whether a request asks for an original. If recall is off, the path is reserved like any other under
+/// Whether the client requests an original. If recall is off, the path is reserved like any other under
 /// its prefix.
 pub(crate) fn is_recall_request(services: &Services, request: &Request<ClientBody>) -> bool {
     services.store.originals().is_some()

@@ -30,7 +30,7 @@ pub(super) fn adopt_plan(
     if let Some(base) = plan.base.as_ref().filter(|base| !base.adopted)
         && let Some(key) = chat.prefix_keys.key_at(base.prefix_end)
     {
-        // A digest that extends the record is stored as a record of its own, below.
+        // A digest that extends the record is stored as a separate record, below.
         if !plan.fresh_digest {
             adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
             notices::log_thrash(chat.request.conversation, &plan.view);
@@ -73,7 +73,7 @@ pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<Record
     Some(RecordAdopted)
 }
 
-/// Returns a note of the edits of an accepted attempt with no bound thinking behind them, for a model
+/// Returns a note of the edits of an accepted attempt with no bound thinking after them, for a model
 /// that may bind thinking.
 fn noted_edits(chat: &Chat<'_>, attempt: &Attempt) -> Option<ThinkingRemoval> {
     let conversation = chat.request.conversation;
@@ -155,7 +155,8 @@ fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDepen
 
 /// Returns the prefix under which a new record is stored: the shortest that contains all changes.
 ///
-/// Look-ups take the longest prefix with a record, so the prefix is no shorter than that of the record in use.
+/// Look-ups take the longest prefix with a record, so the prefix is at least as long as that of the
+/// record in use.
 fn prefix_of_new_record(
     prefix_keys: &PrefixKeys,
     known: &PriorRecords,

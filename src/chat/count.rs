@@ -1,6 +1,6 @@
 //! Requests that count the tokens of a chat. The upstream counts what longhaul would forward.
 //!
-//! A client compares the count with its window, to decide about a compaction of its own. A count begins
+//! A client compares the count with its window, to decide about its own compaction. A count begins
 //! nothing: longhaul learns nothing, stores nothing and starts no summary.
 
 use http::StatusCode;

@@ -52,7 +52,7 @@ pub(crate) struct CompactionOutcome {
     pub(crate) after: Tokens,
 }
 
-/// Whether a request asks for explicit compaction.
+/// Whether the client requests explicit compaction.
 pub(crate) fn is_compact_request(request: &Request<ClientBody>) -> bool {
     request.method() == Method::POST && request.uri().path() == paths::COMPACT_PATH
 }

@@ -49,7 +49,7 @@ pub(crate) async fn judge(
     let services = chat.services();
     let dialect = chat.request.conversation.dialect();
     let rules = &services.config.overflow_rules;
-    // Most replies are relayed unread, and need no facts.
+    // Almost all replies are relayed unread, and need no facts.
     let classifier = |status| {
         let facts = request_facts(chat, attempt);
         ReplyClassifier::for_request(dialect, status, rules, facts)

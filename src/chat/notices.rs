@@ -121,7 +121,7 @@ pub(super) fn log_thrash(conversation: &Conversation<'_>, view: &ForwardedView) 
     );
 }
 
-/// Logs, once per conversation, that too few user messages prevent pruning.
+/// Logs, once per conversation, that too few user messages prevent clearing.
 pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
     if plan.blocked_by_turns
         && let Some(key) = chat.prefix_keys.first_key()

@@ -18,7 +18,7 @@ const OUTPUT_MARGIN: Tokens = Tokens::new(256);
 /// Share of the window above which an empty reply may be an overflow.
 const NEAR_WINDOW_PERCENT: u32 = 75;
 
-/// Returns the output limit that fits beside `view`. `None` if the requested limit can stay or
+/// Returns the output limit that fits with `view`. `None` if the requested limit can stay or
 /// too little is left.
 ///
 /// Recovery reserves only part of a large output, and a limit above half the window would be
@@ -34,7 +34,7 @@ pub(super) fn reduced_output(
     let view = view.tokens(conversation);
     let input = match refused.overflow.used {
         None => upper_count(view, None),
-        // A count far below the estimate is no sample, but the upstream compares it with the limit.
+        // A count far below the estimate is not a sample, but the upstream compares it with the limit.
         Some(used) => CountSample::new(refused.tokens, used).map_or_else(
             || view.scaled(Tokens::new(used), refused.tokens),
             |sample| sample.upper_count(view),
@@ -46,7 +46,7 @@ pub(super) fn reduced_output(
     (counts_output && asked > left && is_enough).then_some(left)
 }
 
-/// Output that a server, which counts the output, leaves beside a view.
+/// Output that a view leaves at a server that counts the output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum OutputAllowance {
     /// The requested limit fits, or nothing shows that it does not.
@@ -57,11 +57,11 @@ pub(super) enum OutputAllowance {
     TooLittle,
 }
 
-/// Returns the output that fits beside a view of `tokens` estimated tokens, for a server that refused the
-/// output of an earlier request. Returns `None` if the server refused none, or if longhaul lowers no output in
-/// advance.
+/// Returns the output that fits with a view of `tokens` estimated tokens, for a server that refused
+/// the output of an earlier request. Returns `None` if the server refused none, or if longhaul lowers
+/// no output in advance.
 ///
-/// Claude Code asks for 128,000 tokens each time. A server that counts the output refuses 11 to 27
+/// Claude Code requests 128,000 tokens each time. A server that counts the output refuses 11 to 27
 /// requests of a session for that alone.
 pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputAllowance> {
     let conversation = chat.request.conversation;
@@ -100,7 +100,7 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
     })
 }
 
-/// Remembers that a server counts the output, if the refusal of `attempt` says so.
+/// Stores that a server counts the output, if the refusal of `attempt` states it.
 pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: Verdict) {
     let (limit, input) = match verdict {
         Verdict::OutputTooLarge { limit, input, .. } => (Some(limit), input),
@@ -179,7 +179,7 @@ pub(super) fn lower_output(
     // output.
     let min_output = conversation.dialect().min_output();
     let starved = conversation.grants_reasoning_tokens(left - min_output);
-    // A client that asks for little accepts a quarter of it.
+    // A client that requests little accepts a quarter of it.
     if left >= asked || left < asked.divided_by(4).min(min_output) || starved {
         return None;
     }

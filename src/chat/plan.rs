@@ -6,7 +6,7 @@
 //! | `plan_clearing_only` | its summaries were refused | cleared results; no summary is used or requested |
 //! | `current_plan` | otherwise | the records in use, the rules, and whether a summary is needed |
 //! | `plan_with_digest` | a needed summary did not arrive in time | a digest in place of the summary |
-//! | `compact_immediately` | the header asks for a compaction; `compact_explicitly` with a longer wait | a compaction below the thresholds |
+//! | `compact_immediately` | the header requests a compaction; `compact_explicitly` with a longer wait | a compaction below the thresholds |
 //! | `fit_known_window` | the plan exceeds a window that is known | recovery before the first send |
 //! | [`plan_in_use`] | a count of tokens | as one of the first four, with nothing waited for |
 //!
@@ -259,7 +259,7 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
         ready: None,
         ..inputs.prior_records.clone()
     };
-    // Nothing is cut, so the rule may clear at the mark.
+    // Nothing is cut, so the rule may clear at the threshold.
     let policy = Policy {
         proactive: false,
         ..inputs.policy.clone()

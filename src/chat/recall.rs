@@ -1,4 +1,4 @@
-//! Keeps the originals of an answered chat for recall, beside the request.
+//! Stores the originals of an answered chat for recall, concurrently with the request.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn link(
 }
 
 /// Keeps the originals of what `view` replaces, unless they are kept. Parses the body once more on a
-/// thread of its own, so that the reply waits for nothing.
+/// separate thread, so that the reply waits for nothing.
 pub(super) fn keep_originals(chat: &Chat<'_>, view: &ForwardedView) {
     let services = chat.services();
     let (Some(link), Some(store)) = (&chat.settings.recall, services.store.originals()) else {

@@ -23,7 +23,7 @@ use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
 const MIN_LIMITED_BYTES: usize = 64 * 1024;
 
 /// Runs recovery after a byte limit, for a request without old images. The limit bounds one request
-/// and says nothing about the window.
+/// and reveals nothing about the window.
 pub(super) async fn recover_from_byte_limit(
     chat: &Chat<'_>,
     first: &Attempt,
@@ -123,7 +123,7 @@ fn inputs_after_refusal(
 /// model accepted.
 ///
 /// Otherwise each refusal would lower the window to nine tenths of the refused request. Once the window
-/// leaves no room beside the head of the conversation, longhaul stops compacting ahead of refusals.
+/// has room for the head of the conversation only, longhaul stops compacting ahead of refusals.
 fn with_accepted_floor(chat: &Chat<'_>, refused: &RefusedAttempt, learned: Tokens) -> Tokens {
     let accepted = chat
         .knowledge
@@ -137,7 +137,7 @@ fn with_accepted_floor(chat: &Chat<'_>, refused: &RefusedAttempt, learned: Token
     }
 }
 
-/// Runs the recovery steps and waits for the summary that they ask for, if any.
+/// Runs the recovery steps and waits for the summary that they need, if any.
 pub(super) async fn run_recovery(
     chat: &Chat<'_>,
     too_large: &ForwardedView,

@@ -44,8 +44,8 @@ pub(super) enum Retry {
         /// Evidence that the window is smaller than assumed, if any.
         refused: Option<RefusedAttempt>,
     },
-    /// The thinking behind an edit was refused, because the provider bound it to other bytes. The retry
-    /// is the same edit without that thinking.
+    /// The thinking after an edit was refused, because the provider bound it to other bytes. The
+    /// retry is the same edit without that thinking.
     WithoutStaleThinking,
 }
 
@@ -91,8 +91,8 @@ impl RefusedAttempt {
         self.overflow.evidence == Evidence::Stated && !self.is_request_limit()
     }
 
-    /// Whether the upstream refused the bytes of the request. Tokens say little about bytes, so that
-    /// such a limit teaches nothing about other requests.
+    /// Whether the upstream refused the bytes of the request. Tokens hardly predict bytes, so such a
+    /// limit teaches nothing about other requests.
     pub(super) fn is_byte_limit(&self) -> bool {
         self.is_request_limit()
             && self.overflow.evidence == Evidence::Suspected(Suspicion::ByteLimit)

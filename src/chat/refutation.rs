@@ -27,8 +27,8 @@ pub(super) fn outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
     }
 }
 
-/// Whether the reply to a retry shows that the first reply was not an overflow, as far as longhaul can
-/// tell. The client then receives the first reply.
+/// Whether the reply to a retry suggests that the first reply was not an overflow. The client then
+/// receives the first reply.
 pub(super) fn shows_other_cause(retry: Retry, judged: &JudgedReply<UpstreamBody>) -> bool {
     let is_suspicion = match retry.evidence() {
         Some(Evidence::EmptyReply | Evidence::Suspected(_)) => true,

@@ -97,7 +97,7 @@ fn is_negative_parameter_error(conversation: &Conversation<'_>, overflow: &Overf
             .has_negative_output_limit(conversation.body())
 }
 
-/// Retries without the bound thinking behind the first edit. Returns `None` if longhaul never edited
+/// Retries without the bound thinking after the first edit. Returns `None` if longhaul never edited
 /// the conversation, or if nothing more can go: the client's own body is at fault then.
 fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;

@@ -26,7 +26,7 @@ use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::window::reply_signals::SentSize;
 use longhaul_core::window::token_ratio::CountSample;
 
-/// Creates the observer of the reply, or `None` if nothing would be done with the observation.
+/// Creates the observer of the reply. `None` if nothing would use its result.
 fn observer<B>(
     chat: &Chat<'_>,
     attempt: &Attempt,

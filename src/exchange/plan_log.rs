@@ -5,8 +5,8 @@ use crate::explanation::verdict;
 use crate::explanation::{RequestId, StoredExplanation};
 use longhaul_console::word::Word;
 
-/// Logs the plan of a chat. Without an admin listener, no explanation exists, and only the window and
-/// its marks are known.
+/// Logs the plan of a chat. Without an admin listener there is no explanation, and only the window
+/// and its thresholds are logged.
 pub(super) fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplanation>) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;

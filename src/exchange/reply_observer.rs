@@ -17,7 +17,7 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::reply_signals::SentSize;
 use longhaul_core::window::token_ratio::CountSample;
 
-/// A sent request, as far as its observer needs it.
+/// The facts about a sent request that its observer needs.
 pub(crate) struct ObservedRequest {
     pub(crate) dialect: Dialect,
     pub(crate) sent: SentSize,

@@ -59,7 +59,7 @@ pub(crate) struct RequestLog {
     pub(crate) report: ChatReport,
     /// Facts about the chat, once it was planned.
     chat: Option<ChatFacts>,
-    /// Explanation of the chat as it was sent last, if anybody can ask for it.
+    /// Explanation of the chat as it was sent last, if anybody can request one.
     explanation: Option<StoredExplanation>,
     /// Refusal of the first attempt as too large.
     pub(crate) refusal: Option<Refusal>,
@@ -198,7 +198,7 @@ impl RequestLog {
         };
     }
 
-    /// Whether the upstream has received any of the request, as far as longhaul can tell. A rewrite
+    /// Whether the upstream may have received any of the request. A rewrite
     /// that was never sent saved nothing, and the client will send the same request again.
     fn was_forwarded(&self) -> bool {
         self.meter.bytes() > 0 && self.fault.is_none()

@@ -1,4 +1,4 @@
-//! The part of an original that a reader asks for, and its text.
+//! The part of an original that a reader requests, and its text.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ const MAX_COMPILED_BYTES: usize = 1 << 17;
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 /// Maximum lines of an answer to a search.
 const MAX_MATCHES: usize = 200;
-/// Characters before and behind a match in a long line.
+/// Characters before and after a match in a long line.
 const EXCERPT_CHARS: usize = 200;
 
-/// Selection that a reader asks for.
+/// Selection that a reader requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecallQuery {
-    /// Whether the reader asks for the list of the conversation's units, not for the original itself.
+    /// Whether the reader requests the list of the conversation's units, not the original itself.
     pub(crate) is_outline: bool,
     /// Whether to search the whole conversation, not only the original itself.
     pub(crate) is_history: bool,
@@ -272,7 +272,7 @@ mod tests {
             "grep=(a{1000}){1000}{1000}",
         ] {
             let parsed = RecallQuery::parse(query);
-            // What is no expression within the bounds is plain text.
+            // Text that is not an expression within the bounds is searched literally.
             assert!(parsed.is_err() || query.contains("{1000}"), "{query}");
         }
     }

@@ -1,4 +1,4 @@
-//! The window of a model, as far as a chat's caller knows the window.
+//! The window of a model, from the sources that a chat's caller has.
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::Chat;

@@ -1,4 +1,4 @@
-//! Thinking that a provider binds to the bytes before it: what is known, and what replies show.
+//! Thinking that a provider binds to the bytes before it: learned facts, and how replies add to them.
 
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
@@ -38,18 +38,18 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
     }
 }
 
-/// Whether the upstream has refused an edit for the thinking behind it, from this caller and for the
+/// Whether the upstream has refused an edit for the thinking after it, from this caller and for the
 /// chat's model.
 pub(in crate::chat) fn is_learned(chat: &Chat<'_>) -> bool {
     chat.knowledge.binding_models.contains(&chat.model)
 }
 
-/// Whether the upstream has accepted thinking behind an edit, from this caller and for the chat's model.
+/// Whether the upstream has accepted thinking after an edit, from this caller and for the chat's model.
 fn accepts_stale(chat: &Chat<'_>) -> bool {
     chat.knowledge.binding_models.accepts_stale(&chat.model)
 }
 
-/// Whether the model may bind thinking, as far as its name or a refusal shows.
+/// Whether the model's name or a refusal shows that the model may bind thinking.
 pub(in crate::chat) fn may_bind(chat: &Chat<'_>) -> bool {
     match chat.request.conversation.thinking_binding() {
         ThinkingBinding::Dropped => false,
@@ -58,7 +58,7 @@ pub(in crate::chat) fn may_bind(chat: &Chat<'_>) -> bool {
     }
 }
 
-/// Whether the provider may refuse thinking behind an edit of `first`. A reply that may be such a
+/// Whether the provider may refuse thinking after an edit of `first`. A reply that may be such a
 /// refusal is held until its verdict is known.
 pub(in crate::chat) fn may_be_refused(chat: &Chat<'_>, first: &Attempt) -> bool {
     let conversation = chat.request.conversation;
@@ -91,8 +91,8 @@ pub(in crate::chat) fn learn_binding(chat: &Chat<'_>, attempt: &Attempt) {
     }
 }
 
-/// Learns that the provider does not enforce the binding, from a first send that it accepted. The newest
-/// thinking stands behind an edit that the request for this thinking did not have.
+/// Learns that the provider does not enforce the binding, from a first send that it accepted. The
+/// newest thinking follows an edit that the request for this thinking did not have.
 pub(in crate::chat) fn learn_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     let prior = &attempt.inputs.prior_records;
     let plan = &attempt.plan;

@@ -53,7 +53,7 @@ pub(in crate::chat) fn learn_from_stateful_refusal(
         return;
     }
     let refused = RefusedAttempt {
-        // The upstream alone knows the size. At this size, the window in estimated tokens is the stated one.
+        // Only the upstream sees the size. At this size, the window in estimated tokens is the stated one.
         tokens: Tokens::new(overflow.prompt_size().unwrap_or_default()),
         window: first.inputs.policy.thresholds.window,
         status,
@@ -62,8 +62,8 @@ pub(in crate::chat) fn learn_from_stateful_refusal(
     learn_for_caller(chat, &refused);
 }
 
-/// Learns the window that the refusal of a summary call reveals, of the model that was called. An endpoint
-/// of its own for summaries says nothing about the upstream.
+/// Learns the window that the refusal of a summary call reveals, of the model that was called. A
+/// separate endpoint for summaries reveals nothing about the upstream.
 pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
     let services = chat.services();
     if services.summary_endpoint.is_some() {

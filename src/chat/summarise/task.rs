@@ -1,5 +1,5 @@
-//! The task behind one summary job. The task takes the lease that replicas share, has the summary
-//! written, and stores the result as a record that is not yet in use.
+//! The task of one summary job. It takes the lease that replicas share, requests the summary, and
+//! stores the result as a record that is not yet in use.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct SummaryTask {
     /// Second key, of a longer prefix, for when the first is too far back to be looked up.
     pub(super) renewal_key: Option<RecordKey>,
     pub(super) thrash: ThrashState,
-    /// Price class by which the marks were chosen.
+    /// Price class by which the thresholds were chosen.
     pub(super) cache_price: Option<CachePrice>,
     pub(super) dashboard: Option<DashboardHandle>,
     /// Model that writes the summary.
