@@ -9,7 +9,7 @@ use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use longhaul_core::units::scope::ScopeTag;
 use parking_lot::Mutex;
 
-/// Time after which knowledge of a caller that sends nothing may make room for others.
+/// Time after which what is learned for a caller that sends nothing may make room for others.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_hours(30 * 24);
 /// Callers of whom no upstream has accepted a request share one part in so many of what accepted callers have.
 const NEWCOMER_FRACTION: u8 = 8;

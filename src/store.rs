@@ -1,4 +1,4 @@
-//! Storage of records between requests: in memory, and optionally in a durable store behind it.
+//! Storage of records between requests: in memory, and optionally in a durable store.
 
 mod circuit_breaker;
 pub(crate) mod count_cache;
@@ -49,13 +49,13 @@ use tiered::{PendingChange, TieredStore};
 /// Maximum number of conversations remembered as notified.
 const MAX_NOTIFIED: u64 = 4_096;
 
-/// Maximum callers and models whose lessons were read. One that is forgotten is read once more.
+/// Maximum pairs of caller and model whose facts were read. Those of a forgotten pair are read again.
 const MAX_LESSONS: u64 = 4_096;
 
-/// Store of conversations, which keeps its records for as long as the settings say.
+/// Store of conversations, which keeps its records for the configured time.
 pub(crate) struct Store {
     memory: Arc<MemoryStore>,
-    /// Durable store behind memory; `None` if the settings name none.
+    /// Durable store in addition to memory; `None` if the settings name none.
     tiered: Option<TieredStore>,
     /// Keys of the facts about models that were read, if the durable store keeps nothing else. No other
     /// process writes them, so once is enough.
@@ -163,13 +163,13 @@ impl Store {
         Some(!tier.inner.is_away())
     }
 
-    /// Returns the durable store, if it keeps more than lessons.
+    /// Returns the durable store, if it keeps more than learned facts.
     fn durable(&self) -> Option<&TieredStore> {
         let tiered = self.tiered.as_ref();
         tiered.filter(|_| self.lessons.is_none())
     }
 
-    /// Whether this process has a store file of its own, if only for lessons.
+    /// Whether this process has its own store file, if only for learned facts.
     pub(crate) fn owns_file(&self) -> bool {
         let tiered = self.tiered.as_ref();
         tiered.is_some_and(|tier| !tier.inner.durable.is_shared())
@@ -186,7 +186,7 @@ impl Store {
     }
 
     /// Updates memory with the entries of a conversation that other processes and earlier ones have
-    /// stored, and `knowledge` with their facts about the model. Waits at most `store.wait`.
+    /// stored, and `knowledge` with what they learned about the model. Waits at most `store.wait`.
     pub(crate) async fn refresh_all(
         &self,
         prefix_keys: &PrefixKeys,
@@ -340,7 +340,7 @@ impl Store {
             && let Ok(text) = serde_json::to_string(&stored)
             && let Some(sealed) = self.sealer.seal(key, &stored)
         {
-            // Each removal has a note of its own: no process overwrites that of another.
+            // Each removal has its own note: no process overwrites that of another.
             let name = self.sealer.note_name(&text);
             tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
         }
@@ -384,7 +384,7 @@ fn is_first(keys: &FairCache<RecordKey, ()>, key: RecordKey) -> bool {
     is_first
 }
 
-/// Opens the file of lessons. Returns `None` if it cannot be used: longhaul works without it.
+/// Opens the file of learned facts. Returns `None` if it cannot be used: longhaul works without it.
 fn open_lessons(path: &Path, config: &StoreConfig) -> Option<OpenedStore> {
     match file::FileStore::open(path, config, Intent::Use) {
         Ok((file, secret)) => Some(OpenedStore {

@@ -27,8 +27,8 @@ impl ParseCaches {
         }
     }
 
-    /// Returns the cache for the messages of this caller. The first request behind an acceptance is parsed
-    /// anew.
+    /// Returns the cache for the messages of this caller. The first request after an acceptance is
+    /// parsed anew.
     pub(crate) fn for_caller(&self, scope: Scope) -> &ParseCache {
         if self.callers.contains(scope.tag()) {
             &self.of_accepted

@@ -4,7 +4,7 @@ use crate::learned::MODELS_PER_CALLER;
 use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
 use parking_lot::Mutex;
 
-/// Models whose provider refused thinking behind an edit, or accepted it.
+/// Models whose provider refused thinking after an edit, or accepted it.
 pub(crate) struct BindingModels {
     models: Mutex<TwoGenerationCache<String, EditOutcome>>,
 }

@@ -1,4 +1,4 @@
-//! Learned facts about a model, as far as they decide the forwarded bytes: equal on every replica,
+//! Learned facts about a model that decide the forwarded bytes: equal on every replica,
 //! and kept over a restart.
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub(crate) struct ModelFacts {
     pub(crate) reported_window: Option<Timestamped<Option<Tokens>>>,
     /// The placements in which the model has refused a summary.
     pub(crate) refusals: PlacementRefusals,
-    /// The largest accepted request. A stored window counts only beside what was accepted.
+    /// The largest accepted request. A stored window counts only together with it.
     #[serde(default)]
     pub(crate) accepted: Option<Timestamped<Tokens>>,
     /// The largest request that the account may send, for an hour.

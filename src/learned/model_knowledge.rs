@@ -1,6 +1,6 @@
-//! Knowledge of models learned from replies, apart for each caller. A conversation's thresholds
-//! depend on the knowledge, so it must be equal after a restart and on every replica. The store
-//! shares it with other processes.
+//! Facts about models learned from replies, apart for each caller. A conversation's thresholds
+//! depend on these facts, so they must be equal after a restart and on every replica. The store
+//! shares them with other processes.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::learned::windows::LearnedWindows;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
-/// Callers whose knowledge is kept in memory. Other callers evict no knowledge of one whose request was
-/// accepted.
+/// Callers whose learned facts are kept in memory. Other callers never evict the facts of a caller
+/// whose request was accepted.
 const MAX_CALLERS: u64 = ONE_FOR_EACH;
 
 /// Maximum length of a model's name whose key is remembered, in bytes. A client may send a name of any length.
 const MAX_KEYED_NAME_BYTES: usize = 128;
 
-/// Knowledge about the models of one upstream.
+/// Learned facts about the models of one upstream.
 ///
 /// Each caller has its own: no reply to one caller changes a forwarded byte of another. The answers
 /// to longhaul's own key are common to all.
 pub(crate) struct KnowledgeByCaller {
-    /// A reload may add or remove longhaul's own key, so the cache key says whose key queries carry.
+    /// A reload may add or remove longhaul's own key, so the cache key names whose key queries carry.
     by_caller: FairCache<(Scope, QueryKey), Arc<ModelKnowledge>>,
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
@@ -37,7 +37,7 @@ pub(crate) struct KnowledgeByCaller {
     queries: QueriesInFlight,
 }
 
-/// One caller's knowledge about models.
+/// Facts about models learned for one caller.
 pub(crate) struct ModelKnowledge {
     pub(crate) reported_windows: Arc<ReportedWindows>,
     /// Summary placements that each model accepts.
@@ -67,7 +67,7 @@ pub(crate) enum QueryKey {
 }
 
 impl KnowledgeByCaller {
-    /// Creates knowledge of nothing.
+    /// Creates an empty map.
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
             by_caller: FairCache::of_entries(MAX_CALLERS, FORGET_AFTER, accepted),
@@ -77,7 +77,7 @@ impl KnowledgeByCaller {
         }
     }
 
-    /// Returns the knowledge of the caller with this scope; empty knowledge for a new caller.
+    /// Returns the learned facts of the caller with this scope; none for a new caller.
     pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<ModelKnowledge> {
         self.by_caller.get_or_insert_with((scope, key), || {
             Arc::new(ModelKnowledge {
@@ -98,8 +98,8 @@ impl KnowledgeByCaller {
         })
     }
 
-    /// Records that the upstream has accepted a chat of the caller with this knowledge. From now on, other
-    /// callers cannot evict it.
+    /// Records that the upstream has accepted a chat of the caller with these facts. From now on,
+    /// other callers cannot evict them.
     pub(crate) fn record_answer(&self, knowledge: &Arc<ModelKnowledge>) {
         let scope = knowledge.scope;
         if !self.accepted.contains(scope.tag()) {

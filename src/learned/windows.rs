@@ -1,8 +1,8 @@
-//! Observations about each model's window: refused requests, the largest accepted request, and the
+//! Learned facts about each model's window: refused requests, the largest accepted request, and the
 //! ends of replies.
 //!
-//! All observations belong to one caller. A refusal is trusted only as far as it cannot harm
-//! the caller's other conversations:
+//! All facts belong to one caller. A refusal is trusted only as far as it cannot harm the caller's
+//! other conversations:
 //!
 //! - If an accepted request contradicts the refusal, the model's window stays. The proxy then only
 //!   holds replies to requests of that size or larger.
@@ -32,14 +32,14 @@ use longhaul_core::window::{to_two_digits, window_from_refusal, window_from_repe
 const WELL_BELOW_PERCENT: u32 = 75;
 
 /// Lifetime of a refusal, in milliseconds: a day. An operator may restart a server with a larger
-/// window. If not, the next refusal says so, and a retry recovers from it.
+/// window. If not, a retry recovers from the next refusal.
 const REFUSAL_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Lifetime of a limit on one request, in milliseconds: an hour. Accounts rise to other tiers, and a
 /// limit that still applies is stated again.
 const REQUEST_LIMIT_TTL_MS: u64 = 60 * 60 * 1_000;
 
-/// The observations of one model. Sizes are in estimated tokens.
+/// Learned facts about one model's window. Sizes are in estimated tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ModelObservations {
     /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
@@ -168,9 +168,9 @@ impl ModelObservations {
         }
     }
 
-    /// Records a refusal. Whatever the error says, its reason may be other than the size: the text
-    /// may quote a user's words. An accepted request therefore outweighs it, and the error then
-    /// only affects which replies are held.
+    /// Records a refusal. Its reason may be other than the size that the error states: the text may
+    /// quote a user's words. An accepted request therefore outweighs the refusal, which then only
+    /// affects which replies are held.
     fn record_refusal(&mut self, request: Tokens, learned: LearnedWindow) {
         let learned = if request > self.largest_accepted {
             learned.with_accepted_floor(self.largest_accepted)
@@ -256,7 +256,7 @@ fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Timestamped<T> {
     Timestamped::superseding(before, wall_clock::unix_millis(), value)
 }
 
-/// Observations about the models of one caller.
+/// Learned windows of one caller's models.
 #[derive(Default)]
 pub(crate) struct LearnedWindows {
     by_model: LockedCache<String, ModelObservations, MODELS_PER_CALLER>,
@@ -375,15 +375,15 @@ impl LearnedWindows {
         self.update(model, |it| it.empty_replies.record_empty_retry());
     }
 
-    /// Updates the observations of `model` under the lock: many replies end at once, and no update
-    /// may be lost.
+    /// Updates the facts about `model` under the lock: many replies end at once, and no update may be
+    /// lost.
     fn update<T>(&self, model: &str, change: impl FnOnce(&mut ModelObservations) -> T) -> T {
         let mut all = self.by_model.lock();
         let before = all.get(model).unwrap_or_default();
         let mut observations = before;
         observations.expire();
         let result = change(&mut observations);
-        // A model without observations evicts no other.
+        // A model without learned facts evicts no other.
         if before != observations {
             all.insert(model.to_owned(), observations);
         }

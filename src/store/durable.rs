@@ -1,4 +1,4 @@
-//! Durable stores, which are behind memory and outlive the process.
+//! Durable stores, which outlive the process.
 //!
 //! A durable store keeps one entry under each key and never looks into its contents: records and
 //! notes are sealed bytes ([`format`](super::format)). Every modification of an entry is a

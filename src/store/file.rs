@@ -61,11 +61,11 @@ pub(crate) struct FileStore {
 }
 
 impl FileStore {
-    /// Opens or creates the file at `path`, and reads the scope secret beside it.
+    /// Opens or creates the file at `path`, and reads the scope secret next to it.
     ///
     /// - A store that is damaged or of another version is set aside.
     /// - An existing store that cannot be written now stays closed until it can be. A restarted
-    ///   proxy is then no worse off than one that kept running.
+    ///   proxy then has as much as one that kept running.
     ///
     /// # Errors
     /// If another process has the file, if it is not a store of longhaul's, or if it never existed
@@ -92,7 +92,7 @@ impl FileStore {
             max_bytes: config.recall_max_bytes,
             idle_secs: config.recall_ttl.as_secs(),
         };
-        // The file has a secret of its own for its lock. The secret of the records seals the entries.
+        // The file has its own secret for its lock. The secret of the records seals the entries.
         let (file, _) = Self::open_within(&originals_path(path), limits, intent)?;
         Ok(file)
     }

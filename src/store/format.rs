@@ -16,8 +16,8 @@ use crate::store::durable::NoteName;
 use longhaul_core::FORM_VERSION;
 use longhaul_core::units::scope::RecordKey;
 
-/// Version of these bytes, and of the data that a durable store keeps beside them. Raised with
-/// every change, so that no version takes another's bytes for its own. Format 2 was not encrypted:
+/// Version of these bytes, and of the metadata that a durable store keeps with them. Raised with
+/// every change, so that no version reads another's bytes as its own. Format 2 was not encrypted:
 /// its entries are dropped.
 pub(super) const FORMAT: u8 = 3;
 /// First bytes of every sealed value.
@@ -86,7 +86,7 @@ impl RecordSealer {
         serde_json::from_slice(value.ok()?).ok()
     }
 
-    /// Returns the cipher of one entry. Each entry has a key of its own below that of its scope, so
+    /// Returns the cipher of one entry. Each entry has its own key below that of its scope, so
     /// random nonces of one key do not meet.
     fn cipher(&self, key: RecordKey) -> Option<LessSafeKey> {
         let of_scope = blake3::keyed_hash(&self.cipher_key, &key.scope().0);
@@ -112,7 +112,7 @@ pub(super) fn read_tag(sealed: &[u8]) -> Option<SealTag> {
     Some(SealTag(*tag))
 }
 
-/// Returns what the tag covers beside the value: the versions, and the key of the entry.
+/// Returns what the tag covers in addition to the value: the versions, and the key of the entry.
 fn associated_data(key: RecordKey) -> Aad<[u8; VERSION_BYTES + RecordKey::BYTES]> {
     let mut data = [0; VERSION_BYTES + RecordKey::BYTES];
     let bytes = version().into_iter().chain(key.to_bytes());

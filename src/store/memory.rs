@@ -42,7 +42,7 @@ pub(super) struct MemoryStore {
     pub(super) removals: RemovalCache,
 }
 
-/// Share of a rewrite that a model accepts, as far as observed.
+/// Share of a rewrite that a model has accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RewriteTolerance {
     /// No rewrite was refused, or a whole one was accepted since.
@@ -259,8 +259,8 @@ impl MemoryStore {
         self.tolerances.insert((key, model), takes);
     }
 
-    /// Returns how much of a rewrite the model accepts. The observation at the longest prefix of
-    /// the conversation counts.
+    /// Returns how much of a rewrite the model accepts, as learned at the longest prefix of the
+    /// conversation.
     pub(super) fn rewrite_tolerance(
         &self,
         prefix_keys: &PrefixKeys,

@@ -1,5 +1,5 @@
-//! Originals for recall: the history behind cleared results and summaries, kept by ID within bounds of
-//! their own.
+//! Originals for recall: the history that cleared results and summaries replace, kept by ID within
+//! separate bounds.
 //!
 //! Originals never share a queue, a file or a connection with records, so they delay no request. Without
 //! a durable store they are in memory.
@@ -57,7 +57,7 @@ pub(crate) enum OriginalContent {
     Slice(RecallId, usize, usize),
     /// The text of a unit.
     Text(String),
-    /// The units behind a segment.
+    /// The units that a segment replaces.
     Units(Vec<RecallId>),
 }
 
@@ -118,7 +118,7 @@ impl OriginalStore {
         }
     }
 
-    /// Whether all of these originals are kept, as far as this process knows.
+    /// Whether this process has recorded all of these originals as kept.
     pub(crate) fn knows_all(&self, ids: impl IntoIterator<Item = RecallId>) -> bool {
         ids.into_iter().all(|id| self.knows(id))
     }

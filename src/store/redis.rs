@@ -72,7 +72,7 @@ impl RedisStore {
         Ok(redis)
     }
 
-    /// Creates a store of originals, with a connection and a bound of its own.
+    /// Creates a store of originals, with its own connection and bound.
     pub(super) fn of_originals(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
         Ok(Self {
             ttl: config.recall_ttl,

@@ -19,7 +19,7 @@ const ROOM: u64 = 1 << 20;
 const READ: Duration = Duration::from_millis(50);
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
-/// Creates a store with nothing behind memory.
+/// Creates a store in memory only.
 fn memory(room: u64) -> Store {
     let secret = Secret::from_bytes([7; 32]);
     let accepted = Arc::new(AcceptedCallers::default());

@@ -12,8 +12,8 @@ pub(crate) struct RequestSize {
     pub(crate) tools: Tokens,
 }
 
-/// Sets of tools that are told apart for one model. An agent has few: its own, those of its helpers,
-/// and none for titles.
+/// Maximum sets of tools that are distinguished for one model. An agent has few: its own, those of
+/// its helpers, and none for titles.
 const TOOL_SETS: usize = 4;
 
 /// Percentage of a request's size that an accepted request must have to prove that the request fits.

@@ -1,4 +1,4 @@
-//! Metadata of an entry, beside its record: short, because every request writes it.
+//! Metadata of an entry, without its record: short, because every request writes it.
 
 use bytes::Bytes;
 

@@ -93,7 +93,7 @@ fn try_lock_for_a_moment(file: &File) -> Result<(), TryLockError> {
 }
 
 impl StoreFile {
-    /// Locks the file at `path`, with the secret beside it or a new one. For use, a missing
+    /// Locks the file at `path`, with the secret next to it or a new one. For use, a missing
     /// directory is created.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl StoreFile {
 }
 
 /// Checks whether the file at `path` could be locked and opened, without doing so. A proxy may have
-/// it: the check locks nothing and leaves nothing behind. Fails if the file is not a store of
+/// it: the check locks nothing and creates nothing that stays. Fails if the file is not a store of
 /// longhaul's, or the system refuses access.
 pub(super) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET_SUFFIX);
@@ -226,7 +226,7 @@ fn open_existing(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// Checks whether a file can be created beside `path`, or in the directory where its own would be
+/// Checks whether a file can be created next to `path`, or in the directory where its own would be
 /// created. Creates one and removes it again: no other test covers every file system and
 /// permission.
 fn try_create_beside(path: &Path) -> io::Result<()> {
@@ -334,8 +334,7 @@ pub(super) fn classify_error(error: redb::Error) -> OpenError {
 }
 
 /// Reads the secret from its file. If the file holds none, generates a secret and, for use, writes
-/// it. Beside an existing database, entries made with the old secret are not found again; they
-/// expire.
+/// it. Entries of an existing database, made with the old secret, are not found again; they expire.
 fn read_or_generate_secret(
     mut file: &File,
     path: &Path,

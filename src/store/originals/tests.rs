@@ -1,4 +1,4 @@
-//! Tests of originals in memory and behind a durable store.
+//! Tests of originals in memory and in a durable store.
 
 use super::*;
 use crate::store::Secret;

@@ -1,4 +1,4 @@
-//! A connection that a task of its own keeps up.
+//! A connection that a separate task keeps up.
 //!
 //! Callers use the connection that exists. So a request never waits for a server that is known to
 //! be unavailable, and connecting does not depend on how long a request waits.

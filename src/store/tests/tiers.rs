@@ -13,7 +13,7 @@ use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 
-/// Replicas with one durable store behind them.
+/// Replicas that share one durable store.
 struct Fleet {
     far: ScriptedStore,
     metrics: Arc<Metrics>,
@@ -153,7 +153,7 @@ async fn latest_rewrite_observation_counts_from_its_prefix_on() {
             RewriteTolerance::Nothing
         ]
     );
-    // The latest observation at a prefix counts there.
+    // The latest acceptance at a prefix counts there.
     one.record_rewrite_acceptance(&late, RewriteTolerance::ClearingOnly);
     assert_eq!(
         shown(),

@@ -50,7 +50,7 @@ fn sized(
     guards.permit(scope(caller), prefix_keys, cut, Tokens::new(tokens))
 }
 
-/// Starts and ends a job for this permit; `is_taken` says whether its call was accepted.
+/// Starts and ends a job for this permit; `is_taken` states whether its call was accepted.
 fn asks(guards: &SummaryGuards, permit: &SummaryPermit, is_taken: bool) {
     let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let _counted = guards.record_start(permit, &meter);

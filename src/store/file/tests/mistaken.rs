@@ -76,7 +76,7 @@ fn foreign_database_is_refused_and_gets_no_table() {
     for name in ["theirs", "about"] {
         let place = foreign(name);
         assert!(refused_to_all(&place).contains("another program"));
-        // Recognised by its tables even if a secret like longhaul's is beside it.
+        // Recognised by its tables even if a secret like longhaul's is next to it.
         fs::write(secret_of(&place), [7; 32]).unwrap();
         let problem = place.try_open("512MiB").err().unwrap().to_string();
         assert!(problem.contains("another program"), "{problem}");

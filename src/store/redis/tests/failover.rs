@@ -1,4 +1,4 @@
-//! A primary that becomes a replica behind its name, and keeps its connections.
+//! A primary that becomes a replica under the same name, and keeps its connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
