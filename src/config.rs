@@ -83,7 +83,7 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Tokens that clients must present; empty if no token is required.
     pub client_tokens: ClientTokens,
-    /// Whether chats are read. Forced to [`Mode::Off`] if pruning, proactive compaction and
+    /// Whether chats are read. Forced to [`Mode::Off`] if clearing, proactive compaction and
     /// overflow recovery are all disabled.
     pub mode: Mode,
     /// Treatment of requests to speak the Responses API over a WebSocket.
@@ -196,7 +196,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LogConfig {
-    /// Least severe level that is written.
+    /// Minimum severity that is written.
     pub level: LogLevel,
     /// Line format.
     pub format: LogFormat,
@@ -415,7 +415,7 @@ fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Pr
 /// Base URL of Anthropic's API.
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
 
-/// Returns the base URL for requests of the Messages API: `set`, or Anthropic's API beside OpenAI's.
+/// Returns the base URL for requests of the Messages API: `set`, or Anthropic's if `base` is OpenAI's.
 /// OpenAI has no such endpoint and must not receive Anthropic's keys.
 fn messages_base(base: &BaseUrl, set: Option<BaseUrl>) -> Result<Option<BaseUrl>, Problem> {
     let is_openai = base.host_kind() == HostKind::Provider("openai");

@@ -1,6 +1,6 @@
 //! Windows and prices of known models, by host and name: a table embedded in the program.
 //!
-//! A name alone says little: of the names that `OpenRouter` shares with other providers, 29% have
+//! A name alone is not enough: of the names that `OpenRouter` shares with other providers, 29% have
 //! another window there. A row therefore applies to its own provider's hosts.
 //!
 //! At an unknown host, perhaps a gateway, the smallest window of any model with that name applies.
@@ -33,7 +33,7 @@ pub(crate) struct ModelLimits {
     pub(crate) provider: &'static str,
     /// Limit of input and output together.
     pub(crate) window: Tokens,
-    /// Limit of the input, if the output has a limit of its own.
+    /// Limit of the input, if the output has its own limit.
     pub(crate) input: Option<Tokens>,
     pub(crate) output: Option<Tokens>,
 }
@@ -90,13 +90,13 @@ fn look_up_name(host: HostKind, model: &str) -> Option<TableMatch> {
         spellings.find_map(|name| match host {
             HostKind::Local => None,
             HostKind::Unknown => match_smallest(name),
-            // A name in another case is no exact match.
+            // A name in another case is not an exact match.
             HostKind::Provider(provider) => match_provider(provider, name, 1),
         })
     })
 }
 
-/// Most names that [`near_names`] returns.
+/// Maximum names that [`near_names`] returns.
 const NEAR_NAMES: usize = 3;
 
 /// Returns the names in the table that `model` is probably a misspelling of, the nearest first. Of a
@@ -131,7 +131,7 @@ const WIDE_WINDOW: Tokens = Tokens::new(1_000_000);
 
 /// Returns the list prices of `model` at `host`: input, in the lowest tier.
 ///
-/// Only the provider's own row counts: the price of another provider says nothing about this one. A
+/// Only the provider's own row counts: another provider may charge another price. A
 /// name with a variant is not looked up without it, since the variant often makes the price
 /// (`:free`, `:nitro`).
 pub(crate) fn prices(host: &str, model: &str) -> Option<TokenPrices> {

@@ -86,7 +86,7 @@ pub(super) fn check(
     Ok(ExitCode::from(u8::from(!report.is_known())))
 }
 
-/// Prints every setting, and what no setting says.
+/// Prints every setting, the mode off, and the destination of traces.
 fn print_settings(
     found: &ResolvedSettings,
     config: &Config,
@@ -130,8 +130,8 @@ pub(super) fn key_header(text: &str) -> Result<HeaderValue, Problem> {
     Ok(value)
 }
 
-/// Asks the upstream for the model's window, as `serve` does in the background of a chat. Returns the
-/// message of the fault that prevented an answer, if any, beside the outcome.
+/// Queries the upstream for the model's window, as `serve` does in the background of a chat. Returns
+/// the outcome, and the message of the fault that prevented an answer, if any.
 pub(super) fn ask_upstream(
     config: &Config,
     model: &str,

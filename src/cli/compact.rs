@@ -148,7 +148,7 @@ fn is_digested(compacted: &CompactedChat) -> bool {
 }
 
 /// Advises to set the window if the model refused to write the summary. The call may have been too
-/// long for a window that no source knows.
+/// long for a window that no source gives.
 fn tell_refusal(services: &Services) {
     let refused = services.metrics.summaries.get(SummaryOutcome::Refused) > 0;
     if refused && services.config.configured_window().is_none() {
@@ -159,8 +159,8 @@ fn tell_refusal(services: &Services) {
     }
 }
 
-/// Whether the upstream is asked for a summary without any key, from the environment or the
-/// settings.
+/// Whether the request for a summary would go to the upstream without any key, from the environment
+/// or the settings.
 fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
     config.summary.model != SummaryModel::Disabled
         && config.summary.endpoint.is_none()

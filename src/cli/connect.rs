@@ -34,8 +34,8 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Agents that a variable points to longhaul: the variable, its value behind an origin, and the command
-/// that starts the agent.
+/// Agents that a variable points to longhaul: the variable, its value after the origin, and the
+/// command that starts the agent.
 const BY_VARIABLE: [(&str, &str, &str, &str); 2] = [
     (
         "aider",

@@ -1,4 +1,4 @@
-//! `longhaul doctor`: tests every part that a request needs, and says what to do about the rest.
+//! `longhaul doctor`: tests every part that a request needs, and advises on each failure.
 
 mod probe;
 mod reachability;

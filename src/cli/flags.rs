@@ -58,7 +58,7 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
     let settings = settings
         .zip(settings_with_flags())
         .map(|(arg, (flag, _))| match flag.bare {
-            // With a space, a command behind the flag would be taken for its value.
+            // With a space, a command after the flag would be parsed as its value.
             Some(bare) => arg
                 .num_args(0..=1)
                 .require_equals(true)

@@ -1,4 +1,4 @@
-//! `longhaul health`: asks a running longhaul whether it is healthy. Intended for health checks of
+//! `longhaul health`: checks whether a running longhaul is healthy. Intended for health checks of
 //! containers whose image has no other program.
 
 use std::net::SocketAddr;

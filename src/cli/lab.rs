@@ -149,7 +149,7 @@ fn profile_settings(
     Ok(all)
 }
 
-/// Returns the default settings with these changes. Fails if a value is invalid; the text says why.
+/// Returns the default settings with these changes. If a value is invalid, the error names the reason.
 fn defaults_with(changes: &[(&str, &str)]) -> Result<Settings, String> {
     let config = Config::default_with(changes.iter().copied());
     let config = config.map_err(|problems| {
@@ -290,7 +290,7 @@ fn isolated(config: &Config, target: ReplayTarget<'_>) -> io::Result<Config> {
     if config.mode == Mode::Shadow {
         config.mode = Mode::On;
     }
-    // The table knows nothing of a model on this machine, so the window is set here.
+    // The table has no model on this machine, so the window is set here.
     config.window = target.model.window;
     config.window_place = Some(target.model.window_source.clone());
     Ok(config)

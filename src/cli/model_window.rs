@@ -20,7 +20,8 @@ pub(super) struct ModelWindow<'c> {
 }
 
 impl<'c> ModelWindow<'c> {
-    /// Combines the settings and the table for `model` with the window `asked` of the upstream.
+    /// Combines the settings and the table for `model` with `asked`, the window that the upstream
+    /// reports.
     pub(super) fn for_model(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
         let found = models::look_up(config.upstream.base.host_kind(), model);
         let conduct = config.settings_for(model);

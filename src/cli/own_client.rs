@@ -41,7 +41,7 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
 }
 
 /// Requests one page of the admin listener and returns the status and the body of the response. The
-/// error says that nothing listens there, or that the answer is not longhaul's.
+/// error states that nothing listens there, or that the answer is not longhaul's.
 pub(super) async fn fetch_page(
     address: SocketAddr,
     path: &str,

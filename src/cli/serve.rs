@@ -29,7 +29,7 @@ use reload::SettingsReloader;
 use signals::{Signal, Signals};
 
 /// Runs the proxy with the settings `found` until a signal stops it. `read` resolves the settings
-/// again for a reload. `file` is the configuration file. `env` says where traces go.
+/// again for a reload. `file` is the configuration file. `env` names the destination of traces.
 pub(super) fn serve(
     found: ResolvedSettings,
     file: Option<&Path>,

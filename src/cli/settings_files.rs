@@ -48,7 +48,7 @@ impl ConfigFile {
     }
 
     /// Withholds the key of the environment from a file that was found in the working folder. The
-    /// file may come with somebody else's project, and name an upstream of its own. Returns a note
+    /// file may come with somebody else's project, and name its own upstream. Returns a note
     /// for the user if there was a key.
     pub(super) fn withhold_key(&self, env: &mut BTreeMap<String, String>) -> Option<String> {
         if *self != Self::Found(PathBuf::from(CONFIG_NAME)) {
@@ -76,7 +76,7 @@ impl ConfigFile {
     }
 
     /// Returns a problem if a file that was found in the working folder names a key. Such a file could
-    /// send a key of the user to an upstream of its own.
+    /// send a key of the user to another upstream.
     pub(super) fn key_problem(&self) -> Option<Problem> {
         if *self != Self::Found(PathBuf::from(CONFIG_NAME)) {
             return None;
@@ -111,7 +111,7 @@ impl ConfigFile {
 /// Returns the path of the user's own configuration file, whether it exists or not. The XDG base
 /// directory specification gives the folder; on Windows, `APPDATA` does.
 pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
-    // The specification tells programs to ignore relative paths.
+    // The specification requires programs to ignore relative paths.
     let folder = |name: &str| {
         let path = PathBuf::from(env.get(name)?);
         path.is_absolute().then_some(path)
@@ -125,7 +125,7 @@ pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf
 }
 
 /// Adds the variables of the file that `--env-file` names to `env`. The environment takes
-/// precedence over the file. Fails if the file cannot be read, or a line of it is no assignment.
+/// precedence over the file. Fails if the file cannot be read, or if a line is not an assignment.
 /// The error shows no content: the file may hold keys.
 pub(super) fn add_env_file(
     matches: &ArgMatches,

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use crate::config::{Config, StoreLocation};
 
-/// File of lessons within the folder.
+/// File of learned facts within the folder.
 const LESSONS: &str = "lessons.db";
 
 /// Lets a proxy with these settings use the state folder, if there is one, for what its store does not
-/// keep. Beside memory, these are the lessons; beside servers, the totals by day of the process.
+/// keep: learned facts if the store is in memory, the process's totals by day if it is on servers.
 pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) {
     if !config.store.keeps_lessons {
         return;

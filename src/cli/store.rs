@@ -1,4 +1,4 @@
-//! `longhaul store`: inspects or purges stored records without showing what was said.
+//! `longhaul store`: inspects or purges stored records without showing their text.
 
 use std::collections::BTreeMap;
 

@@ -69,7 +69,7 @@ impl BaseUrl {
         &self.authority
     }
 
-    /// Returns the kind of the host, which each request asks for.
+    /// Returns the kind of the host, computed once because each request needs it.
     pub(crate) fn host_kind(&self) -> HostKind {
         self.host_kind
     }

@@ -69,7 +69,7 @@ choices! {
         Tunnel = "tunnel",
     }
 
-    /// Whether agents can read originals, and how a line tells them.
+    /// Whether agents can read originals, and how.
     pub(crate) enum RecallSetting {
         /// Not at all.
         Off = "off",
@@ -79,7 +79,7 @@ choices! {
         Mcp = "mcp",
     }
 
-    /// Least severe log level that is written.
+    /// Minimum severity that is logged.
     #[non_exhaustive]
     #[expect(missing_docs, reason = "the levels every logger has")]
     pub enum LogLevel {

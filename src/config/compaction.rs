@@ -5,7 +5,7 @@ use super::settings;
 use crate::error::Problem;
 use longhaul_core::policy::{CompactionSettings, ThresholdSetting};
 
-/// Reads the compaction settings. Fails if the soft mark is above the hard mark.
+/// Reads the compaction settings. Fails if the soft threshold is above the hard threshold.
 pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
     let settings = CompactionSettings {
         profile: found.value(&settings::PROFILE)?,

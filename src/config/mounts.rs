@@ -17,7 +17,7 @@ use super::setting::settings;
 use super::tables::{NamedValues, Table, TableList};
 use crate::error::Problem;
 
-/// The list: at most 64 mounts, more than anyone runs behind one address.
+/// The list: at most 64 mounts, more than anyone runs at one address.
 pub(super) const MOUNT_TABLES: TableList = TableList {
     name: "mount",
     most: 64,

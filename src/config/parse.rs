@@ -1,4 +1,4 @@
-//! Parsers for setting values: from text to a typed value, or a message that says what was
+//! Parsers for setting values: from text to a typed value, or a message that states what was
 //! expected.
 
 use std::net::{Ipv4Addr, SocketAddr};

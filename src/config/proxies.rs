@@ -31,7 +31,7 @@ impl ProxyUrl {
         &self.0
     }
 
-    /// Parses a proxy URL. The error says what was expected and leaves out the text.
+    /// Parses a proxy URL. The error states what was expected and leaves out the text.
     fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected a URL like http://proxy.example:3128, with the scheme \
                                 http, https or socks5";

@@ -16,7 +16,7 @@ pub(crate) struct Setting<T: 'static> {
     pub(crate) default: &'static str,
     /// User documentation, with the reason for the default.
     pub(crate) doc: &'static str,
-    /// Parses a value; the error says what was found and what was expected.
+    /// Parses a value; the error states what was found and what was expected.
     pub(super) parse: fn(&RawValue) -> Result<T, String>,
     /// Environment name in addition to the one derived from the key.
     pub(super) short_env: Option<&'static str>,

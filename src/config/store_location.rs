@@ -1,4 +1,4 @@
-//! Values of the store settings: where records are kept, and how callers are told apart.
+//! Values of the store settings: where records are kept, and how callers are distinguished.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ const REDIS_SCHEMES: [&str; 10] = [
 ];
 
 impl StoreLocation {
-    /// Parses a location. The error says what was expected and leaves out the text, which may
+    /// Parses a location. The error states what was expected and leaves out the text, which may
     /// contain a password.
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();

@@ -14,7 +14,7 @@ const VARIANTS: &[&str] = &[
     ":thinking",
 ];
 
-/// Mark of a window of a million tokens.
+/// Suffix for a window of a million tokens.
 const WIDE_MARK: &str = "[1m]";
 
 /// Region prefixes of Bedrock's inference profiles.
@@ -50,8 +50,8 @@ pub(super) fn candidates(name: &str) -> impl Iterator<Item = &str> {
     std::iter::once(name).chain(shorter.filter(move |form| *form != name && !form.is_empty()))
 }
 
-/// Returns the name of a model without the mark of a window of a million tokens, or `None` if it has no
-/// mark. Coding agents write `claude-sonnet-4-5[1m]`.
+/// Returns the name of a model without the suffix for a window of a million tokens, or `None` if the
+/// name has no such suffix. Coding agents write `claude-sonnet-4-5[1m]`.
 pub(super) fn without_wide_window(name: &str) -> Option<&str> {
     let (base, mark) = name.split_at_checked(name.len().checked_sub(WIDE_MARK.len())?)?;
     mark.eq_ignore_ascii_case(WIDE_MARK).then_some(base)

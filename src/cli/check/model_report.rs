@@ -1,4 +1,4 @@
-//! One model's window, its sources, and the marks and the rule that follow.
+//! One model's window, its sources, and the thresholds and the rule that follow.
 
 use serde::Serialize;
 
@@ -33,18 +33,18 @@ pub(super) struct ModelReport {
 struct WindowSection {
     tokens: u32,
     source: String,
-    /// Whether the output has a limit of its own.
+    /// Whether the output has its own limit.
     separate_output: bool,
-    /// Tokens that the upstream reports, if it was asked and answered.
+    /// Window that the upstream reports, in tokens; `None` if it was not queried or gave none.
     reported: Option<u32>,
     /// Whether a setting, the table or the upstream names the window.
     known: bool,
-    /// Whether the upstream was asked and gave no usable answer.
+    /// Whether the upstream gave no usable answer to a query.
     asked_in_vain: bool,
 }
 
 impl ModelReport {
-    /// Builds the report. `asked` is the upstream's answer, and the message of its fault, if it was asked.
+    /// Builds the report. `asked` is the upstream's answer and the message of its fault, if queried.
     pub(super) fn new(
         config: &Config,
         model: &str,
@@ -81,7 +81,7 @@ impl ModelReport {
         }
     }
 
-    /// Whether a source names the window, and the upstream answered if it was asked.
+    /// Whether a source names the window, and the upstream answered if queried.
     pub(super) fn is_known(&self) -> bool {
         self.window.known && !self.window.asked_in_vain
     }

@@ -1,4 +1,4 @@
-//! `longhaul explain --last`: asks a running longhaul for the explanation of a request.
+//! `longhaul explain --last`: fetches the explanation of a request from a running longhaul.
 
 use std::time::Duration;
 

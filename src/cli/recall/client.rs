@@ -65,7 +65,7 @@ impl RecallClient {
         })
     }
 
-    /// Reads a part of the original with the ID `id`. Fails if the text is no ID, no longhaul
+    /// Reads a part of the original with the ID `id`. Fails if the text is not an ID, no longhaul
     /// answers, or the original is not kept.
     pub(in crate::cli) async fn read(
         &self,

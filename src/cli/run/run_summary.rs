@@ -96,8 +96,8 @@ fn fault_counts(metrics: &Metrics) -> Vec<String> {
         .collect()
 }
 
-/// Returns the faults that occurred and are failures. Codex asks for a WebSocket before it goes on over
-/// HTTP, and an unknown original is an answer.
+/// Returns the faults that occurred and are failures. Codex requests a WebSocket before it goes on
+/// over HTTP, and an unknown original is an answer.
 fn failures(metrics: &Metrics) -> impl Iterator<Item = (Fault, u64)> {
     let is_failure =
         |fault: Fault| fault != Fault::WebSocketRefused && !fault.label().starts_with("recall_");

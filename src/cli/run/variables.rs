@@ -1,4 +1,4 @@
-//! The environment variables that tell agents where their endpoint is.
+//! The environment variables that name an agent's endpoint.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -139,7 +139,7 @@ pub(in crate::cli) fn may_have_anthropic_key(host: &str, has_messages: bool) -> 
 /// Whether traffic meant for `provider`, and its key, may go to `host` instead.
 ///
 /// - An unknown host, or one on this network, may have it. The user has named that host, a gateway
-///   for example, and means it for everything the command asks for.
+///   for example, for all requests of the command.
 /// - Another known provider may not, since it is meant for its own models. The models of `provider` are
 ///   then requested directly, past the proxy.
 fn accepts_key_of(provider: &str, host: &str) -> bool {
