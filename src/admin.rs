@@ -242,7 +242,7 @@ fn local_only<B>(request: &Request<B>, peer: IpAddr) -> Option<Response<Bytes>> 
 }
 
 /// Whether a page of another site makes this request in the background. Such a page cannot read the
-/// response, but could hold the places of viewers. A link on another site is no such request.
+/// response, but could hold the places of viewers. A link that a person follows does not count.
 fn is_of_other_site<B>(request: &Request<B>) -> bool {
     let field = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
     let is_other = matches!(field("sec-fetch-site"), Some(b"cross-site" | b"same-site"));

@@ -103,7 +103,7 @@ faults! {
         "longhaul does not know the host that the request names; use 127.0.0.1 or localhost, or \
          add the name to allowed_hosts";
 
-    /// A client token asks for a path that receives no key of the settings.
+    /// A client with a token requests a path that receives no key of the settings.
     KeyPath = "key_path", FORBIDDEN, Useless,
         "longhaul sends its API key only to the endpoints under upstream.base that run models; to \
          allow this path, add it to upstream.key_paths";
@@ -317,7 +317,7 @@ pub enum Problem {
         /// Error from the parser.
         reason: String,
     },
-    /// A running longhaul does not answer, or does not have what was asked for.
+    /// A running longhaul does not answer, or does not have what was requested.
     #[error("{0}")]
     Unanswered(String),
     /// Threads could not be spawned, or signal handlers not installed.

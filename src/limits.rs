@@ -34,7 +34,7 @@ pub(crate) const HTTP2_STREAM_WINDOW: u32 = 256 * 1024;
 
 /// Flow-control window of one HTTP/2 connection, in bytes. Each stream has its own share, so
 /// streams whose readers stall cannot block another. An upstream may allow more streams than
-/// [`HTTP2_STREAMS`]; this then holds for that many of them.
+/// [`HTTP2_STREAMS`]; only that many then have a share.
 pub(crate) const HTTP2_CONNECTION_WINDOW: u32 = HTTP2_STREAMS * HTTP2_STREAM_WINDOW;
 
 /// Time limit for draining the rest of a request body after an early response, as nginx does.

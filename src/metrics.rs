@@ -146,7 +146,7 @@ pub(crate) struct ChatTokens {
     pub(crate) before: Total,
     /// Their tokens as sent.
     pub(crate) after: Total,
-    /// Difference of the two sums, kept as a counter of its own. Computed from two separately read
+    /// Difference of the two sums, kept as a separate counter. Computed from two separately read
     /// sums, it would occasionally decrease, and a counter must never decrease.
     pub(crate) saved: Total,
     /// Tokens that shadow mode would have saved.
@@ -196,7 +196,7 @@ pub(crate) struct Metrics {
     pub(crate) requests: Counters<Ending>,
     /// Requests by principal action and status class.
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
-    /// Requests that are no chats and were answered with 404. The dashboard's headline leaves them out.
+    /// Requests other than chats that were answered with 404. The dashboard's headline leaves them out.
     pub(crate) missing_paths: Total,
     /// Requests in progress.
     pub(crate) in_flight: Total,

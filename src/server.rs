@@ -236,8 +236,8 @@ fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
     address.map_err(|error| Problem::Listen(error.to_string()))
 }
 
-/// Completes the TLS handshake and serves the session. A plain-HTTP client gets an error that says
-/// to use HTTPS.
+/// Completes the TLS handshake and serves the session. A plain-HTTP client gets an error that
+/// advises HTTPS.
 async fn serve_tls(
     socket: TcpStream,
     peer: Option<PeerAddress>,

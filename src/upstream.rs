@@ -117,7 +117,7 @@ impl Upstream {
         reply.map_err(|error| self.record_failure(&error))
     }
 
-    /// Returns the fault behind `error`, and keeps the cause of a failed connection.
+    /// Returns the fault that caused `error`, and keeps the cause of a failed connection.
     fn record_failure(&self, error: &ClientError) -> Fault {
         let fault = client_error::to_fault(error);
         if let Some(reason) = client_error::connect_reason(error) {

@@ -50,7 +50,7 @@ struct ActivityTotals {
     requests: u64,
     /// Requests without an answer, or with an error for an answer. A 404 of another path is none.
     errors: u64,
-    /// Those of them that longhaul answered with a fault of its own.
+    /// Requests that longhaul answered with its own fault.
     faults: u64,
     /// Requests that were refused as too large, and then answered.
     mended: u64,
@@ -160,7 +160,7 @@ impl Overview {
             ended(|class| matches!(class, StatusClass::ClientError | StatusClass::ServerError));
         ActivityTotals {
             requests: ended(|_| true),
-            // An agent asks for many paths that an upstream does not have.
+            // An agent requests many paths that an upstream does not have.
             errors: errors.saturating_sub(metrics.missing_paths.get()),
             faults: sum(&metrics.faults),
             mended: mended.map(|(.., count)| count).sum(),

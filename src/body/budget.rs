@@ -58,7 +58,7 @@ impl BufferBudget {
     }
 
     /// Creates an empty reservation that leaves three quarters of the budget free, for bytes that are read
-    /// before anyone asks for them. Readers of replies, of low priority, then still have a quarter.
+    /// before anyone needs them. Readers of replies, of low priority, then still have a quarter.
     pub(crate) fn read_ahead_reservation(&self) -> Reservation {
         self.reservation_leaving(self.limit / 4 * 3)
     }

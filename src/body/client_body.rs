@@ -1,6 +1,6 @@
 //! The body of a client's request. If it is dropped before its end, the rest is read and discarded
 //! for a while. Closing a connection while the client still sends resets it, and the client may
-//! then lose the reply that says why.
+//! then lose the reply that names the reason.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

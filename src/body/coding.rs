@@ -102,7 +102,7 @@ impl Decoder {
         self.layers.is_empty()
     }
 
-    /// Maximum bytes that the decoder holds beside its output: windows and tables.
+    /// Maximum bytes that the decoder holds in addition to its output: windows and tables.
     fn memory_bytes(&self) -> u64 {
         let piece = OUTPUT_CHUNK_BYTES as u64;
         self.layers
@@ -133,7 +133,7 @@ impl Decoder {
         Ok(self.layers.last_mut().map(Layer::take_output))
     }
 
-    /// Whether the body may end here: every coding is at an end of its own.
+    /// Whether the body may end here: every coding is at its own end.
     pub(crate) fn is_ended(&self) -> bool {
         self.layers.iter().all(|layer| layer.coder.is_ended())
     }

@@ -1,5 +1,5 @@
-//! Totals by day and model in a file beside the store, or in the state folder, so that they survive a
-//! restart.
+//! Totals by day and model in a file next to the store, or in the state folder, so that they survive
+//! a restart.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};

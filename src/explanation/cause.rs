@@ -15,7 +15,7 @@ pub(crate) enum PlanCause {
     FewerImages,
     /// The plan exceeded a window that was set, or that the upstream had stated.
     FitWindow,
-    /// The request asked for a compaction.
+    /// The client requested a compaction.
     Manual,
     /// The upstream refused the placement of the summary.
     OtherPlacement,
@@ -27,7 +27,7 @@ pub(crate) enum PlanCause {
     RewriteRefused,
     /// The upstream refused the requested output.
     SmallerOutput,
-    /// The upstream refused thinking behind an edit.
+    /// The upstream refused thinking after an edit.
     StaleThinking,
 }
 

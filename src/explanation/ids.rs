@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use longhaul_core::units::scope::RecordKey;
 
-/// Bits of a request's identifier: enough to tell apart all requests that are kept.
+/// Bits of a request's identifier: enough to distinguish all requests that are kept.
 const REQUEST_BITS: u32 = 48;
 
 /// Identifier of one request, drawn at random.

@@ -44,7 +44,7 @@ pub(crate) struct ExplanationReport {
     pub(crate) numbers: RequestExplanation,
     /// A setting to change so that more is cleared, if one would help.
     pub(crate) hint: Option<String>,
-    /// Failures after this request, if it was asked for as the last one.
+    /// Failures after this request, if the reader asked for the last request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) newer: Option<NewerFailures>,
     pub(crate) messages: Vec<MessageRow>,
@@ -66,7 +66,7 @@ pub(crate) struct RequestReport {
     pub(crate) actions: Vec<Name>,
     /// Prompt tokens that the provider counted.
     pub(crate) prompt_tokens: Option<u32>,
-    /// Those of them that came from the provider's cache.
+    /// Prompt tokens that came from the provider's cache.
     pub(crate) cached_tokens: Option<u32>,
     /// Cost in billionths of a dollar; `None` if unknown.
     pub(crate) cost: Option<i64>,

@@ -126,7 +126,7 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
     head.push(["prune".to_owned(), prune]);
 }
 
-/// Least columns of a terminal with room for the tools of each message beside the reason.
+/// Minimum columns of a terminal that shows the tools of each message next to the reason.
 const WIDE: usize = 100;
 
 /// Returns a row for each message, and one for the text that replaces history. If `is_narrow`, the reason

@@ -243,7 +243,7 @@ labels! {
         Original = "original",
         /// The conversation with a lower output limit.
         SmallerOutput = "smaller-output",
-        /// The rewritten conversation without the thinking behind its edits.
+        /// The rewritten conversation without the thinking after its edits.
         WithoutStaleThinking = "without-stale-thinking",
     }
 }

@@ -122,7 +122,7 @@ impl AccessKeys {
     }
 }
 
-/// Whether a browser asks what a page may send (CORS preflight). The browser sends a preflight
+/// Whether the request is a CORS preflight, which asks what a page may send. The browser sends it
 /// before the page's own request, and never with credentials. If preflights required a token, no
 /// page could send the request that follows.
 fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {

@@ -139,8 +139,8 @@ mod tests {
     use longhaul_core::dialect::chat_completions::read;
     use longhaul_core::planning::plan::Replacement;
 
-    /// Checks a body whose only result is replaced, with `before` and `behind` bytes around the
-    /// result.
+    /// Checks a body whose only result, with `before` bytes ahead and `behind` bytes after it, is
+    /// replaced.
     fn check(before: usize, behind: usize, expect: usize) {
         let body = format!(
             r#"{{"messages":[{{"role":"user","content":"{}"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"a long result"}}],"user":"{}"}}"#,

@@ -53,13 +53,13 @@ const PER_REQUEST: [&str; 17] = [
     "x-xsrf-token",
 ];
 
-/// Whether a header or a query key with this name tells callers apart. `name` is in lower case.
+/// Whether a header or a query key with this name distinguishes callers. `name` is in lower case.
 pub(crate) fn identifies_caller(name: &str) -> bool {
     (has_credential_word(name.as_bytes()) && !PER_REQUEST.contains(&name))
         || ACCOUNTS.contains(&name)
 }
 
-/// Whether `name` contains one of [`CREDENTIAL_WORDS`]. Each request asks for all of its names: to search
+/// Whether `name` contains one of [`CREDENTIAL_WORDS`]. Runs for all names of each request: searching
 /// for the words one by one takes ten times the instructions.
 fn has_credential_word(name: &[u8]) -> bool {
     (0..name.len()).any(|start| {
@@ -103,7 +103,7 @@ static AGENT_SESSION: [HeaderName; 2] = [
     HeaderName::from_static("x-claude-code-agent-id"),
 ];
 
-/// Returns what a client says of its session. Sub-agents share a key, and may begin with the same words.
+/// Returns the session that a client states. Sub-agents share a key, and may begin with the same words.
 pub(crate) fn agent_session(headers: &HeaderMap) -> Vec<&[u8]> {
     let values = AGENT_SESSION.iter().map(|name| headers.get(name));
     let values: Vec<_> = values

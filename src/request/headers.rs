@@ -176,7 +176,7 @@ fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, framing: BodyFra
     name != EXPECT && !name.as_str().starts_with(LONGHAUL_PREFIX) && !is_hop_by_hop(name, named)
 }
 
-/// Joins cookies into one field. HTTP/2 may send each cookie in a field of its own; HTTP/1.1 has
+/// Joins cookies into one field. HTTP/2 may send each cookie in its own field; HTTP/1.1 has
 /// one field for all (RFC 9113, 8.2.3).
 fn join_cookies(kept: &mut HeaderMap) {
     let cookies: Vec<&[u8]> = kept
@@ -200,7 +200,7 @@ fn set_length(kept: &mut HeaderMap, length: usize) {
 }
 
 /// Returns the reply's fields for the client, in their order. Transfer codings override a
-/// `Content-Length` beside them (RFC 9112, 6.3). A body that was delimited by the end of its
+/// `Content-Length` (RFC 9112, 6.3). A body that was delimited by the end of its
 /// connection is forwarded in chunks.
 pub(crate) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
     let names_protocols = matches!(

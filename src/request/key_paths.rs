@@ -8,8 +8,9 @@ use percent_encoding::percent_decode_str;
 use crate::config::BaseUrl;
 use longhaul_core::dialect::Dialect;
 
-/// Endpoints that run or list models, and what agents need with them, besides those of the dialects. Stored chats, files,
-/// batches, fine-tuning, keys and organisations are left out: they belong to the account.
+/// Endpoints that run or list models and those that agents need with them, in addition to the
+/// dialects' own. Stored chats, files, batches, fine-tuning, keys and organisations are left out:
+/// they belong to the account.
 const ENDPOINTS: &[&str] = &[
     "audio/*",
     "completions",

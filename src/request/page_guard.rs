@@ -56,7 +56,7 @@ impl PageGuard {
             return is_cross_site(headers);
         }
         origins.any(|origin| match Uri::try_from(origin.as_bytes()) {
-            // A page without an origin of its own, such as a sandboxed frame.
+            // A page without an origin, such as a sandboxed frame.
             _ if origin == "null" => true,
             Ok(origin) => {
                 let scheme = origin.scheme_str().unwrap_or_default();

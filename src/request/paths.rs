@@ -15,8 +15,8 @@ const RESERVED_PREFIX: &str = "/__longhaul__";
 /// Path for explicit compaction. [`RECALL_PATH`](crate::limits::RECALL_PATH) is the other one.
 pub(crate) const COMPACT_PATH: &str = "/__longhaul__/compact";
 
-/// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers, besides those of
-/// the dialects.
+/// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers, without those
+/// of the dialects.
 const API_SEGMENTS: &[&str] = &[
     "/assistants",
     "/audio",

@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Prefix of an IPv6 address that one network has. Its hosts choose the rest, anew if they like.
 const NETWORK_MASK: u128 = !(u64::MAX as u128);
 
-/// Address of the client's end of the connection, as far as it tells clients apart; an extension of
-/// each request.
+/// The part of the client's address that distinguishes clients; an extension of each request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerAddress(pub(crate) IpAddr);
 

@@ -39,7 +39,7 @@ impl RequestCaller {
 
     /// Returns the scope of the caller's requests to the upstream's path and query `target`.
     ///
-    /// One origin may serve many tenants, each under a path of its own. A request that counts tokens has the
+    /// One origin may serve many tenants, each under its own path. A request that counts tokens has the
     /// scope of its chats.
     pub(crate) fn at(self, target: &PathAndQuery) -> Scope {
         let path = target.path().trim_end_matches('/');

@@ -98,8 +98,8 @@ impl Services {
         })
     }
 
-    /// Returns a copy for another upstream, with no knowledge of its models yet. `mount` is the path of
-    /// the upstream, if the upstream has one.
+    /// Returns a copy for another upstream, without learned facts about its models. `mount` is the
+    /// path of the upstream, if the upstream has one.
     fn for_mount(&self, mount: Option<&str>, config: Config) -> Self {
         Self {
             mount: mount.map(Arc::from),

@@ -10,7 +10,7 @@ use crate::callers::AcceptedCallers;
 use crate::callers::fair_cache::FairCache;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
-/// Most sessions whose refusal is remembered.
+/// Maximum sessions whose refusal is remembered.
 const MAX_REFUSED: u64 = 4_096;
 /// Time in which a second upgrade counts as a repetition. Codex repeats a failed one within seconds.
 const REPEATED_WITHIN: Duration = Duration::from_mins(1);
@@ -43,7 +43,7 @@ impl RefusedUpgrades {
     }
 
     /// Records that this session speaks HTTP. Clients without a named session share one, so that the
-    /// requests of one client say nothing about another.
+    /// requests of one client prove nothing about another.
     pub(crate) fn record_http(&self, scope: Scope, headers: &HeaderMap) {
         if session_name(headers).is_some() {
             self.0.remove(&session_key(scope, headers));

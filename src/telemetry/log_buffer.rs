@@ -71,7 +71,7 @@ pub(super) struct LineWriter<'l> {
 
 impl LogWriter {
     /// Starts the thread that writes to `out`. `tell` reports the number of dropped lines, in a log
-    /// line of its own. Fails if the thread could not be spawned.
+    /// separate line. Fails if the thread could not be spawned.
     pub(super) fn spawn(
         out: impl Write + Send + 'static,
         tell: impl Fn(u64) + Send + 'static,

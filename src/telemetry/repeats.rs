@@ -157,7 +157,7 @@ impl Visit for WarningFields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        // Every request has an identifier of its own.
+        // Every request has its own identifier.
         if field.name() == "request_id" {
             return;
         }

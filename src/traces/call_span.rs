@@ -17,7 +17,7 @@ const CANCELLED: &str = "cancelled";
 /// Error type of a call whose reply held no answer despite a successful status.
 pub(crate) const NO_ANSWER: &str = "no_answer";
 
-/// Operation that a request asks for.
+/// Operation that a client requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     /// A chat. Model and streaming are set once the body was read.
@@ -26,7 +26,7 @@ pub(crate) enum Operation {
         dialect: Dialect,
         /// The requested model.
         model: Option<Box<str>>,
-        /// Whether the client asked for a streamed answer.
+        /// Whether the client requested a streamed answer.
         streaming: Option<bool>,
     },
     /// Any other operation, with its API route if known.

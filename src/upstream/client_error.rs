@@ -9,8 +9,8 @@ use hyper_util::client::legacy::Error;
 use crate::error::Fault;
 use crate::upstream::proxy_connector::ProxyConnectError;
 
-/// Returns the fault behind an error, determined by the types in its source chain. Only a failed
-/// DNS lookup has no type; hyper-util's message identifies it.
+/// Returns the fault that caused an error, by the types in its source chain. Only a failed DNS
+/// lookup has no type; hyper-util's message identifies the failure.
 pub(super) fn to_fault(error: &Error) -> Fault {
     if error.is_connect() {
         connect_fault(error)

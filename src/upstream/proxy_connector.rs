@@ -23,7 +23,7 @@ use crate::upstream::upstream_stream::{Transport, UpstreamStream};
 const SOCKS_PORT: u16 = 1080;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
-/// Connects to a proxy, with TLS if the proxy's URL says so.
+/// Connects to a proxy, with TLS if the proxy's URL is https.
 type ToProxyConnector = HttpsConnector<HttpConnector>;
 
 /// Rules that select the proxy of each target.

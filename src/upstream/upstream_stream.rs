@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::upstream::abort_signal::AbortSignal;
 
-/// A connection to a proxy, with TLS if the proxy's URL says so.
+/// A connection to a proxy, with TLS if the proxy's URL is https.
 type ProxyStream = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// Bytes per read after a write has failed.

@@ -51,7 +51,7 @@ const MARKS = [
   ['shadow', '◍', 'shadow: nothing changed', 'dim'],
 ];
 
-// The most significant mark of a request: [symbol, words, class], or null if nothing was done.
+// The principal action on a request: [symbol, words, class], or null if there was none.
 export function mark(point) {
   if (point.is_error) return ['✕', 'failed', 'bad'];
   const found = MARKS.find(([act]) => point.acts.includes(act));
