@@ -1,7 +1,7 @@
 //! Planning: which parts of a request to replace, and which summary is still needed.
 
 use crate::conversation::Conversation;
-use crate::planning::replay::{HardMarkMode, ReplayOutcome, replay_without_thinking};
+use crate::planning::history_fold::{FoldOutcome, HardMarkMode, fold_without_thinking};
 use crate::planning::view::ForwardedView;
 use crate::policy::Policy;
 use crate::policy::cut_point;
@@ -297,7 +297,7 @@ struct Candidate<'c, 'a> {
     conversation: &'c Conversation<'a>,
     policy: &'c Policy,
     pinned_head: PinnedHead,
-    outcome: ReplayOutcome,
+    outcome: FoldOutcome,
     /// Plan without any summary to be made.
     plan: RequestPlan,
     /// Size of the thinking that the plan's edits make stale, beyond that of earlier removals.
@@ -313,7 +313,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let mut outcome = replay_without_thinking(
+        let mut outcome = fold_without_thinking(
             conversation,
             policy,
             pinned_head,

@@ -11,8 +11,8 @@
 //! result.
 
 use crate::conversation::Conversation;
+use crate::planning::history_fold::{HardMarkMode, fold_without_thinking};
 use crate::planning::plan::{RequestPlan, SummarySource};
-use crate::planning::replay::{HardMarkMode, replay_without_thinking};
 use crate::planning::splice::Splice;
 use crate::planning::view::ForwardedView;
 use crate::policy::cut_point;
@@ -118,7 +118,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         }
         let base = prior.adopted.as_ref();
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = replay_without_thinking(
+        let outcome = fold_without_thinking(
             conversation,
             policy,
             pinned_head,

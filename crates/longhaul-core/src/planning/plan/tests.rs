@@ -5,7 +5,7 @@ mod segments;
 
 use super::*;
 use crate::dialect::chat_completions::read;
-use crate::planning::replay::replay;
+use crate::planning::history_fold::fold;
 use crate::policy::record::{CompactionRecord, RecordMatch};
 use crate::policy::thrash::ThrashState;
 use crate::policy::{CompactionSettings, OutputWindow};
@@ -66,7 +66,7 @@ fn size_of(messages: usize) -> Tokens {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
     let kept = PinnedHead::new(&conversation, &policy(), None);
-    replay(&conversation, &policy(), kept, None, HardMarkMode::Report).size
+    fold(&conversation, &policy(), kept, None, HardMarkMode::Report).size
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod requests;
 
 use super::*;
 use crate::dialect::chat_completions::read;
-use crate::planning::replay::tests::{ALL, STEPS, clearing, found, policy, summary};
+use crate::planning::history_fold::tests::{ALL, STEPS, clearing, found, policy, summary};
 use crate::policy::PruneTrigger;
 use crate::policy::cut_point::tests::{body, body_saying};
 use crate::policy::record::CompactionRecord;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::dialect::chat_completions::read;
-use crate::planning::replay::tests::{found, policy};
-use crate::planning::replay::{HardMarkMode, replay};
+use crate::planning::history_fold::tests::{found, policy};
+use crate::planning::history_fold::{HardMarkMode, fold};
 use crate::policy::cut_point::tests::body;
 use crate::pruning::rule::tests::rule;
 
@@ -311,7 +311,7 @@ fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
     }
     let messages = conversation.messages().len();
     let base = found(messages, record);
-    let standing = replay(
+    let standing = fold(
         conversation,
         &policy(),
         KEPT,

@@ -85,13 +85,13 @@ fn stand(
     policy: &Policy,
     base: Option<&RecordMatch>,
     hard_mark_mode: HardMarkMode,
-) -> ReplayOutcome {
+) -> FoldOutcome {
     let kept = PinnedHead::new(conversation, policy, base);
-    replay(conversation, policy, kept, base, hard_mark_mode)
+    fold(conversation, policy, kept, base, hard_mark_mode)
 }
 
 /// Replays the steps without cutting at a threshold.
-fn noted(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
+fn noted(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     let body = body(STEPS);
     stand(
         &read(body.as_bytes()).unwrap(),
@@ -102,7 +102,7 @@ fn noted(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
 }
 
 /// Replays the steps and cuts history at a threshold.
-fn cut(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
+fn cut(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     let body = body(STEPS);
     stand(
         &read(body.as_bytes()).unwrap(),
@@ -112,7 +112,7 @@ fn cut(policy: &Policy, base: Option<&RecordMatch>) -> ReplayOutcome {
     )
 }
 
-fn cleared(standing: &ReplayOutcome) -> Vec<usize> {
+fn cleared(standing: &FoldOutcome) -> Vec<usize> {
     standing
         .prune_state
         .cleared()

@@ -85,7 +85,7 @@ fn history_is_cut_where_that_gains_enough_and_no_less() {
             keep_recent: run(from..ALL),
             ..policy.clone()
         };
-        let replay = Replay::new(&conversation, &policy, kept, None, HardMarkMode::Cut);
+        let replay = HistoryFold::new(&conversation, &policy, kept, None, HardMarkMode::Cut);
         // Instructions, question, summary, the newest steps.
         let beside = OUTSIDE + run(1..2) + run(from..ALL);
         let budgets = summary_budgets(&conversation, &policy, 2..from);
@@ -115,7 +115,7 @@ fn no_summary_is_due_after_clearing_has_made_room() {
 
 #[test]
 fn clearing_replaces_a_digest_cut_only_if_its_mark_is_nearer() {
-    let check = |own_mark, standing: &ReplayOutcome, expect: (bool, &[usize])| {
+    let check = |own_mark, standing: &FoldOutcome, expect: (bool, &[usize])| {
         let is = (standing.cut_here, &*cleared(standing));
         assert_eq!(is, expect, "{own_mark}");
     };
@@ -176,7 +176,7 @@ fn retained_messages_exclude_what_the_next_break_can_clear() {
         let body = body(STEPS);
         let conversation = read(body.as_bytes()).unwrap();
         let kept = PinnedHead::new(&conversation, policy, None);
-        let replay = Replay::new(&conversation, policy, kept, None, HardMarkMode::Cut);
+        let replay = HistoryFold::new(&conversation, policy, kept, None, HardMarkMode::Cut);
         assert_eq!(replay.surely_retained(6, ALL), stays);
     };
     check(&mut policy(), 6..ALL);

@@ -1,6 +1,6 @@
 //! The replacement text of a cut: its budgets, its expected size, and the messages that stay with it.
 
-use super::Replay;
+use super::HistoryFold;
 use super::size::AssumedSummary;
 use crate::policy::SummaryBudgets;
 use crate::summary::digest::summary_budgets_with_requests;
@@ -9,7 +9,7 @@ use crate::text::wording::wrap_summary;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
 
-impl Replay<'_, '_> {
+impl HistoryFold<'_, '_> {
     /// Returns the messages from `cut` to `point` that stay unchanged until the next cut.
     pub(super) fn surely_retained(&self, cut: usize, point: usize) -> Range<usize> {
         if self.policy.prunes_between_cuts() {

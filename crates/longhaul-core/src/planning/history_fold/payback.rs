@@ -4,7 +4,7 @@
 //! requests no longer pay for the freed tokens. The number of later requests is unknown. A session is
 //! likely to continue for a fraction of the requests so far.
 
-use super::Replay;
+use super::HistoryFold;
 use crate::policy::PruneTrigger;
 use crate::units::tokens::Tokens;
 
@@ -17,7 +17,7 @@ const LIKELY_GROWTH_PERCENT: u64 = 130;
 /// highest common ratio is a cache write at 1.25 and a read at 0.1 of the input price.
 const REREAD_TENTHS: u64 = 115;
 
-impl Replay<'_, '_> {
+impl HistoryFold<'_, '_> {
     /// Whether clearing now is forced by the window, or likely to pay.
     pub(super) fn clearing_is_worthwhile(&self, point: usize) -> bool {
         let policy = self.policy;

@@ -2,7 +2,7 @@
 
 use crate::conversation::Conversation;
 use crate::conversation::images;
-use crate::planning::replay::Replay;
+use crate::planning::history_fold::HistoryFold;
 use crate::policy::record::{Clip, CompactionRecord};
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -63,7 +63,7 @@ impl ThinkingSavings {
     }
 }
 
-impl Replay<'_, '_> {
+impl HistoryFold<'_, '_> {
     /// Returns the tokens that clearing would free now, less those that clips and dropped images
     /// already saved.
     pub(super) fn clearable_tokens(&self) -> Tokens {

@@ -1,6 +1,6 @@
 //! Size of a conversation at a point of its replay.
 
-use super::Replay;
+use super::HistoryFold;
 use crate::units::tokens::Tokens;
 
 /// Assumed sizes of the replacement text.
@@ -14,7 +14,7 @@ pub(super) struct AssumedSummary {
     pub(super) for_pruning: Tokens,
 }
 
-impl Replay<'_, '_> {
+impl HistoryFold<'_, '_> {
     /// Returns the size up to `point` that is compared with the compaction thresholds.
     pub(super) fn size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.nominal)

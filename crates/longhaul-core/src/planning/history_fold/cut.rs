@@ -1,7 +1,7 @@
 //! Cuts of the replay: a digest takes the place of the history before the cut.
 
-use crate::planning::replay::Replay;
-use crate::planning::replay::size::AssumedSummary;
+use crate::planning::history_fold::HistoryFold;
+use crate::planning::history_fold::size::AssumedSummary;
 use crate::policy::SummaryBudgets;
 use crate::policy::cut_point;
 use crate::policy::thrash::ThrashState;
@@ -19,7 +19,7 @@ pub(super) struct ScheduledCut {
     summary: AssumedSummary,
 }
 
-impl Replay<'_, '_> {
+impl HistoryFold<'_, '_> {
     /// Whether a digest extends the record at `point`, whatever the size.
     pub(super) fn extends_at(&self, point: usize) -> bool {
         self.extended_at == Some(point)

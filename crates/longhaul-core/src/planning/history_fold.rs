@@ -1,4 +1,4 @@
-//! Replay: derives a conversation's current state from its history alone.
+//! HistoryFold: derives a conversation's current state from its history alone.
 //!
 //! The points at which the history once was a request are visited in order. At each, the replay
 //! applies the clearing rule and compares the size with the thresholds. So a conversation has the
@@ -56,7 +56,7 @@ pub enum HardMarkMode {
 
 /// State of a conversation at its end.
 #[derive(Debug)]
-pub struct ReplayOutcome {
+pub struct FoldOutcome {
     /// Tool results.
     pub prune_state: PruneState,
     /// A replacement text covers the messages before this index. Without one, the end of the pinned
@@ -85,27 +85,27 @@ pub struct ReplayOutcome {
 }
 
 /// Replays a conversation, starting from record `base` if there is one.
-pub fn replay(
+pub fn fold(
     conversation: &Conversation<'_>,
     policy: &Policy,
     pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
     hard_mark_mode: HardMarkMode,
-) -> ReplayOutcome {
-    replay_without_thinking(conversation, policy, pinned_head, base, hard_mark_mode, &[])
+) -> FoldOutcome {
+    fold_without_thinking(conversation, policy, pinned_head, base, hard_mark_mode, &[])
 }
 
 /// Like [`replay`], without the bound thinking of the messages in `removed`. Its size counts for the
 /// compaction thresholds only: clearing needs no memory.
-pub(crate) fn replay_without_thinking(
+pub(crate) fn fold_without_thinking(
     conversation: &Conversation<'_>,
     policy: &Policy,
     pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
     hard_mark_mode: HardMarkMode,
     removed: &[Range<usize>],
-) -> ReplayOutcome {
-    let mut state = Replay::new(conversation, policy, pinned_head, base, hard_mark_mode);
+) -> FoldOutcome {
+    let mut state = HistoryFold::new(conversation, policy, pinned_head, base, hard_mark_mode);
     state.thinking_savings = ThinkingSavings::new(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
@@ -136,8 +136,8 @@ enum HardMarkOutcome {
     Unresolved,
 }
 
-/// Replay state between two request points.
-struct Replay<'r, 'a> {
+/// HistoryFold state between two request points.
+struct HistoryFold<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
     pinned_head: PinnedHead,
@@ -184,7 +184,7 @@ struct Replay<'r, 'a> {
     tighten_pending: bool,
 }
 
-impl<'r, 'a> Replay<'r, 'a> {
+impl<'r, 'a> HistoryFold<'r, 'a> {
     fn new(
         conversation: &'r Conversation<'a>,
         policy: &'r Policy,
@@ -298,7 +298,7 @@ impl<'r, 'a> Replay<'r, 'a> {
     }
 
     /// Returns the final state; `done` is the outcome of the last point.
-    fn finish(mut self, done: HardMarkOutcome) -> ReplayOutcome {
+    fn finish(mut self, done: HardMarkOutcome) -> FoldOutcome {
         let (policy, messages) = (self.policy, self.conversation.messages().len());
         self.turns.count_up_to(self.conversation, messages);
         let size = self.size(messages);
@@ -316,7 +316,7 @@ impl<'r, 'a> Replay<'r, 'a> {
         if let Some((_, rule)) = &policy.prune {
             self.prune_state.assign_retention_reasons(rule, user_turns);
         }
-        ReplayOutcome {
+        FoldOutcome {
             prune_state: self.prune_state,
             summarised_until: self.summarised_until,
             cut_here: self.cut_here,
