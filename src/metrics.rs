@@ -219,7 +219,7 @@ pub(crate) struct Metrics {
     /// Token counts reported by providers.
     pub(crate) provider_tokens: ProviderTokens,
     /// Calls that fetch a cleared result again.
-    pub(crate) refetches: Total,
+    pub(crate) rereads: Total,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
     /// Costs of chats and of longhaul's own calls.

@@ -46,7 +46,7 @@ impl ChatReport {
     ) -> Self {
         let mut report = Self::untouched(conversation, Bypass::Nothing);
         report.update_sizes(conversation, view);
-        if view.is_summarised() {
+        if view.is_condensed() {
             report.add(stands);
         }
         report
@@ -108,7 +108,7 @@ impl ChatReport {
             RecoveryStep::Cleared => {}
             RecoveryStep::Clipped => {
                 self.add(Action::Clip);
-                if view.is_summarised() && !self.actions().contains(&Action::Summary) {
+                if view.is_condensed() && !self.actions().contains(&Action::Summary) {
                     self.add(Action::Digest);
                 }
             }

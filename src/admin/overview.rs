@@ -172,7 +172,7 @@ impl Overview {
             completion_tokens: metrics.provider_tokens.output.get(),
             retries: metrics.actions.get(Action::Retry),
             gave_up: metrics.actions.get(Action::GaveUp),
-            rereads: metrics.refetches.get(),
+            rereads: metrics.rereads.get(),
             summaries: summaries(|outcome| outcome == SummaryOutcome::Made),
             summaries_failed: summaries(|outcome| {
                 !matches!(

@@ -76,7 +76,7 @@ metrics! {
     counter longhaul_completion_tokens_total []
         |of, out| out.value(of.metrics.provider_tokens.output.get()),
         "Output tokens as reported by providers";
-    counter longhaul_rereads_after_clear_total [] |of, out| out.value(of.metrics.refetches.get()),
+    counter longhaul_rereads_after_clear_total [] |of, out| out.value(of.metrics.rereads.get()),
         "Tool calls that repeat an earlier call, with the same arguments, whose result had been cleared or summarised";
     counter longhaul_windows_lowered_total [] |of, out| out.value(of.metrics.windows_lowered.get()),
         "Windows learned from replies that are smaller than the window in force; each has a log line at the level WARN";

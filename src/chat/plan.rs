@@ -265,7 +265,7 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
         ..inputs.policy.clone()
     };
     let plan = plan(conversation, &policy, &known, chat.summary_source());
-    if plan.view.is_summarised() {
+    if plan.view.is_condensed() {
         return unmodified(chat, inputs);
     }
     plan
@@ -404,7 +404,7 @@ mod tests {
         let (attempt, sending, report, came) = first(text, known).await;
         assert_eq!(report.bypass(), Some(Bypass::Unsound));
         assert_eq!(sending.body.into_bytes(), came);
-        assert!(!attempt.view().is_summarised());
+        assert!(!attempt.view().is_condensed());
         assert!(attempt.plan.base.is_none(), "there is no record to adopt");
         assert_eq!(report.action_labels(), None);
         assert_eq!(report.after, report.before);

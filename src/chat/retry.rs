@@ -136,7 +136,7 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
         return None;
     }
     let policy = &first.inputs.policy;
-    let summarised = first.view().is_summarised();
+    let summarised = first.view().is_condensed();
     let suspected = summarised.then_some(policy.placement);
     let plan = plan_unmodified(conversation, policy);
     let why = Retry::Original { why, suspected };

@@ -19,7 +19,7 @@ use crate::metrics::{Action, CompactionTrigger, RetryOutcome};
 use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
-use longhaul_core::cost::refetches;
+use longhaul_core::cost::rereads;
 use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
@@ -188,7 +188,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
     }
     record_acceptance(chat, attempt);
     thinking::learn_acceptance(chat, attempt);
-    count_refetches(chat, attempt.view());
+    count_rereads(chat, attempt.view());
     notices::log_too_few_user_messages(chat, &attempt.plan);
     let trigger = if chat.compact_now {
         CompactionTrigger::Manual
@@ -207,15 +207,15 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
 
 /// Counts repeated tool calls whose earlier results were removed, unless this request is itself
 /// a repeat.
-fn count_refetches(chat: &Chat<'_>, view: &ForwardedView) {
-    let rereads = refetches::count_refetches(chat.request.conversation, view);
+fn count_rereads(chat: &Chat<'_>, view: &ForwardedView) {
+    let rereads = rereads::count_rereads(chat.request.conversation, view);
     let services = chat.services();
     if rereads == 0 || services.costs.has_answered(&chat.prefix_keys, &chat.model) {
         return;
     }
-    services.metrics.refetches.add(rereads as u64);
+    services.metrics.rereads.add(rereads as u64);
     if let Some(dashboard) = &chat.dashboard {
-        dashboard.record_refetches(rereads);
+        dashboard.record_rereads(rereads);
     }
 }
 

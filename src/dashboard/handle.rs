@@ -173,7 +173,7 @@ impl DashboardHandle {
     }
 
     /// Adds the newest calls that request cleared results again.
-    pub(crate) fn record_refetches(&self, calls: usize) {
+    pub(crate) fn record_rereads(&self, calls: usize) {
         self.update(|seen| seen.dto.rereads += calls as u64);
     }
 

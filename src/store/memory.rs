@@ -37,7 +37,7 @@ pub(super) struct MemoryStore {
     tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
     /// Whether a record, or a refusal, was ever stored. Most conversations have neither, so the
     /// flags save a look-up at every boundary of every request.
-    ever_stored: EverStored,
+    ever_stored: StoredKinds,
     pub(super) counts: CountCache,
     pub(super) removals: RemovalCache,
 }
@@ -55,7 +55,7 @@ pub(crate) enum RewriteTolerance {
 
 /// Flags for values stored since the start. Each is set before the first such value can be found.
 #[derive(Default)]
-struct EverStored {
+struct StoredKinds {
     records: AtomicBool,
     refusals: AtomicBool,
 }
@@ -100,7 +100,7 @@ impl MemoryStore {
             seen: FairCache::of_entries(MAX_SEEN, idle, accepted),
             refused: FairCache::of_entries(MAX_REFUSED, idle, accepted),
             tolerances: FairCache::of_entries(MAX_REFUSED, idle, accepted),
-            ever_stored: EverStored::default(),
+            ever_stored: StoredKinds::default(),
             counts: CountCache::new(idle, accepted),
             removals: RemovalCache::new(idle, accepted),
         }

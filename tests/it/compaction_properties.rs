@@ -96,7 +96,7 @@ fn merged_digest_keeps_alternating_roles_alternating() {
             let view = plan(&conversation, &policy, &known, SummarySource::Digest).view;
             let Some(plan) = view
                 .replacements(&conversation)
-                .filter(|_| view.is_summarised())
+                .filter(|_| view.is_condensed())
             else {
                 continue;
             };

@@ -3,4 +3,4 @@
 pub mod comparison;
 pub mod inferred_prices;
 pub mod pricing;
-pub mod refetches;
+pub mod rereads;

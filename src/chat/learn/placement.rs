@@ -103,7 +103,7 @@ pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
 pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView) {
     let suspicions = &chat.knowledge.placements.suspicions;
     if let Some(key) = chat.prefix_keys.first_key()
-        && (view.is_summarised() || view.is_pruned())
+        && (view.is_condensed() || view.is_pruned())
         && suspicions.is_unresolved(&ConversationModelKey::new(key, &chat.model))
     {
         suspicions.resolve(ConversationModelKey::new(key, &chat.model));
@@ -114,7 +114,7 @@ pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView)
 /// request can confirm the cause. The next request of this conversation uses the other
 /// placement.
 pub(in crate::chat) fn suspect_attempt(chat: &Chat<'_>, attempt: &Attempt) {
-    if attempt.view().is_summarised() {
+    if attempt.view().is_condensed() {
         suspect_placement(chat, attempt.inputs.policy.placement);
     }
 }
@@ -130,13 +130,13 @@ fn suspect_placement(chat: &Chat<'_>, placement: Placement) {
 /// was the alternative, the model refuses the first placement from here on.
 pub(in crate::chat) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
     let (store, view) = (&chat.services().store, attempt.view());
-    if view.is_summarised() {
+    if view.is_condensed() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::All);
     } else if view.is_pruned() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::ClearingOnly);
     }
     let (forms, placement) = (&chat.knowledge.placements, attempt.inputs.policy.placement);
-    if view.is_summarised()
+    if view.is_condensed()
         && let Some(key) = chat.prefix_keys.first_key()
         && forms.record_accepted(&chat.model, key, placement)
     {

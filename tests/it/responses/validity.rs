@@ -139,7 +139,7 @@ fn check_plans(body: &[u8], window: u32, what: &str) -> bool {
     if let Some(sent) = &sent {
         check_sent(body, sent, what);
         assert!(sent.len() < body.len(), "{what}");
-        if !first.view.is_summarised() {
+        if !first.view.is_condensed() {
             let again = read(sent);
             let replanned = plan(&again, &policy, &prior, SummarySource::Digest);
             assert_eq!(

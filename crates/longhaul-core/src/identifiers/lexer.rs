@@ -49,9 +49,9 @@ pub(super) trait IdentifierSink {
 
 /// Calls `found` with each identifier of `text`, in order.
 pub(super) fn for_each_identifier(text: &str, found: impl FnMut(&FoundIdentifier<'_>)) {
-    struct NothingKnown<F>(F);
+    struct CollectingSink<F>(F);
 
-    impl<F: FnMut(&FoundIdentifier<'_>)> IdentifierSink for NothingKnown<F> {
+    impl<F: FnMut(&FoundIdentifier<'_>)> IdentifierSink for CollectingSink<F> {
         fn receive_known(&mut self, _: &str, _: bool) -> bool {
             false
         }
@@ -61,7 +61,7 @@ pub(super) fn for_each_identifier(text: &str, found: impl FnMut(&FoundIdentifier
         }
     }
 
-    scan(text, &mut NothingKnown(found));
+    scan(text, &mut CollectingSink(found));
 }
 
 /// Passes each identifier of `text` to `sink`, in order.
@@ -251,8 +251,8 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn pieces<'l, S: IdentifierSink>(&'l self, run: Run, sink: &'l mut S) -> PiecesOfRun<'l, S> {
-        PiecesOfRun {
+    fn pieces<'l, S: IdentifierSink>(&'l self, run: Run, sink: &'l mut S) -> RunForwarder<'l, S> {
+        RunForwarder {
             lexer: self,
             run,
             cued: self.is_cued(run),
@@ -319,14 +319,14 @@ impl<'t> Lexer<'t> {
 }
 
 /// Passes the pieces of a run on.
-struct PiecesOfRun<'l, S> {
+struct RunForwarder<'l, S> {
     lexer: &'l Lexer<'l>,
     run: Run,
     cued: bool,
     sink: &'l mut S,
 }
 
-impl<S: IdentifierSink> PieceSink for PiecesOfRun<'_, S> {
+impl<S: IdentifierSink> PieceSink for RunForwarder<'_, S> {
     fn receive_known(&mut self, piece: &str) -> bool {
         self.sink.receive_known(piece, self.cued)
     }

@@ -187,7 +187,7 @@ mod tests {
             &PriorRecords::default(),
             SummarySource::Digest,
         );
-        plan.view.is_summarised() || plan.view.is_pruned()
+        plan.view.is_condensed() || plan.view.is_pruned()
     }
 
     fn message(role: &str, text: &str) -> String {

@@ -397,7 +397,7 @@ fn decision(
     result: Option<&ToolResult>,
     (at, message): (usize, &Message),
 ) -> MessageDecision {
-    if view.is_summarised() && (view.history_from()..view.summarised_until()).contains(&at) {
+    if view.is_condensed() && (view.history_from()..view.summarised_until()).contains(&at) {
         return MessageDecision::Summarised;
     }
     if let Some(change) = change {

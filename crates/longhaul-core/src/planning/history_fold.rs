@@ -181,7 +181,7 @@ struct HistoryFold<'r, 'a> {
     requests_since_cut: usize,
     /// Whether the record was made while thrashing and its extra measures are still to be applied.
     /// They are applied at the request point of the original run.
-    tighten_pending: bool,
+    clip_pending: bool,
 }
 
 impl<'r, 'a> HistoryFold<'r, 'a> {
@@ -233,12 +233,12 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             clips: Vec::new(),
             thrash: base.map(|base| base.record.thrash).unwrap_or_default(),
             requests_since_cut: 0,
-            tighten_pending: base.is_some_and(|base| base.record.thrash.is_thrashing()),
+            clip_pending: base.is_some_and(|base| base.record.thrash.is_thrashing()),
         };
         if let Some(base) = base.filter(|base| base.record.text.is_some()) {
             let upto = base.record.compacted_message_count;
             let (_, summary) = state.assume_summary(upto);
-            state.set_summary(upto, summary);
+            state.set_replacement(upto, summary);
         }
         // Content that can never be removed has to leave room for a replacement text below the threshold.
         // Otherwise no compaction helps, and the upstream decides about the request.
@@ -344,14 +344,14 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         if let Some((_, rule)) = &self.policy.prune {
             self.prune_state.extend_clearable(rule.protect);
         }
-        if self.tighten_pending && point >= self.thrash.compacted_len().max(self.settled_until) {
-            self.tighten_pending = false;
-            self.tighten(point);
+        if self.clip_pending && point >= self.thrash.compacted_len().max(self.settled_until) {
+            self.clip_pending = false;
+            self.clip_after_thrash(point);
         }
     }
 
     /// Clears all old results and clips the largest of the remaining ones.
-    fn tighten(&mut self, point: usize) {
+    fn clip_after_thrash(&mut self, point: usize) {
         self.prune_state.extend_clearable(Tokens::ZERO);
         self.prune_state.clear_all_clearable();
         let is_shown = |at| !self.prune_state.is_cleared(at);
@@ -430,7 +430,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     }
 
     /// Takes over the text of a cut at `upto`, with its own size.
-    fn set_summary(&mut self, upto: usize, assumed: AssumedSummary) {
+    fn set_replacement(&mut self, upto: usize, assumed: AssumedSummary) {
         let tokens = self.text.as_deref().map(Tokens::estimate_text);
         let nominal = tokens.unwrap_or_default();
         self.summarised_until = upto;

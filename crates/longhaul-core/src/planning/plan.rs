@@ -284,12 +284,12 @@ pub fn plan_explicit_compaction(
             retained: cut..cut,
         };
         let text = segments::with_digest(conversation, &place, &budgets);
-        out.view.set_summary(cut, text);
+        out.view.set_replacement(cut, text);
         out.fresh_digest = true;
         out = out.without_stale_thinking(conversation, &prior.thinking);
     }
     let saves = out.view.tokens(conversation) < conversation.tokens();
-    (out.view.is_summarised() && saves).then_some(out)
+    (out.view.is_condensed() && saves).then_some(out)
 }
 
 /// Candidate plan that starts from a given record, or from none.
@@ -331,7 +331,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         view.add_clips(outcome.clips.iter().copied());
         view.set_thrash(outcome.thrash);
         if let Some(text) = &outcome.text {
-            view.set_summary(outcome.summarised_until, text.clone());
+            view.set_replacement(outcome.summarised_until, text.clone());
         }
         let decisions = RuleDecisions {
             prune_state: std::mem::take(&mut outcome.prune_state),

@@ -288,13 +288,13 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     /// Returns the size of everything except the text that replaces the history before `cut`.
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
-        view.set_summary(cut, SegmentedText::from(""));
+        view.set_replacement(cut, SegmentedText::from(""));
         self.tokens(&view)
     }
 
     fn with_summary(&self, cut: usize, text: SegmentedText) -> ForwardedView {
         let mut view = self.cleared.clone();
-        view.set_summary(cut, text);
+        view.set_replacement(cut, text);
         view.set_thrash(ThrashState::restarted_at(
             self.conversation.messages().len(),
         ));

@@ -118,7 +118,7 @@ impl ForwardedView {
             self.pinned_head = PinnedHead {
                 end: record.history_from,
             };
-            self.set_summary(record.compacted_message_count, text);
+            self.set_replacement(record.compacted_message_count, text);
         }
         self.clips.clone_from(&record.clips);
         self.images_before = record.images_before;
@@ -149,7 +149,7 @@ impl ForwardedView {
     }
 
     /// Replaces the messages from the pinned head up to `upto` by `text`.
-    pub(crate) fn set_summary(&mut self, upto: usize, text: SegmentedText) {
+    pub(crate) fn set_replacement(&mut self, upto: usize, text: SegmentedText) {
         self.summarised_until = upto.max(self.pinned_head.end);
         self.text_tokens = Tokens::estimate_text(&text);
         self.text = Some(text);
@@ -253,7 +253,7 @@ impl ForwardedView {
     }
 
     /// Whether the view contains a replacement text.
-    pub fn is_summarised(&self) -> bool {
+    pub fn is_condensed(&self) -> bool {
         self.text.is_some()
     }
 

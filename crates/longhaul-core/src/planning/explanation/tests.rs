@@ -71,7 +71,7 @@ fn each_message_is_explained_once_with_its_change() {
         changes,
         [(3, cleared), (5, cleared), (7, MessageDecision::Clipped)]
     );
-    view.set_summary(4, "what stands for the rest".into());
+    view.set_replacement(4, "what stands for the rest".into());
     let explanation =
         RequestExplanation::new(&conversation, &policy(8_000), &view, Some(&decisions));
     check_sums(&explanation);

@@ -82,12 +82,12 @@ impl HistoryFold<'_, '_> {
             },
         };
         self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
-        self.set_summary(until, summary);
+        self.set_replacement(until, summary);
         self.cut_here = true;
         self.thrash = thrash;
         self.requests_since_cut = 0;
         if thrash.is_thrashing() {
-            self.tighten(point);
+            self.clip_after_thrash(point);
         }
     }
 }

@@ -144,7 +144,7 @@ fn a_summary_that_is_being_made_is_waited_for_while_the_request_fits() {
         ..seen()
     };
     let out = plan_of(25, &pending, SummarySource::Model);
-    assert!(!out.view.is_summarised() && out.need == SummaryNeed::Nothing);
+    assert!(!out.view.is_condensed() && out.need == SummaryNeed::Nothing);
     let out = plan_of(40, &pending, SummarySource::Model);
     assert!(matches!(out.need, SummaryNeed::Now(_)));
     // Above 95% of the room, a digest is used.
@@ -293,7 +293,7 @@ fn a_new_conversation_past_the_mark_gets_a_digest_at_once() {
         let conversation = read(body.as_bytes()).unwrap();
         let out = plan(&conversation, &policy(), &known, SummarySource::Model);
         assert_eq!((out.fresh_digest, out.need), (past, SummaryNeed::Nothing));
-        assert_eq!(out.view.is_summarised(), past);
+        assert_eq!(out.view.is_condensed(), past);
     }
 }
 
@@ -303,9 +303,9 @@ fn seen_conversation_waits_for_a_summary_or_falls_back_to_a_digest() {
     let conversation = read(body.as_bytes()).unwrap();
     let out = plan(&conversation, &policy(), &seen(), SummarySource::Model);
     assert!(matches!(out.need, SummaryNeed::Now(_)) && !out.fresh_digest);
-    assert!(!out.view.is_summarised());
+    assert!(!out.view.is_condensed());
     let digest = plan_with_digest(&conversation, &policy(), &seen());
-    assert!(digest.fresh_digest && digest.view.is_summarised());
+    assert!(digest.fresh_digest && digest.view.is_condensed());
     let none_wanted = plan(&conversation, &policy(), &seen(), SummarySource::Digest);
     assert!(none_wanted.fresh_digest && none_wanted.need == SummaryNeed::Nothing);
 }
@@ -319,7 +319,7 @@ fn nothing_is_compacted_if_proactive_compaction_is_off() {
         let conversation = read(body.as_bytes()).unwrap();
         let out = plan(&conversation, &policy, &known, SummarySource::Model);
         assert_eq!(
-            (out.need, out.view.is_summarised()),
+            (out.need, out.view.is_condensed()),
             (SummaryNeed::Nothing, false)
         );
     }
@@ -334,7 +334,7 @@ fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, Summary
         ..seen()
     };
     let out = plan(&conversation, policy, &known, SummarySource::Model);
-    assert_eq!(out.base.is_some(), out.view.is_summarised());
+    assert_eq!(out.base.is_some(), out.view.is_condensed());
     (out.base.is_some(), out.need)
 }
 
@@ -400,7 +400,7 @@ fn explicit_compaction_ignores_the_marks() {
     let now =
         |known: &PriorRecords, cut| plan_explicit_compaction(&conversation, &policy(), known, cut);
     let out = now(&seen(), 8).unwrap();
-    assert!(out.fresh_digest && out.view.is_summarised() && out.base.is_none());
+    assert!(out.fresh_digest && out.view.is_condensed() && out.base.is_none());
     assert!(
         now(&seen(), 1).is_none(),
         "there is nothing before it that may go"

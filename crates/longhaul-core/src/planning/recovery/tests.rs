@@ -116,9 +116,9 @@ fn clearing_suffices_if_it_reaches_the_target_and_saves_a_tenth() {
         let policy = aiming(&clears, target, FAR);
         let told = of_steps(|it| {
             let mut view = as_it_came(it, &policy);
-            view.set_summary(ALL - 2, "".into());
+            view.set_replacement(ALL - 2, "".into());
             let text = "word".repeat((refused - view.tokens(it)).to_chars() / 4);
-            view.set_summary(ALL - 2, text.into());
+            view.set_replacement(ALL - 2, text.into());
             assert_eq!(view.tokens(it), refused);
             told(plan_recovery(
                 it,
@@ -292,7 +292,7 @@ fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = aiming(policy, Tokens::new(target), FAR);
     let mut refused = as_it_came(&conversation, &policy);
-    refused.set_summary(0, "word".repeat(20_000).into());
+    refused.set_replacement(0, "word".repeat(20_000).into());
     let known = nothing();
     let recovery = plan_recovery(
         &conversation,
@@ -377,7 +377,7 @@ fn gives_up_if_the_retry_would_be_the_original_request() {
     let conversation = read(body.as_bytes()).unwrap();
     let policy = aiming(&policy(), FAR.percent(10), FAR);
     let mut refused = as_it_came(&conversation, &policy);
-    refused.set_summary(0, "word".repeat(1_000).into());
+    refused.set_replacement(0, "word".repeat(1_000).into());
     let known = nothing();
     let recovery = plan_recovery(
         &conversation,
@@ -399,7 +399,7 @@ fn an_index_of_a_recovery_keeps_half_of_its_room() {
         let policy = aiming(&cutting(), target, FAR);
         let budgets = of_steps(|it| {
             let mut refused = as_it_came(it, &policy);
-            refused.set_summary(ALL - 2, "word".repeat(60_000).into());
+            refused.set_replacement(ALL - 2, "word".repeat(60_000).into());
             RecoveryPlanner::new(it, &policy, &nothing(), &refused).budgets(6)
         });
         assert_eq!(budgets.identifiers, room, "{target:?}");

@@ -228,7 +228,7 @@ fn with_bound_thinking_a_ready_summary_is_used_at_a_user_message() {
             ..PriorRecords::default()
         };
         let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
-        assert_eq!(plan.view.is_summarised(), expect, "{stale:?}");
+        assert_eq!(plan.view.is_condensed(), expect, "{stale:?}");
     }
 }
 
@@ -293,6 +293,6 @@ fn thinking_behind_a_ready_summary_counts_as_room() {
         ..PriorRecords::default()
     };
     let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
-    assert!(plan.view.is_summarised());
+    assert!(plan.view.is_condensed());
     assert_eq!(plan.view.thinking_removals(&conversation), 3);
 }

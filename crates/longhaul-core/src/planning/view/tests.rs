@@ -101,7 +101,7 @@ fn view_replaces_cleared_clipped_and_summarised_content() {
     check(|it| clipped(it, &[7, 7]), &both, FREES + FREES + CLIPS);
     let covered = |it: &Conversation<'_>, upto, clips: &[usize]| {
         let mut view = clipped(it, clips);
-        view.set_summary(upto, TEXT.into());
+        view.set_replacement(upto, TEXT.into());
         view
     };
     let history = format!("2..4 {TEXT}");
@@ -144,8 +144,8 @@ fn no_replacement_is_made_if_the_summary_covers_no_messages() {
     let conversation = read(body.as_bytes()).unwrap();
     for upto in 0..=3 {
         let mut view = cleared(&conversation, 0);
-        view.set_summary(upto, TEXT.into());
-        assert!(view.is_summarised());
+        view.set_replacement(upto, TEXT.into());
+        assert!(view.is_condensed());
         assert_eq!(view.summarised_until(), upto.max(KEPT.end));
         assert_eq!(
             view.replacements(&conversation).is_some(),
@@ -178,11 +178,11 @@ fn pruned_totals_exclude_summarised_results() {
     ] {
         let mut view = cleared(&conversation, 8);
         if let Some(covers) = covers {
-            view.set_summary(covers, TEXT.into());
+            view.set_replacement(covers, TEXT.into());
         }
         assert_eq!(view.pruned_totals(), pruned, "{covers:?}");
         assert_eq!(view.is_pruned(), pruned.0 > 0);
-        assert_eq!(view.is_summarised(), covers.is_some());
+        assert_eq!(view.is_condensed(), covers.is_some());
         assert_eq!(view.summary_tokens(), covers.map(|_| SUMMARY));
         assert_eq!(view.summarised_until(), covers.unwrap_or(KEPT.end));
     }
@@ -199,7 +199,7 @@ fn hides_results_that_are_cleared_or_summarised() {
             .collect()
     };
     assert_eq!(forgotten(&view), [3, 5, 7]);
-    view.set_summary(6, TEXT.into());
+    view.set_replacement(6, TEXT.into());
     assert_eq!(forgotten(&view), [2, 3, 4, 5, 7]);
 }
 
@@ -209,7 +209,7 @@ fn changed_prefix_ends_after_the_last_changed_message() {
     let conversation = read(body.as_bytes()).unwrap();
     let reaches = |covers, cleared_before, clipped: &[usize], images| {
         let mut view = cleared(&conversation, cleared_before);
-        view.set_summary(covers, TEXT.into());
+        view.set_replacement(covers, TEXT.into());
         for &at in clipped {
             view.add_clips([clip(at)]);
         }
@@ -229,7 +229,7 @@ fn a_record_reproduces_the_view_in_the_next_request() {
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 6);
-    view.set_summary(4, TEXT.into());
+    view.set_replacement(4, TEXT.into());
     for at in [3, 5, 7] {
         view.add_clips([clip(at)]);
     }
@@ -351,7 +351,7 @@ fn a_message_merged_with_the_summary_keeps_its_images() {
     let covered = |placement, upto| {
         move |view: ForwardedView, _: &Conversation<'_>| {
             let mut view = view.with_placement(placement);
-            view.set_summary(upto, TEXT.into());
+            view.set_replacement(upto, TEXT.into());
             view
         }
     };

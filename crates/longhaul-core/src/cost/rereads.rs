@@ -22,8 +22,8 @@ const MAX_CALLS: usize = 16;
 /// If several earlier calls are equal, only the latest counts: if its result is still visible, the
 /// agent had not lost anything. Only calls of the model's last message are checked, so that a call
 /// counts once and not again in every request that repeats it.
-pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
-    if !view.is_pruned() && !view.is_summarised() {
+pub fn count_rereads(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
+    if !view.is_pruned() && !view.is_condensed() {
         return 0;
     }
     let messages = conversation.messages();
@@ -41,7 +41,7 @@ pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) ->
     let results = batches
         .filter(|batch| batch.results.end <= last)
         .flat_map(|batch| batch.results.clone().rev().map(move |at| (batch, at)));
-    let (mut refetches, mut parsed) = (0, 0);
+    let (mut rereads, mut parsed) = (0, 0);
     for (batch, at) in results {
         if unmatched.is_empty() || parsed >= PARSE_BUDGET_BYTES {
             break;
@@ -51,12 +51,12 @@ pub fn count_refetches(conversation: &Conversation<'_>, view: &ForwardedView) ->
             let before = unmatched.len();
             unmatched.retain(|call| !call.matches(&earlier));
             if view.hides_result(at) {
-                refetches += before - unmatched.len();
+                rereads += before - unmatched.len();
             }
             parsed += earlier.parsed_bytes();
         }
     }
-    refetches
+    rereads
 }
 
 /// The tool name and raw arguments of a call. Byte sum and parsed arguments are computed on first
@@ -163,10 +163,10 @@ mod tests {
         prune_state.clear_before(1 + 2 * cleared);
         let mut view = ForwardedView::new(PinnedHead { end: 1 }, &prune_state);
         if covered > 0 {
-            view.set_summary(covered, "summary".into());
+            view.set_replacement(covered, "summary".into());
         }
         assert_eq!(
-            count_refetches(&conversation, &view),
+            count_rereads(&conversation, &view),
             expect,
             "{calls:?} {cleared} {covered}"
         );
@@ -176,7 +176,7 @@ mod tests {
     const B: (&str, &str) = ("read", r#"{"path":"b","line":1}"#);
 
     #[test]
-    fn a_repeated_call_whose_result_was_cleared_is_a_refetch() {
+    fn a_repeated_call_whose_result_was_cleared_is_a_reread() {
         check(&[A, B, A], 1, 0, 1);
         check(&[A, B, A], 0, 3, 1);
         let spelt = ("read", r#"{ "line": 1, "path": "a" }"#);
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_whose_latest_result_is_visible_is_no_refetch() {
+    fn a_repeated_call_whose_latest_result_is_visible_is_no_reread() {
         check(&[A, B, A], 0, 0, 0);
         check(&[B, A, A], 1, 0, 0);
         check(&[A, B, A, A], 1, 0, 0);
     }
 
     #[test]
-    fn a_call_with_another_tool_or_other_arguments_is_no_refetch() {
+    fn a_call_with_another_tool_or_other_arguments_is_no_reread() {
         check(&[A, B, ("read", r#"{"path":"c"}"#)], 2, 0, 0);
         check(&[A, B, ("list", A.1)], 2, 0, 0);
         // The byte sum is equal: same letters in a different order.
@@ -257,7 +257,7 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let mut view =
             ForwardedView::new(PinnedHead { end: 1 }, &PruneState::new(&conversation, None));
-        view.set_summary(2 + many, "summary".into());
-        assert_eq!(count_refetches(&conversation, &view), MAX_CALLS);
+        view.set_replacement(2 + many, "summary".into());
+        assert_eq!(count_rereads(&conversation, &view), MAX_CALLS);
     }
 }
