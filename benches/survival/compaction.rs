@@ -10,7 +10,7 @@ use crate::history::{Message, messages};
 use crate::sessions::Failure;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::planning::history_fold::{HardMarkMode, fold};
+use longhaul_core::planning::history_fold::{HardThresholdMode, fold};
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
@@ -74,7 +74,7 @@ pub(crate) fn compacted(
 /// Estimates the size of the result from the replay; a digest has a nominal size there.
 fn estimate(conversation: &Conversation<'_>, policy: &Policy) -> usize {
     let kept = PinnedHead::new(conversation, policy, None);
-    let standing = fold(conversation, policy, kept, None, HardMarkMode::Cut);
+    let standing = fold(conversation, policy, kept, None, HardThresholdMode::Cut);
     standing.size.get() as usize
 }
 

@@ -137,7 +137,7 @@ fn main() -> Result<(), Failure> {
     };
     if let Some(cases) = cases {
         let hard =
-            std::env::args().find_map(|argument| hard_mark(argument.strip_prefix("--hard=")?));
+            std::env::args().find_map(|argument| hard_threshold(argument.strip_prefix("--hard=")?));
         println!("{}", at_windows::page(&sessions, cases, hard)?);
         return Ok(());
     }
@@ -159,7 +159,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Returns a hard mark: up to 100, a percentage, else a number of tokens.
-fn hard_mark(text: &str) -> Option<ThresholdSetting> {
+fn hard_threshold(text: &str) -> Option<ThresholdSetting> {
     let number = text.parse().ok()?;
     Some(if number <= 100 {
         ThresholdSetting::Percent(number)

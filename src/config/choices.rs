@@ -201,7 +201,7 @@ impl ChoiceSetting for CachePrice {
 
 impl ChoiceSetting for PruneTrigger {
     const ALL: &'static [(&'static str, Self)] =
-        &[("always", Self::Always), ("mark", Self::HardMark)];
+        &[("always", Self::Always), ("mark", Self::HardThreshold)];
 }
 
 impl ChoiceSetting for Placeholder {

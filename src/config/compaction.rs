@@ -116,7 +116,7 @@ mod tests {
             protect: Some(Tokens::new(1)),
             minimum: Some(Tokens::new(2)),
             user_turns: Some(3),
-            prune_trigger: Some(PruneTrigger::HardMark),
+            prune_trigger: Some(PruneTrigger::HardThreshold),
             exempt_tools: vec!["todo".into(), "plan".into()],
             keep_errors: true,
             placeholder: Some(Placeholder::Described),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_mark_may_not_exceed_the_hard_mark() {
+    fn soft_threshold_may_not_exceed_the_hard_threshold() {
         let marks = |soft, hard| {
             Config::default_with([("compact.soft", soft), ("compact.hard", hard)]).is_ok()
         };

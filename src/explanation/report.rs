@@ -15,7 +15,7 @@ use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::explanation::{
     ExplanationRow, MessageDecision, RequestExplanation, call_subject,
 };
-use longhaul_core::planning::history_fold::{HardMarkMode, fold};
+use longhaul_core::planning::history_fold::{HardThresholdMode, fold};
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::pruning::rule::PruneRule;
@@ -225,7 +225,13 @@ pub(crate) fn clearing_hint(conversation: &Conversation<'_>, policy: &Policy) ->
         )),
         ..policy.clone()
     };
-    let standing = fold(conversation, &unattended, kept, None, HardMarkMode::Cut);
+    let standing = fold(
+        conversation,
+        &unattended,
+        kept,
+        None,
+        HardThresholdMode::Cut,
+    );
     let results = standing.prune_state.cleared().count();
     let frees: Tokens = standing
         .prune_state

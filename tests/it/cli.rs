@@ -221,7 +221,7 @@ fn rejects_switch_values_that_are_not_boolean() {
 }
 
 #[test]
-fn rejects_a_soft_mark_above_the_hard_mark_and_names_both_sources() {
+fn rejects_a_soft_threshold_above_the_hard_threshold_and_names_both_sources() {
     check_refused(
         &["check"],
         &[("LONGHAUL_COMPACT_HARD", "0.7")],

@@ -442,7 +442,7 @@ async fn per_model_marks_apply_to_matching_models_only() {
 }
 
 #[tokio::test]
-async fn hard_mark_in_tokens_applies_in_a_far_larger_window() {
+async fn hard_threshold_in_tokens_applies_in_a_far_larger_window() {
     let model = Model::start(ModelOptions::with_window(HUGE)).await.unwrap();
     let environment = [
         ("LONGHAUL_WINDOW", "1000000"),

@@ -5,7 +5,7 @@ use crate::oracle::reader::{Call, Message, Reading};
 use longhaul_core::conversation::{Conversation, Role};
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::dialect::chat_completions::read;
-use longhaul_core::planning::history_fold::{HardMarkMode, fold};
+use longhaul_core::planning::history_fold::{HardThresholdMode, fold};
 use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::cut_point::PinnedHead;
@@ -42,7 +42,7 @@ pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usiz
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let fold = fold(&conversation, &policy, kept, None, HardMarkMode::Cut).prune_state;
+    let fold = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut).prune_state;
     let cleared = fold
         .cleared()
         .map(|result| {

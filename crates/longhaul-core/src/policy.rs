@@ -71,7 +71,7 @@ pub enum PruneTrigger {
     /// Every request point.
     Always,
     /// Only at the hard threshold: together with a cut, or alone if a cut saves too little.
-    HardMark,
+    HardThreshold,
 }
 
 /// Configured position of a threshold.
@@ -190,7 +190,7 @@ pub struct Thresholds {
     /// the size limit of `frugal`. Kept history and the budgets of the replacement text are shares of it.
     pub capacity: Tokens,
     /// Hard threshold derived from the window alone. Below it, breaking the prompt cache is optional.
-    pub window_hard_mark: Tokens,
+    pub window_hard_threshold: Tokens,
     /// Soft threshold: a record is prepared from here on.
     pub soft: Tokens,
     /// Hard threshold: a record is adopted from here on.
@@ -235,7 +235,7 @@ impl Thresholds {
             output: OutputWindow::Shared,
             usable,
             capacity,
-            window_hard_mark: match settings.hard {
+            window_hard_threshold: match settings.hard {
                 ThresholdSetting::Percent(percent) => usable.percent(percent),
                 ThresholdSetting::Tokens(_) => hard,
             },
@@ -336,14 +336,14 @@ impl Policy {
             Profile::Auto | Profile::Local | Profile::Standard => window.divided_by(10),
         };
         let (when, protect, minimum, user_turns) = match settings.profile {
-            Profile::Auto if !wide => (PruneTrigger::HardMark, share, Tokens::ZERO, 0),
+            Profile::Auto if !wide => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
             Profile::Auto | Profile::Standard => (
                 PruneTrigger::Always,
                 Tokens::new(40_000),
                 Tokens::new(20_000),
                 2,
             ),
-            Profile::Frugal => (PruneTrigger::HardMark, share, Tokens::ZERO, 0),
+            Profile::Frugal => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
             Profile::Local => (
                 PruneTrigger::Always,
                 Tokens::new(2_000),
@@ -395,7 +395,7 @@ impl Policy {
     pub(super) fn prunes_between_cuts(&self) -> bool {
         match &self.prune {
             Some((PruneTrigger::Always, _)) => true,
-            Some((PruneTrigger::HardMark, _)) | None => false,
+            Some((PruneTrigger::HardThreshold, _)) | None => false,
         }
     }
 

@@ -172,7 +172,7 @@ fn describe_rule(profile: Profile, policy: &Policy) -> String {
     let when = match when {
         PruneTrigger::Always if policy.weighs_clearing => "if likely to pay".to_owned(),
         PruneTrigger::Always => "always".to_owned(),
-        PruneTrigger::HardMark => format!("at {}", with_thousands(marks.hard.get())),
+        PruneTrigger::HardThreshold => format!("at {}", with_thousands(marks.hard.get())),
     };
     format!(
         "{profile}: clears {when}; keeps the newest {} tokens of results, frees more than {}, from \

@@ -7,7 +7,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::messages::read;
-use longhaul_core::planning::history_fold::{HardMarkMode, fold};
+use longhaul_core::planning::history_fold::{HardThresholdMode, fold};
 use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::recovery::{RecoveryDecision, plan_recovery};
 use longhaul_core::planning::splice::Splice;
@@ -48,7 +48,7 @@ pub(crate) fn cleared(body: &[u8], rule: &Rule) -> BTreeMap<usize, String> {
     let conversation = read(body).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let state = fold(&conversation, &policy, kept, None, HardMarkMode::Cut).prune_state;
+    let state = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut).prune_state;
     let cleared = state.cleared().map(|result| {
         let message = conversation.message(result.message).unwrap();
         let words = result.placeholder.render(&conversation, message);

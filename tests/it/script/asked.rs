@@ -58,7 +58,7 @@ fn profile() -> impl Strategy<Value = (Profile, Option<PruneTrigger>, Placement)
         Profile::Local,
         Profile::Standard,
     ];
-    let when = select(vec![PruneTrigger::Always, PruneTrigger::HardMark]);
+    let when = select(vec![PruneTrigger::Always, PruneTrigger::HardThreshold]);
     (
         select(profiles),
         option::weighted(0.3, when),

@@ -316,7 +316,7 @@ impl RuleNumbers {
         let (when, at_tokens) = match trigger {
             PruneTrigger::Always if policy.weighs_clearing => (ClearingTime::LikelyToPay, None),
             PruneTrigger::Always => (ClearingTime::Always, None),
-            PruneTrigger::HardMark => (ClearingTime::Mark, Some(marks.hard)),
+            PruneTrigger::HardThreshold => (ClearingTime::Mark, Some(marks.hard)),
         };
         Some(Self {
             when,

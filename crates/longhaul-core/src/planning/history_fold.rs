@@ -44,7 +44,7 @@ use user_turn_counter::UserTurnCounter;
 
 /// Behaviour at the hard threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum HardMarkMode {
+pub enum HardThresholdMode {
     /// Cut the history there: a digest takes its place, on every replica alike.
     Cut,
     /// Like [`Cut`](Self::Cut). At the newest request, cut below the threshold too: a digest then extends the
@@ -90,9 +90,16 @@ pub fn fold(
     policy: &Policy,
     pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
-    hard_mark_mode: HardMarkMode,
+    hard_threshold_mode: HardThresholdMode,
 ) -> FoldOutcome {
-    fold_without_thinking(conversation, policy, pinned_head, base, hard_mark_mode, &[])
+    fold_without_thinking(
+        conversation,
+        policy,
+        pinned_head,
+        base,
+        hard_threshold_mode,
+        &[],
+    )
 }
 
 /// Like [`replay`], without the bound thinking of the messages in `removed`. Its size counts for the
@@ -102,10 +109,10 @@ pub(crate) fn fold_without_thinking(
     policy: &Policy,
     pinned_head: PinnedHead,
     base: Option<&RecordMatch>,
-    hard_mark_mode: HardMarkMode,
+    hard_threshold_mode: HardThresholdMode,
     removed: &[Range<usize>],
 ) -> FoldOutcome {
-    let mut state = HistoryFold::new(conversation, policy, pinned_head, base, hard_mark_mode);
+    let mut state = HistoryFold::new(conversation, policy, pinned_head, base, hard_threshold_mode);
     state.thinking_savings = ThinkingSavings::new(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
@@ -116,7 +123,7 @@ pub(crate) fn fold_without_thinking(
     } else {
         0
     };
-    let mut done = HardMarkOutcome::NotReached;
+    let mut done = HardThresholdOutcome::NotReached;
     for point in conversation.request_points_after(passed) {
         done = state.step(point);
     }
@@ -125,7 +132,7 @@ pub(crate) fn fold_without_thinking(
 
 /// Outcome of replaying one request point at the hard threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum HardMarkOutcome {
+enum HardThresholdOutcome {
     /// Results were cleared.
     Cleared,
     /// The history was cut.
@@ -141,7 +148,7 @@ struct HistoryFold<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
     pinned_head: PinnedHead,
-    hard_mark_mode: HardMarkMode,
+    hard_threshold_mode: HardThresholdMode,
     /// Message up to which something new may start. For an agent's own compaction, that is its last
     /// reply: no earlier request contained the results after it.
     plannable_until: usize,
@@ -190,25 +197,25 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         policy: &'r Policy,
         pinned_head: PinnedHead,
         base: Option<&RecordMatch>,
-        hard_mark_mode: HardMarkMode,
+        hard_threshold_mode: HardThresholdMode,
     ) -> Self {
         let prune_state =
             PruneState::new(conversation, policy.prune.as_ref().map(|(_, rule)| rule));
         let plannable_until = plannable_until(conversation);
         // A digest would be summarised in the history's place.
         let is_planned_whole = plannable_until == conversation.messages().len();
-        let hard_mark_mode = if is_planned_whole {
-            hard_mark_mode
+        let hard_threshold_mode = if is_planned_whole {
+            hard_threshold_mode
         } else {
-            HardMarkMode::Report
+            HardThresholdMode::Report
         };
         let mut state = Self {
             conversation,
             policy,
             pinned_head,
-            hard_mark_mode,
+            hard_threshold_mode,
             plannable_until,
-            extended_at: (hard_mark_mode == HardMarkMode::Extend)
+            extended_at: (hard_threshold_mode == HardThresholdMode::Extend)
                 .then(|| conversation.request_points().last())
                 .flatten(),
             can_compact: false,
@@ -262,16 +269,16 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     }
 
     /// Replays the request that ended at `point`.
-    fn step(&mut self, point: usize) -> HardMarkOutcome {
+    fn step(&mut self, point: usize) -> HardThresholdOutcome {
         self.turns.count_up_to(self.conversation, point);
         self.requests += 1;
         self.ingest_until(point);
         if point > self.plannable_until {
-            return HardMarkOutcome::NotReached;
+            return HardThresholdOutcome::NotReached;
         }
         self.apply_rule(point);
         if !self.cuts_first {
-            self.clear_at_hard_mark(point);
+            self.clear_at_hard_threshold(point);
         }
         let may_compact = self.policy.proactive && self.can_compact && point > self.settled_until;
         let is_at_mark = may_compact && {
@@ -280,25 +287,29 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
                 || size >= self.policy.thresholds.hard && self.cutting_is_worthwhile(size)
         };
         if !is_at_mark {
-            return HardMarkOutcome::NotReached;
+            return HardThresholdOutcome::NotReached;
         }
         let cut = self.scheduled_cut(point);
         match cut {
-            Some(_) if self.hard_mark_mode == HardMarkMode::Report => HardMarkOutcome::Unresolved,
+            Some(_) if self.hard_threshold_mode == HardThresholdMode::Report => {
+                HardThresholdOutcome::Unresolved
+            }
             Some(cut) => {
                 self.cut(cut, point);
-                HardMarkOutcome::Cut
+                HardThresholdOutcome::Cut
             }
-            None if self.extends_at(point) => HardMarkOutcome::NotReached,
-            None if self.cuts_first && (self.clear_at_hard_mark(point) || self.clear_by_rule()) => {
-                HardMarkOutcome::Cleared
+            None if self.extends_at(point) => HardThresholdOutcome::NotReached,
+            None if self.cuts_first
+                && (self.clear_at_hard_threshold(point) || self.clear_by_rule()) =>
+            {
+                HardThresholdOutcome::Cleared
             }
-            None => HardMarkOutcome::Unresolved,
+            None => HardThresholdOutcome::Unresolved,
         }
     }
 
     /// Returns the final state; `done` is the outcome of the last point.
-    fn finish(mut self, done: HardMarkOutcome) -> FoldOutcome {
+    fn finish(mut self, done: HardThresholdOutcome) -> FoldOutcome {
         let (policy, messages) = (self.policy, self.conversation.messages().len());
         self.turns.count_up_to(self.conversation, messages);
         let size = self.size(messages);
@@ -323,7 +334,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             text: self.text.filter(|_| self.cut_here),
             clips: self.clips,
             thrash: self.thrash,
-            summary_due: done == HardMarkOutcome::Unresolved,
+            summary_due: done == HardThresholdOutcome::Unresolved,
             size,
             request_tokens: self.summary.map(|it| it.requests).unwrap_or_default(),
             pruning_suffices,
@@ -379,7 +390,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         };
         let is_considered = match when {
             PruneTrigger::Always => true,
-            PruneTrigger::HardMark => false,
+            PruneTrigger::HardThreshold => false,
         };
         if is_considered
             && self.prune_state.would_fire(rule, self.turns.count)
@@ -390,7 +401,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     }
 
     /// Clears results at the rule's own hard threshold if that frees enough. Returns whether it did.
-    fn clear_at_hard_mark(&mut self, point: usize) -> bool {
+    fn clear_at_hard_threshold(&mut self, point: usize) -> bool {
         if !self.is_at_prune_mark(point) {
             return false;
         }
@@ -408,7 +419,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     /// Whether the rule is applied at the threshold and has something to clear.
     fn rule_would_fire(&self) -> bool {
         match &self.policy.prune {
-            Some((PruneTrigger::HardMark, rule)) => {
+            Some((PruneTrigger::HardThreshold, rule)) => {
                 self.prune_state.would_fire(rule, self.turns.count)
             }
             Some((PruneTrigger::Always, _)) | None => false,

@@ -1,7 +1,7 @@
 //! Planning: which parts of a request to replace, and which summary is still needed.
 
 use crate::conversation::Conversation;
-use crate::planning::history_fold::{FoldOutcome, HardMarkMode, fold_without_thinking};
+use crate::planning::history_fold::{FoldOutcome, HardThresholdMode, fold_without_thinking};
 use crate::planning::view::ForwardedView;
 use crate::policy::Policy;
 use crate::policy::cut_point;
@@ -147,7 +147,7 @@ pub fn plan(
     let candidate = |base, mode| Candidate::new(conversation, policy, base, mode, &prior.thinking);
     let adopted = prior.adopted.as_ref();
     // The prefix breaks where it would without a model: at the threshold, on every replica alike.
-    let current = candidate(adopted, HardMarkMode::Cut);
+    let current = candidate(adopted, HardThresholdMode::Cut);
     if !policy.proactive || summaries == SummarySource::Digest {
         return current.plan;
     }
@@ -159,9 +159,9 @@ pub fn plan(
             current.plan
         };
     }
-    let uncut = candidate(adopted, HardMarkMode::Report);
+    let uncut = candidate(adopted, HardThresholdMode::Report);
     let ready = prior.ready.as_ref();
-    if let Some(ready) = ready.map(|it| candidate(Some(it), HardMarkMode::Extend))
+    if let Some(ready) = ready.map(|it| candidate(Some(it), HardThresholdMode::Extend))
         && ready.serves_instead_of(&current, uncut.fits())
     {
         return ready.plan;
@@ -195,7 +195,7 @@ fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> Requ
     // A record prepared long in advance covers little. It is used if it makes enough room, or if
     // there is nothing else.
     let candidate = |base| {
-        let mode = HardMarkMode::Report;
+        let mode = HardThresholdMode::Report;
         Candidate::new(conversation, policy, Some(base), mode, &prior.thinking)
     };
     let (chosen, is_enough) = match ready.map(candidate) {
@@ -242,7 +242,7 @@ pub fn plan_with_digest(
         conversation,
         policy,
         base,
-        HardMarkMode::Cut,
+        HardThresholdMode::Cut,
         &prior.thinking,
     )
     .plan
@@ -269,7 +269,7 @@ pub fn plan_explicit_compaction(
         conversation,
         policy,
         base,
-        HardMarkMode::Report,
+        HardThresholdMode::Report,
         &prior.thinking,
     );
     if prior.ready.is_none() && cut > outcome.summarised_until {
@@ -309,7 +309,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         conversation: &'c Conversation<'a>,
         policy: &'c Policy,
         base: Option<&RecordMatch>,
-        hard_mark_mode: HardMarkMode,
+        hard_threshold_mode: HardThresholdMode,
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
@@ -318,7 +318,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
             policy,
             pinned_head,
             base,
-            hard_mark_mode,
+            hard_threshold_mode,
             thinking.removed(),
         );
         let mut view = ForwardedView::new(pinned_head, &outcome.prune_state)

@@ -11,7 +11,7 @@
 //! result.
 
 use crate::conversation::Conversation;
-use crate::planning::history_fold::{HardMarkMode, fold_without_thinking};
+use crate::planning::history_fold::{HardThresholdMode, fold_without_thinking};
 use crate::planning::plan::{RequestPlan, SummarySource};
 use crate::planning::splice::Splice;
 use crate::planning::view::ForwardedView;
@@ -123,7 +123,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             policy,
             pinned_head,
             base,
-            HardMarkMode::Report,
+            HardThresholdMode::Report,
             prior.thinking.removed(),
         );
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);

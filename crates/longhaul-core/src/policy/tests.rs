@@ -86,7 +86,7 @@ fn absolute_thresholds_apply_in_a_huge_window() {
 }
 
 #[test]
-fn the_soft_mark_leaves_a_request_before_the_hard_mark() {
+fn the_soft_threshold_leaves_a_request_before_the_hard_threshold() {
     for (window, lead) in [
         (8_000, 630),
         (32_768, 2_580),
@@ -108,7 +108,7 @@ fn an_absolute_threshold_above_a_small_window_uses_the_default_share() {
 }
 
 #[test]
-fn soft_mark_never_exceeds_the_hard_mark() {
+fn soft_threshold_never_exceeds_the_hard_threshold() {
     for window in [2_000, 32_000, 200_000, 1_000_000] {
         for hard in [ThresholdSetting::Percent(50), at(1_000), at(60_000)] {
             for soft in [ThresholdSetting::Percent(100), at(1_000), at(900_000)] {
@@ -120,7 +120,7 @@ fn soft_mark_never_exceeds_the_hard_mark() {
 }
 
 #[test]
-fn keep_recent_and_budgets_follow_an_absolute_hard_mark() {
+fn keep_recent_and_budgets_follow_an_absolute_hard_threshold() {
     let settings = CompactionSettings {
         hard: at(30_000),
         ..CompactionSettings::default()
@@ -132,7 +132,7 @@ fn keep_recent_and_budgets_follow_an_absolute_hard_mark() {
 }
 
 #[test]
-fn relief_mark_is_below_the_hard_mark() {
+fn relief_threshold_is_below_the_hard_threshold() {
     for percent in [20, 50, 70, 90, 100] {
         let settings = CompactionSettings {
             hard: ThresholdSetting::Percent(percent),
@@ -186,7 +186,7 @@ fn nominal_summary_size_is_the_sum_of_its_budgets() {
 }
 
 #[test]
-fn hard_mark_trigger_does_not_prune_between_cuts() {
+fn hard_threshold_trigger_does_not_prune_between_cuts() {
     let check = |prune, when, expect| {
         let settings = CompactionSettings {
             prune,
@@ -197,7 +197,7 @@ fn hard_mark_trigger_does_not_prune_between_cuts() {
         assert_eq!(policy.prunes_between_cuts(), expect, "{when:?}");
     };
     check(true, PruneTrigger::Always, true);
-    check(true, PruneTrigger::HardMark, false);
+    check(true, PruneTrigger::HardThreshold, false);
     check(false, PruneTrigger::Always, false);
 }
 
@@ -240,7 +240,7 @@ fn frugal_profile_sizes_the_room_by_cache_price() {
             ..CompactionSettings::default()
         };
         let marks = Policy::new(&settings, Tokens::new(window)).thresholds;
-        assert!(marks.soft < marks.hard && marks.hard <= marks.window_hard_mark);
+        assert!(marks.soft < marks.hard && marks.hard <= marks.window_hard_threshold);
         (marks.capacity.get(), marks.hard.get())
     };
     let usual = ThresholdSetting::Percent(90);

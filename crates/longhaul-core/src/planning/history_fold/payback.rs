@@ -24,11 +24,11 @@ impl HistoryFold<'_, '_> {
         if !policy.weighs_clearing {
             return true;
         }
-        if self.prune_size(point) >= policy.prune_thresholds.window_hard_mark {
+        if self.prune_size(point) >= policy.prune_thresholds.window_hard_threshold {
             // A cut in the same break frees more and keeps more.
             return !self.cuts_first;
         }
-        let mark = policy.prune_thresholds.window_hard_mark;
+        let mark = policy.prune_thresholds.window_hard_threshold;
         if policy.proactive && is_likely_to_reach(mark, self.prune_size(point)) {
             // The cut at the threshold frees more. Clearing would only postpone the cut.
             return false;
@@ -48,7 +48,7 @@ impl HistoryFold<'_, '_> {
             Some((PruneTrigger::Always, rule)) => {
                 self.policy.weighs_clearing && self.prune_state.would_fire(rule, self.turns.count)
             }
-            Some((PruneTrigger::HardMark, _)) | None => false,
+            Some((PruneTrigger::HardThreshold, _)) | None => false,
         };
         if fires {
             self.prune_state.clear_all_clearable();
@@ -63,7 +63,7 @@ impl HistoryFold<'_, '_> {
         let output = self.conversation.output_tokens();
         let forced = policy
             .thresholds
-            .window_hard_mark
+            .window_hard_threshold
             .min(policy.thresholds.max_input(output));
         if !policy.weighs_cuts || size >= forced {
             return true;

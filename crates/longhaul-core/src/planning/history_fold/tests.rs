@@ -84,10 +84,10 @@ fn stand(
     conversation: &Conversation<'_>,
     policy: &Policy,
     base: Option<&RecordMatch>,
-    hard_mark_mode: HardMarkMode,
+    hard_threshold_mode: HardThresholdMode,
 ) -> FoldOutcome {
     let kept = PinnedHead::new(conversation, policy, base);
-    fold(conversation, policy, kept, base, hard_mark_mode)
+    fold(conversation, policy, kept, base, hard_threshold_mode)
 }
 
 /// Replays the steps without cutting at a threshold.
@@ -97,7 +97,7 @@ fn noted(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
         &read(body.as_bytes()).unwrap(),
         policy,
         base,
-        HardMarkMode::Report,
+        HardThresholdMode::Report,
     )
 }
 
@@ -108,7 +108,7 @@ fn cut(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
         &read(body.as_bytes()).unwrap(),
         policy,
         base,
-        HardMarkMode::Cut,
+        HardThresholdMode::Cut,
     )
 }
 
@@ -145,7 +145,7 @@ fn replay_size_reflects_summary_clearing_and_clips() {
         assert_eq!(size, expect, "{record:?}");
     };
     let none = policy();
-    let rule = clearing(PruneTrigger::HardMark, rule());
+    let rule = clearing(PruneTrigger::HardThreshold, rule());
     let clip = |message| Clip {
         message,
         head: Tokens::new(50),
@@ -199,7 +199,7 @@ fn a_clip_saves_tokens_unless_its_result_is_actually_cleared() {
         ..CompactionRecord::default()
     };
     let base = found(ALL, record);
-    let standing = noted(&clearing(PruneTrigger::HardMark, exempt), Some(&base));
+    let standing = noted(&clearing(PruneTrigger::HardThreshold, exempt), Some(&base));
     assert_eq!(cleared(&standing), [0; 0]);
     assert_eq!(standing.size, size(ALL) - Tokens::new(250 - 50 - 40));
 }
@@ -210,7 +210,7 @@ fn small_instruction_changes_do_not_change_the_size() {
         let body = resized(0, instructions);
         let conversation = read(body.as_bytes()).unwrap();
         let head = conversation.tokens_of(0..1);
-        let size = stand(&conversation, &policy(), None, HardMarkMode::Report).size;
+        let size = stand(&conversation, &policy(), None, HardThresholdMode::Report).size;
         (head, size)
     };
     let (least, size) = size_with(970);
@@ -234,9 +234,9 @@ fn always_trigger_applies_the_rule_at_each_point_above_its_minimum() {
 }
 
 #[test]
-fn hard_mark_trigger_clears_if_that_reaches_the_relief_mark() {
+fn hard_threshold_trigger_clears_if_that_reaches_the_relief_threshold() {
     let check = |hard, relief, base: Option<&RecordMatch>, expect: &[usize]| {
-        let mut policy = clearing(PruneTrigger::HardMark, rule());
+        let mut policy = clearing(PruneTrigger::HardThreshold, rule());
         (
             policy.prune_thresholds.hard,
             policy.prune_thresholds.prune_target,
@@ -275,7 +275,13 @@ fn an_image_dropped_from_summarised_history_saves_nothing_more() {
             ..summary(5)
         };
         let base = found(7, record);
-        stand(&conversation, &policy(), Some(&base), HardMarkMode::Report).size
+        stand(
+            &conversation,
+            &policy(),
+            Some(&base),
+            HardThresholdMode::Report,
+        )
+        .size
     });
     assert_eq!(dropped, none);
 }
@@ -285,9 +291,9 @@ fn an_image_dropped_from_summarised_history_saves_nothing_more() {
 fn tokens_already_saved_by_a_record_are_not_freed_again() {
     let body = seen(STEPS, &[5, 7, ALL - 1]);
     let conversation = read(body.as_bytes()).unwrap();
-    let mut policy = clearing(PruneTrigger::HardMark, rule());
+    let mut policy = clearing(PruneTrigger::HardThreshold, rule());
     policy.prune_thresholds.hard = OUTSIDE + run(1..2) + policy.prune_summary_size + ONE;
-    let standing = stand(&conversation, &policy, None, HardMarkMode::Report);
+    let standing = stand(&conversation, &policy, None, HardThresholdMode::Report);
     assert_eq!(cleared(&standing), RESULTS[..4]);
     let clip = |message| Clip {
         message,
@@ -315,7 +321,12 @@ fn tokens_already_saved_by_a_record_are_not_freed_again() {
         let base = found(ALL - 2, record);
         for (short_of, expect) in [(Tokens::ZERO, &RESULTS[..4]), (ONE, &[])] {
             policy.prune_thresholds.prune_target = standing.size - saved - short_of;
-            let stood = stand(&conversation, &policy, Some(&base), HardMarkMode::Report);
+            let stood = stand(
+                &conversation,
+                &policy,
+                Some(&base),
+                HardThresholdMode::Report,
+            );
             assert_eq!(
                 cleared(&stood),
                 expect,
@@ -326,7 +337,7 @@ fn tokens_already_saved_by_a_record_are_not_freed_again() {
 }
 
 #[test]
-fn always_trigger_does_not_prune_at_the_hard_mark() {
+fn always_trigger_does_not_prune_at_the_hard_threshold() {
     let minimum = times(FREES, 4);
     let mut policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
     policy.prune_thresholds.hard = size(ALL);
@@ -335,10 +346,10 @@ fn always_trigger_does_not_prune_at_the_hard_mark() {
 }
 
 #[test]
-fn hard_mark_trigger_clears_nothing_if_fixed_content_leaves_no_room() {
+fn hard_threshold_trigger_clears_nothing_if_fixed_content_leaves_no_room() {
     let leaves = size(ALL) - OUTSIDE - run(1..2);
     for (summary, expect) in [(leaves - ONE, &RESULTS[..4]), (leaves, &[])] {
-        let mut policy = clearing(PruneTrigger::HardMark, rule());
+        let mut policy = clearing(PruneTrigger::HardThreshold, rule());
         policy.prune_thresholds.hard = size(ALL);
         policy.prune_summary_size = summary;
         assert_eq!(cleared(&noted(&policy, None)), expect, "{summary}");
@@ -346,7 +357,7 @@ fn hard_mark_trigger_clears_nothing_if_fixed_content_leaves_no_room() {
 }
 
 #[test]
-fn without_proactive_compaction_hard_mark_pruning_needs_a_tenth_gain() {
+fn without_proactive_compaction_hard_threshold_pruning_needs_a_tenth_gain() {
     // The added text takes the size to where four results are a tenth of it, or just not.
     let ten = times(times(FREES, 4), 10);
     for (proactive, wanted, expect) in [
@@ -354,7 +365,7 @@ fn without_proactive_compaction_hard_mark_pruning_needs_a_tenth_gain() {
         (false, ten + Tokens::new(10), &[]),
         (true, ten, &[]),
     ] {
-        let mut policy = clearing(PruneTrigger::HardMark, rule());
+        let mut policy = clearing(PruneTrigger::HardThreshold, rule());
         policy.proactive = proactive;
         policy.prune_thresholds.hard = wanted;
         policy.prune_thresholds.prune_target = Tokens::ZERO;
@@ -363,8 +374,8 @@ fn without_proactive_compaction_hard_mark_pruning_needs_a_tenth_gain() {
         let body = and_then(STEPS, &more);
         let conversation = read(body.as_bytes()).unwrap();
         assert_eq!(OUTSIDE + conversation.tokens_of(1..ALL + 1), wanted);
-        for hard_mark_mode in [HardMarkMode::Report, HardMarkMode::Cut] {
-            let standing = stand(&conversation, &policy, None, hard_mark_mode);
+        for hard_threshold_mode in [HardThresholdMode::Report, HardThresholdMode::Cut] {
+            let standing = stand(&conversation, &policy, None, hard_threshold_mode);
             assert_eq!(cleared(&standing), expect, "{proactive} {wanted}");
             assert!(!standing.summary_due && !standing.cut_here);
         }
@@ -382,7 +393,7 @@ fn a_compaction_request_starts_nothing_new_and_keeps_earlier_clearing() {
             (when, PruneRule { user_turns, ..rule })
         });
         policy.thresholds.hard = size(ALL - 2);
-        stand(&conversation, &policy, None, HardMarkMode::Report)
+        stand(&conversation, &policy, None, HardThresholdMode::Report)
     };
     // A user message starts the second turn, from which the rule clears.
     let other = stands("Go on, please.");
@@ -395,7 +406,12 @@ fn a_compaction_request_starts_nothing_new_and_keeps_earlier_clearing() {
         let body = and_then(STEPS, "Summarize the conversation.");
         let conversation = read(body.as_bytes()).unwrap();
         let policy = clearing(PruneTrigger::Always, rule());
-        cleared(&stand(&conversation, &policy, None, HardMarkMode::Report))
+        cleared(&stand(
+            &conversation,
+            &policy,
+            None,
+            HardThresholdMode::Report,
+        ))
     };
     // No request before this one contained the newest results.
     assert_eq!(cleared_before, RESULTS[..3]);
@@ -418,7 +434,7 @@ fn blocked_by_turns_is_set_only_if_turns_alone_prevent_clearing() {
     check(PruneTrigger::Always, Tokens::ZERO, 1, false);
     check(PruneTrigger::Always, most - ONE, 2, true);
     check(PruneTrigger::Always, most, 2, false);
-    check(PruneTrigger::HardMark, Tokens::ZERO, 2, false);
+    check(PruneTrigger::HardThreshold, Tokens::ZERO, 2, false);
 }
 
 /// Builds `letters`, followed by a user message with `text`.

@@ -66,11 +66,18 @@ fn size_of(messages: usize) -> Tokens {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
     let kept = PinnedHead::new(&conversation, &policy(), None);
-    fold(&conversation, &policy(), kept, None, HardMarkMode::Report).size
+    fold(
+        &conversation,
+        &policy(),
+        kept,
+        None,
+        HardThresholdMode::Report,
+    )
+    .size
 }
 
 #[test]
-fn a_background_summary_starts_exactly_at_the_soft_mark() {
+fn a_background_summary_starts_exactly_at_the_soft_threshold() {
     let size = size_of(21);
     let mut policy = policy();
     policy.thresholds.soft = size;
@@ -339,7 +346,7 @@ fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, Summary
 }
 
 #[test]
-fn a_ready_summary_is_used_from_the_hard_mark_on() {
+fn a_ready_summary_is_used_from_the_hard_threshold_on() {
     let policy = policy();
     let size = |messages| read(body(messages).as_bytes()).unwrap().tokens();
     assert!(size(24) >= policy.thresholds.soft && size(24) < policy.thresholds.hard);
@@ -370,7 +377,7 @@ fn used_at(instructions: usize) -> Option<Tokens> {
 }
 
 #[test]
-fn ready_summary_is_used_at_the_hard_mark_for_any_instruction_size() {
+fn ready_summary_is_used_at_the_hard_threshold_for_any_instruction_size() {
     let policy = policy();
     // On both sides of a power of two.
     for instructions in [7_000, 8_000, 8_300, 9_000] {

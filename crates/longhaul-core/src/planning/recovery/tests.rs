@@ -110,7 +110,7 @@ fn clearing_suffices_if_it_reaches_the_target_and_saves_a_tenth() {
     let cleared = of_steps(|it| it.tokens_of(0..ALL)) - times(FREES, 4);
     let clears = Policy {
         recovery_protect: Some([Tokens::ZERO; 2]),
-        ..clearing(PruneTrigger::HardMark, rule())
+        ..clearing(PruneTrigger::HardThreshold, rule())
     };
     let check = |target, refused: Tokens, clears_only| {
         let policy = aiming(&clears, target, FAR);
@@ -161,7 +161,7 @@ fn clears_only_what_the_rule_allows_if_that_reaches_the_target() {
     };
     let clears = Policy {
         recovery_protect: Some([protecting.protect, Tokens::ZERO]),
-        ..clearing(PruneTrigger::HardMark, protecting)
+        ..clearing(PruneTrigger::HardThreshold, protecting)
     };
     let check = |target, expect| {
         let policy = aiming(&clears, target, FAR);

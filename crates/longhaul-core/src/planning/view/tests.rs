@@ -3,7 +3,7 @@
 use super::*;
 use crate::dialect::chat_completions::read;
 use crate::planning::history_fold::tests::{found, policy};
-use crate::planning::history_fold::{HardMarkMode, fold};
+use crate::planning::history_fold::{HardThresholdMode, fold};
 use crate::policy::cut_point::tests::body;
 use crate::pruning::rule::tests::rule;
 
@@ -316,7 +316,7 @@ fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
         &policy(),
         KEPT,
         Some(&base),
-        HardMarkMode::Report,
+        HardThresholdMode::Report,
     );
     let head = conversation.tokens_of(0..conversation.head_len());
     let size = standing.size - head.round_up_to_eighth() + head;

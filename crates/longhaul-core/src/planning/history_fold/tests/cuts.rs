@@ -12,14 +12,14 @@ fn full() -> Policy {
 
 /// Like [`full`], with a rule applied at its own threshold, `own_mark`, which is then enough.
 fn full_and_clearing(own_mark: Tokens) -> Policy {
-    let mut policy = clearing(PruneTrigger::HardMark, rule());
+    let mut policy = clearing(PruneTrigger::HardThreshold, rule());
     policy.thresholds.hard = size(ALL);
     policy.prune_thresholds.hard = own_mark;
     policy
 }
 
 #[test]
-fn a_summary_is_due_from_the_hard_mark_on_to_the_token() {
+fn a_summary_is_due_from_the_hard_threshold_on_to_the_token() {
     let check = |hard, proactive, due| {
         let mut policy = full();
         policy.thresholds.hard = hard;
@@ -44,7 +44,7 @@ fn a_summary_is_due_from_the_hard_mark_on_to_the_token() {
 }
 
 #[test]
-fn cuts_at_the_point_where_the_hard_mark_was_first_reached() {
+fn cuts_at_the_point_where_the_hard_threshold_was_first_reached() {
     let mut policy = policy();
     policy.thresholds.hard = size(ALL - 2);
     assert_eq!(cut(&policy, None).summarised_until, ALL - 4);
@@ -85,7 +85,7 @@ fn history_is_cut_where_that_gains_enough_and_no_less() {
             keep_recent: run(from..ALL),
             ..policy.clone()
         };
-        let replay = HistoryFold::new(&conversation, &policy, kept, None, HardMarkMode::Cut);
+        let replay = HistoryFold::new(&conversation, &policy, kept, None, HardThresholdMode::Cut);
         // Instructions, question, summary, the newest steps.
         let beside = OUTSIDE + run(1..2) + run(from..ALL);
         let budgets = summary_budgets(&conversation, &policy, 2..from);
@@ -176,19 +176,25 @@ fn retained_messages_exclude_what_the_next_break_can_clear() {
         let body = body(STEPS);
         let conversation = read(body.as_bytes()).unwrap();
         let kept = PinnedHead::new(&conversation, policy, None);
-        let replay = HistoryFold::new(&conversation, policy, kept, None, HardMarkMode::Cut);
+        let replay = HistoryFold::new(&conversation, policy, kept, None, HardThresholdMode::Cut);
         assert_eq!(replay.surely_retained(6, ALL), stays);
     };
     check(&mut policy(), 6..ALL);
     let protecting = |when, protect| clearing(when, PruneRule { protect, ..rule() });
-    check(&mut protecting(PruneTrigger::HardMark, run(6..ALL)), 6..ALL);
     check(
-        &mut protecting(PruneTrigger::HardMark, run(6..ALL) - ONE),
+        &mut protecting(PruneTrigger::HardThreshold, run(6..ALL)),
+        6..ALL,
+    );
+    check(
+        &mut protecting(PruneTrigger::HardThreshold, run(6..ALL) - ONE),
         7..ALL,
     );
-    check(&mut protecting(PruneTrigger::HardMark, run(9..ALL)), 9..ALL);
     check(
-        &mut protecting(PruneTrigger::HardMark, Tokens::ZERO),
+        &mut protecting(PruneTrigger::HardThreshold, run(9..ALL)),
+        9..ALL,
+    );
+    check(
+        &mut protecting(PruneTrigger::HardThreshold, Tokens::ZERO),
         ALL..ALL,
     );
     check(&mut protecting(PruneTrigger::Always, FAR), ALL..ALL);

@@ -50,7 +50,7 @@ fn a_compaction_is_quick_within_three_requests_of_the_last() {
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
         let base = found(compacted, paced(&[compacted]));
-        let standing = stand(&conversation, &policy, Some(&base), HardMarkMode::Cut);
+        let standing = stand(&conversation, &policy, Some(&base), HardThresholdMode::Cut);
         assert!(standing.cut_here);
         assert_eq!(standing.thrash, thrash(&[compacted, full_at]), "{requests}");
     }
@@ -68,7 +68,7 @@ fn second_quick_compaction_keeps_half_as_much_and_clips_a_result() {
         policy.thresholds.hard = OUTSIDE + conversation.tokens_of(1..ALL);
         policy.keep_recent = Tokens::new(2_400);
         let base = found(8, paced(compactions));
-        let standing = stand(&conversation, &policy, Some(&base), HardMarkMode::Cut);
+        let standing = stand(&conversation, &policy, Some(&base), HardThresholdMode::Cut);
         assert_eq!(standing.summarised_until, covers);
         assert_eq!(standing.clips, clips);
         let text = Tokens::estimate_text(standing.text.as_deref().unwrap());
@@ -95,11 +95,16 @@ fn a_thrashing_record_clears_and_clips_once_at_its_own_point() {
             keep_recent: Tokens::new(2_400),
             ..policy.clone()
         };
-        let standing = stand(&conversation, &policy, Some(base), HardMarkMode::Report);
+        let standing = stand(
+            &conversation,
+            &policy,
+            Some(base),
+            HardThresholdMode::Report,
+        );
         let clipped: Vec<usize> = standing.clips.iter().map(|it| it.message).collect();
         assert_eq!((&*cleared(&standing), &*clipped), (results, clips));
     };
-    let rule = clearing(PruneTrigger::HardMark, rule());
+    let rule = clearing(PruneTrigger::HardThreshold, rule());
     let thrash = paced(&[6, 8, 10]);
     let once = paced(&[8, 10]);
     for at in [8, 10] {

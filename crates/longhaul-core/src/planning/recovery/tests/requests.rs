@@ -19,7 +19,7 @@ fn digest_omits_identifiers_of_results_that_stay_until_the_next_cut() {
         ..rule()
     };
     for (when, repeats) in [
-        (PruneTrigger::HardMark, false),
+        (PruneTrigger::HardThreshold, false),
         (PruneTrigger::Always, true),
     ] {
         let mut policy = Policy {
