@@ -80,7 +80,7 @@ impl Proxy {
             return answer_fault(services, Fault::TransferCoding, origin.as_ref(), log);
         }
         match services.acquire_slot(&mut request) {
-            Ok(place) => log.place = Some(place),
+            Ok(place) => log.slot = Some(place),
             Err(fault) => {
                 log.set_path(request.uri().path());
                 return answer_fault(services, fault, origin.as_ref(), log);

@@ -72,7 +72,7 @@ pub(crate) struct RequestLog {
     pub(crate) trace: RequestTrace,
     metrics: Arc<Metrics>,
     /// Place of the request among those under way, until the reply has ended.
-    pub(crate) place: Option<RequestSlot>,
+    pub(crate) slot: Option<RequestSlot>,
 }
 
 impl RequestLog {
@@ -100,7 +100,7 @@ impl RequestLog {
             cost: None,
             trace: RequestTrace::start(request.headers()),
             metrics: Arc::clone(metrics),
-            place: None,
+            slot: None,
         })
     }
 

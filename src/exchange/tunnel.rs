@@ -107,7 +107,7 @@ pub(crate) async fn upgrade(
     let upstream = switches.then(|| hyper::upgrade::on(&mut reply));
     let reply = client_reply(services, reply, route)?;
     if let Some(upstream) = upstream {
-        slot.fill(client, upstream, log.place.take());
+        slot.fill(client, upstream, log.slot.take());
     }
     Ok(reply)
 }

@@ -2,7 +2,7 @@
 
 mod buffer;
 mod decoding;
-mod places;
+mod slots;
 
 use longhaul_core::dialect::Dialect;
 use std::iter::from_fn;
@@ -28,7 +28,7 @@ use crate::request::buffered_body::BufferedBody;
 use crate::request::headers::is_transfer_coded;
 use buffer::BodyBuffer;
 use decoding::BodyDecoding;
-pub(crate) use places::{RequestSlot, RequestSlots};
+pub(crate) use slots::{RequestSlot, RequestSlots};
 
 /// Window over which the rate of a chat body is measured. After a window that brings too little,
 /// the buffered part and the rest are streamed: the upstream decides how slow is too slow.

@@ -1,21 +1,21 @@
-//! The places of requests under way, which all callers share.
+//! The slots of requests under way, which all callers share.
 
 use std::sync::Arc;
 
 use crate::body::budget::fair_share::FairShare;
 use crate::body::budget::{Exhausted, Owner, Reservation};
 
-/// Places for concurrent requests. Clones share the places.
+/// Slots for concurrent requests. Clones share the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestSlots(Arc<FairShare>);
 
 impl RequestSlots {
-    /// Creates `limit` places.
+    /// Creates `limit` slots.
     pub(crate) fn new(limit: u32) -> Self {
         Self(Arc::new(FairShare::new(limit.into())))
     }
 
-    /// Takes a place for a request of `owner`, which holds `memory` until its end. Fails if all places, or
+    /// Takes a slot for a request of `owner`, which holds `memory` until its end. Fails if all slots, or
     /// the owner's share of them, are taken.
     pub(crate) fn take(
         &self,
@@ -24,17 +24,17 @@ impl RequestSlots {
     ) -> Result<RequestSlot, Exhausted> {
         self.0.take(owner, 1, 0)?;
         Ok(RequestSlot {
-            places: Arc::clone(&self.0),
+            slots: Arc::clone(&self.0),
             owner,
             _memory: memory,
         })
     }
 }
 
-/// A place, returned on drop.
+/// A slot, returned on drop.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
-    places: Arc<FairShare>,
+    slots: Arc<FairShare>,
     owner: Option<Owner>,
     /// Memory that the request takes until its end.
     _memory: Reservation,
@@ -42,6 +42,6 @@ pub(crate) struct RequestSlot {
 
 impl Drop for RequestSlot {
     fn drop(&mut self) {
-        self.places.give_back(self.owner, 1);
+        self.slots.give_back(self.owner, 1);
     }
 }
