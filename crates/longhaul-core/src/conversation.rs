@@ -267,7 +267,7 @@ impl<'a> Conversation<'a> {
         granted > Tokens::ZERO && granted >= output
     }
 
-    /// Returns the least output limit that the provider accepts and that leaves an answer: the dialect's
+    /// Returns the minimum output limit that the provider accepts and that leaves an answer: the dialect's
     /// minimum, and more than the granted reasoning.
     pub fn least_output(&self) -> Tokens {
         let granted = self.params.reasoning_budget;

@@ -124,10 +124,10 @@ impl Dialect {
         first.unwrap_or(Err(Bypass::Shape))
     }
 
-    /// Whether a body asks for a negative number of output tokens.
+    /// Whether a body has a negative output limit.
     ///
     /// Clients that subtract the prompt from an assumed window send a negative limit once none is
-    /// left. The upstream's error about that number says nothing about the upstream's own window.
+    /// left. The upstream's error about that number does not show the upstream's own window.
     pub fn has_negative_output_limit(self, body: &str) -> bool {
         request_values::has_negative_number(body, dispatch!(self, OUTPUT_LIMIT_KEYS))
     }
@@ -150,7 +150,7 @@ impl Dialect {
     }
 
     /// Whether longhaul lowers an output limit before the first send, once a server refused one.
-    /// Clients of Messages have to ask for an output, and ask for as much each time.
+    /// Clients of Messages have to state an output limit, and state the same limit each time.
     pub fn lowers_output_in_advance(self) -> bool {
         match self {
             Self::ChatCompletions | Self::Responses => false,
@@ -177,7 +177,7 @@ impl Dialect {
         }
     }
 
-    /// Whether longhaul may add a mark that asks the provider to cache the prompt up to there.
+    /// Whether longhaul may add a mark up to which the provider caches the prompt.
     pub(crate) fn allows_added_cache_marks(self) -> bool {
         match self {
             Self::ChatCompletions | Self::Messages => true,
@@ -185,8 +185,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the key of a mark that asks the provider to cache the prompt up to there. Agents
-    /// move such marks between requests.
+    /// Returns the key of a mark up to which the provider caches the prompt. Agents move such marks
+    /// between requests.
     pub(crate) fn cache_mark_key(self) -> &'static str {
         dispatch!(self, CACHE_MARK_KEY)
     }

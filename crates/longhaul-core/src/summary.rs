@@ -1,4 +1,4 @@
-//! Validates a summariser's answer and composes the text that replaces history.
+//! Validates a summariser's answer and composes the replacement text.
 
 pub mod digest;
 pub mod file_activity;
@@ -56,7 +56,7 @@ const MAX_OVERRUN: u32 = 3;
 const REASONING_TAGS: [&str; 4] = ["think", "thinking", "analysis", "reasoning"];
 
 /// Markers of tool calls written as text, as spelt by several model families. If accepted, such
-/// text would enter the prompt for the next summary and spoil that too.
+/// text would enter the prompt for the next summary and spoil that summary too.
 const TOOL_CALL_MARKERS: [&str; 9] = [
     "<tool_call>",
     "<function_calls>",

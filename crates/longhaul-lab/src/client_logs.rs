@@ -45,7 +45,7 @@ impl LogSource {
     }
 }
 
-/// The conversations found in some folders, and what was left out.
+/// The conversations found in some folders, and counts of the entries left out.
 #[derive(Debug, Default)]
 pub(crate) struct ClientLogs {
     pub(crate) conversations: Vec<LoggedConversation>,

@@ -287,7 +287,7 @@ fn new_caller(
     }
 }
 
-/// Asks for the steps at all chosen requests, session by session.
+/// Queries the model for the steps at all chosen requests, session by session.
 async fn ask_all(
     caller: &Arc<PaidClient>,
     options: &EvalOptions,

@@ -1,6 +1,6 @@
-//! Comparison of what a model does next with two forms of the same history.
+//! Comparison of the next steps of a model under two forms of the same history.
 //!
-//! `longhaul eval` asks for a step with the history as it came, once more with the same history, and with
+//! `longhaul eval` requests a step with the history as it came, once more with the same history, and with
 //! the history as longhaul forwards it. Everything here is pure: choosing the requests, comparing the
 //! steps, and the statistics.
 

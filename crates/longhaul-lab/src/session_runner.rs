@@ -74,7 +74,7 @@ impl SessionRunner {
         let limits = (REPLY_BYTES, self.patience);
         let reply = self.client.post(&self.path, &key, body, limits).await;
         if let Some(background) = background {
-            // What takes longer continues next to the following request, as it would for an agent.
+            // Slower work continues alongside the following request, as it would for an agent.
             _ = timeout(self.patience, settle(background)).await;
         }
         reply

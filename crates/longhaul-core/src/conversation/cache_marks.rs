@@ -1,4 +1,4 @@
-//! Cache marks for the text in place of history: marks that move there, and marks that longhaul adds.
+//! Cache marks of the replacement text: marks that move there, and marks that longhaul adds.
 
 use crate::conversation::Conversation;
 use crate::json::span::Span;
@@ -21,7 +21,7 @@ impl<'a> Conversation<'a> {
         !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())
     }
 
-    /// Whether a mark may ask for an hour in the cache: the body has the value of such a lifetime.
+    /// Whether a mark may request an hour in the cache: the body has the value of such a lifetime.
     pub fn may_mark_for_hour(&self) -> bool {
         self.has_cache_marks() && self.body.contains(r#""1h""#)
     }

@@ -20,7 +20,7 @@ pub struct OutputLimit {
 pub struct RequestParams {
     /// The `model`, if it is a string.
     pub model: Option<Literal>,
-    /// Whether the request asks for a streamed reply.
+    /// Whether the request is for a streamed reply.
     pub streaming: bool,
     /// The limit of output tokens.
     pub output_limit: Option<OutputLimit>,

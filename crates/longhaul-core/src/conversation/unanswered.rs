@@ -38,8 +38,8 @@ impl Conversation<'_> {
         before.get(last)?.role.is_tool_result().then_some(last)
     }
 
-    /// Returns `upto`, less one if the last of these messages is an assistant prefill. The model is
-    /// asked to continue a prefill, an assistant message without calls.
+    /// Returns `upto`, less one if the last of these messages is an assistant prefill. The model
+    /// continues a prefill, an assistant message without calls.
     pub(crate) fn without_prefill(&self, upto: usize) -> usize {
         let last = upto.checked_sub(1);
         let begins = last.filter(|&last| {

@@ -154,7 +154,7 @@ impl Cost {
         match prices.map(|prices| prices.origin) {
             Some(PriceOrigin::Setting) => Self::Configured(cost),
             Some(PriceOrigin::Listed) => Self::Listed(cost),
-            // Other replies say what they cost, so this one was free or failed.
+            // Other replies state their cost, so this reply was free or failed.
             Some(PriceOrigin::Inferred) | None => Self::NotListed,
         }
     }

@@ -19,7 +19,7 @@ pub(super) use reader::read_with;
 pub(super) const PATH: &str = "/chat/completions";
 /// Endpoints that run models. Stored chats belong to the account.
 pub(super) const KEY_PATHS: &[&str] = &["chat/completions"];
-/// Key of a mark that asks the provider to cache the prompt up to there.
+/// Key of a mark up to which the provider caches the prompt.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.
 pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens", "max_completion_tokens"];

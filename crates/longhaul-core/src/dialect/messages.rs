@@ -26,7 +26,7 @@ pub(super) const DISTINCT_PATH: &str = "/v1/messages";
 pub(super) const COUNT_PATH: &str = "/count_tokens";
 /// Endpoints that run models.
 pub(super) const KEY_PATHS: &[&str] = &["messages", "messages/count_tokens"];
-/// Key of a mark that asks the provider to cache the prompt up to there.
+/// Key of a mark up to which the provider caches the prompt.
 pub(super) const CACHE_MARK_KEY: &str = "cache_control";
 /// Keys of the output limit.
 pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens"];

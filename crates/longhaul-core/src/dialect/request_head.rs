@@ -59,7 +59,7 @@ impl Dialect {
         Self::of_path(path).unwrap_or(Self::ChatCompletions)
     }
 
-    /// Returns path and body of a chat with one message, for a test of an upstream in the most common
+    /// Returns the path and the body of a chat with one message, for a test of an upstream in the most common
     /// API. The output has no limit: the name of that key differs between models.
     pub fn probe(model: &str, message: &str) -> (&'static str, String) {
         let body = chat_completions::writer::chat(model, message);
@@ -91,7 +91,7 @@ impl Dialect {
         }
     }
 
-    /// Whether the form of `token` tells that it is a key for [`key_header`](Self::key_header), and
+    /// Whether the form of `token` shows that it is a key for [`key_header`](Self::key_header), and
     /// useless as a bearer token.
     pub fn is_plain_key(self, token: &[u8]) -> bool {
         match self {

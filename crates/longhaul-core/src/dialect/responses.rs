@@ -20,7 +20,7 @@ pub(super) use reader::read_with;
 pub(super) const PATH: &str = "/responses";
 /// Endpoints that run models. Agents poll, cancel and continue their responses by id.
 pub(super) const KEY_PATHS: &[&str] = &["responses", "responses/*"];
-/// Key of a mark that asks the provider to cache the prompt up to there.
+/// Key of a mark up to which the provider caches the prompt.
 pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";
 /// Keys of the output limit.
 pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_output_tokens"];

@@ -1,4 +1,4 @@
-//! Members that a summary call takes from the client's request, alike in every dialect.
+//! Members that a summary call takes from the client's request, the same in every dialect.
 
 use std::borrow::Cow;
 
@@ -81,7 +81,7 @@ fn own_cache_key(key: &str) -> String {
     format!("{start}{digits}{OWN_KEY}")
 }
 
-/// Whether the options of an output, an object, leave its format to the model or ask for plain text.
+/// Whether the options of an output, an object, leave its format to the model or request plain text.
 pub(super) fn has_text_format(options: &str) -> bool {
     let mut is_text = true;
     let read = Scanner::new(options).object(|scanner, key| {

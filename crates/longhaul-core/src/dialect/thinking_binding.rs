@@ -54,7 +54,7 @@ impl Conversation<'_> {
         self.thinking_option().is_manual || claude_version(&self.model()).is_some_and(is_manual)
     }
 
-    /// Whether the request asks for thinking, or sets its options.
+    /// Whether the request enables thinking, or sets its options.
     pub fn asks_for_thinking(&self) -> bool {
         !self.params().thinking.is_empty()
     }

@@ -283,7 +283,7 @@ impl<'t> Lexer<'t> {
         is_next.then(|| self.text.get(self.cue.start..run.end))?
     }
 
-    /// Returns a piece of `run` with what gives the piece its meaning: a number with its cue, a setting with the dashes
+    /// Returns a piece of `run` with its context: a number with its cue, a setting with the dashes
     /// of a flag.
     fn in_context<'p>(&self, run: Run, piece: &'p str, kind: IdentifierKind) -> &'p str
     where

@@ -12,7 +12,7 @@ use crate::units::tokens::Tokens;
 use std::fmt::Write as _;
 
 /// Share of the space for distinctive identifiers after one compaction, in percent, and points added for
-/// each doubling. What belongs to the work of long ago is seldom needed again.
+/// each doubling. Identifiers of work long ago are seldom needed again.
 const DISTINCTIVE_PERCENT: usize = 30;
 const DISTINCTIVE_STEP: usize = 10;
 const MAX_DISTINCTIVE_PERCENT: usize = 90;

@@ -1,4 +1,4 @@
-//! Scores for identifiers: how distinctive they are, and how much they belong to the working set.
+//! Scores for identifiers: distinctiveness, and membership in the working set.
 
 use crate::identifiers::kind;
 use crate::identifiers::kind::IdentifierKind;

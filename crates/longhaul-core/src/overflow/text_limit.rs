@@ -9,7 +9,7 @@ const LIMIT: &str = "maximum length ";
 /// Minimum limit of an item's text, in characters. Ids, names and instructions have smaller limits.
 const LEAST_LIMIT: u32 = 1_000_000;
 
-/// Returns the most characters that a text may have, if an error refuses a longer one.
+/// Returns the maximum characters of a text, if an error refuses a longer text.
 pub(super) fn stated(details: &ErrorDetails) -> Option<u32> {
     details.texts.iter().find_map(|text| {
         let text = String::from_utf8_lossy(text);

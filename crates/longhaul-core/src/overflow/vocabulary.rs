@@ -95,7 +95,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     builder.size_limit(MAX_COMPILED_BYTES).build()
 }
 
-/// Restricts boundaries, digits and letters of words to ASCII. A Chinese letter is then no part of the
+/// Restricts boundaries, digits and letters of words to ASCII. A Chinese letter is then not part of the
 /// English word next to it.
 fn ascii_classes(pattern: &str) -> String {
     pattern

@@ -1,7 +1,7 @@
 //! Detects an agent's own housekeeping requests: compaction of its conversation, or a title.
 //!
 //! Such a request needs the history as it is. Adopted records apply and an overflow is recovered
-//! from, but nothing new starts. If longhaul made a summary first, the agent's own would be a
+//! from, but nothing new starts. If longhaul made a summary first, the agent's summary would be a
 //! summary of a summary.
 
 use crate::conversation::{Conversation, HistoryKeeper, Role};

@@ -4,7 +4,7 @@ use crate::dialect::Dialect;
 use crate::json::quote::quote;
 use crate::text::wording::CONTINUE_TEXT;
 
-/// Appends a user message that asks to continue; copies everything else of `body`. Returns `None`
+/// Appends a user message with the request to continue; copies everything else of `body`. Returns `None`
 /// if the body is not a chat or has no messages.
 pub fn append_continue_message(body: &[u8]) -> Option<Vec<u8>> {
     let conversation = Dialect::read_any(body).ok()?;

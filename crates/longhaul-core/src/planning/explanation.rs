@@ -294,7 +294,7 @@ impl RequestExplanation {
         self
     }
 
-    /// Returns the rows of messages that are not forwarded as they came.
+    /// Returns the rows of messages that are not forwarded unchanged.
     pub fn changes(&self) -> impl Iterator<Item = &ExplanationRow> {
         self.rows.iter().filter(|row| !row.decision.is_unchanged())
     }
@@ -389,7 +389,7 @@ fn rows(
         .collect()
 }
 
-/// Returns what became of a message. The view decides; the rule's decisions explain what it keeps.
+/// Returns the fate of a message. The view decides; the rule's decisions explain what it keeps.
 fn decision(
     policy: &Policy,
     view: &ForwardedView,

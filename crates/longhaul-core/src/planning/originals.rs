@@ -185,7 +185,7 @@ fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// Returns what happens in the messages: the words of the user or the assistant, and the calls with their
+/// Returns the title of a unit: the words of the user or the assistant, and the calls with their
 /// main arguments.
 fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
     let mut parts = Vec::new();

@@ -170,7 +170,7 @@ pub fn plan(
         _ if !prior.seen => current.plan,
         // The window forces the break.
         need @ SummaryNeed::Now(_) if ready.is_none() => RequestPlan { need, ..uncut.plan },
-        // The call is paid already. A larger request would depend on an exact estimate.
+        // The call is already paid for. A larger request would depend on an exact estimate.
         SummaryNeed::InBackground(_) if prior.pending && uncut.leaves_margin() => uncut.plan,
         SummaryNeed::Now(_) | SummaryNeed::InBackground(_) | SummaryNeed::Nothing => current.plan,
     }
@@ -358,7 +358,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         }
     }
 
-    /// Whether the request fits together with the output it asks for.
+    /// Whether the request fits together with its requested output.
     fn fits(&self) -> bool {
         let fit = self
             .policy

@@ -279,13 +279,13 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             .is_some_and(|plan| Splice::new(self.conversation, &plan).is_some())
     }
 
-    /// Whether a summary could reduce the size to the target. No model is asked for a summary that
+    /// Whether a summary could reduce the size to the target. No model is called for a summary that
     /// cannot be used.
     fn could_suffice(&self, cut: usize) -> bool {
         self.tokens_without_summary(cut) + self.budgets(cut).nominal() <= self.target
     }
 
-    /// Returns the size of everything except the text that replaces the history before `cut`.
+    /// Returns the size of everything except the replacement text for the history before `cut`.
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
         view.set_replacement(cut, SegmentedText::from(""));
@@ -338,8 +338,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         appended.filter(fits).unwrap_or_else(|| text(None))
     }
 
-    /// Returns the budgets for the text that replaces the history before `cut`. Where the rest leaves little room, the
-    /// index shrinks first.
+    /// Returns the budgets for the replacement text of the history before `cut`. Where the rest leaves
+    /// little room, the index shrinks first.
     fn budgets(&self, cut: usize) -> SummaryBudgets {
         let budgets = summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut);
         let others = budgets.nominal() - budgets.identifiers - budgets.requests;

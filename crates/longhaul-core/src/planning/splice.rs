@@ -34,8 +34,8 @@ pub struct Splice<'a> {
 
 impl<'a> Splice<'a> {
     /// Resolves `replacements` to byte edits of the conversation's body. Returns `None` if the plan is
-    /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. The
-    /// original body is forwarded then.
+    /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. longhaul
+    /// then forwards the original body.
     pub fn new(conversation: &Conversation<'a>, replacements: &[Replacement]) -> Option<Self> {
         let mut edits: Vec<ByteEdit> = Vec::with_capacity(replacements.len());
         for cut in replacements {

@@ -1,7 +1,7 @@
 //! Price classes of cached input, and the size at which a conversation is cheapest to compact.
 //!
 //! Each request reads its whole prefix at the price of the provider's cache. A compaction makes the
-//! prefix short, and the provider reads what remains once at the full price. Both together cost
+//! prefix short, and the provider reads the rest once at the full price. Both together cost
 //! least if the conversation is compacted at `F + √(2·g·(w − c)·R / c)` tokens:
 //!
 //! - `F`: tokens that remain after a compaction
@@ -41,7 +41,7 @@ impl CachePrice {
         }
     }
 
-    /// Returns the most tokens that `frugal` leaves to a conversation, whatever the window. The
+    /// Returns the maximum tokens that `frugal` leaves to a conversation, for any window. The
     /// hard threshold is nine tenths of this size.
     pub(super) fn size_limit(self) -> Tokens {
         self.cheapest_size().max(MIN_ROOM)

@@ -138,8 +138,7 @@ fn parts_of(conversation: &Conversation<'_>, text: &SegmentedText, mark: Option<
     parts.join(",")
 }
 
-/// Whether the text that replaces the messages from `from` up to `to` is merged into the message at
-/// `at`.
+/// Whether the replacement text of the messages from `from` up to `to` is merged into the message at `at`.
 pub(crate) fn merges_into(
     conversation: &Conversation<'_>,
     from: usize,

@@ -1,4 +1,4 @@
-//! Removals of bound thinking: stored so that later requests leave out what earlier ones did.
+//! Removals of bound thinking: stored so that later requests leave out the same thinking as earlier ones.
 //!
 //! A provider may bind thinking to every byte before it. An edit at message p, first sent in a
 //! request of N messages, invalidates the thinking from p up to N. Thinking

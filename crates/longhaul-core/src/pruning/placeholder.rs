@@ -32,7 +32,7 @@ pub struct PlaceholderText {
     line_tokens: Tokens,
     /// Token budget of the result's identifiers, which follow `line`.
     index_budget: Tokens,
-    /// Link of the last line, which says how to read the result in full.
+    /// Link of the last line, on how to read the result in full.
     recall: Option<Arc<RecallLink>>,
 }
 

@@ -1,4 +1,4 @@
-//! Tool results of a conversation, and what clearing each would free.
+//! Tool results of a conversation, and the tokens that clearing each would free.
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Batch, Content, Conversation, Message};

@@ -31,7 +31,7 @@ const MAX_GOAL_CHARS: usize = 160;
 /// Tokens for the empty line between sections; each section pays for one from its own budget.
 pub(crate) const SECTION_GAP: Tokens = Tokens::new(1);
 
-/// Returns the budget of each section of the text that replaces the messages `covered`. The budgets
+/// Returns the budget of each section of the replacement text for the messages `covered`. The budgets
 /// do not depend on later messages, so they stay the same from turn to turn.
 pub fn summary_budgets(
     conversation: &Conversation<'_>,

@@ -54,7 +54,7 @@ pub struct SummaryRequest {
     pub max_output: Tokens,
     /// The model-written sections of the earlier segments, as context.
     earlier: Option<String>,
-    /// The agent's own summary of its history, which the first call updates instead of retelling it.
+    /// The agent's own summary of its history, which the first call updates instead of repeating it.
     own: Option<String>,
     /// Instruction for the first call.
     fresh: String,

@@ -1,4 +1,4 @@
-//! Verbatim user messages and system instructions of summarised history.
+//! Verbatim user messages and system instructions of replaced history.
 
 mod entries;
 
@@ -137,7 +137,7 @@ fn user_texts<'c>(
         .filter_map(|message| user_text(conversation, message))
 }
 
-/// Returns the text of a user message. `None` for other messages, and for what longhaul wrote.
+/// Returns the text of a user message. `None` for other messages, and for texts by longhaul.
 fn user_text<'c>(conversation: &'c Conversation<'_>, message: &'c Message) -> Option<Cow<'c, str>> {
     let is_user = message.role.is_user();
     let text = is_user.then(|| text_with_markers(conversation, message))?;

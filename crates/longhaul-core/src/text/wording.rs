@@ -17,7 +17,7 @@ pub const CLEARED: &str = "[Old tool result content cleared]";
 /// Plain estimate of [`CLEARED`].
 pub(crate) const CLEARED_TOKENS: Tokens = Tokens::new(8);
 
-/// User message that asks the agent to continue after a compaction.
+/// User message with the request to continue after a compaction.
 pub(crate) const CONTINUE_TEXT: &str = "Continue if you have next steps";
 
 /// Prefix of a placeholder with a description.
@@ -76,16 +76,16 @@ pub(crate) fn searched_tools(names: &[&str]) -> String {
     format!("Tools found by a search, to be searched for again before a call: {names}.")
 }
 
-/// Prefix of the line that says how to read an original in full.
+/// Prefix of the line on how to read an original in full.
 const RECALL_PREFIX: &str = "[Full text: ";
-/// Words between that prefix and the ID, by form. The URL of the last form may be any.
+/// Words between that prefix and the ID, by form. The last form has any URL.
 const RECALL_COMMAND: &str = "longhaul recall ";
 const RECALL_TOOL: &str = "call the tool recall with id ";
 const RECALL_URL: &str = "GET http";
 /// Maximum bytes of that line: a longer one is not longhaul's.
 const MAX_RECALL_LINE: usize = 400;
 
-/// Returns the line that says how to read the original with the ID `id`.
+/// Returns the line on how to read the original with the ID `id`.
 pub(crate) fn recall_line(form: &RecallForm, id: &str) -> String {
     match form {
         RecallForm::Command => format!("{RECALL_PREFIX}{RECALL_COMMAND}{id}]"),

@@ -93,7 +93,7 @@ impl fmt::Display for RecallId {
     }
 }
 
-// An ID opens what it names, so no log may show one by accident.
+// An ID opens its original, so no log may show an ID by accident.
 impl fmt::Debug for RecallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RecallId")

@@ -10,7 +10,7 @@ const SCOPE_TEXT_BYTES: usize = 512;
 /// The hash of a prefix.
 pub(crate) type PrefixHash = [u8; 32];
 
-/// The scope of one caller's conversations. A scope never sees another scope's records.
+/// The scope of one caller's conversations. No scope has access to another scope's records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Scope {
     key: [u8; 32],

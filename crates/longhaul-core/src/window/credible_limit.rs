@@ -8,7 +8,7 @@ use crate::window::{DENSITY_TOLERANCE, SHORT_REQUEST};
 const CREDIBLE_FACTOR: u32 = 4;
 
 /// Whether a refusal of a request of `estimate` tokens states its limit credibly. If not, the limit
-/// may be a number of somebody else's text, and counts for the refused conversation alone.
+/// may belong to another text, and counts for the refused conversation alone.
 ///
 /// A limit is credible in these cases:
 ///
@@ -41,7 +41,7 @@ pub fn is_credible_limit(
 /// Whether a refusal states its window credibly if longhaul sees only `visible` tokens of the prompt, because
 /// the provider keeps the rest.
 ///
-/// The refusal has to state the limit and a larger prompt, and the prompt holds what is visible, within a factor
+/// The refusal has to state the limit and a larger prompt, and the prompt holds the visible tokens, within a factor
 /// of four. A limit without the size of the prompt cannot be checked.
 pub fn is_credible_given_hidden_history(visible: Tokens, overflow: &Overflow) -> bool {
     let (Some(limit), Some(used)) = (overflow.limit, overflow.prompt_size()) else {
@@ -86,7 +86,7 @@ mod tests {
         };
         assert!(is_credible(100, Some(32_000), Some(40_000)));
         assert!(is_credible(100_000, Some(20_000), Some(25_000)));
-        // Numbers of somebody else's text.
+        // Numbers of another text.
         assert!(!is_credible(100_004, Some(20_000), Some(25_000)));
         assert!(!is_credible(100, Some(200), Some(300)));
         assert!(!is_credible(100, Some(32_000), Some(32_000)));

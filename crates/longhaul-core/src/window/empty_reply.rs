@@ -19,7 +19,7 @@ pub enum EmptyReplyTracker {
 /// The likely cause of an empty reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EmptyReplyCause {
-    /// An earlier request of at most this size received one, too: the size may be the reason.
+    /// An earlier request of at most this size received an empty reply too: the size may be the reason.
     LikelySize,
     /// The first at this size. The size may be the reason if the request is near the window.
     PossiblySize,

@@ -48,7 +48,7 @@ impl CountSample {
     }
 
     /// Returns at least as many tokens as the provider will count of a request of `request` estimated
-    /// tokens. They are the count in proportion, and half of what lies between the sizes. Calls and their frames
+    /// tokens. They are the count in proportion, and half of the difference of the sizes. Calls and their frames
     /// take up to 1.3 times the tokens of results of the same length.
     pub fn upper_count(self, request: Tokens) -> Tokens {
         let scaled = request.scaled(self.counted, self.estimate.max(Tokens::new(1)));

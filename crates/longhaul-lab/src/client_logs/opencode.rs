@@ -11,7 +11,7 @@ use super::transcript::{LoggedConversation, Transcript};
 use super::walk::ENTRIES;
 use super::{ClientLogs, FILE_BYTES, LogSource, text};
 
-/// Reads an exported session: `{info, messages: [{info, parts}]}`. `None` if `value` is none.
+/// Reads an exported session: `{info, messages: [{info, parts}]}`. `None` if `value` is not an export.
 pub(super) fn exported(name: &str, value: &Value) -> Option<Vec<LoggedConversation>> {
     let mut transcript = Transcript::default();
     for message in value.get("messages")?.as_array()? {
@@ -83,7 +83,7 @@ fn is_id(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_part)
 }
 
-/// Returns the entries of a folder in the order of their names, which is that of time. Links to folders
+/// Returns the entries of a folder in the order of their names, which is the order of time. Links to folders
 /// are not followed.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     if !fs::symlink_metadata(folder).is_ok_and(|data| data.is_dir()) {

@@ -1,4 +1,4 @@
-//! A conversation as it is collected from a log, and the request body that it becomes.
+//! A conversation collected from a log, and its request body.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -95,7 +95,7 @@ impl Transcript {
         self.open_calls.insert(id.to_owned());
     }
 
-    /// Adds the result of a call. A result without its call is left out: no request holds one.
+    /// Adds the result of a call. A result without its call is left out: no request holds such a result.
     pub(super) fn add_result(&mut self, id: &str, text: &str) {
         if self.open_calls.remove(id) {
             let content = if text.is_empty() { "(no output)" } else { text };
@@ -104,7 +104,7 @@ impl Transcript {
         }
     }
 
-    /// Ends a conversation that the agent compacted. The log goes on with another one.
+    /// Ends a conversation that the agent compacted. The log goes on with another conversation.
     pub(super) fn end_with_compaction(&mut self) {
         self.close_step();
         if !self.messages.is_empty() {
@@ -112,7 +112,7 @@ impl Transcript {
         }
     }
 
-    /// Changes the newest assistant message if it belongs to `step`, or else a new one.
+    /// Changes the newest assistant message if it belongs to `step`, or else a new message.
     fn change_assistant(&mut self, step: Option<&str>, change: impl FnOnce(&mut Value)) {
         let is_last = self
             .messages

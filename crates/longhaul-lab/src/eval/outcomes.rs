@@ -80,7 +80,7 @@ impl StepOutcome {
     }
 }
 
-/// Asks for the steps at the requests `wanted` of `session`, at most `concurrency` at a time. Fails
+/// Queries the model for the steps at the requests `wanted` of `session`, at most `concurrency` at a time. Fails
 /// if no further call can succeed.
 pub(super) async fn ask(
     caller: &Arc<PaidClient>,

@@ -1,4 +1,4 @@
-//! The page of disagreements: what was asked, which steps followed, and what longhaul had changed.
+//! The page of disagreements: the requests, the steps that followed, and the changes by longhaul.
 //!
 //! The page is one file without scripts. Its policy allows nothing but its own style, and every text of a
 //! session is escaped.

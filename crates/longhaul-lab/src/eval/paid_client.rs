@@ -52,7 +52,7 @@ pub(super) struct PaidClient {
     pub(super) failed_summaries: AtomicUsize,
     /// Steps that have an outcome.
     pub(super) answers: AtomicUsize,
-    /// Whether the upstream asked for the newer key of the output limit.
+    /// Whether the upstream demanded the newer key of the output limit.
     pub(super) needs_newer_key: AtomicBool,
 }
 
@@ -103,7 +103,7 @@ impl PaidClient {
             .is_none_or(|window| size.expected.percent(80) <= window)
     }
 
-    /// Returns the body that asks for the step of `call`. `None` if its body is not a JSON object.
+    /// Returns the body that requests the step of `call`. `None` if its body is not a JSON object.
     fn step_body(&self, call: &StepCall, key: OutputKey) -> Option<String> {
         let body = str::from_utf8(&call.body).ok()?;
         step_request(call.dialect, body, self.output, key)
@@ -124,7 +124,7 @@ impl PaidClient {
         ])
     }
 
-    /// Asks for a step, unless the results file has the answer. Fails if the upstream refuses the
+    /// Requests a step, unless the results file has the answer. Fails if the upstream refuses the
     /// key, or the results file cannot be written.
     pub(super) async fn step(&self, call: &StepCall) -> Result<CallOutcome, LabError> {
         let key = self.step_key(call);
@@ -190,7 +190,7 @@ impl PaidClient {
         Ok(again)
     }
 
-    /// Whether the reply says that the history does not fit the window.
+    /// Whether the reply states that the history does not fit the window.
     fn is_overflow(&self, call: &StepCall, reply: &LoopbackReply, size: CallSize) -> bool {
         let facts = RequestFacts {
             tokens: size.estimate.get(),
@@ -362,8 +362,8 @@ fn hash(parts: &[&[u8]]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Returns the status and the message of an error. A reply may repeat the request, so nothing else of it
-/// is shown.
+/// Returns the status and the message of an error. A reply may repeat the request, so the rest is
+/// not shown.
 fn error_text(reply: &LoopbackReply) -> String {
     match reply.error_message().filter(|message| !message.is_empty()) {
         Some(message) => format!("{}: {message}", reply.status),

@@ -1,4 +1,4 @@
-//! Replays a session through the real proxy and keeps what longhaul forwards.
+//! Replays a session through the real proxy and keeps the forwarded requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use longhaul_mock_model::{Model, ModelOptions};
 /// Time that a request of the replay waits for its summary. No call takes as long, so the forwarded history
 /// does not depend on the speed of the model.
 const SUMMARY_WAIT: Duration = Duration::from_hours(1);
-/// Summaries per conversation and hour. A replay takes seconds for what took an agent hours.
+/// Summaries per conversation and hour. A replay takes seconds, the agent took hours.
 const SUMMARIES_PER_HOUR: usize = 100_000;
 
 /// A session as longhaul forwards it.

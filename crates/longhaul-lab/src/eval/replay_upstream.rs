@@ -1,8 +1,8 @@
 //! The upstream of a replayed session, on loopback: a model in this process answers the chats, and calls
 //! for summaries are paid for.
 //!
-//! The replay asks for whole replies, and longhaul streams every summary. So a call for a stream is a call
-//! for a summary.
+//! The replay requests whole replies, and longhaul streams every summary. So a call for a stream is a
+//! call for a summary.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -128,7 +128,7 @@ impl KindCounts {
 }
 
 impl Unpaired {
-    /// Returns the three steps to compare, or counts why there are not all of them.
+    /// Returns the three steps to compare, or counts the reason why some are missing.
     fn pair<'s>(&mut self, sample: &'s Sample, arm: usize) -> Option<[&'s AgentStep; 3]> {
         let forwarded = &sample.arms.get(arm)?.step;
         let all = [&sample.original, &sample.control, forwarded];

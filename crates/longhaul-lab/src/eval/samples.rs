@@ -21,8 +21,8 @@ pub(super) struct Choice {
     pub(super) too_large: usize,
 }
 
-/// Chooses `most` requests. `may_fit` says of each request of each session whether the model may accept the
-/// history as it came; others are not chosen.
+/// Chooses `most` requests. `may_fit` returns, for each request of each session, whether the model may accept
+/// the history as it came; others are not chosen.
 ///
 /// Requests that every arm changes come first, so that the arms are compared on the same requests. If those
 /// are too few, requests that some arm changes fill up.

@@ -16,7 +16,7 @@ const ANY_AGE: Duration = Duration::from_hours(24 * 365 * 100);
 /// Maximum sessions of a run; the largest are chosen. Each is replayed several times.
 const MAX_SESSIONS: usize = 64;
 
-/// A session, with every request for the model that is asked.
+/// A session, with every request for the evaluated model.
 pub(super) struct EvalSession {
     pub(super) name: String,
     pub(super) dialect: Dialect,
@@ -24,7 +24,7 @@ pub(super) struct EvalSession {
 }
 
 impl EvalSession {
-    /// Returns the session whose last request is `body`. Returns `None` if `body` is not one, or if the
+    /// Returns the session whose last request is `body`. Returns `None` if `body` is not a request, or if the
     /// provider keeps the history.
     fn from_body(name: &str, body: &[u8], model: &str) -> Option<Self> {
         let conversation = Dialect::read_any(body).ok()?;

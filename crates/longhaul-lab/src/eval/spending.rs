@@ -1,4 +1,4 @@
-//! The budget: what a run may cost, has cost, and would still cost.
+//! The budget: the limit of a run, its cost so far, and the cost still to come.
 
 use longhaul_core::cost::pricing::{Cost, Price, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
@@ -23,7 +23,7 @@ pub(super) struct CallSize {
     pub(super) prices: Option<TokenPrices>,
     /// Whether the request marks input for the provider's cache, which may cost more.
     pub(super) has_cache_mark: bool,
-    /// Whether a mark asks for an hour in the cache, which costs more than minutes.
+    /// Whether a mark requests an hour in the cache, which costs more than minutes.
     pub(super) has_hour_mark: bool,
 }
 

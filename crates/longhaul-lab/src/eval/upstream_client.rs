@@ -159,7 +159,7 @@ fn is_temporary(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429) || status.is_server_error()
 }
 
-/// Returns the seconds that the upstream asks to wait.
+/// Returns the seconds to wait, as the upstream states them.
 fn requested_pause(headers: &HeaderMap) -> Option<u64> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }

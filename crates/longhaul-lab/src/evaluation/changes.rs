@@ -15,7 +15,7 @@ pub(crate) struct MessageChange {
     pub(crate) role: &'static str,
     /// Plain estimate of these messages as they came, in tokens.
     pub(crate) tokens_before: u32,
-    /// Plain estimate of what was forwarded in their place, in tokens.
+    /// Plain estimate of the forwarded messages in their place, in tokens.
     pub(crate) tokens_after: u32,
     /// The text that was forwarded in their place.
     pub(crate) text: String,

@@ -71,7 +71,7 @@ pub(crate) fn step_request(
     }
 }
 
-/// Whether an error asks for the newer key of the output limit.
+/// Whether an error demands the newer key of the output limit.
 pub(crate) fn asks_for_newer_output_key(dialect: Dialect, error: &[u8]) -> bool {
     match dialect {
         Dialect::ChatCompletions => chat_completions::asks_for_newer_key(error),
@@ -98,7 +98,7 @@ pub(crate) fn read_step(dialect: Dialect, reply: &[u8]) -> Option<StepReply> {
     })
 }
 
-/// Whether a request body asks for a stream.
+/// Whether a request body requests a stream.
 pub(crate) fn asks_for_stream(body: &str) -> bool {
     let members: Option<Members<'_>> = serde_json::from_str(body).ok();
     let is_true = |(name, value): &(String, &RawValue)| name == "stream" && value.get() == "true";

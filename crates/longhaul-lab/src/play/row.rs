@@ -1,4 +1,4 @@
-//! The outcome of one request, as the agent and the model saw it.
+//! The outcome of one request for the agent and the model.
 
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub(crate) struct PlayRow {
 }
 
 impl PlayRow {
-    /// Builds the row of a request from what the model has seen since the previous row.
+    /// Builds the row of a request from the requests that the model received since the previous row.
     pub(super) fn new(
         request: usize,
         asked: &SessionRequest,

@@ -191,7 +191,7 @@ impl HistoryReport {
                 // Window and prices depend on the provider.
                 let own = provider_base(logged).map(|base| settings.at_upstream(base));
                 let settings = own.as_deref().unwrap_or(&**settings);
-                // A log that no request can be made of has been skipped before.
+                // Logs without a request were skipped before.
                 let Ok(session) = RecordedSession::from_body(&logged.name, &logged.body) else {
                     continue;
                 };

@@ -168,8 +168,8 @@ impl ParseCursor<'_> {
         key(mix(self.start_state, TOOLS_SALT), rest)
     }
 
-    /// Adds the object at `start` to the hits that may become a page. It has so many `messages`, the
-    /// first with this role.
+    /// Adds the object at `start` to the hits that may become a page. The object holds so many `messages`,
+    /// the first with this `role`.
     pub(crate) fn extend_run(&mut self, start: ObjectStart, messages: usize, role: Role) {
         let run = match &mut self.run {
             Some(run) => run,

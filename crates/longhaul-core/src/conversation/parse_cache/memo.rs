@@ -19,7 +19,7 @@ pub(crate) struct MessageMemo {
     /// Whether the message only refers to an earlier read.
     pub(crate) is_reference: OnceLock<bool>,
     pub(crate) text_hash: OnceLock<[u8; 32]>,
-    /// Cache marks in the bytes of the message, up to the most that a request may have.
+    /// Cache marks in the bytes of the message, up to the maximum of a request.
     pub(crate) cache_marks: OnceLock<u8>,
     /// Characters of the message in a summary's section of user messages. `None` if the section leaves the
     /// message out.

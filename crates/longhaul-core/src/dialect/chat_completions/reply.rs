@@ -69,7 +69,7 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
     })
 }
 
-/// Whether data only keeps the connection open: a word that says so, or a bare number.
+/// Whether data only keeps the connection open: a word for a keep-alive, or a bare number.
 fn is_keep_alive(data: &[u8]) -> bool {
     let word = data.trim_ascii_start();
     let word = word

@@ -1,4 +1,4 @@
-//! From the blocks of one wire message to messages.
+//! Conversion of the blocks of one wire message to messages.
 //!
 //! Each result and each reminder is a message, and so is each run of the user's own blocks.
 
@@ -82,7 +82,7 @@ impl PieceStore<'_> {
         }
     }
 
-    /// Builds the message that a result, a reminder, or a run of the user's own blocks is. Returns `None`
+    /// Builds the message of a result, a reminder, or a run of the user's own blocks. Returns `None`
     /// without a block.
     pub(super) fn message_of(&self, run: &[Block]) -> Option<Message> {
         let (first, last) = (run.first()?, run.last()?);

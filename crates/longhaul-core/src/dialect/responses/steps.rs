@@ -1,5 +1,5 @@
-//! From items to messages: what the model made in one step becomes one message, and no cut falls where
-//! the provider would refuse the rest.
+//! Conversion of items to messages. The items of one step of the model become one message. No cut falls
+//! where the provider would refuse the rest.
 //!
 //! The provider ties items together:
 //!

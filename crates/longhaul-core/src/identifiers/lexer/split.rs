@@ -7,7 +7,7 @@ use memchr::{memchr, memchr_iter, memmem};
 
 /// Receives the identifiers of a run, in order.
 pub(super) trait PieceSink {
-    /// Receives a piece if it is a known identifier. Returns whether that is so.
+    /// Receives a piece if it is a known identifier. Returns whether the sink received the piece.
     fn receive_known(&mut self, piece: &str) -> bool;
 
     /// Receives an identifier.

@@ -86,8 +86,8 @@ fn first_from(mask: &mut u64, from: usize) -> Option<usize> {
 /// Bytes that are copied at once: one register.
 const COPIED_BYTES: usize = 16;
 
-/// Appends the bytes `from..to` of a literal. Most pieces are short: a whole register is copied, and what is too much is
-/// removed.
+/// Appends the bytes `from..to` of a literal. Most pieces are short: a whole register is copied, and
+/// the excess is removed.
 #[inline]
 fn push(text: &mut Vec<u8>, raw: &[u8], from: usize, to: usize) {
     let count = to.saturating_sub(from);
@@ -102,7 +102,7 @@ fn push(text: &mut Vec<u8>, raw: &[u8], from: usize, to: usize) {
     }
 }
 
-/// Appends what the escape at the front stands for, and returns the length of the escape.
+/// Appends the decoded escape at the front, and returns the length of the escape.
 #[inline]
 fn push_escape(text: &mut Vec<u8>, escape: &[u8]) -> usize {
     match escape {

@@ -299,7 +299,7 @@ fn unit_of(text: &str, number: &Number) -> Unit {
 
 /// Whether the numbers of a statement count characters, in either of two cases:
 ///
-/// - A number says so.
+/// - A number has that unit.
 /// - No word mentions tokens, and a number is the request's size in characters.
 fn counts_characters(text: &str, numbers: &[Number], sizes: &RefusedRequestSizes<'_>) -> bool {
     let mut units = numbers.iter().map(|one| unit_of(text, one));

@@ -31,7 +31,7 @@ impl<'a> RefusedRequestSizes<'a> {
         self.sent_share(self.facts.text.bytes())
     }
 
-    /// Returns what was sent of a size of the body in the facts. A rewritten request is shorter by the share
+    /// Returns the sent part of a size of the body in the facts. A rewritten request is shorter by the share
     /// of its tokens.
     fn sent_share(&self, size: u64) -> u64 {
         let sent = size.saturating_mul(u64::from(self.facts.tokens));

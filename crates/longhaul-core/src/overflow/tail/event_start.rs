@@ -48,7 +48,7 @@ impl EventStart {
     }
 
     /// Returns the start of the last line with data, or an empty slice. The mark that ends a stream is
-    /// no data.
+    /// not data.
     pub(super) fn last(&self) -> &[u8] {
         if is_data(&self.line) {
             &self.line

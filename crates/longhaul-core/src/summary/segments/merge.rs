@@ -1,4 +1,4 @@
-//! Merge of segments by rule. What is kept is ranked over all of them.
+//! Merge of segments by rule, which ranks the contents of all segments together.
 
 use crate::identifiers;
 use crate::identifiers::{SegmentWords, merge_indexes};
@@ -125,7 +125,7 @@ pub(super) fn merge(
             index: it.index,
         })
         .collect();
-    // What the user messages take beyond their share is the room of the requests.
+    // Room of the requests: the size of the user messages beyond their share.
     let beyond = Tokens::estimate_text(&said) - said_room;
     let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
     let index = merge_indexes(&words, &text, left);

@@ -68,7 +68,7 @@ impl Gap {
         format!("{count} messages, from \"{first}\" to \"{last}\"")
     }
 
-    /// Reads what [`Gap::render`] wrote. Returns `None` for any other text.
+    /// Reads the text of [`Gap::render`]. Returns `None` for any other text.
     fn parse(text: &str) -> Option<Self> {
         let (count, rest) = text.split_once(' ')?;
         let mut quoted = rest.split('"').skip(1).step_by(2);

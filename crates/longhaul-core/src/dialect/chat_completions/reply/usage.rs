@@ -89,7 +89,7 @@ impl UsageObject<'_> {
     /// - `input_tokens` of Anthropic excludes the cache: the prompt is the sum of `input_tokens`,
     ///   `cache_read_input_tokens` and `cache_creation_input_tokens`.
     ///
-    /// Gateways mix the names. The cache is then excluded if the total says so, or if the cached
+    /// Gateways mix the names. The cache is then excluded if the total shows it, or if the cached
     /// part is larger than the reported prompt.
     pub(in crate::dialect) fn usage(&self) -> Option<Usage> {
         let open = self.prompt_tokens.tokens();

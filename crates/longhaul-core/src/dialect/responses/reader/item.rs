@@ -280,7 +280,7 @@ impl RequestReader<'_> {
         }
     }
 
-    /// Adds the call of an item. Calls without a name are called by their type.
+    /// Adds the call of an item. A call without a name gets the name of its type.
     fn add_call(&mut self, message: &mut Message, draft: &ItemDraft, body: &str) {
         self.items.calls.push(ToolCall {
             id: draft.call_id.or(draft.id),
