@@ -22,7 +22,7 @@ use crate::config::{Config, Mode};
 use crate::costs::{CostTracker, PendingCost, RequestCost};
 use crate::dashboard::RecentConversations;
 use crate::error::Fault;
-use crate::learned::model_knowledge::KnowledgeByCaller;
+use crate::learned::learned_models::LearnedByCaller;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::overrides::RequestOverrides;
@@ -60,7 +60,7 @@ pub(crate) struct Services {
     pub(crate) running_summaries: RunningSummaries,
     pub(crate) summary_guards: Arc<SummaryGuards>,
     pub(crate) keys: AccessKeys,
-    pub(crate) knowledge: Arc<KnowledgeByCaller>,
+    pub(crate) learned: Arc<LearnedByCaller>,
     /// Callers of whom an upstream has accepted a request.
     pub(crate) accepted: Arc<AcceptedCallers>,
     /// Separate endpoint for summaries. `None` to use the upstream.

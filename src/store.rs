@@ -32,8 +32,8 @@ use crate::callers::fair_cache::FairCache;
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
+use crate::learned::learned_models::LearnedModels;
 use crate::learned::model_facts::ModelFacts;
-use crate::learned::model_knowledge::ModelKnowledge;
 use crate::metrics::Metrics;
 use durable::{Change, DurableStore, Unavailable};
 use file::Intent;
@@ -186,28 +186,28 @@ impl Store {
     }
 
     /// Updates memory with the entries of a conversation that other processes and earlier ones have
-    /// stored, and `knowledge` with what they learned about the model. Waits at most `store.wait`.
+    /// stored, and `learned` with what they learned about the model. Waits at most `store.wait`.
     pub(crate) async fn refresh_all(
         &self,
         prefix_keys: &PrefixKeys,
-        knowledge: &ModelKnowledge,
+        learned: &LearnedModels,
         model: &str,
     ) {
         if let Some(lessons) = &self.lessons
-            && !is_first(lessons, knowledge.key(model))
+            && !is_first(lessons, learned.key(model))
         {
             return;
         }
-        let facts = self.refresh(prefix_keys, || knowledge.key(model)).await;
+        let facts = self.refresh(prefix_keys, || learned.key(model)).await;
         if let Some(facts) = facts {
-            knowledge.merge_remote(model, facts);
+            learned.merge_remote(model, facts);
         }
     }
 
     /// Publishes to other processes what this one has learned about a model, if it is new.
-    pub(crate) fn publish(&self, knowledge: &ModelKnowledge, model: &str) {
-        if let (Some(tier), Some(facts)) = (&self.tiered, knowledge.facts(model)) {
-            tier.publish_model_facts(knowledge.key(model), facts);
+    pub(crate) fn publish(&self, learned: &LearnedModels, model: &str) {
+        if let (Some(tier), Some(facts)) = (&self.tiered, learned.facts(model)) {
+            tier.publish_model_facts(learned.key(model), facts);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::config::{Mode, SummaryModel};
 use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
 use crate::explanation::ConversationId;
-use crate::learned::model_knowledge::ModelKnowledge;
+use crate::learned::learned_models::LearnedModels;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::overrides::RequestOverrides;
 use crate::services::Services;
@@ -52,7 +52,7 @@ pub(crate) struct Chat<'c> {
     pub(super) table_window: Option<TableWindow>,
     pub(super) settings: CompactionSettings,
     /// Facts that replies to this caller have shown.
-    pub(super) knowledge: Arc<ModelKnowledge>,
+    pub(super) learned: Arc<LearnedModels>,
     /// Dashboard entry of this conversation.
     pub(crate) dashboard: Option<DashboardHandle>,
 }

@@ -26,7 +26,7 @@ pub(crate) fn hold_policy(chat: &Chat<'_>, first: &Attempt) -> HoldPolicy {
     let conversation = chat.request.conversation;
     let known = KnownWindow::of_chat(chat, first.inputs.adopted());
     let output = conversation.output_tokens().unwrap_or_default();
-    let fits = known.observations.is_known_to_fit(
+    let fits = known.sizes.is_known_to_fit(
         first.sent_size(conversation),
         known.in_force(&first.inputs).map(|window| window - output),
         chat.configured_window().is_some(),
@@ -78,7 +78,7 @@ pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> Reques
         text: RequestText::new(conversation.body().as_bytes(), target),
         body_tokens: conversation.tokens().get(),
         window: window.map(Tokens::get),
-        largest_accepted: known.observations.largest_accepted.get(),
+        largest_accepted: known.sizes.largest_accepted.get(),
         model: &chat.model,
     }
 }

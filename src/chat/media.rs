@@ -17,7 +17,7 @@ pub(super) fn retry_without_old_media(chat: &Chat<'_>, first: &Attempt) -> Optio
             conversation: first_key,
             message: before,
         };
-        if chat.knowledge.refuted.is_refuted(suspicion) {
+        if chat.learned.refuted.is_refuted(suspicion) {
             return None;
         }
         let mut view = first.view().clone();

@@ -53,11 +53,7 @@ pub(super) fn log_learned_window(
     refused: &RefusedAttempt,
     before: Option<LearnedWindow>,
 ) {
-    let learned = chat
-        .knowledge
-        .windows
-        .observations(&chat.model)
-        .learned_window();
+    let learned = chat.learned.windows.sizes(&chat.model).learned_window();
     let Some(learned) = learned.filter(|_| learned != before) else {
         return;
     };
@@ -76,7 +72,7 @@ pub(super) fn log_learned_window(
 
 /// Reports a window that this caller learned, if it is below the window in force.
 pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let learned = chat.knowledge.windows.observations(&chat.model).window();
+    let learned = chat.learned.windows.sizes(&chat.model).window();
     if let Some(after) = learned.filter(|after| *after < refused.window) {
         chat.services().metrics.windows_lowered.add(1_u64);
         tracing::warn!(

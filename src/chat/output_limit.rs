@@ -70,7 +70,7 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
         && chat.recovery_enabled()
         && !conversation.is_stateful();
     let refused = chat
-        .knowledge
+        .learned
         .counted_outputs
         .newest(&chat.model)
         .filter(|_| may)?
@@ -86,8 +86,8 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
     // A larger request that was accepted outweighs the count of another conversation, never the
     // conversation's own: the text of that request may have been sparser.
     let is_outweighed = own.is_none() && {
-        let observations = chat.knowledge.windows.observations(&chat.model);
-        tokens <= observations.largest_accepted
+        let sizes = chat.learned.windows.sizes(&chat.model);
+        tokens <= sizes.largest_accepted
     };
     Some(if left >= asked {
         OutputAllowance::AsRequested
@@ -132,7 +132,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
             .filter(|input| *input <= estimate.percent(200).get())
             .and_then(|input| CountSample::new(estimate, input)),
     };
-    chat.knowledge.counted_outputs.record(&chat.model, refused);
+    chat.learned.counted_outputs.record(&chat.model, refused);
 }
 
 /// Returns at least as many tokens as the upstream will count of `view` estimated tokens.

@@ -12,7 +12,7 @@ use crate::chat::summarise::call;
 use crate::chat::{recall, summarise};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
-use crate::learned::model_knowledge::{ModelKnowledge, QueryKey};
+use crate::learned::learned_models::{LearnedModels, QueryKey};
 use crate::request::caller_identity;
 use crate::request::headers;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
@@ -60,14 +60,14 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     } else {
         QueryKey::Caller
     };
-    let knowledge = services.knowledge.of_caller(request.scope, query_key);
+    let learned = services.learned.of_caller(request.scope, query_key);
     services
         .store
-        .refresh_all(&prefix_keys, &knowledge, &model)
+        .refresh_all(&prefix_keys, &learned, &model)
         .await;
     let prior_records = services.store.prior_records(&prefix_keys);
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
-    let mut settings = effective_settings(services, &knowledge, overrides, &model, &prefix_keys);
+    let mut settings = effective_settings(services, &learned, overrides, &model, &prefix_keys);
     settings.cache_price = cache_price(services, &settings, &model, adopted);
     settings.recall = recall::link(&request, &prefix_keys, &prior_records);
     let chat = Chat {
@@ -78,7 +78,7 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
         request,
         prefix_keys,
         model,
-        knowledge,
+        learned,
         dashboard: None,
     };
     let inputs = plan_inputs(&chat, prior_records);
@@ -101,7 +101,7 @@ fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
 /// request's own overrides.
 fn effective_settings(
     services: &Services,
-    knowledge: &ModelKnowledge,
+    learned: &LearnedModels,
     overrides: RequestOverrides,
     model: &str,
     prefix_keys: &PrefixKeys,
@@ -113,7 +113,7 @@ fn effective_settings(
         settings.recover = false;
     }
     if services.config.summary.placement == PlacementSetting::Auto {
-        settings.placement = knowledge
+        settings.placement = learned
             .placements
             .placement_for(model, prefix_keys.first_key());
     }

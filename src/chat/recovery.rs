@@ -84,17 +84,15 @@ fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &RefusedAtte
     match refused.overflow.evidence {
         Evidence::Stated => true,
         Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),
-        Evidence::Suspected(suspicion) => !chat.knowledge.refuted.is_refuted(suspicion),
+        Evidence::Suspected(suspicion) => !chat.learned.refuted.is_refuted(suspicion),
     }
 }
 
 /// Learns the refused window at once if no accepted request contradicts it. The client may
 /// leave before there is proof, and send the conversation again.
 fn adopt_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let windows = &chat.knowledge.windows;
-    if refused.states_window()
-        && refused.tokens > windows.observations(&chat.model).largest_accepted
-    {
+    let windows = &chat.learned.windows;
+    if refused.states_window() && refused.tokens > windows.sizes(&chat.model).largest_accepted {
         window::learn_from_refusal(chat, refused);
     }
 }
@@ -125,11 +123,7 @@ fn inputs_after_refusal(
 /// Otherwise each refusal would lower the window to nine tenths of the refused request. Once the window
 /// has room for the head of the conversation only, longhaul stops compacting ahead of refusals.
 fn with_accepted_floor(chat: &Chat<'_>, refused: &RefusedAttempt, learned: Tokens) -> Tokens {
-    let accepted = chat
-        .knowledge
-        .windows
-        .observations(&chat.model)
-        .largest_accepted;
+    let accepted = chat.learned.windows.sizes(&chat.model).largest_accepted;
     if refused.overflow.limit.is_none() && accepted < refused.tokens {
         learned.max(accepted)
     } else {
@@ -172,7 +166,7 @@ pub(super) async fn run_recovery(
 /// failure of the server. The first such reply therefore counts only near the window in force.
 fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt, status: StatusCode) -> bool {
     let facts = judge::request_facts(chat, first);
-    let windows = &chat.knowledge.windows;
+    let windows = &chat.learned.windows;
     match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
         EmptyReplyCause::PossiblySize if status.is_success() => facts.is_near_window(),
         EmptyReplyCause::LikelySize | EmptyReplyCause::PossiblySize => facts.explains_silence(),

@@ -146,7 +146,7 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
 /// Retries with the summary in the other placement, unless that was refused too. If the retry
 /// is accepted, the placement was the cause.
 fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
-    let forms = &chat.knowledge.placements;
+    let forms = &chat.learned.placements;
     let refusals = forms.refusals_in_conversation(&chat.model, chat.prefix_keys.first_key());
     if !placement::has_other_placement(chat, refusals) {
         return None;
@@ -168,7 +168,7 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let key = chat.prefix_keys.first_key()?;
     if chat
-        .knowledge
+        .learned
         .placements
         .suspicions
         .was_original_refused(&ConversationModelKey::new(key, &chat.model))
@@ -213,7 +213,7 @@ fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -
 fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let conversation = chat.request.conversation;
     let before = images::droppable_before(conversation)?;
-    if chat.knowledge.refuted.is_refuted(Suspicion::OldImages) {
+    if chat.learned.refuted.is_refuted(Suspicion::OldImages) {
         return None;
     }
     let mut view = first.view().clone();

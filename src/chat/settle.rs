@@ -39,7 +39,7 @@ fn observer<B>(
     let estimate = attempt.tokens(chat.request.conversation);
     ReplyObserver::for_reply(
         chat.request.services,
-        &chat.knowledge,
+        &chat.learned,
         reply,
         &chat.model,
         || ObservedRequest {
@@ -150,7 +150,7 @@ fn settle(
     count_retry(chat, attempt, outcome);
     if outcome == RetryOutcome::Accepted {
         let services = chat.services();
-        services.knowledge.record_answer(&chat.knowledge);
+        services.learned.record_answer(&chat.learned);
         services.record_accepted(&chat.request.head.extensions);
     }
     let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
@@ -175,7 +175,7 @@ fn settle(
 /// one of them. Waits only after an adoption: once per compaction.
 async fn publish(chat: &Chat<'_>, adopted: Option<RecordAdopted>) {
     let services = chat.services();
-    services.store.publish(&chat.knowledge, &chat.model);
+    services.store.publish(&chat.learned, &chat.model);
     if let Some(RecordAdopted) = adopted {
         services.store.flush().await;
     }
@@ -268,7 +268,7 @@ fn settle_refused_retry(
     judged: &JudgedReply<UpstreamBody>,
 ) {
     if let Some(suspicion) = refutation::refuted_suspicion(retry, judged) {
-        chat.knowledge.refuted.record_refuted(suspicion);
+        chat.learned.refuted.record_refuted(suspicion);
     }
     output_limit::learn_counted_output(chat, attempt, judged.verdict);
     match judged.verdict {
@@ -300,14 +300,14 @@ fn settle_refused_retry(
 
 /// Settles a retry that overflowed again: the window is known more precisely.
 fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttempt) {
-    let windows = &chat.knowledge.windows;
+    let windows = &chat.learned.windows;
     let RefusedAttempt {
         tokens, overflow, ..
     } = *refused;
     match overflow.evidence {
         Evidence::Stated if refused.is_request_limit() => {}
         Evidence::Stated => {
-            if tokens > windows.observations(&chat.model).largest_accepted {
+            if tokens > windows.sizes(&chat.model).largest_accepted {
                 window::learn_from_refusal(chat, refused);
             }
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
@@ -318,7 +318,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
                 .filter(|_| is_count)
                 .and_then(|used| CountSample::new(tokens, used));
             if let (Some((_, key)), Some(sample)) = (chat.prefix_keys.stable_prefix(), sample) {
-                let average_ratio = windows.observations(&chat.model).average_ratio;
+                let average_ratio = windows.sizes(&chat.model).average_ratio;
                 let counted = CountedRequest {
                     sample,
                     average_ratio,
@@ -361,7 +361,7 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     placement::resolve_suspicions(chat, attempt.view());
     // A reply that was not inspected may be a refusal with a success status.
     if chat.recovery_enabled() {
-        let windows = &chat.knowledge.windows;
+        let windows = &chat.learned.windows;
         let tokens = attempt.tokens(chat.request.conversation);
         windows.record_accepted(&chat.model, attempt.sent_size(chat.request.conversation));
         windows.record_accepted_in_conversation(&chat.prefix_keys, tokens);

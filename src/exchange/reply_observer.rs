@@ -6,7 +6,7 @@ use http::Response;
 
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
-use crate::learned::model_knowledge::ModelKnowledge;
+use crate::learned::learned_models::LearnedModels;
 use crate::services::Services;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
@@ -35,7 +35,7 @@ pub(crate) struct ObservedRequest {
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
 pub(crate) struct ReplyObserver {
     services: Arc<Services>,
-    knowledge: Arc<ModelKnowledge>,
+    learned: Arc<LearnedModels>,
     model: Arc<str>,
     observed: ObservedRequest,
     decoder: Decoder,
@@ -50,7 +50,7 @@ impl ReplyObserver {
     ///   streams, and the other half is left for buffering chats.
     pub(crate) fn for_reply<B>(
         services: &Arc<Services>,
-        knowledge: &Arc<ModelKnowledge>,
+        learned: &Arc<LearnedModels>,
         reply: &Response<B>,
         model: &Arc<str>,
         observed: impl FnOnce() -> ObservedRequest,
@@ -65,7 +65,7 @@ impl ReplyObserver {
         let observed = observed();
         Some(Box::new(Self {
             services: Arc::clone(services),
-            knowledge: Arc::clone(knowledge),
+            learned: Arc::clone(learned),
             model: Arc::clone(model),
             tail: ReplyTail::new(observed.dialect),
             observed,
@@ -138,18 +138,18 @@ impl ReplyObserver {
         let sample = reply_end
             .usage
             .and_then(|usage| CountSample::new(sent.estimate, usage.input));
-        let windows = &self.knowledge.windows;
+        let windows = &self.learned.windows;
         let learned = windows.learn_from_reply_end(&self.model, *sent, &reply_end);
         report_learned_window(services, &self.model, &self.observed, learned);
         if let (Some(key), Some(sample)) = (*prefix, sample) {
-            let average_ratio = windows.observations(&self.model).average_ratio;
+            let average_ratio = windows.sizes(&self.model).average_ratio;
             let counted = CountedRequest {
                 sample,
                 average_ratio,
             };
             services.store.record_count(key, &self.model, counted);
         }
-        services.store.publish(&self.knowledge, &self.model);
+        services.store.publish(&self.learned, &self.model);
         spent
     }
 
@@ -171,10 +171,10 @@ impl ReplyObserver {
         if self.observed.is_partial {
             return spent;
         }
-        let windows = &self.knowledge.windows;
+        let windows = &self.learned.windows;
         let learned = windows.learn_from_reply_end(&self.model, self.observed.sent, &error);
         report_learned_window(services, &self.model, &self.observed, learned);
-        services.store.publish(&self.knowledge, &self.model);
+        services.store.publish(&self.learned, &self.model);
         spent
     }
 }
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::learned::model_knowledge::QueryKey;
+    use crate::learned::learned_models::QueryKey;
     use longhaul_core::cost::comparison::BilledRequest;
     use longhaul_core::dialect::chat_completions::read;
     use longhaul_core::prefix::keys::PrefixKeys;
@@ -228,8 +228,8 @@ mod tests {
             window: tokens,
         };
         let scope = Scope::new(&[0; 32], &[]);
-        let knowledge = services.knowledge.of_caller(scope, QueryKey::Caller);
-        ReplyObserver::for_reply(services, &knowledge, &reply, &"m".into(), || {
+        let learned = services.learned.of_caller(scope, QueryKey::Caller);
+        ReplyObserver::for_reply(services, &learned, &reply, &"m".into(), || {
             ObservedRequest {
                 dialect: Dialect::ChatCompletions,
                 is_partial: false,

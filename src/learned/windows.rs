@@ -41,7 +41,7 @@ const REQUEST_LIMIT_TTL_MS: u64 = 60 * 60 * 1_000;
 
 /// Learned facts about one model's window. Sizes are in estimated tokens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct ModelObservations {
+pub(crate) struct LearnedSizes {
     /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
     /// A provider that truncates prompts to the window accepts requests of any size, so only
     /// a larger count disproves the window.
@@ -66,7 +66,7 @@ pub(crate) struct ModelObservations {
     pub(crate) request_limit: Option<Timestamped<Tokens>>,
 }
 
-impl ModelObservations {
+impl LearnedSizes {
     /// Whether a request of this size is known to fit, which is so in any of three cases:
     ///
     /// - The request has no text.
@@ -259,38 +259,38 @@ fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Timestamped<T> {
 /// Learned windows of one caller's models.
 #[derive(Default)]
 pub(crate) struct LearnedWindows {
-    by_model: LockedCache<String, ModelObservations, MODELS_PER_CALLER>,
+    by_model: LockedCache<String, LearnedSizes, MODELS_PER_CALLER>,
     /// Windows that apply to single conversations.
     by_conversation: ConversationWindows,
 }
 
 impl LearnedWindows {
-    pub(crate) fn observations(&self, model: &str) -> ModelObservations {
-        let mut observations = self.by_model.lock().get(model).unwrap_or_default();
-        observations.expire();
-        observations
+    pub(crate) fn sizes(&self, model: &str) -> LearnedSizes {
+        let mut sizes = self.by_model.lock().get(model).unwrap_or_default();
+        sizes.expire();
+        sizes
     }
 
     /// Merges the facts that another process has learned, if any. The later window prevails. If this
     /// process has accepted a larger request, the window is recorded as wrong, for all processes.
     pub(crate) fn merge_remote(&self, model: &str, facts: &ModelFacts) {
-        self.update(model, |observations| {
+        self.update(model, |sizes| {
             let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
             let remote = facts.accepted.filter(|remote| remote.is_at_or_after(since));
             let remote = remote.map_or(Tokens::ZERO, |accepted| accepted.value);
-            let accepted = observations.largest_accepted.max(remote);
-            observations.published_accepted = observations.published_accepted.max(facts.accepted);
-            observations.request_limit = observations.request_limit.max(facts.request_limit);
-            if facts.window > observations.learned {
-                observations.learned = facts.window;
-                observations.cap_accepted();
+            let accepted = sizes.largest_accepted.max(remote);
+            sizes.published_accepted = sizes.published_accepted.max(facts.accepted);
+            sizes.request_limit = sizes.request_limit.max(facts.request_limit);
+            if facts.window > sizes.learned {
+                sizes.learned = facts.window;
+                sizes.cap_accepted();
             }
-            if accepted > observations.largest_accepted {
-                observations.record_accepted(accepted);
+            if accepted > sizes.largest_accepted {
+                sizes.record_accepted(accepted);
             }
-            if observations.average_ratio.is_none() {
-                observations.average_ratio = facts.token_ratio.map(|ratio| ratio.value);
-                observations.published_ratio = facts.token_ratio;
+            if sizes.average_ratio.is_none() {
+                sizes.average_ratio = facts.token_ratio.map(|ratio| ratio.value);
+                sizes.published_ratio = facts.token_ratio;
             }
         });
     }
@@ -377,15 +377,15 @@ impl LearnedWindows {
 
     /// Updates the facts about `model` under the lock: many replies end at once, and no update may be
     /// lost.
-    fn update<T>(&self, model: &str, change: impl FnOnce(&mut ModelObservations) -> T) -> T {
+    fn update<T>(&self, model: &str, change: impl FnOnce(&mut LearnedSizes) -> T) -> T {
         let mut all = self.by_model.lock();
         let before = all.get(model).unwrap_or_default();
-        let mut observations = before;
-        observations.expire();
-        let result = change(&mut observations);
+        let mut sizes = before;
+        sizes.expire();
+        let result = change(&mut sizes);
         // A model without learned facts evicts no other.
-        if before != observations {
-            all.insert(model.to_owned(), observations);
+        if before != sizes {
+            all.insert(model.to_owned(), sizes);
         }
         result
     }

@@ -8,7 +8,7 @@ use crate::callers::AcceptedCallers;
 use crate::config::Config;
 use crate::costs::CostTracker;
 use crate::error::Problem;
-use crate::learned::model_knowledge::KnowledgeByCaller;
+use crate::learned::learned_models::LearnedByCaller;
 use crate::metrics::Metrics;
 use crate::request::access_keys::AccessKeys;
 use crate::request::receive::RequestSlots;
@@ -47,7 +47,7 @@ impl Services {
             scopes: Arc::new(scopes),
             running_summaries: RunningSummaries::new(&accepted),
             keys: AccessKeys::new(&config),
-            knowledge: Arc::new(KnowledgeByCaller::new(&accepted)),
+            learned: Arc::new(LearnedByCaller::new(&accepted)),
             refused_upgrades: Arc::new(RefusedUpgrades::new(&accepted)),
             accepted,
             summary_endpoint: summariser.map(Arc::new),
@@ -104,7 +104,7 @@ impl Services {
         Self {
             mount: mount.map(Arc::from),
             costs: Arc::new(CostTracker::new(&self.accepted)),
-            knowledge: Arc::new(KnowledgeByCaller::new(&self.accepted)),
+            learned: Arc::new(LearnedByCaller::new(&self.accepted)),
             unknown_paths: Arc::default(),
             cross_origin: Arc::default(),
             ..self.with_own_config(config)

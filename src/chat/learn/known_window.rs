@@ -2,7 +2,7 @@
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::Chat;
-use crate::learned::windows::ModelObservations;
+use crate::learned::windows::LearnedSizes;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::units::tokens::Tokens;
@@ -17,7 +17,7 @@ pub(in crate::chat) struct KnownWindow<'a> {
     model: &'a str,
     /// Record that the conversation starts from.
     record: Option<&'a CompactionRecord>,
-    pub(in crate::chat) observations: ModelObservations,
+    pub(in crate::chat) sizes: LearnedSizes,
 }
 
 /// Refusals that count as a source of the window. Each variant includes those before it.
@@ -49,7 +49,7 @@ impl<'a> KnownWindow<'a> {
             chat,
             model,
             record: None,
-            observations: chat.knowledge.windows.observations(model),
+            sizes: chat.learned.windows.sizes(model),
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> KnownWindow<'a> {
             refusal: kept
                 .map(RefusalWindow::Estimated)
                 .or_else(|| self.of_other_conversations()),
-            reported: chat.knowledge.reported_windows.window(model),
+            reported: chat.learned.reported_windows.window(model),
             table: if *model == *chat.model {
                 chat.table_window
             } else {
@@ -78,11 +78,8 @@ impl<'a> KnownWindow<'a> {
         if counted == CountedRefusals::Model {
             return sources;
         }
-        let own = chat
-            .knowledge
-            .windows
-            .conversation_window(&chat.prefix_keys);
-        let limit = self.observations.request_limit();
+        let own = chat.learned.windows.conversation_window(&chat.prefix_keys);
+        let limit = self.sizes.request_limit();
         let limit = limit.filter(|_| counted == CountedRefusals::RequestLimit);
         sources
             .with_conversation_window(own)
@@ -95,7 +92,7 @@ impl<'a> KnownWindow<'a> {
     }
 
     fn of_other_conversations(&self) -> Option<RefusalWindow> {
-        let learned = self.observations.learned_window();
+        let learned = self.sizes.learned_window();
         learned.map(LearnedWindow::for_other_conversations)
     }
 
@@ -117,8 +114,8 @@ impl<'a> KnownWindow<'a> {
         match sources.policy_window().1 {
             WindowSource::Setting => true,
             WindowSource::Refusal | WindowSource::RefusedSize => {
-                let learned = self.observations.learned_window();
-                self.observations.request_limit().is_some()
+                let learned = self.sizes.learned_window();
+                self.sizes.request_limit().is_some()
                     || learned.is_some_and(|learned| learned.stated.is_some())
             }
             WindowSource::Table | WindowSource::Assumed | WindowSource::Upstream => {
@@ -135,7 +132,7 @@ impl<'a> KnownWindow<'a> {
         let record = self.record.filter(|it| *it.model == *self.model);
         let window = record.and_then(|record| record.window);
         window.is_some_and(|window| tokens.percent(90) > window)
-            && tokens > self.observations.largest_accepted
+            && tokens > self.sizes.largest_accepted
     }
 
     /// Returns the smallest window that refusals have shown for the model or for this conversation.
@@ -147,7 +144,7 @@ impl<'a> KnownWindow<'a> {
 
     /// Returns the window in force as its source states it.
     pub(in crate::chat) fn sourced(&self) -> SourcedWindow {
-        let learned = self.observations.learned_window();
+        let learned = self.sizes.learned_window();
         let stated = learned.and_then(|learned| learned.stated);
         self.all_sources().window_in_force(stated)
     }
@@ -172,12 +169,7 @@ fn counts(chat: &Chat<'_>) -> TokenCalibration {
     let average = last.and_then(|counted| counted.average_ratio);
     TokenCalibration {
         last_sample: last.map(|counted| counted.sample),
-        model_ratio: average.or_else(|| {
-            chat.knowledge
-                .windows
-                .observations(&chat.model)
-                .average_ratio
-        }),
+        model_ratio: average.or_else(|| chat.learned.windows.sizes(&chat.model).average_ratio),
         text_ratio: script_ratio::predict(conversation),
     }
 }

@@ -44,7 +44,7 @@ fn record_placement_refusal(chat: &Chat<'_>, suspected: Option<Placement>) -> bo
     let Some(placement) = suspected else {
         return false;
     };
-    let forms = &chat.knowledge.placements;
+    let forms = &chat.learned.placements;
     if forms.record_refusal(&chat.model, placement) {
         notices::log_placement_refused();
     }
@@ -67,7 +67,7 @@ fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
     ) else {
         return true;
     };
-    let forms = &chat.knowledge.placements;
+    let forms = &chat.learned.placements;
     let prefixes = chat.prefix_keys.newest_first().map(|(_, prefix)| prefix);
     if !forms
         .suspicions
@@ -91,7 +91,7 @@ pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
     } = retry
         && let Some(key) = chat.prefix_keys.first_key()
     {
-        chat.knowledge
+        chat.learned
             .placements
             .suspicions
             .record_original_refused(ConversationModelKey::new(key, &chat.model));
@@ -101,7 +101,7 @@ pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
 /// Records that `view` was accepted: earlier refusals in this conversation were not caused by
 /// rewriting.
 pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView) {
-    let suspicions = &chat.knowledge.placements.suspicions;
+    let suspicions = &chat.learned.placements.suspicions;
     if let Some(key) = chat.prefix_keys.first_key()
         && (view.is_condensed() || view.is_pruned())
         && suspicions.is_unresolved(&ConversationModelKey::new(key, &chat.model))
@@ -121,7 +121,7 @@ pub(in crate::chat) fn suspect_attempt(chat: &Chat<'_>, attempt: &Attempt) {
 
 fn suspect_placement(chat: &Chat<'_>, placement: Placement) {
     if let Some(key) = chat.prefix_keys.first_key() {
-        let forms = &chat.knowledge.placements;
+        let forms = &chat.learned.placements;
         forms.suspect(&chat.model, key, placement);
     }
 }
@@ -135,7 +135,7 @@ pub(in crate::chat) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
     } else if view.is_pruned() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::ClearingOnly);
     }
-    let (forms, placement) = (&chat.knowledge.placements, attempt.inputs.policy.placement);
+    let (forms, placement) = (&chat.learned.placements, attempt.inputs.policy.placement);
     if view.is_condensed()
         && let Some(key) = chat.prefix_keys.first_key()
         && forms.record_accepted(&chat.model, key, placement)

@@ -41,12 +41,12 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
 /// Whether the upstream has refused an edit for the thinking after it, from this caller and for the
 /// chat's model.
 pub(in crate::chat) fn is_learned(chat: &Chat<'_>) -> bool {
-    chat.knowledge.binding_models.contains(&chat.model)
+    chat.learned.binding_models.contains(&chat.model)
 }
 
 /// Whether the upstream has accepted thinking after an edit, from this caller and for the chat's model.
 fn accepts_stale(chat: &Chat<'_>) -> bool {
-    chat.knowledge.binding_models.accepts_stale(&chat.model)
+    chat.learned.binding_models.accepts_stale(&chat.model)
 }
 
 /// Whether the model's name or a refusal shows that the model may bind thinking.
@@ -80,7 +80,7 @@ pub(in crate::chat) fn for_last_send(chat: &Chat<'_>, prior: &PriorRecords) -> P
 
 /// Learns that the model binds thinking, from an edit that it refused with that thinking.
 pub(in crate::chat) fn learn_binding(chat: &Chat<'_>, attempt: &Attempt) {
-    if chat.knowledge.binding_models.insert(&chat.model) {
+    if chat.learned.binding_models.insert(&chat.model) {
         tracing::warn!(
             model = &*chat.model,
             removed = attempt.view().thinking_removals(chat.request.conversation),
@@ -117,7 +117,7 @@ pub(in crate::chat) fn learn_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
     let costs = &chat.services().costs;
     let key = chat.prefix_keys.key_at(newest);
     if key.is_some_and(|key| costs.has_answered_at(key, &chat.model)) {
-        chat.knowledge.binding_models.record_accepted(&chat.model);
+        chat.learned.binding_models.record_accepted(&chat.model);
     }
 }
 

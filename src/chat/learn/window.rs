@@ -17,7 +17,7 @@ use longhaul_core::window::credible_limit::{is_credible_given_hidden_history, is
 /// for this conversation alone. A body that lacks a part of its history has an unknown size, so its
 /// refusal counts for this conversation alone.
 pub(in crate::chat) fn learn_from_refusal(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let windows = &chat.knowledge.windows;
+    let windows = &chat.learned.windows;
     let sources = KnownWindow::of_chat(chat, None).sources(CountedRefusals::Model);
     let is_partial = chat.request.conversation.params().is_partial;
     if !is_partial && is_credible_limit(refused.tokens, &refused.overflow, sources.stated()) {
@@ -29,11 +29,11 @@ pub(in crate::chat) fn learn_from_refusal(chat: &Chat<'_>, refused: &RefusedAtte
 
 /// Learns the window that a refusal reveals for all conversations of the caller with the model.
 fn learn_for_caller(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let windows = &chat.knowledge.windows;
-    let before = windows.observations(&chat.model).learned_window();
+    let windows = &chat.learned.windows;
+    let before = windows.sizes(&chat.model).learned_window();
     windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
     notices::log_learned_window(chat, refused, before);
-    if windows.observations(&chat.model).learned_window() != before {
+    if windows.sizes(&chat.model).learned_window() != before {
         notices::report_lowered_window(chat, refused);
     }
 }
@@ -78,7 +78,7 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
         SummaryModel::Named(name) if **name != *chat.model => {
             let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
             if is_credible_limit(tokens, &overflow, sources.stated()) {
-                let windows = &chat.knowledge.windows;
+                let windows = &chat.learned.windows;
                 windows.learn_from_refusal(name, tokens, &overflow);
             }
         }
@@ -97,7 +97,7 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
 /// Learns the largest request that the account may send: for the caller if the stated limit is
 /// credible, else for this conversation alone.
 pub(in crate::chat) fn learn_request_limit(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let (windows, overflow) = (&chat.knowledge.windows, &refused.overflow);
+    let (windows, overflow) = (&chat.learned.windows, &refused.overflow);
     let is_partial = chat.request.conversation.params().is_partial;
     if !is_partial && is_credible_limit(refused.tokens, overflow, []) {
         windows.learn_request_limit(&chat.model, refused.tokens, overflow);

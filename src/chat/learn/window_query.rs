@@ -56,8 +56,8 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         return;
     }
     let known = KnownWindow::of_chat(chat, None);
-    if known.observations.window().is_some()
-        || !chat.knowledge.reported_windows.is_due(&chat.model)
+    if known.sizes.window().is_some()
+        || !chat.learned.reported_windows.is_due(&chat.model)
         || !listing_may_matter(chat, &known)
     {
         return;
@@ -94,10 +94,10 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
             .keys
             .replace_credentials(chat.request.head, path, fields),
     };
-    chat.knowledge.reported_windows.query_in_background(
+    chat.learned.reported_windows.query_in_background(
         question,
-        chat.knowledge.scope(),
-        services.knowledge.queries(),
+        chat.learned.scope(),
+        services.learned.queries(),
         &services.upstream,
     );
 }

@@ -57,11 +57,8 @@ fn overflow() -> Overflow {
 fn refusal_teaches_the_window_in_estimated_tokens() {
     let windows = LearnedWindows::default();
     windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
-    assert_eq!(
-        windows.observations("m").window(),
-        Some(Tokens::new(24_000))
-    );
-    assert_eq!(windows.observations("other"), ModelObservations::default());
+    assert_eq!(windows.sizes("m").window(), Some(Tokens::new(24_000)));
+    assert_eq!(windows.sizes("other"), LearnedSizes::default());
 }
 
 #[test]
@@ -69,8 +66,8 @@ fn request_well_below_the_limit_is_known_to_fit() {
     let windows = LearnedWindows::default();
     let limit = Some(Tokens::new(40_000));
     let proves = |request, is_set| {
-        let observations = windows.observations("m");
-        observations.is_known_to_fit(size(request), limit, is_set)
+        let sizes = windows.sizes("m");
+        sizes.is_known_to_fit(size(request), limit, is_set)
     };
     assert!(proves(30_000, false) && proves(30_000, true));
     assert!(!proves(30_001, false));
@@ -80,8 +77,8 @@ fn request_well_below_the_limit_is_known_to_fit() {
 fn an_accepted_request_proves_smaller_ones_except_above_a_set_window() {
     let windows = LearnedWindows::default();
     let proves = |request, limit: Option<u32>, is_set| {
-        let observations = windows.observations("m");
-        observations.is_known_to_fit(size(request), limit.map(Tokens::new), is_set)
+        let sizes = windows.sizes("m");
+        sizes.is_known_to_fit(size(request), limit.map(Tokens::new), is_set)
     };
     assert!(!proves(1, None, false));
     windows.record_accepted("m", size(40_000));
@@ -95,29 +92,29 @@ fn an_accepted_request_proves_smaller_ones_except_above_a_set_window() {
         tools: Tokens::new(9_000),
         ..size(10_000)
     };
-    let observations = windows.observations("m");
-    assert!(!observations.is_known_to_fit(other_tools, None, false));
+    let sizes = windows.sizes("m");
+    assert!(!sizes.is_known_to_fit(other_tools, None, false));
 }
 
 #[test]
 fn learned_request_limit_expires_after_an_hour() {
     let windows = LearnedWindows::default();
-    let limit = || windows.observations("m").request_limit();
+    let limit = || windows.sizes("m").request_limit();
     windows.learn_request_limit(
         "m",
         Tokens::new(9_000),
         &Overflow::stated(Some(6_000), Some(9_000)),
     );
     assert_eq!(limit(), Some(Tokens::new(6_000)));
-    assert_eq!(windows.observations("m").window(), None);
-    assert_eq!(windows.observations("n").request_limit(), None);
+    assert_eq!(windows.sizes("m").window(), None);
+    assert_eq!(windows.sizes("n").request_limit(), None);
     let replica = LearnedWindows::default();
-    replica.merge_remote("m", &facts(&windows.observations("m")));
-    assert_eq!(replica.observations("m").request_limit(), limit());
-    windows.update("m", |observations| {
+    replica.merge_remote("m", &facts(&windows.sizes("m")));
+    assert_eq!(replica.sizes("m").request_limit(), limit());
+    windows.update("m", |sizes| {
         let long_ago = wall_clock::unix_millis() - REQUEST_LIMIT_TTL_MS - 1;
         let old = Timestamped::superseding(None, long_ago, Tokens::new(6_000));
-        observations.request_limit = Some(old);
+        sizes.request_limit = Some(old);
     });
     assert_eq!(limit(), None);
 }
@@ -128,12 +125,9 @@ fn a_window_that_a_larger_request_disproves_is_forgotten() {
     windows.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     // Less dense text may well fit up to the limit that the upstream stated.
     windows.record_accepted("m", size(32_000));
-    assert_eq!(
-        windows.observations("m").window(),
-        Some(Tokens::new(24_000))
-    );
+    assert_eq!(windows.sizes("m").window(), Some(Tokens::new(24_000)));
     windows.record_accepted("m", size(32_001));
-    assert_eq!(windows.observations("m").window(), None);
+    assert_eq!(windows.sizes("m").window(), None);
 }
 
 #[test]
@@ -146,14 +140,14 @@ fn truncation_window_persists_until_a_reply_counts_a_larger_input() {
         assert_eq!(ended.map(Tokens::get), learned);
     }
     windows.record_accepted("m", size(20_000));
-    let shown = windows.observations("m");
+    let shown = windows.sizes("m");
     assert_eq!(shown.window(), Some(Tokens::new(4_096)));
     assert!(!shown.is_known_to_fit(size(4_097), Some(Tokens::new(4_096)), false));
     assert_eq!(
         windows.learn_from_reply_end("m", sent(5_000), &stop(4_500)),
         None
     );
-    assert_eq!(windows.observations("m").window(), None);
+    assert_eq!(windows.sizes("m").window(), None);
 }
 
 #[test]
@@ -163,17 +157,17 @@ fn accepted_head_does_not_undo_the_window_from_the_reply_end() {
     let full = reply_end(10_000, 2_000, FinishReason::WindowFull);
     let learned = windows.learn_from_reply_end("m", sent(10_000), &full);
     assert_eq!(learned, Some(Tokens::new(12_000)));
-    assert_eq!(windows.observations("m").window(), learned);
+    assert_eq!(windows.sizes("m").window(), learned);
     assert_eq!(windows.learn_from_reply_end("m", sent(10_000), &full), None);
 }
 
 /// Returns the facts that a process publishes.
-fn facts(observations: &ModelObservations) -> ModelFacts {
+fn facts(sizes: &LearnedSizes) -> ModelFacts {
     ModelFacts {
-        window: observations.learned,
-        token_ratio: observations.published_ratio,
-        accepted: observations.published_accepted,
-        request_limit: observations.request_limit,
+        window: sizes.learned,
+        token_ratio: sizes.published_ratio,
+        accepted: sizes.published_accepted,
+        request_limit: sizes.request_limit,
         ..ModelFacts::default()
     }
 }
@@ -188,10 +182,10 @@ fn window_facts(window: Timestamped<Option<LearnedWindow>>) -> ModelFacts {
 
 /// Exchanges the windows of two processes and returns both after the exchange.
 fn exchanged(one: &LearnedWindows, other: &LearnedWindows) -> [Option<Tokens>; 2] {
-    let (ones, others) = (one.observations("m"), other.observations("m"));
+    let (ones, others) = (one.sizes("m"), other.sizes("m"));
     one.merge_remote("m", &facts(&others));
     other.merge_remote("m", &facts(&ones));
-    [one, other].map(|windows| windows.observations("m").window())
+    [one, other].map(|windows| windows.sizes("m").window())
 }
 
 #[test]
@@ -200,12 +194,9 @@ fn merging_keeps_a_window_the_other_process_never_learned() {
     one.learn_from_refusal("m", Tokens::new(30_000), &overflow());
     let learned = Some(Tokens::new(24_000));
     _ = other.learn_from_reply_end("m", sent(10_000), &reply_end(12_000, 5, FinishReason::Stop));
-    assert!(other.observations("m").average_ratio.is_some());
+    assert!(other.sizes("m").average_ratio.is_some());
     assert_eq!(exchanged(&one, &other), [learned; 2]);
-    assert_eq!(
-        one.observations("m").average_ratio,
-        other.observations("m").average_ratio
-    );
+    assert_eq!(one.sizes("m").average_ratio, other.sizes("m").average_ratio);
 }
 
 #[test]
@@ -227,11 +218,8 @@ fn accepted_size_outweighs_a_limit_stated_in_an_error() {
     let windows = LearnedWindows::default();
     windows.record_accepted("m", size(32_001));
     windows.learn_from_refusal("m", Tokens::new(40_000), &overflow());
-    assert_eq!(windows.observations("m").window(), None);
-    assert_eq!(
-        windows.observations("m").largest_accepted,
-        Tokens::new(32_001)
-    );
+    assert_eq!(windows.sizes("m").window(), None);
+    assert_eq!(windows.sizes("m").largest_accepted, Tokens::new(32_001));
 }
 
 #[test]
@@ -240,7 +228,7 @@ fn window_from_a_refusal_expires_after_a_day_a_truncating_one_never() {
         let windows = LearnedWindows::default();
         let lesson = Timestamped::superseding(None, wall_clock::unix_millis() - ago, Some(holds));
         windows.merge_remote("m", &window_facts(lesson));
-        windows.observations("m").window()
+        windows.sizes("m").window()
     };
     let window = Tokens::new(8_000);
     let refused = LearnedWindow::at_most(window);
@@ -257,11 +245,11 @@ fn ignores_and_replaces_windows_stamped_in_the_future() {
         let windows = LearnedWindows::default();
         let lesson = Timestamped::superseding(None, wall_clock::unix_millis() + YEAR, holds);
         windows.merge_remote("m", &window_facts(lesson));
-        assert_eq!(windows.observations("m").learned, None);
+        assert_eq!(windows.sizes("m").learned, None);
         let (tokens, refused) = (Tokens::new(30_000), overflow());
         windows.learn_from_refusal("m", tokens, &refused);
         assert_eq!(
-            windows.observations("m").window(),
+            windows.sizes("m").window(),
             Some(window_from_refusal(tokens, &refused))
         );
     }
@@ -275,7 +263,7 @@ fn images_and_files_do_not_affect_the_text_ratio() {
         ..sent(10_000)
     };
     _ = windows.learn_from_reply_end("m", file, &reply_end(50_000, 5, FinishReason::Stop));
-    assert_eq!(windows.observations("m").average_ratio, None);
+    assert_eq!(windows.sizes("m").average_ratio, None);
 }
 
 #[test]
@@ -288,7 +276,7 @@ fn republishes_the_average_ratio_once_it_moved_by_a_sixteenth() {
             sent(10_000),
             &reply_end(input, 5, FinishReason::Stop),
         );
-        told.push(windows.observations("m").published_ratio);
+        told.push(windows.sizes("m").published_ratio);
     }
     assert!(told[0].is_some());
     assert_eq!((told[1], told[2]), (told[0], told[0]));
@@ -301,10 +289,10 @@ fn suspected_truncation_alone_changes_nothing() {
     windows.record_accepted("m", size(11_000));
     let ended =
         windows.learn_from_reply_end("m", sent(10_000), &reply_end(4_000, 5, FinishReason::Stop));
-    assert_eq!((ended, windows.observations("m").window()), (None, None));
+    assert_eq!((ended, windows.sizes("m").window()), (None, None));
     assert!(
         windows
-            .observations("m")
+            .sizes("m")
             .is_known_to_fit(size(10_000), None, false)
     );
 }
@@ -322,18 +310,15 @@ fn refusal_contradicted_by_accepted_sizes_only_lowers_the_proven_size() {
     let windows = LearnedWindows::default();
     let proves = |request| {
         windows
-            .observations("m")
+            .sizes("m")
             .is_known_to_fit(size(request), None, false)
     };
     windows.record_accepted("m", size(55_000));
     assert!(proves(50_000));
     // 32,000 of 40,000 tokens are four fifths of the 12,000.
     let ended = windows.learn_from_reply_end("m", sent(12_000), &refused_in_a_stream());
-    assert_eq!((ended, windows.observations("m").window()), (None, None));
-    assert_eq!(
-        windows.observations("m").largest_accepted,
-        Tokens::new(55_000)
-    );
+    assert_eq!((ended, windows.sizes("m").window()), (None, None));
+    assert_eq!(windows.sizes("m").largest_accepted, Tokens::new(55_000));
     assert!(proves(9_599) && !proves(9_600) && !proves(50_000));
     // An answer to a larger request proves nothing about text as dense as the refused text.
     windows.record_accepted("m", size(60_000));
@@ -345,14 +330,14 @@ fn refusal_contradicted_by_accepted_sizes_only_lowers_the_proven_size() {
 #[test]
 fn doubt_about_a_size_expires_after_a_day() {
     let doubted = |ago: u64| {
-        let mut shown = ModelObservations {
+        let mut shown = LearnedSizes {
             suspect_from: Some(Timestamped::superseding(
                 None,
                 wall_clock::unix_millis() - ago,
                 Tokens::new(10),
             )),
             largest_accepted: Tokens::new(10),
-            ..ModelObservations::default()
+            ..LearnedSizes::default()
         };
         shown.expire();
         !shown.is_known_to_fit(size(10), Some(Tokens::new(100)), false)
@@ -367,7 +352,7 @@ fn refusal_without_a_number_teaches_no_less_than_was_accepted() {
         let windows = LearnedWindows::default();
         windows.record_accepted("m", size(accepted));
         windows.learn_from_refusal("m", Tokens::new(refused), &Overflow::from_empty_reply());
-        windows.observations("m").window().map(Tokens::get)
+        windows.sizes("m").window().map(Tokens::get)
     };
     assert_eq!(learned(29_000, 30_000), Some(29_000));
     assert_eq!(learned(20_000, 30_000), Some(27_000));

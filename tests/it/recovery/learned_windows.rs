@@ -1,6 +1,6 @@
-//! Knowledge of a window from before a refusal.
+//! Learned of a window from before a refusal.
 //!
-//! The knowledge is combined with the refusal's own numbers. A request accepted in one conversation
+//! The learned facts are combined with the refusal's own numbers. A request accepted in one conversation
 //! does not prevent the recovery of another.
 
 use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity};

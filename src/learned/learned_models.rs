@@ -28,9 +28,9 @@ const MAX_KEYED_NAME_BYTES: usize = 128;
 ///
 /// Each caller has its own: no reply to one caller changes a forwarded byte of another. The answers
 /// to longhaul's own key are common to all.
-pub(crate) struct KnowledgeByCaller {
+pub(crate) struct LearnedByCaller {
     /// A reload may add or remove longhaul's own key, so the cache key names whose key queries carry.
-    by_caller: FairCache<(Scope, QueryKey), Arc<ModelKnowledge>>,
+    by_caller: FairCache<(Scope, QueryKey), Arc<LearnedModels>>,
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
     accepted: Arc<AcceptedCallers>,
@@ -38,7 +38,7 @@ pub(crate) struct KnowledgeByCaller {
 }
 
 /// Facts about models learned for one caller.
-pub(crate) struct ModelKnowledge {
+pub(crate) struct LearnedModels {
     pub(crate) reported_windows: Arc<ReportedWindows>,
     /// Summary placements that each model accepts.
     pub(crate) placements: SummaryPlacements,
@@ -66,7 +66,7 @@ pub(crate) enum QueryKey {
     Longhaul,
 }
 
-impl KnowledgeByCaller {
+impl LearnedByCaller {
     /// Creates an empty map.
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
@@ -78,9 +78,9 @@ impl KnowledgeByCaller {
     }
 
     /// Returns the learned facts of the caller with this scope; none for a new caller.
-    pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<ModelKnowledge> {
+    pub(crate) fn of_caller(&self, scope: Scope, key: QueryKey) -> Arc<LearnedModels> {
         self.by_caller.get_or_insert_with((scope, key), || {
-            Arc::new(ModelKnowledge {
+            Arc::new(LearnedModels {
                 reported_windows: match key {
                     QueryKey::Caller => Arc::default(),
                     QueryKey::Longhaul => Arc::clone(&self.reported_to_own_key),
@@ -100,16 +100,16 @@ impl KnowledgeByCaller {
 
     /// Records that the upstream has accepted a chat of the caller with these facts. From now on,
     /// other callers cannot evict them.
-    pub(crate) fn record_answer(&self, knowledge: &Arc<ModelKnowledge>) {
-        let scope = knowledge.scope;
+    pub(crate) fn record_answer(&self, learned: &Arc<LearnedModels>) {
+        let scope = learned.scope;
         if !self.accepted.contains(scope.tag()) {
             self.accepted.insert(scope.tag());
-            let key = if knowledge.owns_reported_windows {
+            let key = if learned.owns_reported_windows {
                 QueryKey::Caller
             } else {
                 QueryKey::Longhaul
             };
-            self.by_caller.insert((scope, key), Arc::clone(knowledge));
+            self.by_caller.insert((scope, key), Arc::clone(learned));
         }
     }
 
@@ -119,7 +119,7 @@ impl KnowledgeByCaller {
     }
 }
 
-impl ModelKnowledge {
+impl LearnedModels {
     /// Returns the scope of the caller.
     pub(crate) fn scope(&self) -> Scope {
         self.scope
@@ -144,15 +144,15 @@ impl ModelKnowledge {
         if !self.accepted.contains(self.scope.tag()) {
             return None;
         }
-        let observations = self.windows.observations(model);
+        let sizes = self.windows.sizes(model);
         let reported = || self.reported_windows.timestamped_window(model);
         Some(ModelFacts {
-            window: observations.learned,
-            token_ratio: observations.published_ratio,
+            window: sizes.learned,
+            token_ratio: sizes.published_ratio,
             reported_window: self.owns_reported_windows.then(reported).flatten(),
             refusals: self.placements.refusals(model),
-            accepted: observations.published_accepted,
-            request_limit: observations.request_limit,
+            accepted: sizes.published_accepted,
+            request_limit: sizes.request_limit,
             counted_output: self.counted_outputs.newest(model),
             binds_thinking: self.binding_models.contains(model),
         })
@@ -186,47 +186,42 @@ mod tests {
 
     #[test]
     fn publishes_only_the_facts_of_callers_that_were_answered() {
-        let knowledge = KnowledgeByCaller::new(&Arc::default());
-        let caller = knowledge.of_caller(scope("a"), QueryKey::Caller);
+        let learned = LearnedByCaller::new(&Arc::default());
+        let caller = learned.of_caller(scope("a"), QueryKey::Caller);
         let size = RequestSize {
             tokens: Tokens::new(100),
             tools: Tokens::ZERO,
         };
         caller.windows.record_accepted("m", size);
         assert_eq!(caller.facts("m"), None);
-        knowledge.record_answer(&caller);
-        let again = knowledge.of_caller(scope("a"), QueryKey::Caller);
+        learned.record_answer(&caller);
+        let again = learned.of_caller(scope("a"), QueryKey::Caller);
         let accepted = again.facts("m").unwrap().accepted.unwrap();
         assert_eq!(accepted.value, Tokens::new(100));
-        let other = knowledge.of_caller(scope("b"), QueryKey::Caller);
-        let observations = other.windows.observations("m");
-        assert_eq!(observations.largest_accepted, Tokens::ZERO);
+        let other = learned.of_caller(scope("b"), QueryKey::Caller);
+        let sizes = other.windows.sizes("m");
+        assert_eq!(sizes.largest_accepted, Tokens::ZERO);
     }
 
     #[test]
     fn other_callers_evict_no_knowledge_of_one_that_was_answered_once() {
-        let knowledge = KnowledgeByCaller::new(&Arc::default());
-        let of = |name: &str| knowledge.of_caller(scope(name), QueryKey::Caller);
+        let learned = LearnedByCaller::new(&Arc::default());
+        let of = |name: &str| learned.of_caller(scope(name), QueryKey::Caller);
         let once = of("once");
-        knowledge.record_answer(&once);
+        learned.record_answer(&once);
         for invented in 0..3 * MAX_CALLERS {
             of(&format!("invented {invented}"));
         }
         for answered in 0..2 * MAX_CALLERS {
-            knowledge.record_answer(&of(&format!("answered {answered}")));
+            learned.record_answer(&of(&format!("answered {answered}")));
         }
         assert!(Arc::ptr_eq(&once, &of("once")));
     }
 
     #[test]
     fn only_windows_reported_to_longhauls_own_key_are_shared() {
-        let knowledge = KnowledgeByCaller::new(&Arc::default());
-        let of = |name, key| {
-            knowledge
-                .of_caller(scope(name), key)
-                .reported_windows
-                .clone()
-        };
+        let learned = LearnedByCaller::new(&Arc::default());
+        let of = |name, key| learned.of_caller(scope(name), key).reported_windows.clone();
         let [a, b] = ["a", "b"].map(|name| of(name, QueryKey::Longhaul));
         assert!(Arc::ptr_eq(&a, &b));
         let [c, d] = ["c", "d"].map(|name| of(name, QueryKey::Caller));
