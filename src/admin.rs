@@ -277,7 +277,7 @@ fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::services::Services;
+    use crate::proxy_state::ProxyState;
 
     const HERE: &str = "127.0.0.1";
     const THERE: &str = "192.0.2.7";
@@ -285,7 +285,7 @@ mod tests {
     fn admin(listen: &str) -> Admin {
         let listen = SocketAddr::new(listen.parse().unwrap(), 8485);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let overview = Overview::from_services(&Services::new(config).unwrap(), String::new());
+        let overview = Overview::from_state(&ProxyState::new(config).unwrap(), String::new());
         Admin::new(overview, "[]".into(), listen)
     }
 

@@ -28,14 +28,14 @@ use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{self, Route};
 use crate::exchange::tunnel::{TunnelSlot, upgrade};
 use crate::metrics::{Action, RetryOutcome, RetryReason};
+use crate::proxy_state::ProxyState;
+use crate::proxy_state::cross_origin::CrossOriginFields;
 use crate::recall;
 use crate::report::ChatReport;
 use crate::request::headers::{BodyFraming, is_clearly_framed, is_upgrade_request};
 use crate::request::overrides::RequestOverrides;
 use crate::request::paths;
 use crate::request::receive::Received;
-use crate::services::Services;
-use crate::services::cross_origin::CrossOriginFields;
 use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
@@ -43,23 +43,23 @@ use longhaul_core::dialect::bypass::Bypass;
 /// The reverse proxy under one set of settings. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct Proxy {
-    pub(crate) services: Arc<Services>,
+    pub(crate) state: Arc<ProxyState>,
 }
 
 impl Proxy {
     /// Creates a proxy for the upstreams of `config`, without connecting. Fails if the certificate
     /// file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
-        let services = Arc::new(Services::new(config)?);
-        Ok(Self { services })
+        let state = Arc::new(ProxyState::new(config)?);
+        Ok(Self { state })
     }
 
     /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
     /// global limits keep their values, whatever `config` sets. Fails if the summariser's endpoint
     /// cannot be used.
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
-        let services = Arc::new(self.services.with_config(config)?);
-        Ok(Self { services })
+        let state = Arc::new(self.state.with_config(config)?);
+        Ok(Self { state })
     }
 
     /// Answers a request with the upstream's reply, or with an error response for the [`Fault`]
@@ -71,112 +71,112 @@ impl Proxy {
         slot: &TunnelSlot,
     ) -> Response<ReplyBody> {
         let mut request = ClientBody::wrap(request);
-        let services = self.select_upstream(&mut request);
-        let mut log = RequestLog::start(&request, &services.metrics);
-        log.mount.clone_from(&services.mount);
+        let state = self.select_upstream(&mut request);
+        let mut log = RequestLog::start(&request, &state.metrics);
+        log.mount.clone_from(&state.mount);
         let origin = CrossOriginFields::origin(request.headers());
         if !is_clearly_framed(request.headers()) {
             log.set_path(request.uri().path());
-            return answer_fault(services, Fault::TransferCoding, origin.as_ref(), log);
+            return answer_fault(state, Fault::TransferCoding, origin.as_ref(), log);
         }
-        match services.acquire_slot(&mut request) {
+        match state.acquire_slot(&mut request) {
             Ok(place) => log.slot = Some(place),
             Err(fault) => {
                 log.set_path(request.uri().path());
-                return answer_fault(services, fault, origin.as_ref(), log);
+                return answer_fault(state, fault, origin.as_ref(), log);
             }
         }
         // A connection holds its request's future in memory for as long as the reply streams. State
         // that is needed only until the reply begins is boxed, so it is freed by then.
         let reply = if explicit_compaction::is_compact_request(&request) {
-            let answer = Box::pin(explicit_compaction::answer(services, request, &mut log));
+            let answer = Box::pin(explicit_compaction::answer(state, request, &mut log));
             answer
                 .await
                 .map(|reply| reply.map(|body| ReplySource::Left(body.into())))
-        } else if recall::is_recall_request(services, &request) {
-            return match Box::pin(recall::answer(services, &request, &mut log)).await {
+        } else if recall::is_recall_request(state, &request) {
+            return match Box::pin(recall::answer(state, &request, &mut log)).await {
                 Ok(reply) => relay(reply.map(|body| ReplySource::Left(body.into())), log),
-                Err(fault) => answer_fault(services, fault, None, log),
+                Err(fault) => answer_fault(state, fault, None, log),
             };
         } else {
-            let forward = Box::pin(forward(services, request, slot, &mut log));
+            let forward = Box::pin(forward(state, request, slot, &mut log));
             forward.await.map(|reply| reply.map(ReplySource::Right))
         };
         match reply {
             Ok(mut reply) => {
                 if let Some(origin) = origin {
-                    services.cross_origin.record(&origin, reply.headers());
+                    state.cross_origin.record(&origin, reply.headers());
                 }
-                if services.config.report_headers {
+                if state.config.report_headers {
                     log.write_report_headers(reply.headers_mut());
                 }
                 relay(reply, log)
             }
-            Err(fault) => answer_fault(services, fault, origin.as_ref(), log),
+            Err(fault) => answer_fault(state, fault, origin.as_ref(), log),
         }
     }
 
     /// Selects the upstream whose mount is a prefix of the target, and strips that prefix. Without a
     /// mount, the request's API selects the upstream.
-    fn select_upstream<B>(&self, request: &mut Request<B>) -> &Arc<Services> {
-        for mounted in &self.services.mounts {
+    fn select_upstream<B>(&self, request: &mut Request<B>) -> &Arc<ProxyState> {
+        for mounted in &self.state.mounts {
             let mount = mounted.mount.as_deref().unwrap_or_default();
             if let Some(rest) = paths::strip_mount(request.uri(), mount) {
                 *request.uri_mut() = rest;
                 return mounted;
             }
         }
-        let messages = self.services.messages.as_ref();
+        let messages = self.state.messages.as_ref();
         messages
             .filter(|_| paths::belongs_to_own_upstream(request))
-            .unwrap_or(&self.services)
+            .unwrap_or(&self.state)
     }
 
     /// Answers a request that must not be served with the fault `why`.
     pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<ReplyBody> {
         let request = ClientBody::wrap(request);
-        let mut log = RequestLog::start(&request, &self.services.metrics);
+        let mut log = RequestLog::start(&request, &self.state.metrics);
         log.set_path(request.uri().path());
-        answer_fault(&self.services, why, None, log)
+        answer_fault(&self.state, why, None, log)
     }
 }
 
 /// Forwards a request: a chat by [`serve_chat`], every other request unchanged.
 async fn forward(
-    services: &Arc<Services>,
+    state: &Arc<ProxyState>,
     mut request: Request<ClientBody>,
     slot: &TunnelSlot,
     log: &mut RequestLog,
 ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
-    let route = send::route(services, &request, log)?;
-    let client = is_upgrade_request(&request, &services.config.upstream.upgrades)
+    let route = send::route(state, &request, log)?;
+    let client = is_upgrade_request(&request, &state.config.upstream.upgrades)
         .then(|| hyper::upgrade::on(&mut request));
     let (head, body) = request.into_parts();
     if let Some(client) = client {
-        if refuses_websocket(services, &route, &head) {
+        if refuses_websocket(state, &route, &head) {
             return Err(Fault::WebSocketRefused);
         }
-        let reply = upgrade(services, &route, head, body, (client, slot), log).await?;
+        let reply = upgrade(state, &route, head, body, (client, slot), log).await?;
         return Ok(reply.map(PeekedBody::new));
     }
 
     let overrides = RequestOverrides::from_headers(&head.headers);
     let meter = &log.meter;
     let received = meter
-        .measure_wait(pin!(services.receive(&head, overrides, body, meter)))
+        .measure_wait(pin!(state.receive(&head, overrides, body, meter)))
         .await?;
     // The reservation of a whole body is held until the reply head arrives. By then the body has been
     // written, or the upstream has answered early and usually reads no more of the body.
     let (body, framing, _reservation) = match received {
         Received::Chat(body) => {
-            let scope = services.scope(&route.mapped, &head);
+            let scope = state.scope(&route.mapped, &head);
             if Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket) {
-                services.refused_upgrades.record_http(scope, &head.headers);
+                state.refused_upgrades.record_http(scope, &head.headers);
             }
-            let why = match read(services, &head, body.text(), scope) {
+            let why = match read(state, &head, body.text(), scope) {
                 Ok(conversation) => {
                     let request = ChatRequest {
-                        services,
+                        state,
                         route: &route,
                         head: &head,
                         body: &body,
@@ -204,25 +204,25 @@ async fn forward(
             (body, framing, None)
         }
     };
-    let caller = services.caller_to_accept(&head, route.mapped.path());
-    let reply = send::send(services, &route, &head, body, framing, None, log).await?;
+    let caller = state.caller_to_accept(&head, route.mapped.path());
+    let reply = send::send(state, &route, &head, body, framing, None, log).await?;
     if let Some(caller) = caller.filter(|_| reply.status().is_success()) {
-        services.accepted.insert(caller);
+        state.accepted.insert(caller);
     }
     Ok(reply.map(PeekedBody::new))
 }
 
 /// Whether to refuse an upgrade: over a WebSocket, the upstream keeps the history, and longhaul can do
 /// nothing for it.
-fn refuses_websocket(services: &Services, route: &Route, head: &Parts) -> bool {
+fn refuses_websocket(state: &ProxyState, route: &Route, head: &Parts) -> bool {
     let has_websocket = Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket);
     let overrides = RequestOverrides::from_headers(&head.headers);
     has_websocket
-        && services.mode(overrides) == Mode::On
-        && services.config.responses_websocket == ResponsesWebSocket::Refuse
-        && services
+        && state.mode(overrides) == Mode::On
+        && state.config.responses_websocket == ResponsesWebSocket::Refuse
+        && state
             .refused_upgrades
-            .refuse(services.scope(&route.mapped, head), &head.headers)
+            .refuse(state.scope(&route.mapped, head), &head.headers)
 }
 
 /// Serves a parsed chat: prepare → plan → send → judge → settle, with at most one [`retry`] after a
@@ -232,7 +232,7 @@ async fn serve_chat(
     log: &mut RequestLog,
 ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
     log.record_chat(request.conversation);
-    let services = request.services;
+    let state = request.state;
     let (chat, inputs) = prepare(request).await;
     log.dashboard.clone_from(&chat.dashboard);
     let (first, body, report) = plan::first_send(&chat, inputs).await;
@@ -242,7 +242,7 @@ async fn serve_chat(
     let (route, head) = (chat.request.route, chat.request.head);
     let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(&chat, &first);
-    let sent = send::send(services, route, head, body, framing, None, log);
+    let sent = send::send(state, route, head, body, framing, None, log);
     let reply = sent.await.inspect_err(|_| guard.disarm())?;
     query_upstream_window(&chat, reply.status());
     let judged = judge(&chat, &first, reply, hold_policy(&chat, &first), log).await;
@@ -264,7 +264,7 @@ async fn serve_count(
     request: ChatRequest<'_>,
     log: &mut RequestLog,
 ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
-    let services = request.services;
+    let state = request.state;
     let (chat, inputs) = prepare_unregistered(request).await;
     let (rewritten, report) = count::counted_body(&chat, &inputs);
     log.report = report;
@@ -272,7 +272,7 @@ async fn serve_count(
     let is_original = rewritten.is_none();
     let body = rewritten.unwrap_or_else(|| chat.request.body.original());
     let (body, framing) = body.into_request_body(&log.meter);
-    let sent = send::send(services, route, head, body, framing, None, log);
+    let sent = send::send(state, route, head, body, framing, None, log);
     let reply = sent.await?.map(PeekedBody::new);
     if is_original || !count::refuses_body(reply.status()) {
         return Ok(reply);
@@ -283,7 +283,7 @@ async fn serve_count(
     let original = count::original_body(&chat, &inputs);
     let (body, framing) = original.into_request_body(&log.meter);
     let (head, why) = (retry_head(head), Some(RetryReason::Original));
-    let sent = send::send(services, route, &head, body, framing, why, log);
+    let sent = send::send(state, route, &head, body, framing, why, log);
     Ok(sent
         .await
         .map_or(reply, |second| second.map(PeekedBody::new)))
@@ -302,12 +302,12 @@ async fn retry(
         settle::count_retry(chat, second, RetryOutcome::Unsound);
         return refused;
     };
-    let services = chat.request.services;
+    let state = chat.request.state;
     let (route, head) = (chat.request.route, retry_head(chat.request.head));
     let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(chat, second);
     let sent = send::send(
-        services,
+        state,
         route,
         &head,
         body,

@@ -16,7 +16,7 @@ use crate::body::client_body::ClientBody;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::limits::RECALL_PATH;
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 use longhaul_core::units::recall_id::RecallId;
 use query::RecallQuery;
 
@@ -26,8 +26,8 @@ static READS: Semaphore = Semaphore::const_new(MAX_READS);
 
 /// Whether the client requests an original. If recall is off, the path is reserved like any other under
 /// its prefix.
-pub(crate) fn is_recall_request(services: &Services, request: &Request<ClientBody>) -> bool {
-    services.store.originals().is_some()
+pub(crate) fn is_recall_request(state: &ProxyState, request: &Request<ClientBody>) -> bool {
+    state.store.originals().is_some()
         && matches!(*request.method(), Method::GET | Method::HEAD)
         && request.uri().path().starts_with(RECALL_PATH)
 }
@@ -35,12 +35,12 @@ pub(crate) fn is_recall_request(services: &Services, request: &Request<ClientBod
 /// Answers with an original, or with the part of it that the query selects. Fails if the ID is
 /// unknown or expired, the query is not valid, or the store does not answer.
 pub(crate) async fn answer(
-    services: &Arc<Services>,
+    state: &Arc<ProxyState>,
     request: &Request<ClientBody>,
     log: &mut RequestLog,
 ) -> Result<Response<Bytes>, Fault> {
     log.set_path(request.uri().path());
-    services.keys.admit(request)?;
+    state.keys.admit(request)?;
     let id = request.uri().path().strip_prefix(RECALL_PATH);
     let id: RecallId = id
         .and_then(|id| id.parse().ok())
@@ -48,11 +48,11 @@ pub(crate) async fn answer(
     let query = request.uri().query().unwrap_or_default();
     let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
     let read = READS.acquire().await;
-    let services = Arc::clone(services);
+    let state = Arc::clone(state);
     // A search takes the time of its thread, and the workers are for requests.
     let text = task::spawn_blocking(move || {
         let _read = read;
-        Handle::current().block_on(reading::read(&services, id, &query))
+        Handle::current().block_on(reading::read(&state, id, &query))
     });
     let text = text.await.map_err(|_| Fault::RecallUnavailable)??;
     let mut reply = Response::new(Bytes::from(text));

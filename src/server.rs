@@ -90,7 +90,7 @@ impl Server {
         let connections = config.limits.connections;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
-        proxy.services.store.wait_until_ready().await;
+        proxy.state.store.wait_until_ready().await;
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -113,14 +113,14 @@ impl Server {
         let address = local_address(&listener)?;
         refuse_self_loop(&self.bases, address).await?;
         let admin = Admin::new(
-            Overview::from_services(&self.reloadable.proxy().services, self.agent_url()?),
+            Overview::from_state(&self.reloadable.proxy().state, self.agent_url()?),
             settings,
             address,
         );
         self.reloadable.admin = Some(Arc::new(admin));
-        let services = &self.reloadable.proxy().services;
-        if services.store.owns_file() || services.config.store.totals.is_some() {
-            let days = DaysFile::open(&services.config.store, &services.recent);
+        let state = &self.reloadable.proxy().state;
+        if state.store.owns_file() || state.config.store.totals.is_some() {
+            let days = DaysFile::open(&state.config.store, &state.recent);
             self.days = days.map(Arc::new);
         }
         self.admin = Some(listener);
@@ -135,7 +135,7 @@ impl Server {
     }
 
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.reloadable.proxy().services.metrics)
+        Arc::clone(&self.reloadable.proxy().state.metrics)
     }
 
     /// Returns a handle to the server's current state, valid while it serves. Later changes to the
@@ -227,7 +227,7 @@ impl Server {
         if let Some(days) = &days {
             days.write().await;
         }
-        current.proxy().services.close(until).await;
+        current.proxy().state.close(until).await;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, Metrics, PriceSource, RetryOutcome, RetryReason,
     StatusClass, SummaryOutcome,
 };
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 use crate::store::Store;
 use crate::summaries::{GuardHealth, SummaryGuards};
 
@@ -99,16 +99,16 @@ struct StoreHealth {
 }
 
 impl Overview {
-    /// Collects the data of `services`, which start to record conversations.
+    /// Collects the data of `state`, which start to record conversations.
     ///
     /// `agent_url` is the base URL that agents on this machine use.
-    pub(crate) fn from_services(services: &Services, agent_url: String) -> Self {
-        services.recent.enable();
+    pub(crate) fn from_state(state: &ProxyState, agent_url: String) -> Self {
+        state.recent.enable();
         Self {
-            metrics: Arc::clone(&services.metrics),
-            recent: Arc::clone(&services.recent),
-            store: Arc::clone(&services.store),
-            guards: Arc::clone(&services.summary_guards),
+            metrics: Arc::clone(&state.metrics),
+            recent: Arc::clone(&state.recent),
+            store: Arc::clone(&state.store),
+            guards: Arc::clone(&state.summary_guards),
             agent_url,
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn adopt_plan(
             adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
             notices::log_thrash(chat.request.conversation, &plan.view);
         }
-        chat.services()
+        chat.state()
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
     }
@@ -51,7 +51,7 @@ pub(super) fn adopt_plan(
 /// back to be found.
 pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdopted> {
     let head = chat.prefix_keys.head_len();
-    let store = &chat.services().store;
+    let store = &chat.state().store;
     let noted = || noted_edits(chat, attempt);
     let Some(removal) = attempt.plan.removal.clone().or_else(noted) else {
         let removals = &attempt.inputs.prior_records.thinking.removals;
@@ -93,7 +93,7 @@ fn record_remote_use(chat: &Chat<'_>, plan: &RequestPlan) {
     let Some(base) = base.filter(|base| base.adopted && base.record.summary.is_some()) else {
         return;
     };
-    let guards = &chat.services().summary_guards;
+    let guards = &chat.state().summary_guards;
     // A digest may extend the summary.
     let segments = base.record.segments.iter().rev().take(2);
     let covers = segments.map(|it| it.until);
@@ -111,11 +111,11 @@ fn adopt_record(
     record: &CompactionRecord,
     trigger: CompactionTrigger,
 ) -> Option<RecordAdopted> {
-    let services = chat.services();
+    let state = chat.state();
     let key = record.key(&chat.prefix_keys, prefix)?;
     // If another model's record is stored at this key, store this one under a longer prefix
     // only.
-    let renewal = if services.store.adopt(key, record.clone()) {
+    let renewal = if state.store.adopt(key, record.clone()) {
         chat.prefix_keys.renewal_key(at)
     } else {
         chat.prefix_keys.longer_than(at)
@@ -123,9 +123,9 @@ fn adopt_record(
     if let Some(renewal) = renewal
         && let Some(key) = record.key(&chat.prefix_keys, renewal)
     {
-        services.store.adopt(key, record.renewed_at(at));
+        state.store.adopt(key, record.renewed_at(at));
     }
-    services.metrics.compactions.add(trigger);
+    state.metrics.compactions.add(trigger);
     Some(RecordAdopted)
 }
 
@@ -136,7 +136,7 @@ pub(super) fn renew_record(chat: &Chat<'_>, known: &PriorRecords) {
         && let Some(key) = base.record.key(&chat.prefix_keys, renewal)
     {
         let record = base.record.renewed_at(base.prefix_end);
-        chat.services().store.adopt(key, record);
+        chat.state().store.adopt(key, record);
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) fn adopt_new_record(
         .map(|found| &found.record)
         .find(|other| done.text.is_some() && other.text == done.text);
     if written.is_some_and(|other| other.summary.is_some()) {
-        chat.services()
+        chat.state()
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
     }

@@ -10,9 +10,9 @@ use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
 use crate::explanation::ConversationId;
 use crate::learned::learned_models::LearnedModels;
+use crate::proxy_state::ProxyState;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::overrides::RequestOverrides;
-use crate::services::Services;
 use crate::traces::ParentContext;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::planning::plan::SummarySource;
@@ -25,9 +25,9 @@ use longhaul_core::window::TableWindow;
 /// Maximum characters of a model's name in the log.
 const MAX_LOGGED_MODEL_CHARS: usize = 100;
 
-/// A parsed chat request, with the services and the route for it.
+/// A parsed chat request, with the state and the route for it.
 pub(crate) struct ChatRequest<'c> {
-    pub(crate) services: &'c Arc<Services>,
+    pub(crate) state: &'c Arc<ProxyState>,
     pub(crate) route: &'c Route,
     pub(crate) head: &'c Parts,
     pub(crate) body: &'c BufferedBody,
@@ -63,13 +63,13 @@ impl<'c> Chat<'c> {
         self.settings.recover && self.mode == Mode::On
     }
 
-    pub(super) fn services(&self) -> &'c Services {
-        self.request.services
+    pub(super) fn state(&self) -> &'c ProxyState {
+        self.request.state
     }
 
     /// Returns the window that the operator set for the model, if any.
     pub(super) fn configured_window(&self) -> Option<Tokens> {
-        let config = &self.services().config;
+        let config = &self.state().config;
         config.settings_for(&self.model).configured_window()
     }
 
@@ -87,7 +87,7 @@ impl<'c> Chat<'c> {
 
     /// Returns whether a model or the digest rules write summaries.
     pub(super) fn summary_source(&self) -> SummarySource {
-        match (self.mode, &self.services().config.summary.model) {
+        match (self.mode, &self.state().config.summary.model) {
             // Shadow mode requests no summaries: each is a paid call.
             (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
                 SummarySource::Digest

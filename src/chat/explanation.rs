@@ -53,7 +53,7 @@ fn explanation(
         untouched,
     };
     let mut explanation = StoredExplanation::new(context, window, attempt.cause, numbers);
-    if chat.services().config.admin_show_content {
+    if chat.state().config.admin_show_content {
         explanation.add_texts(conversation, attempt.view());
     }
     Some(explanation)

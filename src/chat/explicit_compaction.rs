@@ -23,12 +23,12 @@ use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::Route;
 use crate::metrics::UnreadReason;
+use crate::proxy_state::ProxyState;
 use crate::report::ChatReport;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::overrides::RequestOverrides;
 use crate::request::paths;
 use crate::request::receive::Received;
-use crate::services::Services;
 use crate::traces::ParentContext;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
@@ -84,19 +84,19 @@ fn bypass_fault(why: Bypass) -> Fault {
 /// Answers an explicit compaction request with the compacted body. Fails if the mode is off, or the
 /// body is not a valid chat or exceeds a limit.
 pub(crate) async fn answer(
-    services: &Arc<Services>,
+    state: &Arc<ProxyState>,
     request: Request<ClientBody>,
     log: &mut RequestLog,
 ) -> Result<Response<Bytes>, Fault> {
     log.set_path(paths::COMPACT_PATH);
-    services.keys.admit(&request)?;
+    state.keys.admit(&request)?;
     let (head, body) = request.into_parts();
     let overrides = RequestOverrides::from_headers(&head.headers);
-    if services.mode(overrides) == Mode::Off {
+    if state.mode(overrides) == Mode::Off {
         return Err(Fault::CompactionOff);
     }
     let meter = &log.meter;
-    let reader = services.body_reader(&head, meter);
+    let reader = state.body_reader(&head, meter);
     let received = meter
         .measure_wait(pin!(reader.receive(&head, body)))
         .await?;
@@ -105,8 +105,7 @@ pub(crate) async fn answer(
         Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
     };
     let parent = log.trace.parent();
-    let (body, report) =
-        compact_buffered(services, (head, overrides), &body, meter, parent).await?;
+    let (body, report) = compact_buffered(state, (head, overrides), &body, meter, parent).await?;
     let mut reply = Response::new(body);
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(CONTENT_TYPE, json);
@@ -117,17 +116,17 @@ pub(crate) async fn answer(
 /// Compacts a body in memory, for a caller with the credentials in `head`. Fails if the mode is
 /// off, or the body is not a valid chat or exceeds a limit.
 pub(crate) async fn compact_body(
-    services: &Arc<Services>,
+    state: &Arc<ProxyState>,
     head: Parts,
     body: Bytes,
 ) -> Result<CompactedChat, Fault> {
     let overrides = RequestOverrides::from_headers(&head.headers);
-    if services.mode(overrides) == Mode::Off {
+    if state.mode(overrides) == Mode::Off {
         return Err(Fault::CompactionOff);
     }
     let body = BufferedBody::plain(body);
     let (body, report) =
-        compact_buffered(services, (head, overrides), &body, &Arc::default(), None).await?;
+        compact_buffered(state, (head, overrides), &body, &Arc::default(), None).await?;
     let done = report.action_labels().map(|action| CompactionOutcome {
         action,
         after: report.after,
@@ -140,17 +139,17 @@ pub(crate) async fn compact_body(
 }
 
 async fn compact_buffered(
-    services: &Arc<Services>,
+    state: &Arc<ProxyState>,
     (head, overrides): (Parts, RequestOverrides),
     body: &BufferedBody,
     meter: &Arc<TransferMeter>,
     parent: Option<ParentContext>,
 ) -> Result<(Bytes, ChatReport), Fault> {
     let conversation = Dialect::read_any(body.text()).map_err(bypass_fault)?;
-    let route = chat_route(services, &head, conversation.dialect())?;
-    let scope = services.scope(&route.mapped, &head);
+    let route = chat_route(state, &head, conversation.dialect())?;
+    let scope = state.scope(&route.mapped, &head);
     let (chat, inputs) = prepare(ChatRequest {
-        services,
+        state,
         route: &route,
         head: &head,
         body,
@@ -171,14 +170,14 @@ async fn compact_buffered(
 
 /// Returns the route to the upstream's path for `dialect`, with the caller's own query. The summary
 /// is requested there.
-fn chat_route(services: &Services, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
+fn chat_route(state: &ProxyState, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
     let mut asked = format!("/v1{}", dialect.path());
     if let Some(query) = head.uri.query() {
         asked.extend(["?", query]);
     }
     let asked: PathAndQuery = asked.parse().map_err(|_| Fault::InvalidTarget)?;
     Ok(Route {
-        mapped: paths::map(&services.config.upstream.base, &asked)?,
+        mapped: paths::map(&state.config.upstream.base, &asked)?,
         requested: asked,
         client_version: Version::HTTP_11,
     })

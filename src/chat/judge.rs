@@ -46,9 +46,9 @@ pub(crate) async fn judge(
     holding: HoldPolicy,
     log: &mut RequestLog,
 ) -> JudgedReply<UpstreamBody> {
-    let services = chat.services();
+    let state = chat.state();
     let dialect = chat.request.conversation.dialect();
-    let rules = &services.config.overflow_rules;
+    let rules = &state.config.overflow_rules;
     // Almost all replies are relayed unread, and need no facts.
     let classifier = |status| {
         let facts = request_facts(chat, attempt);
@@ -57,11 +57,11 @@ pub(crate) async fn judge(
     let holds = holding.holds(reply.status().as_u16());
     let began = Instant::now();
     let owner = chat.request.head.extensions.get::<Owner>().copied();
-    let budget = services.budget.owned_by(owner);
+    let budget = state.budget.owned_by(owner);
     let judging = pin!(reply_gate::judge(reply, holding, classifier, &budget));
     let judged = log.meter.measure_wait(judging).await;
     if holds {
-        services.metrics.held.observe(began.elapsed());
+        state.metrics.held.observe(began.elapsed());
     }
     log.trace.record_verdict(judged.verdict);
     judged

@@ -74,7 +74,7 @@ pub(super) fn log_learned_window(
 pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let learned = chat.learned.windows.sizes(&chat.model).window();
     if let Some(after) = learned.filter(|after| *after < refused.window) {
-        chat.services().metrics.windows_lowered.add(1_u64);
+        chat.state().metrics.windows_lowered.add(1_u64);
         tracing::warn!(
             model = chat.model_in_log(),
             from = refused.window.get(),
@@ -121,7 +121,7 @@ pub(super) fn log_thrash(conversation: &Conversation<'_>, view: &ForwardedView) 
 pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
     if plan.blocked_by_turns
         && let Some(key) = chat.prefix_keys.first_key()
-        && chat.services().store.mark_notified(key)
+        && chat.state().store.mark_notified(key)
     {
         tracing::info!(
             "a conversation has too few user messages to clear its old tool results; \
@@ -133,7 +133,7 @@ pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
 /// Logs, once per caller, that the upstream keeps the history of a conversation.
 pub(super) fn log_stateful(chat: &Chat<'_>) {
     let key = chat.request.scope.named_key("stateful");
-    if chat.services().store.mark_notified(key) {
+    if chat.state().store.mark_notified(key) {
         tracing::info!(
             "the upstream keeps the history of a conversation, so longhaul changes nothing in it; \
              send the whole history with each request, or let the upstream compact it with \

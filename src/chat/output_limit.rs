@@ -76,7 +76,7 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
         .filter(|_| may)?
         .value;
     let last = chat
-        .services()
+        .state()
         .store
         .last_count(&chat.prefix_keys, &chat.model);
     // The conversation's last count is closer.

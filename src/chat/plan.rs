@@ -194,7 +194,7 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         let compacted = compact_immediately(chat, inputs).await;
         return compacted.unwrap_or_else(|| current_plan(chat, inputs));
     }
-    match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
+    match chat.state().store.rewrite_tolerance(&chat.prefix_keys) {
         RewriteTolerance::All => {}
         RewriteTolerance::ClearingOnly => return plan_clearing_only(chat, inputs),
         RewriteTolerance::Nothing => {
@@ -231,7 +231,7 @@ pub(super) fn plan_in_use(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     let mut inputs = inputs.clone();
     inputs.prior_records.ready = None;
     inputs.prior_records.seen = true;
-    match chat.services().store.rewrite_tolerance(&chat.prefix_keys) {
+    match chat.state().store.rewrite_tolerance(&chat.prefix_keys) {
         RewriteTolerance::All => {
             let plan = current_plan(chat, &inputs);
             if matches!(plan.need, SummaryNeed::Now(_)) {
@@ -291,7 +291,7 @@ async fn compact_explicitly(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<
     if chat.request.conversation.is_stateful() {
         return None;
     }
-    let wait = chat.services().config.summary.wait_limit.max(CALL_TIMEOUT);
+    let wait = chat.state().config.summary.wait_limit.max(CALL_TIMEOUT);
     inputs.deadline = Some(Instant::now() + wait);
     compact_immediately(chat, inputs).await
 }
@@ -349,13 +349,13 @@ mod tests {
     use longhaul_core::policy::record::CompactionRecord;
 
     use super::*;
-    use crate::chat::test_support::{services, with_chat};
+    use crate::chat::test_support::{state, with_chat};
 
     /// Plans the first send of the chat in `text` with these prior records; also returns the
     /// original bytes.
     async fn first(text: &str, known: PriorRecords) -> (Attempt, FramedBody, ChatReport, Bytes) {
-        let services = services("http://127.0.0.1:9/v1", &[]);
-        with_chat(&services, &[], text.to_owned(), async |chat, inputs| {
+        let state = state("http://127.0.0.1:9/v1", &[]);
+        with_chat(&state, &[], text.to_owned(), async |chat, inputs| {
             let (attempt, sending, report) = first_send(
                 &chat,
                 PlanInputs {

@@ -13,11 +13,11 @@ use crate::chat::{recall, summarise};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::learned_models::{LearnedModels, QueryKey};
+use crate::proxy_state::ProxyState;
 use crate::request::caller_identity;
 use crate::request::headers;
 use crate::request::overrides::{CompactionOverride, RequestOverrides};
 use crate::request::receive::read_dialect;
-use crate::services::Services;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::policy::cache_price::CachePrice;
@@ -29,7 +29,7 @@ use longhaul_core::units::scope::Scope;
 /// Parses a chat body, unless the request must be forwarded unchanged. The error is the reason for
 /// forwarding the request unchanged.
 pub(crate) fn read<'b>(
-    services: &Services,
+    state: &ProxyState,
     head: &Parts,
     body: &'b Bytes,
     scope: Scope,
@@ -38,7 +38,7 @@ pub(crate) fn read<'b>(
         return Err(Bypass::Signed);
     }
     let dialect = read_dialect(&head.method, head.uri.path()).ok_or(Bypass::Shape)?;
-    dialect.read_cached(body, scope, services.parse_caches.for_caller(scope))
+    dialect.read_cached(body, scope, state.parse_caches.for_caller(scope))
 }
 
 /// Builds a chat and its plan inputs, after refreshing stored facts from other processes. Registers the
@@ -51,30 +51,30 @@ pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) 
 
 /// Like [`prepare`], without the dashboard.
 pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) {
-    let services = request.services;
+    let state = request.state;
     let overrides = request.overrides;
     let model: Arc<str> = request.conversation.model().into();
     let prefix_keys = prefix_keys(&request);
-    let query_key = if services.keys.holds_upstream_key() {
+    let query_key = if state.keys.holds_upstream_key() {
         QueryKey::Longhaul
     } else {
         QueryKey::Caller
     };
-    let learned = services.learned.of_caller(request.scope, query_key);
-    services
+    let learned = state.learned.of_caller(request.scope, query_key);
+    state
         .store
         .refresh_all(&prefix_keys, &learned, &model)
         .await;
-    let prior_records = services.store.prior_records(&prefix_keys);
+    let prior_records = state.store.prior_records(&prefix_keys);
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
-    let mut settings = effective_settings(services, &learned, overrides, &model, &prefix_keys);
-    settings.cache_price = cache_price(services, &settings, &model, adopted);
+    let mut settings = effective_settings(state, &learned, overrides, &model, &prefix_keys);
+    settings.cache_price = cache_price(state, &settings, &model, adopted);
     settings.recall = recall::link(&request, &prefix_keys, &prior_records);
     let chat = Chat {
-        mode: services.mode(overrides),
+        mode: state.mode(overrides),
         compact_now: overrides.compaction == Some(CompactionOverride::Now),
         settings,
-        table_window: services.config.table_window(&model),
+        table_window: state.config.table_window(&model),
         request,
         prefix_keys,
         model,
@@ -100,19 +100,19 @@ fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
 /// Computes the settings for this request: the operator's settings for `model`, restricted by the
 /// request's own overrides.
 fn effective_settings(
-    services: &Services,
+    state: &ProxyState,
     learned: &LearnedModels,
     overrides: RequestOverrides,
     model: &str,
     prefix_keys: &PrefixKeys,
 ) -> CompactionSettings {
-    let mut settings = services.config.settings_for(model).compaction.into_owned();
+    let mut settings = state.config.settings_for(model).compaction.into_owned();
     settings.prune &= !overrides.no_prune;
     if overrides.compaction == Some(CompactionOverride::Off) {
         settings.proactive = false;
         settings.recover = false;
     }
-    if services.config.summary.placement == PlacementSetting::Auto {
+    if state.config.summary.placement == PlacementSetting::Auto {
         settings.placement = learned
             .placements
             .placement_for(model, prefix_keys.first_key());
@@ -122,13 +122,13 @@ fn effective_settings(
 
 /// Registers the conversation on the dashboard.
 fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<DashboardHandle> {
-    let services = chat.services();
+    let state = chat.state();
     let summary = inputs.adopted().and_then(|record| record.text.clone());
-    services.recent.record_request(&DashboardRequest {
+    state.recent.record_request(&DashboardRequest {
         conversation: chat.request.conversation,
         prefix_keys: &chat.prefix_keys,
         window: inputs.policy.thresholds.window,
-        summary: summary.filter(|_| services.config.admin_show_content),
+        summary: summary.filter(|_| state.config.admin_show_content),
         agent: caller_identity::agent_product(&chat.request.head.headers),
         caller: caller_identity::pseudonym(chat.request.scope),
     })
@@ -137,7 +137,7 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
 /// Returns the price class of the provider's cache: the operator's, that of the conversation's
 /// record, or that of the list price. `None` if none is known, or if the profile does not use it.
 fn cache_price(
-    services: &Services,
+    state: &ProxyState,
     settings: &CompactionSettings,
     model: &str,
     adopted: Option<&CompactionRecord>,
@@ -147,7 +147,7 @@ fn cache_price(
     }
     let kept = || adopted.and_then(|record| record.cache_price);
     let listed = || {
-        services
+        state
             .config
             .prices(model)
             .map(|prices| prices.cache_price())
@@ -182,9 +182,9 @@ mod tests {
         let (head, ()) = request.body(()).unwrap().into_parts();
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":"hi"}]}"#);
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let services = Services::new(config).unwrap();
+        let state = ProxyState::new(config).unwrap();
         let path = PathAndQuery::from_static("/v1/chat/completions");
-        let read = read(&services, &head, &body, services.scope(&path, &head));
+        let read = read(&state, &head, &body, state.scope(&path, &head));
         assert_eq!(read.err(), expect, "{name}: {value}");
     }
 

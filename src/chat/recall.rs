@@ -22,12 +22,12 @@ pub(super) fn link(
     prefix_keys: &PrefixKeys,
     prior: &PriorRecords,
 ) -> Option<Arc<RecallLink>> {
-    let services = request.services;
-    services.store.originals()?;
+    let state = request.state;
+    state.store.originals()?;
     if request.head.uri.path() == paths::COMPACT_PATH && !prior.seen {
         return None;
     }
-    let form = services.config.recall.clone()?;
+    let form = state.config.recall.clone()?;
     let conversation = prefix_keys.conversation_key()?;
     let prefixes = Arc::clone(prefix_keys.all());
     let link = RecallLink::new(request.scope, conversation, prefixes, form);
@@ -37,8 +37,8 @@ pub(super) fn link(
 /// Keeps the originals of what `view` replaces, unless they are kept. Parses the body once more on a
 /// separate thread, so that the reply waits for nothing.
 pub(super) fn keep_originals(chat: &Chat<'_>, view: &ForwardedView) {
-    let services = chat.services();
-    let (Some(link), Some(store)) = (&chat.settings.recall, services.store.originals()) else {
+    let state = chat.state();
+    let (Some(link), Some(store)) = (&chat.settings.recall, state.store.originals()) else {
         return;
     };
     let conversation = chat.request.conversation;

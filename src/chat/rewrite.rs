@@ -41,7 +41,7 @@ pub(super) fn rewritten_body(
     let spliced = Splice::new(conversation, &plan).and_then(|splice| {
         let sending = request.body.spliced(&splice);
         let strays = splice.corrupted_bytes(sending.body.chunks());
-        request.services.metrics.corrupted_bytes.add(strays as u64);
+        request.state.metrics.corrupted_bytes.add(strays as u64);
         (strays == 0).then_some(sending)
     });
     if spliced.is_none() {

@@ -35,10 +35,10 @@ fn observer<B>(
     if !chat.recovery_enabled() {
         return None;
     }
-    let costs = &chat.services().costs;
+    let costs = &chat.state().costs;
     let estimate = attempt.tokens(chat.request.conversation);
     ReplyObserver::for_reply(
-        chat.request.services,
+        chat.request.state,
         &chat.learned,
         reply,
         &chat.model,
@@ -78,8 +78,8 @@ pub(crate) async fn finish(
     }
     let status = judged.response.status();
     // A separate summary endpoint does not compete with chats.
-    if is_overload_status(status) && chat.services().summary_endpoint.is_none() {
-        chat.services()
+    if is_overload_status(status) && chat.state().summary_endpoint.is_none() {
+        chat.state()
             .summary_guards
             .record_throttled_chat(chat.request.scope);
     }
@@ -136,7 +136,7 @@ pub(crate) async fn finish_explicit_compaction(chat: &Chat<'_>, attempt: &Attemp
 
 pub(crate) fn count_retry(chat: &Chat<'_>, attempt: &Attempt, outcome: RetryOutcome) {
     if let Some(retry) = attempt.retry {
-        chat.services().metrics.retries.add(retry.reason(), outcome);
+        chat.state().metrics.retries.add(retry.reason(), outcome);
     }
 }
 
@@ -149,9 +149,9 @@ fn settle(
     let outcome = refutation::outcome(judged);
     count_retry(chat, attempt, outcome);
     if outcome == RetryOutcome::Accepted {
-        let services = chat.services();
-        services.learned.record_answer(&chat.learned);
-        services.record_accepted(&chat.request.head.extensions);
+        let state = chat.state();
+        state.learned.record_answer(&chat.learned);
+        state.record_accepted(&chat.request.head.extensions);
     }
     let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
         .then(|| adopt::adopt_removal(chat, attempt))
@@ -174,10 +174,10 @@ fn settle(
 /// Publishes learned facts and adopted records to other processes before the client can reach
 /// one of them. Waits only after an adoption: once per compaction.
 async fn publish(chat: &Chat<'_>, adopted: Option<RecordAdopted>) {
-    let services = chat.services();
-    services.store.publish(&chat.learned, &chat.model);
+    let state = chat.state();
+    state.store.publish(&chat.learned, &chat.model);
     if let Some(RecordAdopted) = adopted {
-        services.store.flush().await;
+        state.store.flush().await;
     }
 }
 
@@ -209,11 +209,11 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
 /// a repeat.
 fn count_rereads(chat: &Chat<'_>, view: &ForwardedView) {
     let rereads = rereads::count_rereads(chat.request.conversation, view);
-    let services = chat.services();
-    if rereads == 0 || services.costs.has_answered(&chat.prefix_keys, &chat.model) {
+    let state = chat.state();
+    if rereads == 0 || state.costs.has_answered(&chat.prefix_keys, &chat.model) {
         return;
     }
-    services.metrics.rereads.add(rereads as u64);
+    state.metrics.rereads.add(rereads as u64);
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_rereads(rereads);
     }
@@ -323,9 +323,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
                     sample,
                     average_ratio,
                 };
-                chat.services()
-                    .store
-                    .record_count(key, &chat.model, counted);
+                chat.state().store.record_count(key, &chat.model, counted);
             }
         }
         Evidence::EmptyReply if retry.evidence() == Some(Evidence::EmptyReply) => {
@@ -367,6 +365,6 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
         windows.record_accepted_in_conversation(&chat.prefix_keys, tokens);
     }
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {
-        chat.services().store.mark_seen(key);
+        chat.state().store.mark_seen(key);
     }
 }

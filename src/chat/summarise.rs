@@ -31,10 +31,10 @@ pub(super) async fn wait_for_any_summary(
     mut covers: usize,
     still: impl Fn(&PlanInputs) -> Option<usize>,
 ) {
-    let services = chat.services();
+    let state = chat.state();
     let others = further_keys(&chat.prefix_keys, &inputs.prior_records);
     let others = others.filter_map(|(at, key)| (at != covers).then_some(key));
-    if let Some(handle) = services.running_summaries.join_any(others) {
+    if let Some(handle) = state.running_summaries.join_any(others) {
         wait_for_job(chat, handle, inputs).await;
         let Some(more) = still(inputs) else { return };
         if inputs.deadline.is_some_and(|until| until <= Instant::now()) {
@@ -59,21 +59,21 @@ fn further_keys<'k>(
 /// Whether a summary that covers more than the records in `known` is being made in this process.
 pub(super) fn is_being_made(chat: &Chat<'_>, known: &PriorRecords) -> bool {
     let keys = further_keys(&chat.prefix_keys, known).map(|(_, key)| key);
-    chat.services().running_summaries.is_any_running(keys)
+    chat.state().running_summaries.is_any_running(keys)
 }
 
 /// Waits, shared with other requests, for the summary of the messages before `covers`.
 /// Afterwards `inputs` holds the updated records. If the upstream refused the call as too long, the policy
 /// in `inputs` follows the window that the refusal reveals.
 pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, covers: usize) {
-    let services = chat.services();
+    let state = chat.state();
     let Some(prefix) = chat.prefix_keys.key_at(covers) else {
         return;
     };
     let permit = call::summary_permit(chat, prefix);
     // A running job is paid for already.
     let running = running_job(chat, prefix);
-    if running.is_none() && !services.summary_guards.allows(&permit) {
+    if running.is_none() && !state.summary_guards.allows(&permit) {
         return;
     }
     let Some(job) = call::job(chat, inputs, covers, MAX_FOREGROUND_CALLS) else {
@@ -89,7 +89,7 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
     };
     let key = running.unwrap_or(task.key);
     let refused = Arc::clone(&task.job.call_overflow);
-    let handle = services.running_summaries.join(key, task.run());
+    let handle = state.running_summaries.join(key, task.run());
     wait_for_job(chat, handle, inputs).await;
     if let Some(refused) = refused.get() {
         window::learn_from_summary_call(chat, *refused);
@@ -102,31 +102,31 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
 
 fn running_job(chat: &Chat<'_>, prefix: RecordKey) -> Option<RecordKey> {
     let mut keys = chat.prefix_keys.record_keys(prefix);
-    keys.find(|key| chat.services().running_summaries.is_running(*key))
+    keys.find(|key| chat.state().running_summaries.is_running(*key))
 }
 
 /// Waits for a job until the deadline. After the deadline the request continues without the
 /// summary, and the job keeps running.
 async fn wait_for_job(chat: &Chat<'_>, mut handle: JobHandle, inputs: &mut PlanInputs) {
-    let services = chat.services();
+    let state = chat.state();
     let began = Instant::now();
-    let wait = services.config.summary.wait_limit;
+    let wait = state.config.summary.wait_limit;
     let deadline = *inputs.deadline.get_or_insert_with(|| began + wait);
     let ended = timeout_at(deadline, handle.completed());
     if chat.request.meter.measure_wait(pin!(ended)).await.is_err() {
         handle.detach();
     }
-    services.metrics.summary_wait.observe(began.elapsed());
+    state.metrics.summary_wait.observe(began.elapsed());
     inputs.prior_records = PriorRecords {
         thinking: inputs.prior_records.thinking.clone(),
-        ..services.store.prior_records(&chat.prefix_keys)
+        ..state.store.prior_records(&chat.prefix_keys)
     };
 }
 
 /// Starts a background summary of the messages before `covers`. The request itself was
 /// forwarded as `attempt`.
 pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, covers: usize) {
-    let services = chat.services();
+    let state = chat.state();
     // With the local profile, the call would compete with the agent for the machine, whichever
     // model writes the summary.
     if chat.settings.profile == Profile::Local {
@@ -136,11 +136,11 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
         return;
     };
     // A summary may have been made while this request was in flight.
-    let now = services.store.prior_records(&chat.prefix_keys);
+    let now = state.store.prior_records(&chat.prefix_keys);
     if running_job(chat, prefix).is_some() || now.covers_more_than(&attempt.inputs.prior_records) {
         return;
     }
-    let Some(permit) = services
+    let Some(permit) = state
         .summary_guards
         .try_acquire_background(call::summary_permit(chat, prefix))
     else {
@@ -152,9 +152,7 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
             return;
         };
         tracing::debug!(messages = covers, "preparing a summary");
-        services
-            .running_summaries
-            .start_detached(task.key, task.run());
+        state.running_summaries.start_detached(task.key, task.run());
     }
 }
 

@@ -13,23 +13,23 @@ use crate::chat::prepare::prepare;
 use crate::chat::prepare::read;
 use crate::config::Config;
 use crate::exchange::send::Route;
+use crate::proxy_state::ProxyState;
 use crate::request::buffered_body::BufferedBody;
 use crate::request::overrides::RequestOverrides;
-use crate::services::Services;
 
 /// Header that compacts a chat of any size.
 pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
-/// Builds the services for the upstream at `base`, with these changes to the default settings.
-pub(super) fn services(base: &str, changes: &[(&str, &str)]) -> Arc<Services> {
+/// Builds the state for the upstream at `base`, with these changes to the default settings.
+pub(super) fn state(base: &str, changes: &[(&str, &str)]) -> Arc<ProxyState> {
     let mut all = vec![("upstream.base", base)];
     all.extend(changes);
-    Arc::new(Services::new(Config::default_with(all).unwrap()).unwrap())
+    Arc::new(ProxyState::new(Config::default_with(all).unwrap()).unwrap())
 }
 
 /// Prepares the chat in `text`, sent with the header `fields`, and runs `then` on it.
 pub(super) async fn with_chat<T>(
-    services: &Arc<Services>,
+    state: &Arc<ProxyState>,
     fields: &[(&str, &str)],
     text: String,
     then: impl AsyncFnOnce(Chat<'_>, PlanInputs) -> T,
@@ -46,10 +46,10 @@ pub(super) async fn with_chat<T>(
     }
     let (head, ()) = request.body(()).unwrap().into_parts();
     let body = BufferedBody::plain(Bytes::from(text));
-    let scope = services.scope(&route.mapped, &head);
-    let conversation = read(services, &head, body.text(), scope).unwrap();
+    let scope = state.scope(&route.mapped, &head);
+    let conversation = read(state, &head, body.text(), scope).unwrap();
     let (chat, inputs) = prepare(ChatRequest {
-        services,
+        state,
         route: &route,
         head: &head,
         body: &body,

@@ -9,12 +9,11 @@ use longhaul_core::cost::comparison::BilledRequest;
 
 /// Records a charge of unknown amount.
 pub(super) fn charge_unknown_cost(chat: &Chat<'_>, billed: BilledRequest) {
-    let services = chat.services();
-    let pending =
-        services
-            .costs
-            .begin((chat.request.scope, &chat.prefix_keys), &chat.model, billed);
-    let cost = services.settle_cost(&pending, &chat.model, None, None);
+    let state = chat.state();
+    let pending = state
+        .costs
+        .begin((chat.request.scope, &chat.prefix_keys), &chat.model, billed);
+    let cost = state.settle_cost(&pending, &chat.model, None, None);
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_abandoned(&cost);
     }

@@ -19,7 +19,7 @@ use crate::chat::explicit_compaction::{CompactedChat, compact_body};
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _, SummaryOutcome};
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 use crate::telemetry;
 use longhaul_console::input::open_input;
 use longhaul_core::planning::continuation;
@@ -112,13 +112,13 @@ fn run_compaction(
     let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
     let head = request_head(key)?;
-    let services = Arc::new(build_services(config)?);
+    let state = Arc::new(build_state(config)?);
     let compacted = crate::cli::runtime()?
         .block_on(async {
-            let compacted = Box::pin(compact_body(&services, head, Bytes::from(body))).await;
-            services.close(Instant::now()).await;
+            let compacted = Box::pin(compact_body(&state, head, Bytes::from(body))).await;
+            state.close(Instant::now()).await;
             if compacted.as_ref().is_ok_and(is_digested) {
-                tell_refusal(&services);
+                tell_refusal(&state);
             }
             compacted
         })
@@ -149,9 +149,9 @@ fn is_digested(compacted: &CompactedChat) -> bool {
 
 /// Advises to set the window if the model refused to write the summary. The call may have been too
 /// long for a window that no source gives.
-fn tell_refusal(services: &Services) {
-    let refused = services.metrics.summaries.get(SummaryOutcome::Refused) > 0;
-    if refused && services.config.configured_window().is_none() {
+fn tell_refusal(state: &ProxyState) {
+    let refused = state.metrics.summaries.get(SummaryOutcome::Refused) > 0;
+    if refused && state.config.configured_window().is_none() {
         print_error(
             "longhaul: the model refused the call for a summary; if its window is smaller than \
              assumed, pass --window TOKENS, such as --window 32k\n",
@@ -169,18 +169,18 @@ fn asks_without_key(config: &Config, key: Option<&str>) -> bool {
         && key.is_none()
 }
 
-/// Builds the services from the settings. If the store is unavailable, for example because a
+/// Builds the state from the settings. If the store is unavailable, for example because a
 /// running longhaul has locked its file, a store in memory replaces it. The caller only needs the
 /// new body.
-fn build_services(mut config: Config) -> Result<Services, Problem> {
+fn build_state(mut config: Config) -> Result<ProxyState, Problem> {
     // Originals would be gone with this process, or be held by a running one.
     config.recall = None;
     config.store.keeps_originals = false;
-    match Services::new(config.clone()) {
+    match ProxyState::new(config.clone()) {
         Err(Problem::Store(why) | Problem::StoreInUse(why)) => {
             print_error(&format!("longhaul: {why}; continuing without a store\n"));
             config.store.location = StoreLocation::Memory;
-            Services::new(config)
+            ProxyState::new(config)
         }
         built => built,
     }

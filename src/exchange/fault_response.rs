@@ -7,8 +7,8 @@ use http::{HeaderName, HeaderValue, Response};
 use crate::error::{Fault, RetryAdvice};
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::request_log::RequestLog;
+use crate::proxy_state::ProxyState;
 use crate::report;
-use crate::services::Services;
 use longhaul_core::dialect::Dialect;
 
 const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
@@ -22,21 +22,21 @@ const RETRY_AFTER_SECONDS: &str = "1";
 /// Answers a request with `fault`, which is logged and counted. `page` is the origin of the page that
 /// sent the request, if any.
 pub(crate) fn answer_fault(
-    services: &Services,
+    state: &ProxyState,
     fault: Fault,
     page: Option<&HeaderValue>,
     mut log: Box<RequestLog>,
 ) -> Response<ReplyBody> {
-    services.metrics.faults.add(fault);
+    state.metrics.faults.add(fault);
     log.record_fault(fault);
-    let mut message = fault.message(&services.config.upstream.base.origin());
-    let reason = services.upstream.failure_reason(fault);
+    let mut message = fault.message(&state.config.upstream.base.origin());
+    let reason = state.upstream.failure_reason(fault);
     let detailed = reason.map(|reason| format!("{message} ({reason})"));
-    services
+    state
         .fault_log
         .record(fault, detailed.as_deref().unwrap_or(&message));
     // The cause may be another request's. Only a proxy with one user shows the cause to its client.
-    if let Some(detailed) = detailed.filter(|_| services.config.is_for_this_machine) {
+    if let Some(detailed) = detailed.filter(|_| state.config.is_for_this_machine) {
         message = detailed;
     }
     let mut reply = fault_response(fault, &message, log.error_dialect());
@@ -44,7 +44,7 @@ pub(crate) fn answer_fault(
         reply.headers_mut().insert(report::REQUEST, id);
     }
     if let Some(page) = page {
-        services.cross_origin.add_to(page, reply.headers_mut());
+        state.cross_origin.add_to(page, reply.headers_mut());
     }
     relay(reply.map(|body| ReplySource::Left(body.into())), log)
 }

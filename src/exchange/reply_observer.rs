@@ -7,7 +7,7 @@ use http::Response;
 use crate::body::coding::Decoder;
 use crate::costs::{PendingCost, RequestCost};
 use crate::learned::learned_models::LearnedModels;
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 use longhaul_core::dialect::Dialect;
@@ -34,7 +34,7 @@ pub(crate) struct ObservedRequest {
 
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
 pub(crate) struct ReplyObserver {
-    services: Arc<Services>,
+    state: Arc<ProxyState>,
     learned: Arc<LearnedModels>,
     model: Arc<str>,
     observed: ObservedRequest,
@@ -49,7 +49,7 @@ impl ReplyObserver {
     /// - The decoder would not fit into half of the budget. The decoder is held while the reply
     ///   streams, and the other half is left for buffering chats.
     pub(crate) fn for_reply<B>(
-        services: &Arc<Services>,
+        state: &Arc<ProxyState>,
         learned: &Arc<LearnedModels>,
         reply: &Response<B>,
         model: &Arc<str>,
@@ -60,11 +60,11 @@ impl ReplyObserver {
         }
         // Only the end of the reply is kept, so its decoded length is unlimited.
         let decoder = Decoder::from_headers(reply.headers())?.with_max_bytes(u64::MAX);
-        let room = services.budget.low_priority_reservation();
+        let room = state.budget.low_priority_reservation();
         let decoder = decoder.charged_to(room).ok()?;
         let observed = observed();
         Some(Box::new(Self {
-            services: Arc::clone(services),
+            state: Arc::clone(state),
             learned: Arc::clone(learned),
             model: Arc::clone(model),
             tail: ReplyTail::new(observed.dialect),
@@ -98,8 +98,8 @@ impl ReplyObserver {
     /// Records the end of a complete reply, and adds the usage to the call's trace span. Returns
     /// the cost if the reply was successful.
     pub(crate) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
-        let services = &*self.services;
-        let reply_end = self.tail.finish(&services.config.overflow_rules);
+        let state = &*self.state;
+        let reply_end = self.tail.finish(&state.config.overflow_rules);
         let ObservedRequest {
             sent,
             is_partial,
@@ -123,11 +123,11 @@ impl ReplyObserver {
             | Verdict::Unexplained => false,
         };
         let spent = was_answered.then(|| {
-            let prices = services.config.prices(&self.model);
-            services.settle_cost(bill, &self.model, reply_end.usage.as_ref(), prices)
+            let prices = state.config.prices(&self.model);
+            state.settle_cost(bill, &self.model, reply_end.usage.as_ref(), prices)
         });
         if let Some(usage) = &reply_end.usage {
-            services.metrics.provider_tokens.add(usage);
+            state.metrics.provider_tokens.add(usage);
             if let Some(attempt) = attempt {
                 attempt.record_usage(usage);
             }
@@ -140,55 +140,52 @@ impl ReplyObserver {
             .and_then(|usage| CountSample::new(sent.estimate, usage.input));
         let windows = &self.learned.windows;
         let learned = windows.learn_from_reply_end(&self.model, *sent, &reply_end);
-        report_learned_window(services, &self.model, &self.observed, learned);
+        report_learned_window(state, &self.model, &self.observed, learned);
         if let (Some(key), Some(sample)) = (*prefix, sample) {
             let average_ratio = windows.sizes(&self.model).average_ratio;
             let counted = CountedRequest {
                 sample,
                 average_ratio,
             };
-            services.store.record_count(key, &self.model, counted);
+            state.store.record_count(key, &self.model, counted);
         }
-        services.store.publish(&self.learned, &self.model);
+        state.store.publish(&self.learned, &self.model);
         spent
     }
 
     /// Stops observing. The request is charged with an unknown amount.
     pub(crate) fn charge_unknown_cost(&self) -> RequestCost {
         let bill = &self.observed.bill;
-        self.services.settle_cost(bill, &self.model, None, None)
+        self.state.settle_cost(bill, &self.model, None, None)
     }
 
     /// Records a reply that ended early. Its usage and finish reason are unknown, but an error in
     /// the received part counts: it may be the cause.
     pub(crate) fn finish_broken(self) -> RequestCost {
         let spent = self.charge_unknown_cost();
-        let services = &*self.services;
-        let error = self
-            .tail
-            .finish(&services.config.overflow_rules)
-            .error_only();
+        let state = &*self.state;
+        let error = self.tail.finish(&state.config.overflow_rules).error_only();
         if self.observed.is_partial {
             return spent;
         }
         let windows = &self.learned.windows;
         let learned = windows.learn_from_reply_end(&self.model, self.observed.sent, &error);
-        report_learned_window(services, &self.model, &self.observed, learned);
-        services.store.publish(&self.learned, &self.model);
+        report_learned_window(state, &self.model, &self.observed, learned);
+        state.store.publish(&self.learned, &self.model);
         spent
     }
 }
 
 /// Reports a window learned from the end of a reply, if it is below the one in force.
 fn report_learned_window(
-    services: &Services,
+    state: &ProxyState,
     model: &str,
     observed: &ObservedRequest,
     learned: Option<Tokens>,
 ) {
     let before = observed.window;
     if let Some(after) = learned.filter(|after| *after < before) {
-        services.metrics.windows_lowered.add(1_u64);
+        state.metrics.windows_lowered.add(1_u64);
         tracing::warn!(
             model,
             from = before.get(),
@@ -215,7 +212,7 @@ mod tests {
     use longhaul_core::units::scope::Scope;
 
     /// Creates the observer of a reply with this content coding.
-    fn observer(services: &Arc<Services>, coding: &'static str) -> Option<Box<ReplyObserver>> {
+    fn observer(state: &Arc<ProxyState>, coding: &'static str) -> Option<Box<ReplyObserver>> {
         let mut reply = Response::new(());
         let coding = HeaderValue::from_static(coding);
         reply.headers_mut().insert(CONTENT_ENCODING, coding);
@@ -228,21 +225,19 @@ mod tests {
             window: tokens,
         };
         let scope = Scope::new(&[0; 32], &[]);
-        let learned = services.learned.of_caller(scope, QueryKey::Caller);
-        ReplyObserver::for_reply(services, &learned, &reply, &"m".into(), || {
-            ObservedRequest {
-                dialect: Dialect::ChatCompletions,
-                is_partial: false,
-                sent: SentSize {
-                    estimate: tokens,
-                    output_limit: None,
-                    is_text_only: true,
-                },
-                prefix: None,
-                window: tokens,
-                path: "/v1/chat/completions".into(),
-                bill: services.costs.begin((scope, &prefix_keys), "m", billed),
-            }
+        let learned = state.learned.of_caller(scope, QueryKey::Caller);
+        ReplyObserver::for_reply(state, &learned, &reply, &"m".into(), || ObservedRequest {
+            dialect: Dialect::ChatCompletions,
+            is_partial: false,
+            sent: SentSize {
+                estimate: tokens,
+                output_limit: None,
+                is_text_only: true,
+            },
+            prefix: None,
+            window: tokens,
+            path: "/v1/chat/completions".into(),
+            bill: state.costs.begin((scope, &prefix_keys), "m", billed),
         })
     }
 
@@ -252,13 +247,13 @@ mod tests {
             ("upstream.base", "http://127.0.0.1:9/v1"),
             ("limits.buffered", "72MiB"),
         ];
-        let services = Arc::new(Services::new(Config::default_with(config).unwrap()).unwrap());
-        let looked_at: Vec<_> = (0..9).map_while(|_| observer(&services, "br")).collect();
+        let state = Arc::new(ProxyState::new(Config::default_with(config).unwrap()).unwrap());
+        let looked_at: Vec<_> = (0..9).map_while(|_| observer(&state, "br")).collect();
         assert_eq!(looked_at.len(), 2);
-        assert!(observer(&services, "identity").is_some());
-        let mut bodies = services.budget.reservation();
+        assert!(observer(&state, "identity").is_some());
+        let mut bodies = state.budget.reservation();
         assert_eq!(bodies.grow_to(36 << 20), Ok(()));
         drop((looked_at, bodies));
-        assert!(observer(&services, "br").is_some());
+        assert!(observer(&state, "br").is_some());
     }
 }

@@ -10,9 +10,9 @@ use crate::body::request_body::RequestBody;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::metrics::RetryReason;
+use crate::proxy_state::ProxyState;
 use crate::request::headers::BodyFraming;
 use crate::request::{headers, paths};
-use crate::services::Services;
 use crate::upstream::UpstreamBody;
 
 /// The requested path, its path at the upstream, and the client's HTTP version.
@@ -25,16 +25,16 @@ pub(crate) struct Route {
 
 /// Maps the request to its upstream path, if its key is admitted there.
 pub(crate) fn route<B>(
-    services: &Services,
+    state: &ProxyState,
     request: &Request<B>,
     log: &mut RequestLog,
 ) -> Result<Route, Fault> {
     let asked = requested_path(request)?;
     log.set_path(asked.path());
-    services.keys.admit(request)?;
-    let mapped = paths::map(&services.config.upstream.base, &asked)?;
+    state.keys.admit(request)?;
+    let mapped = paths::map(&state.config.upstream.base, &asked)?;
     log.set_path(mapped.path());
-    services.keys.admit_path(request, mapped.path())?;
+    state.keys.admit_path(request, mapped.path())?;
     Ok(Route {
         requested: asked,
         mapped,
@@ -44,7 +44,7 @@ pub(crate) fn route<B>(
 
 /// Sends a request, or its retry, and returns its reply with the headers for the client.
 pub(crate) async fn send(
-    services: &Services,
+    state: &ProxyState,
     route: &Route,
     head: &Parts,
     body: RequestBody,
@@ -52,10 +52,10 @@ pub(crate) async fn send(
     retry: Option<RetryReason>,
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
-    let request = upstream_request(services, head, route, body, framing)?;
+    let request = upstream_request(state, head, route, body, framing)?;
     log.trace.record_send(retry, &request);
     let meter = &log.meter;
-    let sending = pin!(services.upstream.send(request));
+    let sending = pin!(state.upstream.send(request));
     let reply = meter.measure_wait(sending).await;
     let reply = reply.map_err(|fault| {
         if meter.has_client_failed() {
@@ -65,24 +65,24 @@ pub(crate) async fn send(
         }
     });
     log.trace.record_reply(&reply);
-    client_reply(services, reply?, route)
+    client_reply(state, reply?, route)
 }
 
 /// Builds the upstream request. Extensions are kept: hyper stores the original spelling of
 /// header names in them.
 pub(crate) fn upstream_request(
-    services: &Services,
+    state: &ProxyState,
     head: &Parts,
     route: &Route,
     body: RequestBody,
     framing: BodyFraming,
 ) -> Result<Request<RequestBody>, Fault> {
-    let base = &services.config.upstream.base;
+    let base = &state.config.upstream.base;
     let kept = headers::request(head, base.host(), framing);
-    let mut fields = services
+    let mut fields = state
         .keys
         .replace_credentials(head, route.mapped.path(), kept);
-    if let Some(name) = services.scopes.caller_header() {
+    if let Some(name) = state.scopes.caller_header() {
         fields = headers::without_field(&fields, name);
     }
     let mut request = Request::new(body);
@@ -101,7 +101,7 @@ pub(crate) fn upstream_request(
 /// Builds the client's reply, with the upstream body unchanged. Fails if the transfer codings of
 /// the reply leave its end open to doubt, or the client cannot read them.
 pub(crate) fn client_reply(
-    services: &Services,
+    state: &ProxyState,
     reply: Response<UpstreamBody>,
     route: &Route,
 ) -> Result<Response<UpstreamBody>, Fault> {
@@ -110,7 +110,7 @@ pub(crate) fn client_reply(
     }
     if route.requested != route.mapped {
         let (asked, became) = (route.requested.path(), route.mapped.path());
-        services
+        state
             .unknown_paths
             .record_status(reply.status(), asked, became);
     }

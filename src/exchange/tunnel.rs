@@ -19,9 +19,9 @@ use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{Route, client_reply, upstream_request};
 use crate::exchange::stream_with_read::StreamWithRead;
+use crate::proxy_state::ProxyState;
 use crate::request::headers::BodyFraming;
 use crate::request::receive::RequestSlot;
-use crate::services::Services;
 use crate::upstream::UpstreamBody;
 use parking_lot::Mutex;
 
@@ -89,7 +89,7 @@ async fn idle_after_stop(mut stopped: watch::Receiver<()>, reads: &AtomicU64) {
 
 /// Sends a request to switch protocols. If the upstream agrees, `slot` receives both ends.
 pub(crate) async fn upgrade(
-    services: &Services,
+    state: &ProxyState,
     route: &Route,
     head: Parts,
     body: ClientBody,
@@ -97,15 +97,15 @@ pub(crate) async fn upgrade(
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
     let body = RequestBody::from_client(body, &log.meter);
-    let request = upstream_request(services, &head, route, body, BodyFraming::Upgrade)?;
+    let request = upstream_request(state, &head, route, body, BodyFraming::Upgrade)?;
     log.trace.record_send(None, &request);
-    let sent = services.upstream.send_upgrade(request);
+    let sent = state.upstream.send_upgrade(request);
     let reply = log.meter.measure_wait(pin!(sent)).await;
     log.trace.record_reply(&reply);
     let mut reply = reply?;
     let switches = reply.status() == StatusCode::SWITCHING_PROTOCOLS;
     let upstream = switches.then(|| hyper::upgrade::on(&mut reply));
-    let reply = client_reply(services, reply, route)?;
+    let reply = client_reply(state, reply, route)?;
     if let Some(upstream) = upstream {
         slot.fill(client, upstream, log.slot.take());
     }

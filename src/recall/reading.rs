@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::Fault;
+use crate::proxy_state::ProxyState;
 use crate::recall::query::{AnswerText, RecallQuery};
-use crate::services::Services;
 use crate::store::{Original, OriginalContent, OriginalStore};
 use longhaul_core::units::recall_id::RecallId;
 
@@ -15,11 +15,11 @@ const BATCH: usize = 32;
 /// Reads what `query` selects of the original with this ID, or of its conversation. Fails if the
 /// original is unknown or expired, or the store does not answer.
 pub(super) async fn read(
-    services: &Services,
+    state: &ProxyState,
     id: RecallId,
     query: &RecallQuery,
 ) -> Result<String, Fault> {
-    let store = services.store.originals().ok_or(Fault::RecallUnknown)?;
+    let store = state.store.originals().ok_or(Fault::RecallUnknown)?;
     let mut found = one(store, id).await?;
     if found.is_none() {
         // The request that names the ID may have been answered a moment ago.

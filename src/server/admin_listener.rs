@@ -153,16 +153,16 @@ mod tests {
     use crate::admin::Overview;
     use crate::admin::events::MAX_VIEWERS;
     use crate::config::Config;
-    use crate::services::Services;
+    use crate::proxy_state::ProxyState;
 
     /// Starts an admin listener that serves until the set is dropped.
     async fn served() -> (SocketAddr, JoinSet<()>) {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let services = Services::new(config).unwrap();
+        let state = ProxyState::new(config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let admin = Admin::new(
-            Overview::from_services(&services, String::new()),
+            Overview::from_state(&state, String::new()),
             String::new(),
             address,
         );

@@ -21,11 +21,11 @@ pub(super) async fn release_when_idle(current: ReloadableProxy) {
     let mut watch = IdleWatch::default();
     loop {
         sleep(IDLE).await;
-        let services = current.proxy().services;
-        if watch.is_newly_idle(Activity::of(&services.metrics)) {
-            services.parse_caches.clear();
+        let state = current.proxy().state;
+        if watch.is_newly_idle(Activity::of(&state.metrics)) {
+            state.parse_caches.clear();
             _ = spawn_blocking(return_free_memory).await;
-            services.metrics.idle_releases.add(1_u64);
+            state.metrics.idle_releases.add(1_u64);
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     async fn memory_is_released_once_in_each_idle_time() {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
         let current = ReloadableProxy::new(Proxy::new(config).unwrap(), None);
-        let metrics = Arc::clone(&current.proxy().services.metrics);
+        let metrics = Arc::clone(&current.proxy().state.metrics);
         let _releasing = tokio::spawn(release_when_idle(current));
         for (requests, releases) in [(0, 0), (1, 1), (0, 1), (3, 2)] {
             for _ in 0..requests {

@@ -56,7 +56,7 @@ impl<'a> KnownWindow<'a> {
     /// Collects the sources for the window.
     pub(in crate::chat) fn sources(&self, counted: CountedRefusals) -> WindowSources {
         let (chat, model) = (self.chat, self.model);
-        let config = &chat.services().config;
+        let config = &chat.state().config;
         let settings = config.settings_for(model);
         let kept = self
             .record
@@ -161,7 +161,7 @@ pub(in crate::chat) fn policy(chat: &Chat<'_>, record: Option<&CompactionRecord>
 fn counts(chat: &Chat<'_>) -> TokenCalibration {
     let conversation = chat.request.conversation;
     let last = chat
-        .services()
+        .state()
         .store
         .last_count(&chat.prefix_keys, &chat.model);
     // The average stored with the conversation's last count applies to the conversation on every

@@ -28,9 +28,7 @@ pub(in crate::chat) fn record_rewrite_refusal(
 /// Stops rewriting this conversation for its model. Overflow recovery still applies.
 fn stop_rewriting(chat: &Chat<'_>) {
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {
-        chat.services()
-            .store
-            .record_rewrite_refusal(key, &chat.model);
+        chat.state().store.record_rewrite_refusal(key, &chat.model);
         tracing::info!(
             "the upstream refused a rewritten conversation and accepted the original; the \
              conversation is no longer rewritten unless it overflows"
@@ -53,7 +51,7 @@ fn record_placement_refusal(chat: &Chat<'_>, suspected: Option<Placement>) -> bo
 
 /// Whether a refused summary may be sent in another placement.
 pub(in crate::chat) fn has_other_placement(chat: &Chat<'_>, refusals: PlacementRefusals) -> bool {
-    let auto = chat.services().config.summary.placement == PlacementSetting::Auto;
+    let auto = chat.state().config.summary.placement == PlacementSetting::Auto;
     auto && refusals == PlacementRefusals::Separate
 }
 
@@ -129,7 +127,7 @@ fn suspect_placement(chat: &Chat<'_>, placement: Placement) {
 /// Records that the attempt was accepted, so its rewrite counts as tolerated. If its placement
 /// was the alternative, the model refuses the first placement from here on.
 pub(in crate::chat) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
-    let (store, view) = (&chat.services().store, attempt.view());
+    let (store, view) = (&chat.state().store, attempt.view());
     if view.is_condensed() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::All);
     } else if view.is_pruned() {

@@ -16,7 +16,7 @@ pub(in crate::chat) fn prior_thinking(chat: &Chat<'_>) -> PriorThinking {
     }
     PriorThinking {
         stale: stale_thinking(chat),
-        removals: chat.services().store.prior_removals(&chat.prefix_keys),
+        removals: chat.state().store.prior_removals(&chat.prefix_keys),
     }
 }
 
@@ -114,7 +114,7 @@ pub(in crate::chat) fn learn_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
         return;
     };
     // This process forwarded that request to this model, so another model's thinking does not count.
-    let costs = &chat.services().costs;
+    let costs = &chat.state().costs;
     let key = chat.prefix_keys.key_at(newest);
     if key.is_some_and(|key| costs.has_answered_at(key, &chat.model)) {
         chat.learned.binding_models.record_accepted(&chat.model);

@@ -65,8 +65,8 @@ pub(in crate::chat) fn learn_from_stateful_refusal(
 /// Learns the window that the refusal of a summary call reveals, of the model that was called. A
 /// separate endpoint for summaries reveals nothing about the upstream.
 pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOverflow) {
-    let services = chat.services();
-    if services.summary_endpoint.is_some() {
+    let state = chat.state();
+    if state.summary_endpoint.is_some() {
         return;
     }
     let CallOverflow {
@@ -74,7 +74,7 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
         status,
         overflow,
     } = refused;
-    match &services.config.summary.model {
+    match &state.config.summary.model {
         SummaryModel::Named(name) if **name != *chat.model => {
             let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
             if is_credible_limit(tokens, &overflow, sources.stated()) {

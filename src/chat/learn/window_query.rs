@@ -27,7 +27,7 @@ const NEAR_LOCAL_WINDOW: Tokens = Tokens::new(2_048);
 /// Whether the window that the upstream lists may change this chat's next plan: if the chat comes near
 /// the window that its model may have. So hundreds of callers do not query every hour.
 fn listing_may_matter(chat: &Chat<'_>, known: &KnownWindow<'_>) -> bool {
-    let host = chat.services().config.upstream.base.host_kind();
+    let host = chat.state().config.upstream.base.host_kind();
     let sources = known.sources(CountedRefusals::Model);
     let tokens = chat.request.conversation.tokens();
     is_near(tokens, host, sources.policy_window())
@@ -49,8 +49,8 @@ fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, WindowSour
 /// Queries the upstream for the window of this chat's model after a reply with `status`.
 /// Skipped if a better source exists or the upstream was queried recently.
 pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
-    let services = chat.services();
-    let config = &services.config;
+    let state = chat.state();
+    let config = &state.config;
     let asks = config.upstream.query_windows && status.is_success() && !chat.model.is_empty();
     if !asks || chat.configured_window().is_some() {
         return;
@@ -69,14 +69,14 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         .filter(|prefix| !prefix.contains("/deployments/"))
         // An answer to longhaul's own key counts for all callers, so no caller chooses its path.
         .filter(|prefix| {
-            !services.keys.holds_upstream_key() || *prefix == config.upstream.base.path()
+            !state.keys.holds_upstream_key() || *prefix == config.upstream.base.path()
         })
     else {
         return;
     };
     let base = &config.upstream.base;
     let mut fields = headers::for_model_query(&chat.request.head.headers, base.host());
-    if let Some(name) = services.scopes.caller_header() {
+    if let Some(name) = state.scopes.caller_header() {
         fields.remove(name);
     }
     let question = WindowQuery {
@@ -85,20 +85,20 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         authority: base.authority().clone(),
         host_kind: base.host_kind(),
         models_path: format!("{prefix}/models"),
-        credentials: if services.keys.holds_upstream_key() {
+        credentials: if state.keys.holds_upstream_key() {
             String::new()
         } else {
             identifying_query(chat.request.route.mapped.query())
         },
-        headers: services
+        headers: state
             .keys
             .replace_credentials(chat.request.head, path, fields),
     };
     chat.learned.reported_windows.query_in_background(
         question,
         chat.learned.scope(),
-        services.learned.queries(),
-        &services.upstream,
+        state.learned.queries(),
+        &state.upstream,
     );
 }
 

@@ -38,14 +38,14 @@ fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) ->
 /// Creates the permit for a summary up to `cut`.
 pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
     let tokens = chat.request.conversation.tokens();
-    let guards = &chat.services().summary_guards;
+    let guards = &chat.state().summary_guards;
     guards.permit(chat.request.scope, &chat.prefix_keys, cut, tokens)
 }
 
 /// Builds the head of a summary call: with the caller's own credentials, or with those of the
 /// summary endpoint if one is configured.
 fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
-    if let Some(endpoint) = &request.services.summary_endpoint {
+    if let Some(endpoint) = &request.state.summary_endpoint {
         return Some((
             endpoint.request_head(call_dialect(request)),
             SummaryTarget::Dedicated,
@@ -53,13 +53,7 @@ fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
     }
     let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
     let framing = BodyFraming::Length(0);
-    let request = upstream_request(
-        request.services,
-        request.head,
-        request.route,
-        empty,
-        framing,
-    );
+    let request = upstream_request(request.state, request.head, request.route, empty, framing);
     let (mut head, _) = request.ok()?.into_parts();
     head.headers = headers::for_summary(&head.headers);
     Some((head, SummaryTarget::Conversation))
@@ -69,16 +63,16 @@ fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
 /// conversation.
 fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
     let dialect = request.conversation.dialect();
-    let endpoint = request.services.summary_endpoint.as_ref();
+    let endpoint = request.state.summary_endpoint.as_ref();
     endpoint.map_or(dialect, |endpoint| endpoint.dialect_for(dialect))
 }
 
 /// Returns the summarising model and its window. The name is `None` for the conversation's own
 /// model.
 fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) {
-    let services = chat.services();
-    let set = services.config.summary.window;
-    match &services.config.summary.model {
+    let state = chat.state();
+    let set = state.config.summary.window;
+    match &state.config.summary.model {
         SummaryModel::Named(name) => {
             let marks = || {
                 let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
@@ -99,7 +93,7 @@ fn summary_host(config: &Config) -> &str {
 }
 
 fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
-    match &chat.services().config.summary.model {
+    match &chat.state().config.summary.model {
         SummaryModel::Named(name) => name,
         SummaryModel::Disabled | SummaryModel::SameAsConversation => &chat.model,
     }
@@ -114,11 +108,11 @@ fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
 
 /// Creates the cost meter of a summary's calls.
 fn cost_meter(chat: &Chat<'_>) -> CostMeter {
-    let services = chat.services();
-    let prices = services
+    let state = chat.state();
+    let prices = state
         .config
-        .prices_at(summary_host(&services.config), summary_model(chat));
-    CostMeter::new(&services.metrics, prices)
+        .prices_at(summary_host(&state.config), summary_model(chat));
+    CostMeter::new(&state.metrics, prices)
 }
 
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other
@@ -127,20 +121,20 @@ pub(in crate::chat) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle 
     if allows_cached_style_only(request) {
         return SummaryStyle::Cached;
     }
-    request.services.config.summary.style
+    request.state.config.summary.style
 }
 
 /// Whether calls of longhaul would carry a login of Claude. Such a login serves only requests like those
 /// of the live conversation.
 fn allows_cached_style_only(request: &ChatRequest<'_>) -> bool {
-    let has_endpoint = request.services.summary_endpoint.is_some();
+    let has_endpoint = request.state.summary_endpoint.is_some();
     !has_endpoint && headers::bears_client_login(&request.head.headers)
 }
 
 /// Builds the body of a summary call in `cached` style, which repeats the conversation as
 /// forwarded. Returns `None` if the style is not configured or not possible.
 pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> Option<String> {
-    let summary = &chat.services().config.summary;
+    let summary = &chat.state().config.summary;
     let (inputs, conversation) = (&attempt.inputs, chat.request.conversation);
     if summary_style(&chat.request) != SummaryStyle::Cached {
         return None;
@@ -169,7 +163,7 @@ pub(super) fn job(
     covers: usize,
     calls: usize,
 ) -> Option<SummaryJob> {
-    let services = chat.services();
+    let state = chat.state();
     let (head, place) = summary_head(&chat.request)?;
     let (model, window) = summariser(chat, inputs);
     let PlanInputs {
@@ -186,7 +180,7 @@ pub(super) fn job(
         // The next summary extends the newest one, whether or not that is in use.
         base_record: known.newest().cloned(),
         policy: policy.clone(),
-        prompts: services.config.summary.prompts.clone(),
+        prompts: state.config.summary.prompts.clone(),
         model,
         window,
         target: place,
@@ -203,7 +197,7 @@ pub(super) fn job(
             Some(RefusalWindow::Stated { .. }) | None => None,
         },
         now: wall_clock::unix_seconds(),
-        overflow_rules: services.config.overflow_rules.clone(),
+        overflow_rules: state.config.overflow_rules.clone(),
         call_overflow: Arc::default(),
     })
 }
@@ -223,7 +217,7 @@ pub(super) fn summary_task(
     let record_key = |prefix| keys.record_key(prefix, job.head_dependence());
     let renewal = keys.renewal_key(job.summarised_until);
     Some(SummaryTask {
-        services: Arc::clone(chat.request.services),
+        state: Arc::clone(chat.request.state),
         permit,
         key: record_key(keys.key_at(job.summarised_until)?)?,
         renewal_key: renewal.and_then(record_key),

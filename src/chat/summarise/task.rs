@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::body::budget::Reservation;
 use crate::dashboard::DashboardHandle;
 use crate::metrics::{Label as _, Metrics, SummaryOutcome as Outcome};
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 use crate::store::LeaseOutcome;
 use crate::summaries;
 use crate::summaries::{SummaryJob, SummaryPermit};
@@ -20,7 +20,7 @@ use longhaul_core::units::scope::RecordKey;
 
 /// Everything a summary needs, independent of the request that started the task.
 pub(super) struct SummaryTask {
-    pub(super) services: Arc<Services>,
+    pub(super) state: Arc<ProxyState>,
     pub(super) job: SummaryJob,
     pub(super) permit: SummaryPermit,
     pub(super) key: RecordKey,
@@ -46,9 +46,9 @@ struct SummaryOutcomeGuard<'m> {
 impl SummaryTask {
     /// Makes the summary, unless another process is making it.
     pub(super) async fn run(self) {
-        let services = &*self.services;
-        let mut counting = SummaryOutcomeGuard::new(&services.metrics);
-        let lease = match services.store.acquire_summary_lease(self.key).await {
+        let state = &*self.state;
+        let mut counting = SummaryOutcomeGuard::new(&state.metrics);
+        let lease = match state.store.acquire_summary_lease(self.key).await {
             LeaseOutcome::NotNeeded => {
                 tracing::debug!("this summary exists already, or another process is making it");
                 counting.outcome = Outcome::Elsewhere;
@@ -56,20 +56,20 @@ impl SummaryTask {
             }
             LeaseOutcome::Acquired(lease) => lease,
         };
-        let _counted = services
+        let _counted = state
             .summary_guards
             .record_start(&self.permit, &self.job.cost_meter);
         let dashboard = self.dashboard.clone();
         let _shown = dashboard.map(|dashboard| dashboard.begin_compaction(&self.job.cost_meter));
-        let elsewhere = services.summary_endpoint.as_ref();
-        let upstream = elsewhere.map_or(&services.upstream, |endpoint| &endpoint.upstream);
+        let elsewhere = state.summary_endpoint.as_ref();
+        let upstream = elsewhere.map_or(&state.upstream, |endpoint| &endpoint.upstream);
         let began = Instant::now();
         let written = lease
             .renew_during(summaries::write(&self.job, upstream))
             .await;
         let took = began.elapsed();
         let seconds = took.as_secs();
-        services.metrics.summary_duration.observe(took);
+        state.metrics.summary_duration.observe(took);
         let outcome = match written {
             Ok(record) => {
                 counting.outcome = Outcome::Made;
@@ -97,11 +97,11 @@ impl SummaryTask {
                 Err(failure)
             }
         };
-        services.summary_guards.record_end(self.permit, outcome);
+        state.summary_guards.record_end(self.permit, outcome);
     }
 
     async fn store_record(&self, record: CompactionRecord) {
-        let store = &self.services.store;
+        let store = &self.state.store;
         let record = CompactionRecord {
             thrash: self.thrash,
             cache_price: self.cache_price,

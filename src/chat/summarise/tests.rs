@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use super::*;
 use crate::chat::explicit_compaction::compact_body;
 use crate::chat::plan;
-use crate::chat::test_support::{NOW, chat_body, services, with_chat};
+use crate::chat::test_support::{NOW, chat_body, state, with_chat};
 use crate::metrics::SummaryOutcome as Outcome;
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 use crate::summaries::CALL_TIMEOUT;
 use longhaul_mock_model::{Model, ModelOptions};
 
@@ -27,15 +27,15 @@ async fn silent() -> (TcpListener, String) {
     (listener, base)
 }
 
-/// Builds the services for `base` whose requests wait for a summary for `wait`.
-fn waiting(base: &str, wait: &str) -> Arc<Services> {
+/// Builds the state for `base` whose requests wait for a summary for `wait`.
+fn waiting(base: &str, wait: &str) -> Arc<ProxyState> {
     // All other timeouts are longer.
-    services(base, &[("summary.wait", wait), ("upstream.connect", "1h")])
+    state(base, &[("summary.wait", wait), ("upstream.connect", "1h")])
 }
 
 /// Returns the nonzero outcome counts of ended summaries.
-fn ended(services: &Arc<Services>) -> Vec<(Outcome, u64)> {
-    let all = services.metrics.summaries.iter();
+fn ended(state: &Arc<ProxyState>) -> Vec<(Outcome, u64)> {
+    let all = state.metrics.summaries.iter();
     all.filter(|(_, count)| *count > 0).collect()
 }
 
@@ -51,77 +51,63 @@ async fn request_stops_waiting_after_the_set_time_and_the_call_continues() {
         ("5s", Duration::from_secs(5)),
     ] {
         let (_listener, base) = silent().await;
-        let services = waiting(&base, wait);
+        let state = waiting(&base, wait);
         let began = Instant::now();
-        let action = with_chat(
-            &services,
-            &[NOW],
-            chat_body(12, 500),
-            async |chat, inputs| {
-                let (_, _, report) = plan::first_send(&chat, inputs).await;
-                report.action_labels()
-            },
-        );
+        let action = with_chat(&state, &[NOW], chat_body(12, 500), async |chat, inputs| {
+            let (_, _, report) = plan::first_send(&chat, inputs).await;
+            report.action_labels()
+        });
         assert_eq!(action.await.as_deref(), Some("digest"));
         check_took(began.elapsed(), expect);
-        assert_eq!(ended(&services), [], "the call is still running");
-        let idle = timeout(
-            2 * CALL_TIMEOUT,
-            services.running_summaries.wait_until_idle(),
-        )
-        .await;
+        assert_eq!(ended(&state), [], "the call is still running");
+        let idle = timeout(2 * CALL_TIMEOUT, state.running_summaries.wait_until_idle()).await;
         assert!(idle.is_ok());
-        assert_eq!(ended(&services), [(Outcome::TimedOut, 1)]);
+        assert_eq!(ended(&state), [(Outcome::TimedOut, 1)]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn hanging_summary_call_times_out_after_two_minutes() {
     let (_listener, base) = silent().await;
-    let services = waiting(&base, "10m");
+    let state = waiting(&base, "10m");
     let began = Instant::now();
-    let first = with_chat(
-        &services,
-        &[NOW],
-        chat_body(12, 500),
-        async |chat, inputs| {
-            plan::first_send(&chat, inputs).await;
-        },
-    );
+    let first = with_chat(&state, &[NOW], chat_body(12, 500), async |chat, inputs| {
+        plan::first_send(&chat, inputs).await;
+    });
     first.await;
     check_took(began.elapsed(), CALL_TIMEOUT);
-    assert_eq!(ended(&services), [(Outcome::TimedOut, 1)]);
-    let idle = timeout(TICK, services.running_summaries.wait_until_idle()).await;
+    assert_eq!(ended(&state), [(Outcome::TimedOut, 1)]);
+    let idle = timeout(TICK, state.running_summaries.wait_until_idle()).await;
     assert!(idle.is_ok(), "the next call can start");
 }
 
 #[tokio::test(start_paused = true)]
 async fn explicit_compaction_waits_the_full_call_timeout() {
     let (_listener, base) = silent().await;
-    let services = waiting(&base, "1s");
+    let state = waiting(&base, "1s");
     let (head, ()) = http::Request::new(()).into_parts();
     let began = Instant::now();
-    let compacted = compact_body(&services, head, chat_body(12, 500).into()).await;
+    let compacted = compact_body(&state, head, chat_body(12, 500).into()).await;
     let done = compacted.ok().and_then(|compacted| compacted.outcome);
     assert_eq!(done.unwrap().action, "digest");
     check_took(began.elapsed(), CALL_TIMEOUT);
 }
 
 /// Starts a model with a huge window and a proxy for it, with these changes to the settings.
-async fn pair(changes: &[(&str, &str)]) -> (Model, Arc<Services>) {
+async fn pair(changes: &[(&str, &str)]) -> (Model, Arc<ProxyState>) {
     let model = Model::start(ModelOptions::with_window(10_000_000)).await;
     let model = model.unwrap();
-    let services = services(&model.url(), changes);
-    (model, services)
+    let state = state(&model.url(), changes);
+    (model, state)
 }
 
 /// Prepares summaries of a chat one after another, as if none had existed when the chat was sent.
-async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
-    let prepared = with_chat(services, &[], text, async |chat, inputs| {
+async fn prepare(state: &Arc<ProxyState>, text: String, covers: &[usize]) {
+    let prepared = with_chat(state, &[], text, async |chat, inputs| {
         let (attempt, _, _) = plan::first_send(&chat, inputs).await;
         for covers in covers {
             start_background_summary(&chat, &attempt, *covers);
-            services.running_summaries.wait_until_idle().await;
+            state.running_summaries.wait_until_idle().await;
         }
     });
     prepared.await;
@@ -129,26 +115,26 @@ async fn prepare(services: &Arc<Services>, text: String, covers: &[usize]) {
 
 #[tokio::test]
 async fn prepares_at_most_three_summaries_for_an_edited_history() {
-    let (model, services) = pair(&[("summary.max_per_hour", "100")]).await;
+    let (model, state) = pair(&[("summary.max_per_hour", "100")]).await;
     let text = chat_body(12, 500);
     for edit in 0..5 {
         let edited = text.replacen("line of 002 said.", &format!("edit {edit}"), 1);
-        prepare(&services, edited, &[20]).await;
+        prepare(&state, edited, &[20]).await;
     }
     assert_eq!(model.seen().len(), 3);
-    assert_eq!(ended(&services), [(Outcome::Made, 3)]);
+    assert_eq!(ended(&state), [(Outcome::Made, 3)]);
 }
 
 #[tokio::test]
 async fn summary_made_during_a_request_is_not_made_again() {
-    let (model, services) = pair(&[]).await;
-    prepare(&services, chat_body(12, 500), &[20, 18]).await;
+    let (model, state) = pair(&[]).await;
+    prepare(&state, chat_body(12, 500), &[20, 18]).await;
     assert_eq!(model.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn local_profile_prepares_no_summary() {
-    let (model, services) = pair(&[("profile", "local")]).await;
-    prepare(&services, chat_body(12, 500), &[20]).await;
+    let (model, state) = pair(&[("profile", "local")]).await;
+    prepare(&state, chat_body(12, 500), &[20]).await;
     assert_eq!(model.seen().len(), 0);
 }

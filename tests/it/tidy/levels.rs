@@ -38,7 +38,7 @@ const PROGRAM: Levels = Levels {
         &["learned", "summaries", "telemetry"],
         &["dashboard", "store"],
         &["request"],
-        &["services"],
+        &["proxy_state"],
         &["exchange"],
         &["chat", "recall"],
         &["admin", "proxy"],

@@ -12,9 +12,9 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{NOW, chat_body, plan, prepare, services, with_chat};
+use super::{NOW, chat_body, plan, prepare, state, with_chat};
 use crate::chat::settle;
-use crate::services::Services;
+use crate::proxy_state::ProxyState;
 
 /// Names in the system prompts.
 const NAMES: [&str; 2] = ["ALICE", "BOB"];
@@ -77,8 +77,8 @@ fn chat_of(system: &str, turns: usize) -> String {
 
 /// Compacts a chat as `x-longhaul-compact: now` does, adopts the record, and returns the forwarded
 /// body.
-async fn compacted(services: &Arc<Services>, text: String) -> String {
-    let compacted = with_chat(services, &[NOW], text, async |chat, inputs| {
+async fn compacted(state: &Arc<ProxyState>, text: String) -> String {
+    let compacted = with_chat(state, &[NOW], text, async |chat, inputs| {
         let (attempt, sending, report) = plan::first_send(&chat, inputs).await;
         assert_eq!(report.action_labels().as_deref(), Some("summary"));
         settle::finish_explicit_compaction(&chat, &attempt).await;
@@ -94,9 +94,9 @@ const BOBS: &str = "You serve BOB. It is 10:18 on 2026-11-25.";
 #[tokio::test]
 async fn a_transcript_shows_no_system_prompt_and_its_summary_is_shared() {
     let model = Quoting::default();
-    let services = services(&model.start().await, &[]);
-    let of_alice = compacted(&services, chat_of(ALICES, 12)).await;
-    let of_bob = compacted(&services, chat_of(BOBS, 12)).await;
+    let state = state(&model.start().await, &[]);
+    let of_alice = compacted(&state, chat_of(ALICES, 12)).await;
+    let of_bob = compacted(&state, chat_of(BOBS, 12)).await;
     for forwarded in [&of_alice, &of_bob] {
         assert!(forwarded.contains("SEEN NOBODY"), "{forwarded}");
     }
@@ -108,17 +108,17 @@ async fn a_transcript_shows_no_system_prompt_and_its_summary_is_shared() {
 async fn cached_summary_is_not_shared_across_system_prompts() {
     let model = Quoting::default();
     let base = model.start().await;
-    let services = services(&base, &[("summary.style", "cached")]);
-    prepare(&services, chat_of(ALICES, 12), &[21]).await;
-    let first = compacted(&services, chat_of(ALICES, 12)).await;
+    let state = state(&base, &[("summary.style", "cached")]);
+    prepare(&state, chat_of(ALICES, 12), &[21]).await;
+    let first = compacted(&state, chat_of(ALICES, 12)).await;
     assert!(first.contains("SEEN ALICE"), "the call repeats the chat");
     assert_eq!(model.calls(), 1);
-    let later = compacted(&services, chat_of(ALICES_LATER, 12)).await;
+    let later = compacted(&state, chat_of(ALICES_LATER, 12)).await;
     assert!(later.contains("SEEN ALICE"), "the clock does not count");
     assert_eq!(model.calls(), 1);
     // The user of the other system prompt receives another summary, and pays for it once.
     for _ in 0..2 {
-        let other = compacted(&services, chat_of(BOBS, 12)).await;
+        let other = compacted(&state, chat_of(BOBS, 12)).await;
         assert!(!other.contains("ALICE"), "{other}");
         assert_eq!(model.calls(), 2);
     }
@@ -128,14 +128,14 @@ async fn cached_summary_is_not_shared_across_system_prompts() {
 async fn updated_cached_summary_is_not_shared_across_system_prompts() {
     let model = Quoting::default();
     let base = model.start().await;
-    let services = services(&base, &[("summary.style", "cached")]);
-    prepare(&services, chat_of(ALICES, 12), &[21]).await;
-    compacted(&services, chat_of(ALICES, 12)).await;
+    let state = state(&base, &[("summary.style", "cached")]);
+    prepare(&state, chat_of(ALICES, 12), &[21]).await;
+    compacted(&state, chat_of(ALICES, 12)).await;
     // This update is made from a transcript, which shows the previous summary.
-    let updated = compacted(&services, chat_of(ALICES, 120)).await;
+    let updated = compacted(&state, chat_of(ALICES, 120)).await;
     assert!(updated.contains("SEEN ALICE"));
     assert_eq!(model.calls(), 2);
-    let other = compacted(&services, chat_of(BOBS, 120)).await;
+    let other = compacted(&state, chat_of(BOBS, 120)).await;
     assert!(!other.contains("ALICE"), "{other}");
     assert_eq!(model.calls(), 3);
 }
@@ -146,11 +146,11 @@ async fn changed_summary_style_does_not_reuse_the_other_styles_summary() {
     let base = model.start().await;
     let file = tempfile::tempdir().unwrap();
     let store = format!("file:{}", file.path().join("store").display());
-    let started = |style| services(&base, &[("summary.style", style), ("store.at", &store)]);
+    let started = |style| state(&base, &[("summary.style", style), ("store.at", &store)]);
     for (style, calls) in [("cached", 1), ("transcript", 2), ("cached", 2)] {
-        let services = started(style);
-        prepare(&services, chat_of(ALICES, 12), &[21]).await;
-        let forwarded = compacted(&services, chat_of(ALICES, 12)).await;
+        let state = started(style);
+        prepare(&state, chat_of(ALICES, 12), &[21]).await;
+        let forwarded = compacted(&state, chat_of(ALICES, 12)).await;
         let expect = if style == "cached" {
             "SEEN ALICE"
         } else {
@@ -158,6 +158,6 @@ async fn changed_summary_style_does_not_reuse_the_other_styles_summary() {
         };
         assert!(forwarded.contains(expect), "{style}: {forwarded}");
         assert_eq!(model.calls(), calls, "{style}");
-        services.store.close().await;
+        state.store.close().await;
     }
 }

@@ -42,12 +42,12 @@ use unknown_paths::UnknownPaths;
 
 /// State shared by all requests under one set of settings. Clones share the caches and stores.
 #[derive(Clone)]
-pub(crate) struct Services {
+pub(crate) struct ProxyState {
     /// Path prefix of this upstream's mount. `None` for the default upstream.
     pub(crate) mount: Option<Arc<str>>,
-    /// Services of the mounted upstreams, longest path first.
+    /// ProxyState of the mounted upstreams, longest path first.
     pub(crate) mounts: Vec<Arc<Self>>,
-    /// Services of the upstream for the Messages API, if that is another one.
+    /// ProxyState of the upstream for the Messages API, if that is another one.
     pub(crate) messages: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
@@ -76,7 +76,7 @@ pub(crate) struct Services {
     pub(crate) recent: Arc<RecentConversations>,
 }
 
-impl Services {
+impl ProxyState {
     /// Computes the scope of a request to the upstream's path and query `target`.
     pub(crate) fn scope(&self, target: &PathAndQuery, head: &Parts) -> Scope {
         let caller = head.extensions.get().copied();

@@ -1,4 +1,4 @@
-//! Builds the services: state shared by all requests, state of one upstream, and state that changes with
+//! Builds the state: state shared by all requests, state of one upstream, and state that changes with
 //! the settings.
 
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::costs::CostTracker;
 use crate::error::Problem;
 use crate::learned::learned_models::LearnedByCaller;
 use crate::metrics::Metrics;
+use crate::proxy_state::ProxyState;
+use crate::proxy_state::refused_upgrades::RefusedUpgrades;
 use crate::request::access_keys::AccessKeys;
 use crate::request::receive::RequestSlots;
 use crate::request::scope::ScopeFactory;
-use crate::services::Services;
-use crate::services::refused_upgrades::RefusedUpgrades;
 use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
 
-impl Services {
-    /// Creates the services for the upstreams of `config`, without connecting. Fails if the
+impl ProxyState {
+    /// Creates the state for the upstreams of `config`, without connecting. Fails if the
     /// certificate file or the store cannot be used.
     pub(crate) fn new(config: Config) -> Result<Self, Problem> {
         let metrics = Arc::<Metrics>::default();
@@ -29,7 +29,7 @@ impl Services {
         let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
         let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
         let budget = BufferBudget::new(config.limits.buffered_bytes);
-        let mut services = Self {
+        let mut state = Self {
             mount: None,
             mounts: Vec::new(),
             messages: None,
@@ -58,16 +58,16 @@ impl Services {
             recent: Arc::default(),
             config,
         };
-        let mounts = services.config.mounts.iter();
-        services.mounts = mounts
+        let mounts = state.config.mounts.iter();
+        state.mounts = mounts
             .map(|mount| {
-                let own = services.config.for_mount(mount);
-                Arc::new(services.for_mount(Some(&mount.path), own))
+                let own = state.config.for_mount(mount);
+                Arc::new(state.for_mount(Some(&mount.path), own))
             })
             .collect();
-        let messages = services.config.for_messages();
-        services.messages = messages.map(|own| Arc::new(services.for_mount(None, own)));
-        Ok(services)
+        let messages = state.config.for_messages();
+        state.messages = messages.map(|own| Arc::new(state.for_mount(None, own)));
+        Ok(state)
     }
 
     /// Returns a copy with new settings that shares all state. Upstreams, store and global limits
@@ -84,10 +84,10 @@ impl Services {
             })
         });
         let messages = self.messages.iter().zip(config.for_messages());
-        let messages = messages.map(|(services, own)| {
+        let messages = messages.map(|(state, own)| {
             Arc::new(Self {
                 summary_endpoint: endpoint.clone(),
-                ..services.with_own_config(own)
+                ..state.with_own_config(own)
             })
         });
         Ok(Self {
@@ -135,8 +135,8 @@ mod tests {
     use longhaul_core::units::scope::Scope;
     use longhaul_core::units::tokens::Tokens;
 
-    /// Returns the cost that `services` compute for a request.
-    fn cost(services: &Services) -> Cost {
+    /// Returns the cost that `state` compute for a request.
+    fn cost(state: &ProxyState) -> Cost {
         const MODEL: &str = "openai/gpt-5";
         let scope = Scope::new(&[0; 32], &[]);
         let chat = read(br#"{"messages":[{"role":"user","content":"go"}]}"#).unwrap();
@@ -150,10 +150,10 @@ mod tests {
             input: 1_000,
             ..Usage::default()
         };
-        let bills = &services.costs;
+        let bills = &state.costs;
         let open = bills.begin((scope, &prefix_keys), MODEL, billed);
         bills
-            .settle(&open, MODEL, Some(&usage), services.config.prices(MODEL))
+            .settle(&open, MODEL, Some(&usage), state.config.prices(MODEL))
             .cost
     }
 
@@ -169,11 +169,11 @@ mod tests {
             });
             config
         };
-        let services = Services::new(mounted()).unwrap();
-        let renewed = services.with_config(mounted()).unwrap();
-        for services in [services, renewed] {
-            assert_eq!(cost(&services), Cost::NotListed);
-            assert!(cost(&services.mounts[0]).amount().is_some());
+        let state = ProxyState::new(mounted()).unwrap();
+        let renewed = state.with_config(mounted()).unwrap();
+        for state in [state, renewed] {
+            assert_eq!(cost(&state), Cost::NotListed);
+            assert!(cost(&state.mounts[0]).amount().is_some());
         }
     }
 }
