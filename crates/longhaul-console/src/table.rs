@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::terminal::wrapped;
 
-/// The least width of a last column that continues below itself; a narrower one would be one word
+/// The minimum width of a last column that continues below itself; a narrower one would be one word
 /// per line.
 const LEAST_TEXT: usize = 24;
-/// The least width of a first column that is shortened; longer cells have a line of their own.
+/// The minimum width of a first column that is shortened; longer cells have a line of their own.
 const LEAST_NAME: usize = 8;
 /// Spaces between two columns.
 const GAP: usize = 2;

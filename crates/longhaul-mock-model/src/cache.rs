@@ -16,7 +16,7 @@ use marks::MarkedPrompt;
 /// The maximum number of prefixes stored. Beyond it, the cache is cleared, as a provider's would
 /// be.
 const PREFIXES: usize = 1 << 18;
-/// The fewest tokens of a prefix that the Responses API caches.
+/// The minimum tokens of a prefix that the Responses API caches.
 const RESPONSES_MINIMUM: u64 = 1_024;
 
 /// The messages of a request, each with its tokens and a digest of everything up to it.
@@ -24,7 +24,7 @@ const RESPONSES_MINIMUM: u64 = 1_024;
 pub(crate) struct CountedMessages {
     tools_tokens: u64,
     messages: Vec<(u64, [u8; 32])>,
-    /// The fewest tokens of a prefix that the provider caches.
+    /// The minimum tokens of a prefix that the provider caches.
     minimum: u64,
     /// The prompt up to each mark, for the Messages API.
     marked: Option<MarkedPrompt>,

@@ -30,7 +30,7 @@ const UNLIMITED_OUTPUT: u64 = 4_096;
 #[cfg(feature = "validity")]
 const RULES_ABOUT_OUTPUT: [&str; 2] = ["m-max-tokens-min", "m-thinking-budget"];
 
-/// The most bytes of a Messages request.
+/// The maximum bytes of a Messages request.
 const MESSAGES_BYTES: usize = 32 << 20;
 const TOO_MANY_BYTES: &str = r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#;
 const NOT_JSON: &str = r#"{"error":{"message":"We could not parse the JSON body of your request.","type":"invalid_request_error","param":null,"code":null}}"#;
@@ -52,7 +52,7 @@ struct RequestHistory {
     cache: PrefixCache,
     last_chat: Option<(Bytes, CountedMessages)>,
     requests: usize,
-    /// Files that the model has asked to read.
+    /// Number of files that the model has requested.
     asked: usize,
     /// Whether the model has ended its turn in the middle of the files.
     paused: bool,

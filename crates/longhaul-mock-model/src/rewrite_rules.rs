@@ -128,7 +128,7 @@ fn loses_trigger(original: &Value, sent: &Value) -> bool {
     triggers(original) != triggers(sent)
 }
 
-/// The reply lacks what a client that stores nothing has to send again.
+/// The reply lacks members that a client without stored responses has to send again.
 fn asks_for_another_reply(original: &Value, sent: &Value) -> bool {
     ["include", "store", "stream"]
         .iter()

@@ -29,7 +29,7 @@ static CLI_3A782158: &[u8] = include_bytes!(concat!(
 ));
 
 /// The recorded output limit and thinking budget, and those of a session for a small window. The model
-/// counts the output that a request asks for.
+/// counts the requested output.
 const SMALLER_OUTPUT: [(&str, &str); 2] = [
     (r#""max_tokens":32000"#, r#""max_tokens":4096"#),
     (r#""budget_tokens":31999"#, r#""budget_tokens":2048"#),
@@ -37,7 +37,7 @@ const SMALLER_OUTPUT: [(&str, &str); 2] = [
 
 /// Returns a recorded session of the Messages API several 32k windows long.
 ///
-/// The requests ask for less output than the recorded ones. They also ask for the automatic cache
+/// The requests have lower output limits than the recorded ones. They also set the automatic cache
 /// mark, because the recording has the marks of its last request alone.
 pub fn messages_session() -> Result<SessionRecording, NotASession> {
     let body = unpack(CLI_3A782158)?;

@@ -21,7 +21,7 @@ const FILES: usize = 8;
 /// The maximum length of a quoted line, in bytes.
 const LINE: usize = 120;
 
-/// Whether a request asks for a summary. Such a request has no tools, a transcript in its last user
+/// Whether a request is for a summary. Such a request has no tools, a transcript in its last user
 /// message, and one of [`WORDS`]. A last user message with `instruction`, if given, is sufficient.
 pub(crate) fn is_summary_request(chat: &ChatBody, instruction: Option<&str>) -> bool {
     let Some(last) = chat

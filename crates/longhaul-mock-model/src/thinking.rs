@@ -110,7 +110,7 @@ impl ThinkingRules {
     }
 }
 
-/// Whether the client asks the provider to drop blocks that no longer fit.
+/// Whether the client lets the provider drop blocks that no longer fit.
 fn drops_stale_blocks(chat: &ChatBody) -> bool {
     let binding = member(chat.field("thinking"), "block_binding");
     member(binding, "prefix_mismatch_behavior") == "drop_block"

@@ -20,7 +20,7 @@ pub use table::{RULES, UNCHECKED_RULES};
 pub enum Enforcement {
     /// Enforced unless switched off.
     Enforced,
-    /// Specific to some provider, or broken by real sessions: enforced only if a test asks for it.
+    /// Specific to some provider, or broken by real sessions: enforced only if a test requests it.
     OnRequest,
 }
 

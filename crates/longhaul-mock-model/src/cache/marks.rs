@@ -1,5 +1,5 @@
-//! The prompt cache of the Messages API. Each mark stores the prompt up to its block, and finds what
-//! ends at most 20 positions before that block.
+//! The prompt cache of the Messages API. Each mark stores the prompt up to its block, and finds
+//! prefixes that end at most 20 positions before that block.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::request::{ChatBody, list, member, role};
 
 /// Positions that the provider searches for each mark, the marked one included.
 const LOOKBACK: usize = 20;
-/// The fewest tokens of a cached prefix, by a part of the model's name.
+/// The minimum tokens of a cached prefix, by a part of the model's name.
 const MINIMUM: [(&str, u64); 9] = [
     ("opus-4-5", 4_096),
     ("opus-4-6", 4_096),
@@ -126,7 +126,7 @@ impl MarkedPrompt {
         marks.filter(|end| end.tokens >= self.minimum)
     }
 
-    /// Returns what the cache holds of this prompt, and what the request stores.
+    /// Returns the tokens of this prompt that the cache holds, and those that the request stores.
     pub(super) fn cached(&self, stored: &HashSet<[u8; 32]>) -> CachedTokens {
         let is_near = |mark: &BlockEnd, end: &BlockEnd| {
             end.position <= mark.position && end.position + LOOKBACK > mark.position

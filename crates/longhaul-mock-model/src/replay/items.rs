@@ -1,4 +1,4 @@
-//! A recorded session of the Responses API: its items, and the points at which its client asked.
+//! A recorded session of the Responses API: its items, and the points at which its client sent requests.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

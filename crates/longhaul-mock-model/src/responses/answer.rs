@@ -107,7 +107,7 @@ pub(super) fn output(answer: &ModelAnswer<'_>) -> Value {
     json!([reasoning, item])
 }
 
-/// Whether the client asked for the encrypted reasoning.
+/// Whether the client requested the encrypted reasoning.
 fn reveals_reasoning(sent: &Value) -> bool {
     let included = list(member(sent, "include"));
     included.contains(&json!("reasoning.encrypted_content"))

@@ -1,4 +1,4 @@
-//! Tests of the checker: what it accepts, and what it refuses.
+//! Tests of the checker: accepted and refused thinking.
 
 use super::*;
 

@@ -46,7 +46,7 @@ fn as_it_came(conversation: &Conversation<'_>, policy: &Policy) -> ForwardedView
     )
 }
 
-/// Describes a recovery decision: the end of the summarised history, and the clips with their
+/// Describes a recovery decision: the end of the replaced history, and the clips with their
 /// sizes.
 fn told(recovery: RecoveryDecision) -> String {
     match recovery {

@@ -1,4 +1,4 @@
-//! Marks store and find prefixes as the documentation of the Messages API says.
+//! Marks store and find prefixes as documented for the Messages API.
 
 use std::collections::HashSet;
 

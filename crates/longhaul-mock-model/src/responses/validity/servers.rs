@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{items, kind, text};
 use crate::request::{list, member};
 
-/// The least threshold of the provider's own compaction, in tokens.
+/// The minimum threshold of the provider's own compaction, in tokens.
 const MIN_THRESHOLD: u64 = 1_000;
 
 pub(super) fn small_threshold(body: &Value) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Each rule of the list is checked, or says why it is not; each check finds its breach.
+//! Each rule of the list is checked, or has a reason for no check; each check finds its breach.
 
 use std::collections::BTreeSet;
 
