@@ -307,7 +307,7 @@ pub struct Policy {
     /// Thresholds of the clearing rule, always those of the policy window. An upstream's answer never moves
     /// them: replicas query at different times, and would then clear the same conversation differently.
     pub prune_thresholds: Thresholds,
-    /// Size assumed for a replacement text when the clearing rule's own thresholds are replayed.
+    /// Size assumed for a replacement text when the fold applies the clearing rule's own thresholds.
     pub prune_summary_size: Tokens,
     /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,

@@ -1,6 +1,6 @@
-//! HistoryFold: derives a conversation's current state from its history alone.
+//! Fold of the history: derives a conversation's current state from its history alone.
 //!
-//! The points at which the history once was a request are visited in order. At each, the replay
+//! The points at which the history once was a request are visited in order. At each, the fold
 //! applies the clearing rule and compares the size with the thresholds. So a conversation has the
 //! same state on any replica and after a restart.
 //!
@@ -62,9 +62,9 @@ pub struct FoldOutcome {
     /// A replacement text covers the messages before this index. Without one, the end of the pinned
     /// head.
     pub summarised_until: usize,
-    /// Whether this replay made the cut at `summarised_until`, not the record that it started from.
+    /// Whether this fold made the cut at `summarised_until`, not the record that it started from.
     pub cut_here: bool,
-    /// Text of the cuts of this replay, after the record's segments. `None` without a cut.
+    /// Text of the cuts of this fold, after the record's segments. `None` without a cut.
     pub text: Option<SegmentedText>,
     /// Results clipped because the conversation filled up again too soon.
     pub clips: Vec<Clip>,
@@ -72,7 +72,7 @@ pub struct FoldOutcome {
     pub thrash: ThrashState,
     /// Whether the hard threshold was reached and nothing was done.
     pub summary_due: bool,
-    /// Size as the replay measures it.
+    /// Size as the fold measures it.
     pub size: Tokens,
     /// Tokens of `size` that the first and the newest user request take in a replacement text.
     pub request_tokens: Tokens,
@@ -84,7 +84,7 @@ pub struct FoldOutcome {
     pub blocked_by_turns: bool,
 }
 
-/// Replays a conversation, starting from record `base` if there is one.
+/// Folds a conversation, starting from record `base` if there is one.
 pub fn fold(
     conversation: &Conversation<'_>,
     policy: &Policy,
@@ -102,7 +102,7 @@ pub fn fold(
     )
 }
 
-/// Like [`replay`], without the bound thinking of the messages in `removed`. Its size counts for the
+/// Like [`fold`], without the bound thinking of the messages in `removed`. Its size counts for the
 /// compaction thresholds only: clearing needs no memory.
 pub(crate) fn fold_without_thinking(
     conversation: &Conversation<'_>,
@@ -130,7 +130,7 @@ pub(crate) fn fold_without_thinking(
     state.finish(done)
 }
 
-/// Outcome of replaying one request point at the hard threshold.
+/// Outcome of one request point at the hard threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum HardThresholdOutcome {
     /// Results were cleared.
@@ -143,7 +143,7 @@ enum HardThresholdOutcome {
     Unresolved,
 }
 
-/// HistoryFold state between two request points.
+/// State of the fold between two request points.
 struct HistoryFold<'r, 'a> {
     conversation: &'r Conversation<'a>,
     policy: &'r Policy,
@@ -181,7 +181,7 @@ struct HistoryFold<'r, 'a> {
     /// Messages whose images the record dropped, each with the tokens that this saves.
     image_savings: Vec<(usize, Tokens)>,
     thinking_savings: ThinkingSavings,
-    /// Clips made by this replay.
+    /// Clips made by this fold.
     clips: Vec<Clip>,
     thrash: ThrashState,
     /// Requests since the last compaction that `thrash` counts.
@@ -268,7 +268,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             && self.size(self.conversation.messages().len()) < lowest
     }
 
-    /// Replays the request that ended at `point`.
+    /// Advances over the request that ended at `point`.
     fn step(&mut self, point: usize) -> HardThresholdOutcome {
         self.turns.count_up_to(self.conversation, point);
         self.requests += 1;

@@ -106,7 +106,7 @@ pub struct RequestPlan {
     /// Whether only a lack of user messages keeps the rule from clearing results.
     pub blocked_by_turns: bool,
     /// Decisions of the clearing rule, for an explanation of the plan. `None` if the rule was not
-    /// replayed.
+    /// applied.
     pub decisions: Option<Arc<RuleDecisions>>,
 }
 
@@ -115,7 +115,7 @@ pub struct RequestPlan {
 pub struct RuleDecisions {
     /// Tool results with their decisions.
     pub prune_state: PruneState,
-    /// Size of the conversation as the replay measures it.
+    /// Size of the conversation as the fold measures it.
     pub size: Tokens,
 }
 

@@ -66,7 +66,7 @@ impl SummaryBudgets {
         }
     }
 
-    /// Maximum size of the replacement text, without its frame. The replay decides with this
+    /// Maximum size of the replacement text, without its frame. The fold decides with this
     /// size whether a cut helps.
     pub fn nominal(&self) -> Tokens {
         self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests

@@ -1,4 +1,4 @@
-//! Clearing of old tool results, replayed over the history's request points.
+//! Clearing of old tool results, applied at each request point of the history.
 //!
 //! The proxy sees the whole history with every request. Applying the rule only to the newest
 //! request would move the cut at nearly every call and break the provider's prompt cache each time.

@@ -1,7 +1,7 @@
 //! Frozen segments: a compaction adds a segment for the history that is new, and merges the oldest
 //! segments once all of them exceed their budget.
 //!
-//! The segments of digests are a pure function of the history and the cuts: the replay repeats them
+//! The segments of digests are a pure function of the history and the cuts: the fold repeats them
 //! without a record. Work is proportional to the new history. A merge reads segments, not history.
 
 mod merge;

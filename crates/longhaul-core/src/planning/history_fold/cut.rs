@@ -1,4 +1,4 @@
-//! Cuts of the replay: a digest takes the place of the history before the cut.
+//! Cuts of the fold: a digest takes the place of the history before the cut.
 
 use crate::planning::history_fold::HistoryFold;
 use crate::planning::history_fold::size::AssumedSummary;
@@ -29,7 +29,7 @@ impl HistoryFold<'_, '_> {
     ///
     /// A cut has to save 15%: otherwise the threshold would be reached again at the next turn, with a broken
     /// prompt cache each time. The digest before may have been smaller than its nominal size, so that
-    /// less is saved than the replay computes. The record of an extended cut breaks the prefix anyway, so
+    /// less is saved than the fold computes. The record of an extended cut breaks the prefix anyway, so
     /// that cut only has to save tokens.
     pub(super) fn scheduled_cut(&mut self, point: usize) -> Option<ScheduledCut> {
         let size = self.size(point);

@@ -1,4 +1,4 @@
-//! Size of a conversation at a point of its replay.
+//! Size of a conversation at a point of its fold.
 
 use super::HistoryFold;
 use crate::units::tokens::Tokens;

@@ -1,4 +1,4 @@
-//! Tests of the replay: each clause at its edge. The clearing rule is tested here.
+//! Tests of the fold: each clause at its edge. The clearing rule is tested here.
 
 mod cuts;
 mod records;
@@ -90,7 +90,7 @@ fn stand(
     fold(conversation, policy, kept, base, hard_threshold_mode)
 }
 
-/// Replays the steps without cutting at a threshold.
+/// Folds the steps without cutting at a threshold.
 fn noted(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     let body = body(STEPS);
     stand(
@@ -101,7 +101,7 @@ fn noted(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     )
 }
 
-/// Replays the steps and cuts history at a threshold.
+/// Folds the steps and cuts history at a threshold.
 fn cut(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     let body = body(STEPS);
     stand(

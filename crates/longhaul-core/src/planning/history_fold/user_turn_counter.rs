@@ -1,8 +1,8 @@
-//! Number of user messages up to a point of the replay.
+//! Number of user messages up to a point of the fold.
 
 use crate::conversation::Conversation;
 
-/// Counts user messages while the replay advances.
+/// Counts user messages while the fold advances.
 #[derive(Default)]
 pub(super) struct UserTurnCounter {
     counted_until: usize,

@@ -302,7 +302,7 @@ fn check_images(
     check_replayed(&view, &conversation);
 }
 
-/// Checks that replaying the view's conversation gives the same size.
+/// Checks that folding the view's conversation gives the same size.
 #[track_caller]
 fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
     let record = view.to_record(conversation);

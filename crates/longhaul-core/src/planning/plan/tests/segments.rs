@@ -81,7 +81,7 @@ fn a_process_without_the_record_sends_the_same_bytes() {
     let mut before: Option<SegmentedText> = None;
     for end in (3..=all.len()).filter(|&end| all[end - 1]["role"] != "assistant") {
         let (with, text, next) = forwarded(&all[..end], base);
-        // A process without a record replays the whole history, so every tenth request is enough.
+        // A process without a record folds the whole history, so every tenth request is enough.
         if end % 10 == 0 || text != before {
             let (without, _, _) = forwarded(&all[..end], None);
             assert!(with == without, "{end}");
