@@ -363,7 +363,7 @@ impl<'a> Conversation<'a> {
         &self.boundaries
     }
 
-    /// Returns the start of what the model has not answered among the first `upto` messages.
+    /// Returns the start of the unanswered part of the first `upto` messages.
     ///
     /// - Without an unanswered user message, the newest unit. A trailing assistant prefill belongs to
     ///   the unit before it.

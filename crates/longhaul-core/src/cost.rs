@@ -1,4 +1,4 @@
-//! Prices, and what a rewrite saves or costs.
+//! Prices, and the savings and costs of a rewrite.
 
 pub mod comparison;
 pub mod inferred_prices;

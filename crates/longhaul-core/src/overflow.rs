@@ -94,7 +94,7 @@ pub enum Verdict {
     StaleThinking,
     /// One text is longer than the API allows: clip the results that are.
     TextTooLong {
-        /// The most characters that a text may have.
+        /// The maximum characters of a text.
         characters: u32,
     },
     /// Images or documents of the request break a limit of the API: their number, their pages, or the size

@@ -485,7 +485,7 @@ impl Policy {
 }
 
 /// Returns the tokens of recent history to keep verbatim. A configured value is limited to half of
-/// the capacity, which leaves room for the replacement text and for what follows.
+/// the capacity, which leaves room for the replacement text and for later messages.
 fn keep_recent(settings: &CompactionSettings, thresholds: &Thresholds) -> Tokens {
     settings.keep_recent.map_or_else(
         || Tokens::new(20_000).min(thresholds.capacity.percent(7)),

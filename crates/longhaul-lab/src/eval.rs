@@ -1,7 +1,7 @@
 //! `longhaul eval`: what a model does next with the history as it came, and as longhaul forwards it.
 //!
 //! A run has three passes over the sessions. The first finds the requests that longhaul changes, the second
-//! adds up what the calls will cost, and the third makes them. Only the third one reaches the upstream.
+//! adds up the expected cost of the calls, and the third makes them. Only the third one reaches the upstream.
 
 mod arms;
 mod outcomes;

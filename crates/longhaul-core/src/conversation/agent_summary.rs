@@ -12,7 +12,7 @@ const BEGINNINGS: [&str; 3] = [
 ];
 
 impl Conversation<'_> {
-    /// Whether a message is a summary that the agent wrote of what came before.
+    /// Whether a message is the agent's own summary of the history before it.
     pub(crate) fn is_agent_summary(&self, message: &Message) -> bool {
         // The beginnings need no escapes, so the text is not decoded.
         let begins = |text: Literal| {

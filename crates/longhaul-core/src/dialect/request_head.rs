@@ -35,7 +35,7 @@ impl Dialect {
         Self::split_path(path).map(|(_, dialect)| dialect)
     }
 
-    /// Splits a path into what precedes the dialect's own path, and the dialect. A trailing slash is part
+    /// Splits a path into the part before the dialect's own path, and the dialect. A trailing slash is part
     /// of the dialect's path. Returns `None` for a path of no dialect.
     pub fn split_path(path: &str) -> Option<(&str, Self)> {
         let path = path.strip_suffix('/').unwrap_or(path);

@@ -89,7 +89,7 @@ fn scored(segment: &SegmentWords<'_>, at: usize) -> Vec<(Box<str>, IdentifierSta
     scored
 }
 
-/// Reads what [`tiered`] wrote.
+/// Reads the output of [`tiered`].
 fn from_tiers(line: &str, source: IdentifierSource, at: usize) -> Vec<(Box<str>, IdentifierStats)> {
     let mut found: Vec<(usize, Box<str>, IdentifierStats)> = Vec::new();
     let (mut tier, mut read) = (0, 0);

@@ -9,7 +9,7 @@ use crate::overflow::error_details::ErrorDetails;
 const CODE: &str = "prefix_binding_mismatch";
 /// Words for signed thinking.
 const SUBJECTS: [&str; 3] = ["thinking", "signature", "reasoning"];
-/// Words for what the thinking was bound to.
+/// Words for the text that the thinking was bound to.
 const OTHER_PREFIXES: [&str; 4] = ["conversation", "history", "prefix", "request"];
 
 /// Whether an error states that thinking is bound to another conversation, or that the thinking before

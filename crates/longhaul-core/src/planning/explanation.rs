@@ -1,4 +1,4 @@
-//! Explanation of one request: what becomes of each message, by which rule and by which numbers.
+//! Explanation of one request: the fate of each message, and the rule and numbers that decided it.
 //!
 //! An explanation contains no text of a conversation, except the names of tools. The proxy derives words
 //! for people from it, so an explanation costs little for a request that nobody looks at.

@@ -4,7 +4,7 @@ use crate::FORM_VERSION;
 use crate::collections::two_generation_cache::ShardKey;
 use std::hash::{Hash, Hasher};
 
-/// Room for what usually distinguishes a caller: an upstream, a path and one key.
+/// Room for the usual parts of a caller: an upstream, a path and one key.
 const SCOPE_TEXT_BYTES: usize = 512;
 
 /// The hash of a prefix.

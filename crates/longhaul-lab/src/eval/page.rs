@@ -119,7 +119,7 @@ fn write_step(page: &mut String, name: &str, outcome: &StepOutcome, original: Op
     );
 }
 
-/// Names what differs, the most telling difference first.
+/// Names the differences, the most telling first.
 fn agreement(original: &AgentStep, step: &AgentStep) -> &'static str {
     let shared = original.compare(step);
     if shared.is_same_step() {

@@ -145,7 +145,7 @@ impl ResultsFile {
         Ok(())
     }
 
-    /// Returns what all entries cost, as far as known.
+    /// Returns the cost of all entries, as far as known.
     pub(super) fn cost(&self) -> Usd {
         let costs = self.entries.values().filter_map(|entry| entry.cost);
         costs.fold(Usd::ZERO, |sum, nanos| sum + Usd::from_nanos(nanos))

@@ -10,7 +10,7 @@ pub(super) type ChangedRequests = Vec<Vec<Vec<bool>>>;
 /// The chosen requests of each session, ascending.
 pub(super) type Samples = BTreeMap<usize, Vec<usize>>;
 
-/// The choice, and what it was made from.
+/// The choice, and the requests that it was made from.
 pub(super) struct Choice {
     pub(super) samples: Samples,
     /// Requests of all sessions.

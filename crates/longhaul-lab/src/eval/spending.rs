@@ -141,7 +141,7 @@ impl Spending {
         cost
     }
 
-    /// Returns what everything in the results file has cost.
+    /// Returns the cost of everything in the results file.
     pub(super) fn spent(&self) -> Usd {
         self.spent
     }

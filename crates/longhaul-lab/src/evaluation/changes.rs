@@ -21,7 +21,7 @@ pub(crate) struct MessageChange {
     pub(crate) text: String,
 }
 
-/// Returns what `forwarded` changes about `sent`, in order.
+/// Returns the changes from `sent` to `forwarded`, in order.
 ///
 /// Equal messages at both ends are unchanged. From the end, a message that differs is a changed message as
 /// long as its author and its calls are the same. Everything between both ends was replaced.

@@ -20,7 +20,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// The loss of agreement that an evaluation should be able to exclude: ten percentage points.
 pub(crate) const MARGIN: f64 = 0.1;
 
-/// Fewest pairs for a conclusion. Below, the intervals are too rough.
+/// Minimum pairs for a conclusion. Below, the intervals are too rough.
 pub(crate) const MIN_PAIRS: u32 = 10;
 
 /// Pairs by their two outcomes: whether the step agrees with the original step.

@@ -66,7 +66,7 @@ pub(super) fn read(body: &str) -> serde_json::Result<(Vec<RecordedMessage>, Vec<
     Ok((recorded, points))
 }
 
-/// A request ends with what the client made, before what the model made next, and leaves no call open.
+/// A request ends with an item of the client before an item of the model, and leaves no call open.
 /// Requests before a compaction had another history.
 fn points(items: &[RecordedMessage], first: usize) -> Vec<usize> {
     let mut open: HashSet<&str> = HashSet::new();

@@ -51,7 +51,7 @@ pub(super) struct PagePlace {
     pub(super) block_state: u64,
 }
 
-/// The messages that a reader has read so far, with what belongs to them.
+/// The messages that a reader has read so far, with their parts, calls and containers.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadPieces<'p> {
     pub(crate) messages: &'p [Message],

@@ -1,4 +1,4 @@
-//! The credentials and headers of clients, and what Anthropic's servers require.
+//! The credentials and headers of clients, and the requirements of Anthropic's servers.
 
 use crate::dialect::Dialect;
 use crate::dialect::messages::{DISTINCT_PATH, PATH};

@@ -54,7 +54,7 @@ struct Number {
     is_rounded: bool,
 }
 
-/// Finds a limit on one request: a request of a stated size is larger than what the account may send
+/// Finds a limit on one request: a request of a stated size is larger than the account may send
 /// at once. A statement that reports used tokens is throttling.
 pub(super) fn request_limit(statement: &Statement) -> Option<StatedSize> {
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| {

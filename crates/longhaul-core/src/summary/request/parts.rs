@@ -90,7 +90,7 @@ fn digest_budget(room: Tokens) -> Tokens {
 }
 
 /// Returns `budgets`, scaled down evenly to fit `room`. The index has at most a third, since a
-/// model needs to read what happened before it needs names.
+/// model needs the events before the names.
 fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     let others = budgets.nominal() - budgets.identifiers;
     let budgets = SummaryBudgets {
