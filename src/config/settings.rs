@@ -53,23 +53,22 @@ settings! { ALL_SETTINGS:
 
     /// The set of defaults: auto, standard (the numbers of OpenCode), local (a model on your own machine)
     /// or frugal (the smallest bill). auto: the numbers of standard from a window of 100000 up,
-    /// if clearing is likely to pay. Below 100000, auto clears results at the hard mark only.
-    /// standard: the numbers of OpenCode and tunacode, for any window. local:
-    /// for a small window and no charge for an uncached prefix. frugal: compacts
-    /// at a mark of its own, long before a large window is full, for the smallest bill. Other
-    /// settings override the profile.
+    /// if clearing is likely to pay. Below 100000, auto clears results at the hard threshold only.
+    /// standard: the numbers of OpenCode and tunacode, for any window. local: for a small window and
+    /// no charge for an uncached prefix. frugal: compacts at its own threshold, long before a large
+    /// window is full, for the smallest bill. Other settings override the profile.
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
 
     /// How a model reads what was cleared or summarised: by URL (url), by a tool (mcp), or not at all
-    /// (off). A line behind each cleared result and each summary says how to read the original. off:
+    /// (off). A line after each cleared result and each summary shows how to read the original. off:
     /// no line, and no original is kept. url: the line names a URL of longhaul, or the command
     /// `longhaul recall ID` if the port changes at each start. mcp: the line names a tool of
-    /// `longhaul mcp`. Originals are kept where store.at says.
+    /// `longhaul mcp`. store.at sets where originals are kept.
     RECALL: RecallSetting = choice, "recall" = "off",
         bare_flag("recall", "off|url|mcp", "url"), restart;
 
-    /// Neither add lines for recall nor keep originals, whatever recall says.
+    /// Neither add lines for recall nor keep originals, whatever the value of recall.
     RECALL_DISABLED: bool = switch, "recall_disabled" = "false", env("DISABLE_RECALL"), restart;
 
     /// The base URL by which agents reach longhaul, for the lines of recall = "url" and for `longhaul
@@ -84,7 +83,7 @@ settings! { ALL_SETTINGS:
 
     /// Host names, without port, under which requests may reach longhaul on 127.0.0.1, and whose
     /// web pages may call it. Addresses, localhost, names without dots, and names under .localhost
-    /// and .internal are always known. Requests for other names, and from pages of other sites, are
+    /// and .internal are always allowed. Requests for other names, and from pages of other sites, are
     /// refused: any web page could send them. No name is checked if client_tokens_file is set, or if
     /// public is set and longhaul holds no key. Separated by commas in the environment.
     ALLOWED_HOSTS: Vec<String> = text_list, "allowed_hosts" = "[]";
@@ -156,9 +155,8 @@ settings! { ALL_SETTINGS:
     UPSTREAM_ASK: bool = switch, "upstream.ask" = "true";
 
     /// refuse: a WebSocket for the Responses API is answered with status 426. Codex then speaks HTTP,
-    /// where longhaul can keep its history inside the window. A client that asks again without any
-    /// request in HTTP is tunnelled. tunnel: each is tunnelled to the upstream, and nothing is done
-    /// for it.
+    /// where longhaul can keep its history inside the window. A client that retries without an HTTP
+    /// request in between is tunnelled. tunnel: every WebSocket goes to the upstream untouched.
     RESPONSES_WEBSOCKET: ResponsesWebSocket = choice, "responses.websocket" = "refuse";
 
     /// The proxy for https:// upstreams, used as a tunnel: an http://, https:// or socks5:// URL,
@@ -229,18 +227,18 @@ settings! { ALL_SETTINGS:
     COMPACT_OVERFLOW_DISABLED: bool = switch, "compact.overflow_disabled" = "false",
         env("DISABLE_COMPACT_ON_OVERFLOW");
 
-    /// The mark at which a summary or a digest replaces old history. A share (0.9 or 90%) is a share of the
-    /// tokens that the window leaves to the conversation. A number of tokens (150000) suits huge
-    /// windows that are expensive long before they are full. The tenth above the default share
+    /// The threshold at which a summary or a digest replaces old history. A share (0.9 or 90%) is a
+    /// share of the tokens that the window leaves to the conversation. A number of tokens (150000) suits
+    /// huge windows that are expensive long before they are full. The tenth above the default share
     /// leaves room for one more tool result and for estimation errors. A small window keeps this
     /// room whatever number is given.
     COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
 
-    /// The mark at which a summary is prepared in the background, so that the summary is ready at
-    /// compact.hard. It is a share or a number of tokens. The mark lies at least 3000 tokens below
+    /// The threshold at which a summary is prepared in the background, so that the summary is ready
+    /// at compact.hard. It is a share or a number of tokens. The threshold lies at least 3000 tokens below
     /// compact.hard, or a tenth of compact.hard if that is less. If this is a share and compact.hard
-    /// is a number of tokens, the mark is at most 95% of that number. A lower mark prepares more of
-    /// the summaries in time, and pays for more that are never used.
+    /// is a number of tokens, the threshold is at most 95% of that number. A lower threshold prepares
+    /// more of the summaries in time, and pays for more that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 
     /// The price of input from the provider's cache, as a share of other input: fiftieth, tenth,
@@ -255,7 +253,7 @@ settings! { ALL_SETTINGS:
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;
 
-    /// Never add a cache mark behind a summary. By default, longhaul adds a mark if the client sends
+    /// Never add a cache mark after a summary. By default, longhaul adds a mark if the client sends
     /// marks, and fewer than the four that Anthropic allows.
     CACHE_MARK_DISABLED: bool = switch, "compact.cache_mark_disabled" = "false",
         env("DISABLE_CACHE_MARK");
@@ -302,11 +300,11 @@ settings! { ALL_SETTINGS:
     /// out, with long results clipped; none of it is in a provider's cache. cached: the
     /// conversation as it was forwarded, followed by one message with the instructions; the part in
     /// the provider's cache costs a tenth. cached applies to the conversation's own model, to
-    /// summaries that no request waits for, and to histories that fit beside the answer. Otherwise
-    /// the transcript is used.
+    /// summaries that no request waits for, and to histories that fit together with the answer.
+    /// Otherwise the transcript is used.
     SUMMARY_STYLE: SummaryStyle = choice, "summary.style" = "transcript";
 
-    /// Where the text that replaces old history goes. separate: into a user message of its own.
+    /// Where the text that replaces old history goes. separate: into a separate user message.
     /// merge: into the adjacent user messages, for chat templates that require user and assistant
     /// messages to alternate. auto: separate, or merge for a model that has refused it.
     SUMMARY_PLACEMENT: PlacementSetting = choice, "summary.placement" = "auto";
@@ -340,8 +338,8 @@ settings! { ALL_SETTINGS:
         env("LONGHAUL_STORE"), flag("store", "memory|file:PATH|redis://…"), restart;
 
     /// While store.at is memory, serve and run keep learned windows and token ratios, but no text, in
-    /// the user's state folder. The next start knows them. The first process has the file; others at
-    /// the same time go without it. While store.at is redis://, serve keeps the totals by day there, one
+    /// the user's state folder for the next start. The first process has the file; others at the
+    /// same time go without it. While store.at is redis://, serve keeps the totals by day there, one
     /// file for each port. The folder is $XDG_STATE_HOME/longhaul, or
     /// ~/.local/state/longhaul.
     STORE_LESSONS: bool = switch, "store.lessons" = "true", restart;
@@ -372,12 +370,12 @@ settings! { ALL_SETTINGS:
     /// line outlives its original only in a session that rests for a week.
     STORE_RECALL_TTL: Duration = duration, "store.recall_ttl" = "168h", restart;
 
-    /// The maximum bytes of originals kept for recall: in memory, in the file beside that of
+    /// The maximum bytes of originals kept for recall: in memory, in a file next to
     /// file:PATH, or of each caller at a Redis server. The caller that holds the most makes room
     /// first. A session of a million tokens has about 4 MiB.
     STORE_RECALL_MAX_BYTES: u64 = bytes, "store.recall_max_bytes" = "256MiB", restart;
 
-    /// How callers are told apart; no caller ever sees another's summary. credentials: by every
+    /// How callers are distinguished; no caller ever sees another's summary. credentials: by every
     /// header and query key that carries a credential or an account. header:NAME: by that header,
     /// for credentials that change by the hour. The header is not forwarded, and must be listed in
     /// store.trusted_headers.
@@ -418,7 +416,7 @@ settings! { ALL_SETTINGS:
     LIMITS_CONNECTIONS: u32 = integer::<1, 1_000_000>, "limits.connections" = "16384", restart;
 
     /// The maximum number of concurrent requests, each stream of HTTP/2 included; further ones are
-    /// answered 503. A caller may have as many as are free, so at most half. Callers are told apart
+    /// answered 503. A caller may have as many as are free, so at most half. Callers are distinguished
     /// as for limits.buffered. Each request uses a connection to the upstream.
     LIMITS_REQUESTS: u32 = integer::<1, 1_000_000>, "limits.requests" = "8192", restart;
 
@@ -442,8 +440,8 @@ settings! { ALL_SETTINGS:
     /// message are always shown.
     ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
 
-    /// The least severe level written to standard error: off, error, warn, info, debug, trace. info
-    /// is one line per request. No level writes contents, keys or header values.
+    /// The minimum severity written to standard error: off, error, warn, info, debug, trace. info is
+    /// one line per request. No level writes contents, keys or header values.
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
 
     /// auto, console, text or json. console is for people: time in UTC, model, conversation, actions,
