@@ -28,7 +28,7 @@ fetch() {
   fi || fail "cannot download $1"
 }
 
-# The static binary where the C library is musl's, or older than the one that the other is linked to.
+# The static binary if the C library is musl, or is older than the dynamic binary requires.
 linux_library() {
   glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed -n 's/^glibc 2\.\([0-9]*\).*/\1/p')
   if [ -n "$glibc" ] && [ "$glibc" -ge 35 ]; then echo gnu; else echo musl; fi
@@ -63,7 +63,7 @@ grep " [*]\{0,1\}$name.tar.gz\$" "$work/SHA256SUMS" >"$work/expected" || fail "S
 tar -xzf "$work/$name.tar.gz" -C "$work" "$name/longhaul"
 "$work/$name/longhaul" -V >/dev/null || fail "the binary does not run on this machine"
 mkdir -p "$folder"
-# A running longhaul keeps its own file.
+# A rename leaves the file of a running longhaul intact.
 mv "$work/$name/longhaul" "$folder/.longhaul.new"
 mv "$folder/.longhaul.new" "$folder/longhaul"
 echo "installed $("$folder/longhaul" -V) in $folder"

@@ -33,7 +33,7 @@ function pack(manifest, fill) {
 
 pack(
   { name: `${names.NPM_SCOPE}/${platform}`, ...common, description: `The binary of longhaul for ${platform}`, os: [os], cpu: [cpu],
-    // The binary for Linux needs glibc: npm leaves it out elsewhere, and longhaul.js says so.
+    // The binary for Linux needs glibc: npm leaves it out elsewhere, and longhaul.js reports it.
     ...(os === "linux" ? { libc: ["glibc"] } : {}), files: [file] },
   (folder) => {
     copyFileSync(binary, join(folder, file));

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 
-# What the model says when it has asked for the last file.
+# The model's last answer, after it has read the last file.
 END = "Every part has been read to its end."
 
-# No key: longhaul passes on what it gets, and the strict model looks at none.
+# Not a real key: longhaul forwards any key, and the strict model checks none.
 KEY = "sk-none"
 
 
@@ -32,11 +32,11 @@ class Start:
     environment: dict = field(default_factory=dict)
     # Under the home folder.
     files: dict = field(default_factory=dict)
-    # What the model says last.
+    # The model's last answer.
     answer: str = END
-    # For a client that has only a screen: what it shows, and what is then typed.
+    # For a client with only a screen: pairs of the text that it shows and the text to type then.
     talk: list = field(default_factory=list)
-    # Commands that go on with the session after the first.
+    # Commands that continue the session after the first.
     resumed: list = field(default_factory=list)
 
 
@@ -47,15 +47,15 @@ class Client:
     registry: str  # pip or npm
     packages: list  # the client's own first
     start: Callable[[At], Start]
-    # How many files of about 3,000 tokens it reads: three windows and a little more.
+    # Number of files of about 3,000 tokens that the client reads: slightly more than three windows.
     parts: int = 36
     # The window of the model, in tokens.
     window: int = 32_768
     # Rules for signed thinking that the model enforces: `bound` or `off`.
     thinking: str = "off"
-    # After how many files the model ends its turn, so that the session is resumed.
+    # Number of files after which the model ends its turn, so that the session is resumed.
     pause: Optional[int] = None
-    # The least share of prompt tokens from the provider's cache, in percent.
+    # The minimum share of prompt tokens from the provider's cache, in percent.
     cached: int = 0
     # Whether the server keeps the history, so that nothing may change.
     stateful: bool = False
@@ -69,7 +69,7 @@ class Client:
         """The folder under target/clients: clients with the same packages share one."""
         names = [package.replace("==", "@").rsplit("@", 1)[0] for package in self.packages]
         packages = "+".join(name.lstrip("@").replace("/", "-") for name in names)
-        # Packages of both registries may have one name.
+        # Packages of both registries may have the same name.
         return f"{self.registry}-{packages}"
 
 

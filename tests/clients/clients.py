@@ -24,11 +24,11 @@ def llm(at):
 
 
 def aider(at):
-    # It has no tools; the output of commands takes their place.
+    # aider has no tools; the output of commands takes their place.
     steps = "".join(
         f"/run cat {part}\n/ask Go on with the next part.\n" for part in sorted(at.parts.glob("part-*"))
     )
-    # What it would cut its own history at.
+    # The window at which aider would cut its own history.
     metadata = {"openai/strict": {"max_input_tokens": 1_000_000, "litellm_provider": "openai"}}
     return Start(
         [
@@ -80,7 +80,7 @@ CHAT_COMPLETIONS = {
     ),
     "litellm": Client(
         "pip",
-        # Its calls with tools need mcp, which it does not require.
+        # Calls with tools need mcp, on which litellm does not depend.
         ["litellm==1.106.2", "mcp==2.3.0"],
         python("litellm_sdk.py", openai, LITELLM_LOCAL_MODEL_COST_MAP="True"),
     ),

@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 
-# The oldest Node that the clients run on, and the one that is installed where there is none.
+# The oldest Node that the clients run on, and the Node that is installed if the machine has none.
 NODE_MAJOR = 22
 NODE = "24.21.0"
 
-# Of one attempt. npm waits without end for a registry that stops in the middle of a file.
+# Limit of one attempt. npm waits forever for a registry that stops in the middle of a file.
 LIMIT_S = "600"
 QUIET = ["--loglevel=error", "--no-audit", "--no-fund"]
 

@@ -3,10 +3,10 @@
 from agents import opencode, pi, with_version, without_version
 from client import Client, Start, anthropic, javascript, python
 
-# A window of which a step of one file is a twentieth, as of real agents. The model signs its
-# thinking, and refuses thinking whose history changed.
+# One file takes a twentieth of this window, as in real agents. The model signs its thinking, and
+# refuses thinking whose history changed.
 LARGE = {"window": 65_536, "parts": 76, "cached": 75, "thinking": "bound"}
-# The prompts of Claude Code itself take a third of such a window.
+# Claude Code's own prompts take a third of such a window.
 CLAUDE_CODE = {"window": 98_304, "parts": 110, "cached": 75, "thinking": "bound"}
 
 MODEL = "claude-opus-5-5"

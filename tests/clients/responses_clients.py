@@ -5,11 +5,11 @@ import json
 from agents import opencode, pi, with_version
 from client import KEY, Client, Start, javascript, openai, python
 
-# A window of which a step of one file is a twentieth, as of real agents.
+# One file takes a twentieth of this window, as in real agents.
 LARGE = {"window": 65_536, "parts": 76, "cached": 75}
 
 CODEX = ["@openai/codex@0.169.0"]
-# Codex cuts outputs at 10,000 bytes, so that some files do not count.
+# Codex cuts outputs at 10,000 bytes, so some files do not count.
 LARGE_CODEX = LARGE | {"parts": 90}
 
 
@@ -67,7 +67,7 @@ RESPONSES = {
         "pip",
         ["openai==3.54.0"],
         python("openai_python_responses.py", openai, STATEFUL="1"),
-        # Nothing shrinks a history that the server keeps, so it has to fit.
+        # Nothing shrinks a history that the server keeps, so the history has to fit.
         parts=15,
         window=65_536,
         stateful=True,

@@ -13,7 +13,7 @@ from install import node
 from terminal import converse
 
 WINDOWS = 3
-# Only bounds a hang.
+# Only turns a hang into a failure.
 LIMIT_S = 600
 TASK = "Read the parts in this folder, one after the other, to the last one. Then say so."
 # longhaul's estimate of what the strict model counts as a token: 3.3 bytes at 4 a token, and a
@@ -38,7 +38,7 @@ def hold(root, name, client, installed):
     parts, home = work / "parts", work / "home"
     parts.mkdir(parents=True)
     home.mkdir()
-    # Clients look for a project around them, and would find this one.
+    # Clients search the parent folders for a project, and would find this one.
     subprocess.run(["git", "init", "--quiet", parts], check=True)
     interpreter = node(root) if client.registry == "npm" else None
     programs = root / "target/debug"
@@ -115,7 +115,7 @@ def run(command, limit_s, **options):
     try:
         return process.wait(limit_s)
     except subprocess.TimeoutExpired:
-        # With all that it started.
+        # With all child processes.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return None
@@ -127,7 +127,7 @@ def judge(totals, chats, client):
     sent = max((chat.get("tokens_before", 0) for chat in chats), default=0)
     history = WINDOWS * window
     cached = 100 * totals["cached_tokens"]
-    # Binding of thinking is known only once it was refused (docs/explanation/thinking.md).
+    # The proxy learns of bound thinking from its first refusal (docs/explanation/thinking.md).
     learned = ["stale-thinking"] if client.thinking == "bound" else []
     broken = totals["broken"]
     rules = [
@@ -149,7 +149,7 @@ def judge_stateful(totals, chats, client):
         (totals["history_tokens"] > 0, "no file was read"),
         (not totals["broken"], f"against the rules: {', '.join(totals['broken'])}"),
         (totals["compactions"] == 0, f"{totals['compactions']} compactions"),
-        # The first request has no history, and names none.
+        # The first request names no stored history.
         (len(changed) == 1, f"{len(changed)} requests did not pass as stateful"),
         *seen_by_client(chats),
     ]

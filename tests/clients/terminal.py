@@ -10,7 +10,7 @@ import subprocess
 import termios
 import threading
 
-# What moves the cursor or paints, and no text.
+# Sequences that move the cursor or set colours, without text.
 CONTROL = re.compile(r"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b[\]P][^\x07\x1b]*(\x07|\x1b\\)|\x1b.")
 ROWS, COLUMNS = 50, 160
 

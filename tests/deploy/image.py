@@ -17,10 +17,10 @@ from fcntl import ioctl
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-# Long for any of it, on any machine.
+# Longer than any step takes on any machine.
 DEADLINE_S = 30
 NOBODY = 65532
-# Odd spacing and spelling: a proxy that wrote the JSON anew would change them.
+# Odd spacing and spelling, which a proxy that wrote the JSON again would change.
 QUESTION = b'{ "model":"m",  "messages":[{"role":"user","content":"caf\\u00e9?"}]}'
 ANSWER = b'{"id":"1","object":"chat.completion","choices":[ {"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"oui"}}]}'
 
@@ -58,7 +58,7 @@ def check_files(root: Path) -> None:
     shells = [path for path in root.rglob("*") if path.name in ("sh", "bash", "dash", "busybox")]
     equal("shells in the image", shells, [])
     equal("the owner of the store's folder", (root / "var/lib/longhaul").stat().st_uid, NOBODY)
-    # What the owner of a folder may write to, only a read-only mount keeps from it.
+    # Only a read-only mount prevents the owner of a folder from writing to it.
     for folder in ("var/lib/longhaul", "tmp", "home/nonroot"):
         equal(f"writing to /{folder}", as_nobody(root, folder), errno.EROFS)
 

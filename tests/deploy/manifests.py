@@ -9,7 +9,7 @@ from pathlib import Path
 import helm_python
 import yaml
 
-# The chart's oldest Kubernetes, and the newest that there are schemas of.
+# The chart's oldest Kubernetes, and the newest with schemas.
 VERSIONS = ("1.30", "1.37")
 
 TOKENS = {"name": "tokens", "secret": {"secretName": "longhaul-tokens"}}
@@ -75,7 +75,7 @@ def main(folder: Path, validator: str) -> None:
 
 def rendered(chart: Path) -> dict[str, str]:
     said = helm_python.lint(chart)
-    # Severity 1 is advice: that a chart should have a picture.
+    # Severity 1 is advice, such as that a chart should have an icon.
     warnings = [message for message in said["messages"] if message["severity"] > 1]
     require("the chart", not said["errors"] and not warnings, f"helm's lint says {said}")
     texts = {}
