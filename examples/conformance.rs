@@ -130,7 +130,7 @@ struct Multiplexed {
 }
 
 impl Multiplexed {
-    /// Returns `None` if HTTP/2 was not asked for.
+    /// Returns `None` if HTTP/2 was not requested.
     fn new(options: &Options, between: &Between) -> Option<Self> {
         options.http2.then(|| match between {
             Between::Each(start) => {

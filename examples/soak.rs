@@ -2,7 +2,7 @@
 //! restarted, killed, and replaced by an older program and back. All runs share one store file.
 //!
 //! The strict model refuses each request that its API would refuse. A line for each run of the program goes
-//! to `runs.jsonl` in the folder. If the soak is stopped and started again, it continues behind these lines.
+//! to `runs.jsonl` in the folder. If the soak is stopped and started again, it continues after these lines.
 
 #![allow(
     clippy::expect_used,
@@ -45,7 +45,7 @@ const WINDOW: u64 = 32_768;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Pause of an agent before it repeats a request that no program answered.
 const RETRY: Duration = Duration::from_millis(500);
-/// Growth of memory that is permitted between two runs of one program, in KiB, beside a fifth.
+/// Growth of memory that is permitted between two runs of one program, in KiB, on top of a fifth.
 const GROWTH_KIB: u64 = 16 << 10;
 
 /// Plays the soak: cargo run --release --example soak -- --hours 2 --folder DIR --program PATH --older PATH
@@ -228,7 +228,7 @@ fn command(program: &Path, upstream: SocketAddr, folder: &Path) -> Command {
     command
 }
 
-/// A client that repeats one recorded session. Each repetition has a credential of its own, hence a scope.
+/// A client that repeats one recorded session. Each repetition has its own credential, hence a scope.
 struct Agent {
     name: usize,
     proxy: SocketAddr,
@@ -240,7 +240,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// Sends requests until `until`; returns the position behind the last request that was answered.
+    /// Sends requests until `until`; returns the position after the last request that was answered.
     async fn work(mut self, every: Duration, until: Instant) -> (usize, usize) {
         let sessions = Arc::clone(&self.sessions);
         let session = &sessions[self.name % 3];

@@ -291,7 +291,7 @@ async fn serve_count(
 
 /// Retries the chat once: splice → send. Never calls [`next_step`], so that a chat is sent at most twice.
 /// Returns `refused`, the reply to the first attempt, if the retry cannot be built or sent, or if the
-/// retry refutes the suspicion that caused it.
+/// retry refutes its suspicion.
 async fn retry(
     chat: &Chat<'_>,
     second: &Attempt,

@@ -32,7 +32,7 @@ pub(crate) struct Options {
 pub(crate) enum Report {
     /// The bill of each profile and window, with the goals.
     Bill,
-    /// The bill for a range of pruning parameters.
+    /// The bill for a range of clearing parameters.
     Sweep,
     /// A session of a hundred windows, chained from the recorded ones, with its goals.
     Hundred,

@@ -63,7 +63,7 @@ impl Api {
     }
 
     /// Returns the session as its agent plays it. The recordings of the Messages API have lost the
-    /// cache marks of all requests but the last, so each request asks for the automatic mark.
+    /// cache marks of all requests but the last, so each request sets the automatic mark.
     fn parse(self, body: &[u8]) -> Result<SessionRecording, Failure> {
         let replay = SessionRecording::parse(body)?;
         Ok(match self {

@@ -1,4 +1,4 @@
-//! The bill for a range of pruning parameters: the tokens that the rule protects, the minimum it
+//! The bill for a range of clearing parameters: the tokens that the rule protects, the minimum it
 //! clears and the turns it waits for.
 
 use crate::bill::Bill;

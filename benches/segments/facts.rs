@@ -100,7 +100,7 @@ impl Numbers {
     }
 }
 
-/// Plants forty facts in the messages of a session: of each tenth, one behind a text of the model, one at
+/// Plants forty facts in the messages of a session: of each tenth, one after a text of the model, one at
 /// the start of a text of the user, one in the middle and one at the end of a result. Returns the facts.
 pub(crate) fn plant(messages: &mut [Value]) -> Vec<String> {
     let mut numbers = Numbers(0x5DEE_CE66_D1CE_4E5B);

@@ -37,7 +37,7 @@ pub(crate) struct Chained {
     /// The last body.
     whole: Value,
     pub(crate) requests: Requests,
-    /// Facts on which the numbers of the index were chosen, beside those of the story.
+    /// Facts on which the numbers of the index were chosen, in addition to those of the story.
     seen: Vec<String>,
     /// Facts in other places, on which numbers may be chosen too.
     elsewhere: Vec<Fact>,
@@ -99,7 +99,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
-    // Behind a number of the last request stand, for the facts of the parts before the last, the
+    // After a number of the last request stand, for the facts of the parts before the last, the
     // lowest number and the mean of the last part's requests.
     text.push_str(
         " spread of the tenths | facts | facts of other shapes | in other places | judging facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\

@@ -78,7 +78,7 @@ fn setting(numbers: &mut Numbers, at: usize) -> Stated {
     }
 }
 
-/// Facts that people and models say.
+/// Facts that people and models state.
 fn said(numbers: &mut Numbers, at: usize) -> Stated {
     let (first, last) = (name(numbers), name(numbers));
     match at {

@@ -20,17 +20,17 @@ const REACH: usize = 60;
 /// Place of a fact.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
-    /// Behind the longest text among the arguments of a call.
+    /// After the longest text among the arguments of a call.
     Argument,
-    /// Behind the first line of a text of the user.
+    /// After the first line of a text of the user.
     Request,
     /// Before a text of the model.
     Reply,
-    /// A line of its own within a tool result.
+    /// A separate line within a tool result.
     ResultLine,
 }
 
-/// A fact: pieces that have to stand beside each other, in this order.
+/// A fact: pieces that have to stand close together, in this order.
 pub(crate) struct Fact {
     pub(crate) pieces: Vec<String>,
     pub(crate) place: Place,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// Cache marks of an agent.
+/// Cache marks that an agent sets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Marks {
     None,

@@ -95,8 +95,8 @@ struct Sums {
     changed: Tally,
 }
 
-/// Renders two rows for each case: every request, and those that longhaul changed. `hard` is the hard mark,
-/// if not the default.
+/// Renders two rows for each case: every request, and those that longhaul changed. `hard` is the hard
+/// threshold, if not the default.
 pub(crate) fn page(
     sessions: &[Session],
     cases: &[Case],

@@ -1,6 +1,6 @@
 //! Compacts a history with longhaul, at the window that gives the wanted size.
 //!
-//! The proxy's core is called without any stored record. Past its mark, a conversation is compacted
+//! The proxy's core is called without any stored record. Past its threshold, a conversation is compacted
 //! as on a replica that has never seen it. The result is the same as if every earlier request had
 //! gone through, because the replay decides at each of them in turn.
 

@@ -7,7 +7,7 @@
 //! benchmark counts those that survive. [`identifiers`] defines an identifier.
 //!
 //! With `--windows`, longhaul alone is measured, as it forwards the requests at given windows, with
-//! `--hard=PERCENT` or `--hard=TOKENS` at another hard mark.
+//! `--hard=PERCENT` or `--hard=TOKENS` at another hard threshold.
 //! `--responses` and `--messages` take the sessions of the other APIs, at windows alone.
 
 mod at_windows;
@@ -158,7 +158,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a hard mark: up to 100, a percentage, else a number of tokens.
+/// Returns a hard threshold: up to 100, a percentage, else a number of tokens.
 fn hard_threshold(text: &str) -> Option<ThresholdSetting> {
     let number = text.parse().ok()?;
     Some(if number <= 100 {

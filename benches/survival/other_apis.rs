@@ -5,10 +5,10 @@ use serde_json::Value;
 
 /// Members of an item with the text of a result, a message or reasoning.
 const TEXTS: [&str; 3] = ["content", "output", "summary"];
-/// Members of an item with what a call says.
+/// Members of an item with the content of a call.
 const CALLS: [&str; 5] = ["action", "arguments", "input", "name", "operation"];
 
-/// Reads an item of the Responses API. Reasoning is no reply of its own.
+/// Reads an item of the Responses API. Reasoning alone is not a reply.
 pub(crate) fn item(item: &Value) -> Message {
     let kind = item.get("type").and_then(Value::as_str);
     let kind = kind.unwrap_or("message");
@@ -37,7 +37,7 @@ pub(crate) fn has_result(message: &Value) -> bool {
     blocks.any(|block| kind(block) == "tool_result")
 }
 
-/// Adds what the blocks of a message hold beside their own text: results, and calls.
+/// Adds what the blocks of a message hold in addition to their text: results, and calls.
 pub(crate) fn blocks(blocks: &[Value], text: &mut String, calls: &mut String) {
     for block in blocks {
         match kind(block) {

@@ -10,8 +10,8 @@ use crate::config::{Config, StoreLocation};
 /// File of learned facts within the folder.
 const LESSONS: &str = "lessons.db";
 
-/// Lets a proxy with these settings use the state folder, if there is one, for what its store does not
-/// keep: learned facts if the store is in memory, the process's totals by day if it is on servers.
+/// Lets a proxy with these settings use the state folder, if there is one, for what its store lacks.
+/// A store in memory lacks learned facts, a store on servers the process's totals by day.
 pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) {
     if !config.store.keeps_lessons {
         return;

@@ -1,8 +1,8 @@
 //! Refusal of requests that a web page of another site makes a browser send.
 //!
 //! Any page in a local browser may send what a form can send. A page whose name was made to point
-//! here can also read the reply (DNS rebinding). longhaul replaces `Host`, so a model server behind
-//! longhaul cannot make this check itself.
+//! here can also read the reply (DNS rebinding). longhaul replaces `Host`, so the upstream cannot
+//! make this check itself.
 
 use http::header::ORIGIN;
 use http::{HeaderMap, HeaderName, Request, Uri};

@@ -18,7 +18,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// Chains all `sessions`, dealt into parts, behind one shared head.
+    /// Chains all `sessions`, dealt into parts, after one shared head.
     pub(super) fn of(sessions: &[Session], density: TokenDensity) -> Result<Self, Failure> {
         let head = usual_head(sessions, density)?;
         let mut messages = head.messages;
