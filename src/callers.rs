@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 /// Time after which what is learned for a caller that sends nothing may make room for others.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_hours(30 * 24);
-/// Callers of whom no upstream has accepted a request share one part in so many of what accepted callers have.
+/// Divisor of the space of accepted callers, for all callers of whom no upstream has accepted a request.
 const NEWCOMER_FRACTION: u8 = 8;
 /// Accepted callers for each cache generation: at least this many are remembered, at most twice as many.
 const MAX_ACCEPTED: usize = 8_192;
 
 /// Callers of whom an upstream has accepted a request. Anyone can invent a credential, so other callers
-/// have no share of their own.
+/// have no share.
 pub(crate) struct AcceptedCallers(Mutex<TwoGenerationCache<ScopeTag, ()>>);
 
 impl Default for AcceptedCallers {

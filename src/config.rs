@@ -104,12 +104,12 @@ pub struct Config {
     pub admin_show_content: bool,
     /// Log output on standard error.
     pub log: LogConfig,
-    /// Compaction settings for models without a table of their own.
+    /// Compaction settings for models without their own table.
     pub compaction: CompactionSettings,
     /// Rules that classify a reply as an overflow.
     pub overflow_rules: ClassifierRules,
-    /// Context window for models without a table of their own: the configured one, or else the
-    /// default for models of unknown size.
+    /// Context window for models without their own table: the configured one, or else the default
+    /// for models of unknown size.
     pub window: Tokens,
     /// Place of the setting `window`, such as `env LONGHAUL_WINDOW`; `None` for a default.
     pub window_place: Option<String>,
@@ -304,7 +304,7 @@ impl Config {
         })
     }
 
-    /// Returns the window that the operator set for models without a table of their own, if any.
+    /// Returns the window that the operator set for models without their own table, if any.
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
         self.window_place.is_some().then_some(self.window)
     }

@@ -47,7 +47,7 @@ pub(crate) struct ProxyState {
     pub(crate) mount: Option<Arc<str>>,
     /// ProxyState of the mounted upstreams, longest path first.
     pub(crate) mounts: Vec<Arc<Self>>,
-    /// ProxyState of the upstream for the Messages API, if that is another one.
+    /// State of the upstream for the Messages API, if there is a separate one.
     pub(crate) messages: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,

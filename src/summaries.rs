@@ -47,7 +47,7 @@ use longhaul_core::summary::{AcceptedSummary, SummaryRejection};
 use longhaul_core::units::tokens::Tokens;
 
 /// Timeout of one call. Reasoning models need minutes; a call that hangs must still end. Clients
-/// with a shorter deadline of their own do not wait this long.
+/// with a shorter deadline do not wait this long.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A summary to write.

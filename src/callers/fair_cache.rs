@@ -19,8 +19,8 @@ use longhaul_core::collections::CacheHashState;
 use longhaul_core::units::recall_id::RecallId;
 use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
 
-/// Callers with a share of their own. Further callers use the newcomers' share until all entries of some
-/// caller have expired.
+/// Maximum callers with their own share. Further callers use the newcomers' share until all entries
+/// of some caller have expired.
 const MAX_SHARES: usize = 4_096;
 /// Room for one entry of each caller that has a share.
 pub(crate) const ONE_FOR_EACH: u64 =
@@ -228,7 +228,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         Some(outcome)
     }
 
-    /// Whether a caller has a share of its own, or may have one now.
+    /// Whether a caller has its own share, or may have one now.
     fn has_share(&self, caller: ScopeTag) -> bool {
         self.by_caller.contains_key(&caller)
             || self.accepted.contains(caller) && self.by_caller.len() < MAX_SHARES

@@ -1,7 +1,7 @@
 //! Caches of parsed messages: one for accepted callers, and a small one for all others.
 //!
 //! Neither has shares: entries are looked up for each message, and decide nothing. If an entry was evicted,
-//! the message is parsed anew, with the same result.
+//! the message is parsed again, with the same result.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl ParseCaches {
     }
 
     /// Returns the cache for the messages of this caller. The first request after an acceptance is
-    /// parsed anew.
+    /// parsed again.
     pub(crate) fn for_caller(&self, scope: Scope) -> &ParseCache {
         if self.callers.contains(scope.tag()) {
             &self.of_accepted

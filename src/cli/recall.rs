@@ -13,9 +13,9 @@ use crate::error::Problem;
 use client::{RecallClient, RecallPart};
 
 const LONG: &str = "\
-    Prints the original behind a line like [Full text: longhaul recall ID]: a tool result that \
-    was cleared or clipped, or the history behind a summary. Asks the running longhaul, which \
-    keeps originals if the setting `recall` is url or mcp. Anyone who has an ID can read its \
+    Prints the original named by a line like [Full text: longhaul recall ID]: a tool result that \
+    was cleared or clipped, or the history that a summary replaces. Asks the running longhaul, \
+    which keeps originals if the setting `recall` is url or mcp. Anyone who has an ID can read its \
     original.";
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ pub(super) fn command() -> Command {
         Arg::new(name).long(name).value_name("PATTERN").help(help)
     };
     Command::new("recall")
-        .about("Print a cleared result, or the history behind a summary, by its ID")
+        .about("Print a cleared result, or the history that a summary replaces, by its ID")
         .long_about(LONG)
         .after_help(EXAMPLES)
         .arg(

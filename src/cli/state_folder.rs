@@ -21,8 +21,8 @@ pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) 
         StoreLocation::Memory => {
             config.store.lessons = folder(env).map(|folder| folder.join(LESSONS));
         }
-        // Replicas on one machine have ports of their own. A port that is drawn at each start names
-        // no process.
+        // Replicas on one machine have different ports. A port that is drawn at each start
+        // identifies no process.
         StoreLocation::Redis(_) => {
             let is_drawn = config.listen.port() == 0;
             let name = config.listen.to_string().replace([':', '[', ']'], "-");

@@ -99,7 +99,7 @@ impl DashboardHandle {
         let failed = ended
             .status
             .is_none_or(|status| status.is_client_error() || status.is_server_error());
-        // A client that leaves in mid-reply has what it wanted.
+        // A client that leaves in mid-reply is not an error: the client has what it needs.
         let is_error = failed || ended.ending == Ending::UpstreamBroke;
         let point = RequestPoint {
             id: ended.id,

@@ -100,7 +100,7 @@ impl PlanCause {
                 "the upstream refused the requested output: it was lowered".into()
             }
             Self::StaleThinking => {
-                "the upstream refused thinking behind an edit, so it was left out".into()
+                "the upstream refused thinking after an edit, so it was left out".into()
             }
         }
     }

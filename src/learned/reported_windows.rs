@@ -24,8 +24,7 @@ use parking_lot::Mutex;
 
 /// Maximum queries in flight to one upstream, each for another caller.
 const MAX_IN_FLIGHT: usize = 16;
-/// Models that longhaul's own key has windows of, for each cache generation: twice as many as the
-/// longest list of models has entries.
+/// Capacity per generation for windows learned with longhaul's own key: twice the longest known list.
 const LISTED_MODELS: usize = 8_192;
 /// Delay after an answer: an operator may restart a local server with another window.
 const REFRESH_AFTER: Duration = Duration::from_hours(1);
@@ -45,7 +44,7 @@ pub(crate) struct ReportedWindows {
     is_shared: bool,
 }
 
-/// The outcome of a query, as far as it decides when the next is due.
+/// The outcome of a query, which decides when the next is due.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum LastQuery {
     /// Answered, with or without a window.

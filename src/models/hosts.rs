@@ -59,8 +59,7 @@ const HOSTS: &[(&str, &str)] = &[
     ("us.api.openai.com", "openai"),
 ];
 
-/// Providers that serve models of their own making, whose rows therefore state the model's own
-/// limits.
+/// Providers that serve models that they make, whose rows therefore state the model's own limits.
 pub(super) const MAKERS: &[&str] = &[
     "ai21",
     "anthropic",

@@ -1,7 +1,7 @@
 //! The names under which a model may be listed in the table.
 
 /// Suffixes with which `OpenRouter` chooses among the servers of one model. `:free` and `:thinking`
-/// have rows of their own if they differ.
+/// have their own rows if they differ.
 const VARIANTS: &[&str] = &[
     ":batch",
     ":beta",

@@ -11,8 +11,8 @@ use longhaul_core::collections::two_generation_cache::LockedCache;
 /// Origins for each cache generation. Pages of few origins use one proxy.
 const ORIGINS: usize = 64;
 
-/// Fields of a response that a browser reads. Preflight requests have fields of their own, and the
-/// upstream answers these requests itself.
+/// Fields of a response that a browser reads. Preflight requests have other fields, and the upstream
+/// answers these requests itself.
 const FIELDS: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_ORIGIN,

@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::metrics::Label;
 
 /// Time in which further faults of one kind are counted instead of logged. Every request still has
-/// a line of its own.
+/// its own line.
 const FOLD_PERIOD: Duration = Duration::from_secs(10);
 
 /// When each kind of fault was last logged, and how many were not.

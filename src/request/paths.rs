@@ -112,7 +112,7 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
     Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
-/// Whether a request belongs to an API that the operator may give an upstream of its own.
+/// Whether a request belongs to an API that the operator may give its own upstream.
 pub(crate) fn belongs_to_own_upstream<B>(request: &Request<B>) -> bool {
     let headers = request.headers().iter();
     let headers = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Prefix of an IPv6 address that one network has. Its hosts choose the rest, anew if they like.
+/// Prefix of an IPv6 address that one network has. Its hosts choose the rest, and may change it.
 const NETWORK_MASK: u128 = !(u64::MAX as u128);
 
 /// The part of the client's address that distinguishes clients; an extension of each request.

@@ -69,7 +69,7 @@ impl ScopeFactory {
         }
     }
 
-    /// Creates parse caches keyed by a secret of their own.
+    /// Creates parse caches keyed by a separate secret.
     pub(crate) fn parse_caches(&self, accepted: &Arc<AcceptedCallers>) -> ParseCaches {
         let secret = Scope::new(self.secret.as_bytes(), &[b"recall"]);
         ParseCaches::new(secret, accepted)

@@ -39,7 +39,7 @@ const VIEWER_TIMEOUT: Duration = Duration::from_mins(10);
 struct Open {
     /// Whether the connection has sent a request.
     has_asked: Arc<AtomicBool>,
-    /// Whether the connection has become an event stream, which has a place of its own.
+    /// Whether the connection has become an event stream, which takes a viewer's place.
     is_viewer: Arc<AtomicBool>,
     task: AbortHandle,
 }

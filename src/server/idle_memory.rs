@@ -13,7 +13,7 @@ use crate::server::ReloadableProxy;
 
 /// Time between two readings of the metrics. Memory is released once two readings show no request, which takes
 /// this time at least, and twice this time at most. An agent pauses so long only for a person, who does not
-/// notice that a history is parsed anew.
+/// notice that a history is parsed again.
 const IDLE: Duration = Duration::from_mins(2);
 
 /// Releases memory once in each idle time. Never ends.

@@ -104,7 +104,7 @@ pub(crate) enum LeaseAttempt {
     Taken,
 }
 
-/// Identity of one holder of a lease, generated anew for each lease.
+/// Identity of one holder of a lease, generated for each lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseToken(pub(crate) u128);
 
@@ -139,7 +139,7 @@ impl DurableStore {
     }
 
     /// Reads the entries under `keys`, in their order, in one round trip: at most 1,024 keys, all
-    /// of one scope. A read counts as use: the time to live of an entry begins anew.
+    /// of one scope. A read counts as use: the time to live of an entry begins again.
     pub(crate) async fn read(
         &self,
         keys: &[RecordKey],
@@ -247,7 +247,7 @@ impl DurableStore {
         }
     }
 
-    /// Whether other processes write to the store too. Only a read shows what they have written.
+    /// Whether other processes write to the store too. Only a read shows their writes.
     pub(crate) fn is_shared(&self) -> bool {
         match self {
             Self::File(_) => false,

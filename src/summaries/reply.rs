@@ -93,7 +93,7 @@ pub(crate) fn read_whole(
     collector.into_reply(status)
 }
 
-/// Reads the body of a refusal up to [`MAX_REFUSAL_BYTES`]. A body that breaks off counts as far as it came.
+/// Reads the body of a refusal up to [`MAX_REFUSAL_BYTES`], or to the point where it breaks off.
 async fn read_refusal<B>(mut body: B, refusal: &mut Vec<u8>)
 where
     B: Body<Data = Bytes> + Unpin,

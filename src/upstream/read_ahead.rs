@@ -18,7 +18,7 @@ const BUFFERS: u64 = 2;
 /// A connection whose read buffers count towards a budget.
 pub(super) struct ReadAhead<I> {
     io: I,
-    /// `None` for connections whose replies have bounds of their own.
+    /// `None` for connections whose replies have other bounds.
     budget: Option<BufferBudget>,
     reservation: Option<Reservation>,
 }

@@ -86,7 +86,7 @@ pub(in crate::chat) fn learn_binding(chat: &Chat<'_>, attempt: &Attempt) {
             removed = attempt.view().thinking_removals(chat.request.conversation),
             path = chat.request.route.mapped.path(),
             "the upstream binds thinking to the messages before it; this caller's chats with the \
-             model leave out the thinking behind each new edit"
+             model leave out the thinking after each new edit"
         );
     }
 }

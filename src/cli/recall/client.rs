@@ -126,7 +126,7 @@ impl RecallClient {
         let answer = own_client::fetch((host, port), request, 2 * MAX_ANSWER_BYTES).await;
         answer.map_err(|failure| match failure {
             FetchError::Unreachable(error) => format!("cannot be reached: {error}"),
-            FetchError::NotHttp(error) => format!("the answer is no whole HTTP: {error}"),
+            FetchError::NotHttp(error) => format!("the answer is not complete HTTP: {error}"),
         })
     }
 }

@@ -17,7 +17,7 @@ pub(super) const MAX_PER_CONVERSATION: u32 = 3;
 pub(super) const MAX_PER_CALLER: u32 = 4 * MAX_PER_CONVERSATION;
 /// Maximum number of remembered conversations, and of remembered callers.
 const MAX_REMEMBERED: u64 = 4_096;
-/// Time after which an inactive conversation is forgotten: it has ended, or will start anew.
+/// Time after which an inactive conversation is forgotten: it has ended, or counts as new.
 const IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Numbers of summaries since one was last used.
