@@ -17,13 +17,13 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::{RecordKey, Scope};
 use longhaul_core::units::tokens::Tokens;
 
-/// Requests remembered to price the next one. At about 250 bytes each, 4 MB.
+/// Maximum requests remembered to price the next one. At about 250 bytes each, 4 MB.
 const MAX_REQUESTS: u64 = 16_384;
-/// Models of all callers whose reported costs are remembered. At 300 bytes each, 2 MB.
+/// Maximum models, of all callers, whose reported costs are remembered. At 300 bytes each, 2 MB.
 const MAX_MODELS: u64 = 8_192;
 /// Lifetime of a remembered request: providers keep cached prompts for 5 minutes to an hour.
 const CACHE_LIFETIME: Duration = Duration::from_hours(1);
-/// Boundaries searched backwards for the previous request. The previous request is usually a step
+/// Maximum boundaries searched backwards for the previous request. That request is usually a step
 /// or two back, and a few more after a fork or an undo.
 const MAX_LOOKBACK: usize = 64;
 

@@ -218,7 +218,7 @@ pub(crate) struct Metrics {
     pub(crate) chats: ChatTokens,
     /// Token counts reported by providers.
     pub(crate) provider_tokens: ProviderTokens,
-    /// Calls that fetch a cleared result again.
+    /// Calls that reread a cleared result.
     pub(crate) rereads: Total,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,

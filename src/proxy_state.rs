@@ -45,7 +45,7 @@ use unknown_paths::UnknownPaths;
 pub(crate) struct ProxyState {
     /// Path prefix of this upstream's mount. `None` for the default upstream.
     pub(crate) mount: Option<Arc<str>>,
-    /// ProxyState of the mounted upstreams, longest path first.
+    /// States of the mounted upstreams, longest path first.
     pub(crate) mounts: Vec<Arc<Self>>,
     /// State of the upstream for the Messages API, if there is a separate one.
     pub(crate) messages: Option<Arc<Self>>,

@@ -20,7 +20,7 @@ use crate::proxy_state::ProxyState;
 use longhaul_core::units::recall_id::RecallId;
 use query::RecallQuery;
 
-/// Reads at the same time; further ones wait. A read may decrypt a whole history.
+/// Maximum concurrent reads; further ones wait. A read may decrypt a whole history.
 const MAX_READS: usize = 4;
 static READS: Semaphore = Semaphore::const_new(MAX_READS);
 

@@ -23,7 +23,7 @@ const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 pub(crate) struct ChatReport {
     /// Actions in the order taken.
     actions: Vec<Action>,
-    /// Reason for taking no action; meaningless if there is one. `None` also if nothing was read.
+    /// Reason for taking no action; meaningless after an action. `None` also if nothing was read.
     bypass: Option<Bypass>,
     /// Plain estimate of the original request.
     pub(crate) before: Tokens,

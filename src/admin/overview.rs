@@ -48,7 +48,8 @@ struct OverviewDto<'o> {
 struct ActivityTotals {
     /// Requests of every kind that have ended.
     requests: u64,
-    /// Requests without an answer, or with an error for an answer. A 404 of another path is none.
+    /// Requests without an answer, or with an error for an answer. A 404 to a request other than a chat
+    /// does not count.
     errors: u64,
     /// Requests that longhaul answered with its own fault.
     faults: u64,
@@ -99,7 +100,7 @@ struct StoreHealth {
 }
 
 impl Overview {
-    /// Collects the data of `state`, which start to record conversations.
+    /// Collects the data of `state`, which starts to record conversations.
     ///
     /// `agent_url` is the base URL that agents on this machine use.
     pub(crate) fn from_state(state: &ProxyState, agent_url: String) -> Self {

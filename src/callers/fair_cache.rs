@@ -75,7 +75,7 @@ struct CacheState<K, V> {
     newcomers: CallerEntries<K, V>,
     /// Weight of the entries in `by_caller`.
     weight: u64,
-    /// Number of uses so far, which orders them.
+    /// Number of uses so far, which orders the uses.
     uses: u64,
     swept_at: Instant,
 }
@@ -130,7 +130,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         Self::new(max_entries, idle, |_| 1, accepted)
     }
 
-    /// Returns the value under `key`, and counts that as a use.
+    /// Returns the value under `key`, and counts the read as a use.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         self.state.lock().get(key)
     }

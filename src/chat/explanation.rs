@@ -32,7 +32,7 @@ pub(crate) fn record(
     log.set_chat(facts, explanation);
 }
 
-/// Explains an attempt. Returns `None` if nobody can ask for the explanation.
+/// Explains an attempt. Returns `None` if nobody can request the explanation.
 fn explanation(
     chat: &Chat<'_>,
     attempt: &Attempt,
@@ -59,7 +59,7 @@ fn explanation(
     Some(explanation)
 }
 
-/// Returns the refusal of an attempt that was too large, if it was, and logs it.
+/// Returns and logs the refusal of an attempt that was too large. `None` for any other attempt.
 pub(crate) fn refusal(
     chat: &Chat<'_>,
     attempt: &Attempt,

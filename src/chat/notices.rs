@@ -47,7 +47,7 @@ pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence
     );
 }
 
-/// Logs the window that a refusal taught, for the caller's chats with the model.
+/// Logs the window that was learned from a refusal, for the caller's chats with the model.
 pub(super) fn log_learned_window(
     chat: &Chat<'_>,
     refused: &RefusedAttempt,

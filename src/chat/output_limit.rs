@@ -119,7 +119,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
         | Verdict::TooMuchMedia
         | Verdict::Unexplained => return,
     };
-    // Of a partial body, the prompt that was refused is unknown.
+    // A partial body does not show the size of the refused prompt.
     let is_partial = chat.request.conversation.params().is_partial;
     let Some(limit) = limit.filter(|_| !is_partial) else {
         return;

@@ -85,7 +85,7 @@ async fn serve_http(tools: RecallTools, address: SocketAddr) -> Result<(), Probl
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     crate::cli::print_error(&format!("longhaul: MCP server at http://{bound}\n"));
-    // Pages of other sites are refused: a name of theirs may point here.
+    // Pages of other sites are refused: their name may point here.
     let mut config = StreamableHttpServerConfig::default().enforce_origin_validation();
     // Each call stands for itself, so no session is kept, and no answer needs a stream.
     (config.legacy_session_mode, config.json_response) = (false, true);

@@ -62,7 +62,7 @@ pub(super) async fn fetch_page(
 /// Reason why no answer arrived.
 pub(super) enum FetchError {
     Unreachable(io::Error),
-    /// The answer is not HTTP, or not a whole answer within the limit.
+    /// The answer is not HTTP, or is not complete within the limit.
     NotHttp(Box<dyn Error + Send + Sync>),
 }
 

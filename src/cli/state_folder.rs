@@ -1,4 +1,4 @@
-//! The user's state folder, for what the next start should know
+//! The user's state folder, for what the next start reads
 //! (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 
 use std::collections::BTreeMap;

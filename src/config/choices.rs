@@ -45,7 +45,7 @@ choices! {
     pub enum Mode {
         /// Reads chats, and changes them when that helps.
         On = "on",
-        /// Reads chats and works out what `On` would do, but changes nothing.
+        /// Reads chats and computes what `On` would do, but changes nothing.
         Shadow = "shadow",
         /// Passes every request through; no body is held or parsed.
         Off = "off",

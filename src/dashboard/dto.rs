@@ -35,10 +35,10 @@ pub(crate) struct ConversationDto {
     /// Tokens of all requests that reached the upstream.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
-    /// Prompt tokens as the provider counts them, and those of them from its cache.
+    /// Prompt tokens as the provider counts them, and the part from its cache.
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
-    /// Calls that fetch a cleared result again.
+    /// Calls that reread a cleared result.
     pub(crate) rereads: u64,
     pub(crate) money: ConversationCosts,
     /// Time of the last request, in milliseconds since 1970, like all times here.

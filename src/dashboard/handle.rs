@@ -172,7 +172,7 @@ impl DashboardHandle {
         self.update(|seen| seen.dto.money.add(spent));
     }
 
-    /// Adds the newest calls that request cleared results again.
+    /// Adds the newest calls that reread cleared results.
     pub(crate) fn record_rereads(&self, calls: usize) {
         self.update(|seen| seen.dto.rereads += calls as u64);
     }

@@ -198,8 +198,8 @@ impl RequestLog {
         };
     }
 
-    /// Whether the upstream may have received any of the request. A rewrite
-    /// that was never sent saved nothing, and the client will send the same request again.
+    /// Whether the upstream may have received any of the request. A rewrite that was never sent saved
+    /// nothing, and the client will send the same request again.
     fn was_forwarded(&self) -> bool {
         self.meter.bytes() > 0 && self.fault.is_none()
     }

@@ -135,7 +135,7 @@ mod tests {
     use longhaul_core::units::scope::Scope;
     use longhaul_core::units::tokens::Tokens;
 
-    /// Returns the cost that `state` compute for a request.
+    /// Returns the cost that `state` computes for a request.
     fn cost(state: &ProxyState) -> Cost {
         const MODEL: &str = "openai/gpt-5";
         let scope = Scope::new(&[0; 32], &[]);

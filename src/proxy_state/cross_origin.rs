@@ -8,7 +8,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 use longhaul_core::collections::two_generation_cache::LockedCache;
 
-/// Origins for each cache generation. Pages of few origins use one proxy.
+/// Capacity of each cache generation, in origins. Pages of few origins use one proxy.
 const ORIGINS: usize = 64;
 
 /// Fields of a response that a browser reads. Preflight requests have other fields, and the upstream

@@ -37,8 +37,8 @@ pub(crate) struct LeaseGuard<'s> {
 }
 
 impl Store {
-    /// Waits until no other process makes the summary of `key`, or one has made it. If the durable
-    /// store does not answer, each process continues alone.
+    /// Waits until no other process makes the summary of `key`, or until one has made the summary. If
+    /// the durable store does not answer, each process continues alone.
     pub(crate) async fn acquire_summary_lease(&self, key: RecordKey) -> LeaseOutcome<'_> {
         // The summary may have been made since the store was last read.
         if self.memory.get(key).is_some() {

@@ -1,4 +1,4 @@
-//! In-memory store of records and marks: bounded, first writer wins.
+//! In-memory store of records and flags: bounded, first writer wins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -70,8 +70,8 @@ pub(super) struct LineWriter<'l> {
 }
 
 impl LogWriter {
-    /// Starts the thread that writes to `out`. `tell` reports the number of dropped lines, in a log
-    /// separate line. Fails if the thread could not be spawned.
+    /// Starts the thread that writes to `out`. `tell` reports the number of dropped lines, in a
+    /// separate log line. Fails if the thread could not be spawned.
     pub(super) fn spawn(
         out: impl Write + Send + 'static,
         tell: impl Fn(u64) + Send + 'static,

@@ -198,8 +198,7 @@ fn port(uri: &Uri) -> Option<u16> {
     })
 }
 
-/// Trace context of summary calls, possibly long after the request was
-/// answered.
+/// Trace context of summary calls, possibly long after the request was answered.
 #[derive(Clone, Debug)]
 pub(crate) struct CallContext {
     parent: ParentContext,

@@ -17,8 +17,8 @@ pub(crate) enum Owner {
     Peer(IpAddr),
 }
 
-/// Peers leave one part in so many to callers that an upstream has accepted, however many addresses
-/// they have.
+/// Divisor of the quantity that peers, however many addresses they have, leave to callers that an
+/// upstream has accepted.
 const RESERVED_FRACTION: u64 = 4;
 
 /// A limited quantity. Invariant: an owner holds at most as much as is free, so at most half of

@@ -38,7 +38,7 @@ fn learn_for_caller(chat: &Chat<'_>, refused: &RefusedAttempt) {
     }
 }
 
-/// Learns the window that the refusal of a request states whose history the provider keeps.
+/// Learns the window that a refusal states, for a request whose history the provider keeps.
 ///
 /// The request itself stays as it is. Other conversations of the caller with the model hold their history, and
 /// fit the window before they are sent.

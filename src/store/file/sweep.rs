@@ -87,8 +87,8 @@ type ScopeBytes = [u8; SCOPE_BYTES];
 /// Bytes of entries, by the step of their last use.
 type Steps = BTreeMap<u64, u64>;
 
-/// Returns how much of `bytes` each owner may keep. Who has less than an equal share keeps all, and the
-/// others share the rest equally.
+/// Returns how much of `bytes` each owner may keep. An owner with less than an equal share keeps all,
+/// and the others share the rest equally.
 fn fair_shares(steps: &BTreeMap<ScopeBytes, Steps>, bytes: u64) -> Vec<u64> {
     let held: Vec<u64> = steps.values().map(|steps| steps.values().sum()).collect();
     let mut ascending = held.clone();
@@ -147,7 +147,7 @@ fn time_step(used: u64, now: u64) -> u64 {
 struct SweepCutoff {
     /// Entries that were used since then stay.
     keep_since: u64,
-    /// Earlier entries that were used since then stay as far as there is room.
+    /// Earlier entries that were used since then stay if there is room.
     trim_since: u64,
     /// Bytes of room for those earlier entries.
     room: u64,

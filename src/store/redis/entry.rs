@@ -14,7 +14,7 @@ use crate::store::format::{FORMAT, MAX_SEALED_BYTES};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Prefix of all keys, different for each version. Two versions that alternate at one key would
-/// take each other's records for damaged.
+/// treat each other's records as damaged.
 const PREFIX: &str = "longhaul:3:";
 const _: () = assert!(FORMAT == 3, "the prefix bears the format's version");
 /// Maximum bytes of a record.
