@@ -53,7 +53,7 @@ struct Options {
     /// Field that the proxy is known to add to replies, such as server or date; may be repeated.
     #[arg(long, value_name = "FIELD")]
     ignore: Vec<String>,
-    /// Plays the lines over HTTP/2 with prior knowledge too, as far as they have a form there.
+    /// Plays the lines over HTTP/2 with prior knowledge too, if they have a form in HTTP/2.
     #[arg(long)]
     http2: bool,
     /// Plays only the lines whose name contains this text.

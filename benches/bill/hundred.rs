@@ -3,7 +3,7 @@
 //!
 //! Only every `--stride`th request is sent, with all the history before it. At intervals, the proxy
 //! is replaced by a fresh one, and an older request is continued differently before the session
-//! goes on.
+//! continues.
 
 mod story;
 

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use story::{PARTS, Story};
 
 pub(crate) const WINDOW: Tokens = Tokens::new(32_000);
-/// Every so many-th request is sent.
+/// One request in this many is sent.
 const STRIDE: usize = 2;
-/// Requests of the last part of which one counts its facts.
+/// In the last part, the facts of one request in this many are counted.
 const SAMPLE: usize = 8;
 /// Number of restarts of the proxy.
 const RESTARTS: usize = 10;
@@ -99,7 +99,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
-    // After a number of the last request stand, for the facts of the parts before the last, the
+    // For facts of the parts before the last, a cell holds the number of the last request, then the
     // lowest number and the mean of the last part's requests.
     text.push_str(
         " spread of the tenths | facts | facts of other shapes | in other places | judging facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\

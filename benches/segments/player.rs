@@ -47,7 +47,7 @@ impl Player {
         }
     }
 
-    /// Forgets everything, like a process that starts anew with a store in memory.
+    /// Forgets everything, like a process that restarts with a store in memory.
     pub(crate) fn restart(&mut self) {
         self.record = None;
         self.parse_cache = ParseCache::new(scope());

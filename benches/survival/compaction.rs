@@ -27,8 +27,8 @@ const NEAR_PERCENT: usize = 90;
 /// tokens or slightly less. Returns `None` if it is larger at every window.
 ///
 /// Between two breaks a conversation grows from a quarter of its window to most of it. So more than
-/// one window gives the size: some have just condensed it, others are about to. The middle one is
-/// taken, which favours neither. If no window gives the size, the nearest is taken.
+/// one window gives the size: some have just condensed it, others are about to. The middle one
+/// favours neither, and is used. If no window gives the size, the nearest is used.
 pub(crate) fn compacted(
     body: &[u8],
     budget: usize,

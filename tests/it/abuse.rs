@@ -39,7 +39,7 @@ impl Pair {
 
     async fn with(environment: &[(&str, &str)]) -> Self {
         let upstream = Upstream::bind().await;
-        // Open to any host name: these tests aim at what lies behind the check of names.
+        // Open to any host name: these tests concern what follows the check of names.
         let environment = [&[("LONGHAUL_PUBLIC", "true")], environment].concat();
         let program = Program::start(&upstream.base("/v1"), &environment);
         Self { upstream, program }

@@ -1,6 +1,6 @@
 //! `longhaul eval` against a model whose next step follows from what it sees.
 //!
-//! The model reads the file behind the last mark that a request shows, and asks back if it sees none. So
+//! The model reads the file after the last mark that a request shows, and asks back if it sees none. So
 //! the step of every history is known beforehand, and with it the agreement.
 
 mod endpoints;
@@ -18,7 +18,7 @@ use harness::{Evaluation, FIXED, KEY, UNPAID, number, report, said, step};
 use sessions::{Api, long_session, mark, session};
 
 /// Three sessions of one API: the mark is in a result that is cleared; the mark is in a user message; a
-/// user message has another mark than a result behind it.
+/// user message has another mark than a later result.
 async fn three_sessions(api: Api) -> Evaluation {
     let mut evaluation = Evaluation::new(ModelOptions::with_window(200_000)).await;
     evaluation.add("lost.json", &session(api, "Go on.", &mark("src/lost.rs")));
@@ -421,7 +421,7 @@ async fn a_model_that_wants_the_newer_output_limit_is_asked_again_with_it() {
     };
     let seen: Vec<[bool; 2]> = evaluation.seen().iter().map(limits).collect();
     assert_eq!(seen, [[true, false], [false, true]].repeat(3));
-    // A failure is no answer: the next run asks again.
+    // A failure is not an answer: the next run asks again.
     assert_eq!(evaluation.read("longhaul-eval.jsonl"), "");
 }
 

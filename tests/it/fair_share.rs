@@ -68,7 +68,7 @@ async fn unfinished_bodies_of_one_caller_leave_room_for_chats_of_others() {
     assert!(is_read(&upstream, &proxy, "modest").await);
 }
 
-/// Begins chats of 32 callers that no upstream knows, without their ends.
+/// Begins chats of 32 callers that no upstream has accepted, without their ends.
 async fn invent_callers(proxy: &Proxy) -> Vec<Wire> {
     let mut held = Vec::new();
     for invented in 0..32 {

@@ -14,7 +14,7 @@ use crate::tls;
 const ASK: &str = "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
 
-/// Reaction of a forward proxy once it knows the client's target.
+/// Reaction of a forward proxy once it has the client's target.
 #[derive(Clone, Copy)]
 pub(crate) enum Then {
     /// Sends these bytes itself.

@@ -22,7 +22,7 @@ pub(crate) const STANDS_FOR_HISTORY: &str = "[Earlier conversation, condensed by
 /// Header that links the model's records to the client's request.
 const ORDINAL: &str = "x-ordinal";
 
-/// A client, a proxy and a strict model behind the proxy.
+/// A client, a proxy and a strict model as the upstream.
 pub(crate) struct Journey {
     pub(crate) model: Model,
     config: Config,

@@ -1,4 +1,4 @@
-//! Several upstreams behind one proxy, each under its own path.
+//! Several upstreams of one proxy, each under its own path.
 
 use std::fs::write;
 

@@ -1,4 +1,4 @@
-//! The recipes of `docs/how-to/providers.md`, each run as the page prints it, against a model behind
+//! The recipes of `docs/how-to/providers.md`, each run as the page prints it, against a model with
 //! the provider's host, path, key header and list of models.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const KEY: &str = "sk-recipe";
 const LISTED: &str = r#"{"object":"list","data":[{"id":"gpt-4o","object":"model"}]}"#;
 const WINDOW: u64 = 32_768;
 
-/// A provider: its addresses, and its answers beside chats.
+/// A provider: its addresses, and its answers to requests other than chats.
 struct Provider {
     heading: &'static str,
     /// The authority that its requests name; a local server's port is one of the test.
@@ -157,7 +157,7 @@ fn recipes() -> BTreeMap<&'static str, Vec<&'static str>> {
 /// Requests that a provider received: method, authority, path and key.
 type Received = Arc<Mutex<Vec<[String; 4]>>>;
 
-/// A provider: its own front, and a strict model behind.
+/// A provider: its own front, which forwards to a strict model.
 struct Front {
     provider: &'static Provider,
     model: Caller,

@@ -142,7 +142,7 @@ impl Case<'_> {
             (Some(limit), None) => u64::from(*limit).min(before * 9 / 10),
             (None, _) => before * 9 / 10,
         };
-        // In a tiny window, the ids and names that this estimate counts besides the texts are
+        // In a tiny window, the ids and names that this estimate counts in addition to the texts are
         // significant.
         let aim = if window < 2_000 {
             window
@@ -228,8 +228,8 @@ async fn play(pieces: Pieces, set: Option<u32>, check: impl Fn(&Case<'_>)) {
     }
 }
 
-/// Checks a request to a model of which nothing is known. A success without an answer is no overflow
-/// there.
+/// Checks a request to a model of which nothing is known. A success without an answer is not an
+/// overflow there.
 fn of_unknown_size(case: &Case<'_>) {
     match case.expected.answer {
         Answer::Compact if case.expected.silent && case.recorded.status < 300 => case.is_relayed(),

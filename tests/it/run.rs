@@ -220,7 +220,7 @@ fn anthropics_key_goes_to_no_other_provider() {
         let is_set = set.iter().any(|name| name == "ANTHROPIC_BASE_URL");
         assert_eq!(is_set, expect, "{upstream:?}: {set:?}");
     };
-    // Beside OpenAI's API, requests of the Messages API go to Anthropic's.
+    // If the upstream is OpenAI's API, requests of the Messages API go to Anthropic's.
     check(&[], true);
     check(&["--upstream", "https://api.openai.com/v1"], true);
     check(&["--upstream", "https://api.groq.com/openai/v1"], false);

@@ -1,4 +1,4 @@
-//! Refusals in words that no rule knows: what longhaul tries, and what a wrong guess costs.
+//! Refusals in words that no rule matches: what longhaul tries, and what a wrong guess costs.
 
 use longhaul::Config;
 use longhaul_core::dialect::chat_completions::read;

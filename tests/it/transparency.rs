@@ -32,7 +32,7 @@ fn program(ahead: &Ahead<'_>) -> Standing {
     let ca_file = ahead
         .ca_file
         .map(|file| ("LONGHAUL_UPSTREAM_CA_FILE", file));
-    // Open to any host name, as a proxy behind another is.
+    // Open to any host name, as for a proxy after another.
     let environment: Vec<_> = ca_file
         .into_iter()
         .chain([("LONGHAUL_PUBLIC", "true")])

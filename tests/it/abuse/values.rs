@@ -22,8 +22,8 @@ async fn malformed_header_lines_are_refused_and_closed() {
     pair.still_serves().await;
 }
 
-/// longhaul reads a bare LF as a line end (RFC 9112, 2.2) and forwards it as CRLF. No server behind
-/// it can take the LF for part of a value.
+/// longhaul reads a bare LF as a line end (RFC 9112, 2.2) and forwards it as CRLF. No server
+/// after longhaul can read the LF as part of a value.
 #[tokio::test]
 async fn bare_line_feed_is_forwarded_as_crlf() {
     let pair = Pair::start().await;

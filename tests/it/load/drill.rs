@@ -58,7 +58,7 @@ pub(crate) struct Report {
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Time between two polls.
 const POLL: Duration = Duration::from_millis(50);
-/// Permitted growth of memory between the middle and the end, in KiB, beside a tenth.
+/// Permitted growth of memory between the middle and the end, in KiB, on top of a tenth.
 const GROWTH_KIB: u64 = 16 << 10;
 
 /// Runs the load test in two phases:

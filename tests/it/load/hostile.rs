@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a body that is declared and never sent.
 const DECLARED: usize = 64 << 20;
 
-/// The attacks. Each plays beside the others until the caller stops.
+/// The attacks. All play at the same time until the caller stops.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
     /// A head of many long fields.

@@ -118,7 +118,7 @@ async fn a_compaction_that_claude_code_orders_gets_no_summary_of_longhaul() {
     let setup = Setup::start(64_000, |config| config.compaction.proactive = true).await;
     let session = named("cli-3a782158");
     let ends = ends(&session);
-    // The longest request that fits, with the order behind its results.
+    // The longest request that fits, with the order after its results.
     let fits = |end: &&usize| request(&session, **end).to_string().len() < 64_000 * 5 / 2;
     let end = *ends.iter().rev().find(fits).unwrap();
     let mut body = request(&session, end);

@@ -35,7 +35,7 @@ fn messages(draws: &[u32]) -> Vec<Value> {
     messages
 }
 
-/// Builds a step of one to three calls, with what a client may put beside the results.
+/// Builds a step of one to three calls, with what a client may put next to the results.
 fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     let width = draw / 16 % 3 + 1;
     let mut asks = vec![json!({"type": "thinking", "thinking": "hm", "signature": "s"})];
@@ -206,7 +206,7 @@ proptest! {
         let body = body(&draws);
         let conversation = read(&body).unwrap();
         let cuts = conversation.boundaries();
-        // History begins behind the head and the first request, never behind a system message.
+        // History begins after the head and the first request, never after a system message.
         let is_system = |at: usize| {
             let message = conversation.message(at).unwrap();
             message.role == Role::System && message.span.slice(conversation.body()).contains("\"role\"")

@@ -53,7 +53,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Builds a message of the user with attachments behind the words.
+/// Builds a message of the user with attachments after the words.
 fn says(words: &str, attached: &[Value]) -> Value {
     let content = [&[text(words)], attached].concat();
     json!({"role": "user", "content": content})

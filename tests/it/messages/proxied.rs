@@ -43,7 +43,7 @@ impl Setup {
         }
     }
 
-    /// Starts another process beside the others.
+    /// Starts one more process.
     pub(super) async fn add_proxy(&mut self) {
         self.proxies.push(Proxy::with(self.config.clone()).await);
     }
@@ -216,7 +216,7 @@ async fn summary_calls_of_a_login_obey_every_rule_behind_system_messages() {
         .change(|options| options.summary_instruction = Some(instruction.clone()));
     let login = ("authorization", "Bearer sk-ant-oat01-x");
     let mut session = session();
-    // Claude Code tells newer models behind each batch of results how much is left.
+    // After each batch of results, Claude Code states the tokens left to newer models.
     let told = json!({"role": "system", "content": "<total_tokens>9 tokens left</total_tokens>"});
     let messages = session["messages"].as_array_mut().unwrap();
     let is_results = |message: &Value| message["content"][0]["type"] == "tool_result";

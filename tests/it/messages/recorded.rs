@@ -83,7 +83,7 @@ fn every_session_is_cleared_exactly_by_the_literal_rule() {
     assert!(count > 1_000, "{count}");
 }
 
-/// Cuts a body behind a wire message of the user, as an earlier request of the session ended.
+/// Cuts a body after a wire message of the user, as an earlier request of the session ended.
 fn earlier(body: &Value, upto: usize) -> Option<Vec<u8>> {
     let mut body = body.clone();
     let messages = body["messages"].as_array_mut().unwrap();

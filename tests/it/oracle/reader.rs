@@ -159,7 +159,7 @@ fn content_text(content: Option<&Value>) -> Option<String> {
     }
 }
 
-/// Reads a call: fields inside `function` (or `custom`) take precedence over fields beside it.
+/// Reads a call: fields inside `function` (or `custom`) take precedence over fields next to it.
 fn call(element: &Value) -> Option<Call> {
     let outer = element.as_object()?;
     let inner = ["function", "custom"]

@@ -38,7 +38,7 @@ struct Attack {
     turns: usize,
 }
 
-/// Ways to be another caller: another key in the usual field, and the honest caller's key beside
+/// Ways to be another caller: another key in the usual field, and the honest caller's key with
 /// another gateway credential, account or path.
 const OTHERS: [(&[(&str, &str)], &str); 8] = [
     (&[("authorization", "Bearer hostile")], CHAT),

@@ -33,7 +33,7 @@ pub(crate) struct Findings {
     pub(crate) in_prompt: usize,
     /// Facts found by one search with an ID of that request.
     pub(crate) by_search: usize,
-    /// Results of which each byte is in the last forwarded request, or behind one ID in it.
+    /// Results of which each byte is in the last forwarded request, or is found by one ID in it.
     pub(crate) results_reached: usize,
     pub(crate) results: usize,
     /// IDs in the last forwarded request.

@@ -59,7 +59,7 @@ fn said(at: usize, words: &str) -> Value {
         "content": [{"type": "output_text", "text": words}]})
 }
 
-/// Builds a step of one to three calls. Its outputs follow together or each behind its call, with or
+/// Builds a step of one to three calls. Its outputs follow together or each after its call, with or
 /// without reasoning, and perhaps with an instruction between a call and its output.
 fn step(at: usize, draw: u32, words: &str) -> Vec<Value> {
     let mut items = Vec::new();

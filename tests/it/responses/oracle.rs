@@ -79,7 +79,7 @@ fn written_before_compaction(item: &Value) -> Value {
         "message" => said(item),
         "reasoning" => json!({"role": "assistant", "content": null}),
         "compaction" => json!({"role": "?", "content": null}),
-        // The text of an output counts, and the output is no result any more.
+        // The text of an output counts, and the output is not a result any more.
         _ if item.get("output").is_some() => {
             json!({"role": "?", "tool_call_id": item["call_id"], "content": content(&item["output"])})
         }

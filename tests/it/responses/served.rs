@@ -364,7 +364,7 @@ async fn truncation_by_the_provider_is_forwarded_and_history_is_kept_in_the_wind
     let seen = chats(&model);
     let forwarded: Value = serde_json::from_slice(&seen[0].body).unwrap();
     assert_eq!(forwarded["truncation"], "auto");
-    // The hard mark, 90% of what the window leaves beside the reply.
+    // The hard mark, 90% of what the window leaves after the reply.
     let after: usize = reply.field("tokens-after").unwrap().parse().unwrap();
     assert!(after < 31_500, "{after}");
     proxy.stop().await;

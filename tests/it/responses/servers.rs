@@ -1,4 +1,4 @@
-//! Servers with rules of their own: a chat template behind the API, and the backend of a login.
+//! Servers with their own rules: a chat template, and the backend of a login.
 
 use longhaul_mock_model::{Model, ModelOptions, ModelServer, RequestKind, Verdict};
 use serde_json::{Value, json};

@@ -40,7 +40,7 @@ fn check_sent(original: &[u8], sent: &[u8], what: &str) {
     let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
     let (before, after) = (parse(original), parse(sent));
     assert_eq!(broken_by_rewrite(&before, &after), [""; 0], "{what}");
-    // A summary beside the user's words is moved into them once a template refused it.
+    // Once a template has refused a separate summary, the summary moves into the user's words.
     let allowed = broken_server_rules(&before);
     let broken = broken_server_rules(&after);
     let mut broken = broken.iter().filter(|rule| **rule != "r-alternation");

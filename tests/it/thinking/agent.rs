@@ -123,7 +123,7 @@ impl Play {
         }
     }
 
-    /// Starts another proxy beside the others.
+    /// Starts one more proxy.
     pub(super) async fn add_proxy(&mut self) {
         self.proxies.push(Proxy::with(self.config.clone()).await);
     }

@@ -190,7 +190,7 @@ async fn model_name_without_known_binding_costs_one_refusal() {
     assert_eq!(refused, 1, "the retry after the first overflow");
 }
 
-/// A refusal at the head of a stream, behind a comment, as gateways send it.
+/// A refusal at the head of a stream, after a comment, as gateways send it.
 const STREAMED_REFUSAL: &str = ": PROCESSING\n\ndata: {\"error\":{\"code\":400,\"message\":\"messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.\"}}\n\n";
 const ANSWER: &str = r#"{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Done."},"finish_reason":"stop"}]}"#;
 

@@ -54,7 +54,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Returns the number of words of each sentence, and the sentence. A code span and the address of a
-/// link are no words. A colon ends a sentence: a list or an example follows.
+/// link are not words. A colon ends a sentence: a list or an example follows.
 fn sentences(text: &str) -> Vec<(usize, String)> {
     let mut paragraphs = vec![String::new()];
     for (_, line) in prose(text) {

@@ -3,7 +3,7 @@
 use super::case::Case;
 use super::{OK, post, request};
 
-/// Paths whose bodies longhaul reads, beside chat completions: the chats of both APIs, and the count of
+/// Paths whose bodies longhaul reads, in addition to chat completions: the chats of both APIs, and the count of
 /// tokens.
 const PATHS: [&str; 3] = [RESPONSES, MESSAGES, "/v1/messages/count_tokens"];
 const RESPONSES: &str = "/v1/responses";
@@ -33,7 +33,7 @@ fn body(path: &'static str, name: &str, body: &[u8]) -> Case {
     Case::plain(name, &[], post(path, body), OK).on(path)
 }
 
-/// Bodies that are no request of either API.
+/// Bodies that are not a request of either API.
 fn any_body(path: &'static str) -> Vec<Case> {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let binary: Vec<u8> = (0..=255).cycle().take(10_000).collect();
