@@ -10,7 +10,7 @@ use redb::{Builder, ReadableDatabase, StorageBackend, TableError};
 
 use crate::error::Problem;
 use crate::store::file::catch_panic::catch_quietly;
-use crate::store::file::open::{CACHE_BYTES, OpenError, PANIC_REASON, classify_error};
+use crate::store::file::open::{CACHE_BYTES, FOREIGN_REASON, OpenError, PANIC_REASON};
 use crate::store::file::table::{ABOUT, FORMAT_KEY};
 use crate::store::secret::LENGTH;
 
@@ -45,7 +45,7 @@ pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Probl
 }
 
 /// Reads the format version of a database of longhaul's.
-pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64>, redb::Error> {
+pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64>, OpenError> {
     match database.begin_read()?.open_table(ABOUT) {
         Ok(about) => Ok(about.get(FORMAT_KEY)?.map(|format| format.value())),
         Err(TableError::Storage(error)) => Err(error.into()),
@@ -59,7 +59,7 @@ fn identify_database(path: &Path) -> Result<FileIdentity, OpenError> {
     if file_len(path)? == 0 {
         return Ok(FileIdentity::Vacant);
     }
-    let read = || {
+    let read = || -> Result<_, OpenError> {
         let backend = UnlockedBackend(FileBackend::new(File::open(path)?)?);
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
@@ -67,14 +67,11 @@ fn identify_database(path: &Path) -> Result<FileIdentity, OpenError> {
     };
     let why = match catch_quietly(read) {
         Some(Ok(Some(_))) => return Ok(FileIdentity::Store),
-        Some(Ok(None)) => "it is a database of another program",
-        Some(Err(redb::Error::RepairAborted)) => "it is a database that was not closed",
-        Some(Err(error)) => match classify_error(error) {
-            OpenError::Damaged(_) => "it is not a database, or is damaged",
-            refused @ (OpenError::Busy | OpenError::Io(_) | OpenError::Foreign(_)) => {
-                return Err(refused);
-            }
-        },
+        Some(Ok(None)) => FOREIGN_REASON,
+        Some(Err(OpenError::Damaged(_))) => {
+            "it is not a database, or one that is damaged or was not closed"
+        }
+        Some(Err(refused)) => return Err(refused),
         None => PANIC_REASON,
     };
     Err(OpenError::Damaged(why.into()))

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::backends::FileBackend;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
+use redb::{Builder, Database};
 
 use super::table::{ABOUT, FORMAT_KEY, METADATA, RECORDS};
 use super::{Intent, with_suffix};
@@ -22,6 +22,8 @@ use crate::store::secret::{LENGTH, Secret};
 pub(super) const CACHE_BYTES: usize = 8 << 20;
 /// Reason for not opening a file on which the library panicked.
 pub(super) const PANIC_REASON: &str = "reading it caused a panic";
+/// Reason for not opening a database with other tables than longhaul's.
+pub(super) const FOREIGN_REASON: &str = "it is a database of another program";
 /// Time to wait for a lock: a restarted process may begin before its predecessor has ended.
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 /// Pause between two attempts to lock.
@@ -52,6 +54,29 @@ pub(super) enum OpenError {
     Io(io::Error),
     /// Not a store of longhaul's, with the reason.
     Foreign(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for OpenError {
+    /// Decides whether the file or its disk is at fault. A file is set aside only if it is certainly at
+    /// fault.
+    fn from(error: E) -> Self {
+        match error.into() {
+            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => Self::Busy,
+            redb::Error::Io(error) => match error.kind() {
+                ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
+                    Self::Damaged(error.to_string())
+                }
+                _ => Self::Io(error),
+            },
+            error @ (redb::Error::Corrupted(_)
+            | redb::Error::RepairAborted
+            | redb::Error::TableIsMultimap(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TypeDefinitionChanged { .. }
+            | redb::Error::UpgradeRequired(_)) => Self::Damaged(error.to_string()),
+            error => Self::Io(io::Error::other(error.to_string())),
+        }
+    }
 }
 
 impl OpenError {
@@ -147,7 +172,7 @@ impl StoreFile {
         match open_database(&self.path) {
             Err(OpenError::Damaged(why)) if self.intent == Intent::Use => {
                 let aside = self.aside_path();
-                fs::rename(&self.path, &aside).map_err(OpenError::Io)?;
+                fs::rename(&self.path, &aside)?;
                 tracing::warn!(
                     why,
                     aside = %aside.display(),
@@ -163,10 +188,8 @@ impl StoreFile {
     /// Creates a database for a copy of this one, with the same owner.
     pub(super) fn create_copy(&self) -> Result<Database, OpenError> {
         let copy = self.copy_path();
-        remove_if_exists(&copy)
-            .and_then(|()| open_private(&copy))
-            .and_then(|file| copy_ownership(&file, &fs::metadata(&self.path)?))
-            .map_err(OpenError::Io)?;
+        remove_if_exists(&copy)?;
+        copy_ownership(&open_private(&copy)?, &fs::metadata(&self.path)?)?;
         open_database(&copy)
     }
 
@@ -243,94 +266,34 @@ fn try_create_beside(path: &Path) -> io::Result<()> {
 /// Opens a file as a database of longhaul's, and checks every page. An empty file becomes a new
 /// database.
 fn open_database(path: &Path) -> Result<Database, OpenError> {
-    let file = open_private(path).map_err(OpenError::Io)?;
-    let backend = FileBackend::new(file).map_err(classify_open_error)?;
+    let backend = FileBackend::new(open_private(path)?)?;
     // The library is made to detect any damage to a file, but it may still panic.
     let opened = catch_quietly(|| {
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         builder.set_check_integrity_on_open(true);
-        let database = builder
-            .create_with_backend(backend)
-            .map_err(classify_open_error)?;
-        match identify::read_format(&database).map_err(classify_error)? {
+        let database = builder.create_with_backend(backend)?;
+        let writing = database.begin_write()?;
+        // A database without tables is new, or a kill came before its first table.
+        let is_new = writing.list_tables()?.count() + writing.list_multimap_tables()?.count() == 0;
+        match identify::read_format(&database)? {
             Some(format) if format == u64::from(FORMAT) => {}
             Some(other) => {
-                return Err(OpenError::Damaged(format!(
-                    "its format is {other}, not {FORMAT}"
-                )));
+                let why = format!("its format is {other}, not {FORMAT}");
+                return Err(OpenError::Damaged(why));
             }
-            None if has_no_tables(&database).map_err(classify_error)? => {}
-            None => {
-                return Err(OpenError::Foreign(
-                    "it is a database of another program".into(),
-                ));
-            }
+            None if is_new => {}
+            None => return Err(OpenError::Foreign(FOREIGN_REASON.into())),
         }
-        create_tables(&database).map_err(classify_error)?;
+        writing
+            .open_table(ABOUT)?
+            .insert(FORMAT_KEY, u64::from(FORMAT))?;
+        writing.open_table(METADATA)?;
+        writing.open_table(RECORDS)?;
+        writing.commit()?;
         Ok(database)
     });
     opened.unwrap_or_else(|| Err(OpenError::Damaged(PANIC_REASON.into())))
-}
-
-/// Whether a database has no table: it is new, or a kill came before its first table.
-fn has_no_tables(database: &Database) -> Result<bool, redb::Error> {
-    let transaction = database.begin_read()?;
-    let tables = transaction.list_tables()?.count();
-    Ok(tables + transaction.list_multimap_tables()?.count() == 0)
-}
-
-fn create_tables(database: &Database) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    transaction
-        .open_table(ABOUT)?
-        .insert(FORMAT_KEY, u64::from(FORMAT))?;
-    transaction.open_table(METADATA)?;
-    transaction.open_table(RECORDS)?;
-    transaction.commit()?;
-    Ok(())
-}
-
-fn classify_open_error(error: DatabaseError) -> OpenError {
-    let busy = matches!(
-        error,
-        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch
-    );
-    if busy {
-        OpenError::Busy
-    } else {
-        classify_error(error.into())
-    }
-}
-
-/// Decides whether the file or its disk is at fault. A file is set aside only if it is certainly at
-/// fault.
-pub(super) fn classify_error(error: redb::Error) -> OpenError {
-    let of_the_file = if let redb::Error::Io(error) = &error {
-        [
-            ErrorKind::InvalidData,
-            ErrorKind::InvalidInput,
-            ErrorKind::UnexpectedEof,
-        ]
-        .contains(&error.kind())
-    } else {
-        matches!(
-            error,
-            redb::Error::Corrupted(_)
-                | redb::Error::RepairAborted
-                | redb::Error::TableIsMultimap(_)
-                | redb::Error::TableTypeMismatch { .. }
-                | redb::Error::TypeDefinitionChanged { .. }
-                | redb::Error::UpgradeRequired(_)
-        )
-    };
-    if of_the_file {
-        OpenError::Damaged(error.to_string())
-    } else if let redb::Error::Io(error) = error {
-        OpenError::Io(error)
-    } else {
-        OpenError::Io(io::Error::other(error.to_string()))
-    }
 }
 
 /// Reads the secret from its file. If the file holds none, generates a secret and, for use, writes

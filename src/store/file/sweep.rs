@@ -38,13 +38,11 @@ impl FileLimits {
 /// newer ones are removed.
 pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result<u64, redb::Error> {
     let since = bounds.expiry(now);
-    let owner = |key: &[u8]| key.first_chunk().copied().unwrap_or_default();
-    let steps = bytes_by_step(database, since, now, owner)?;
-    let shares = fair_shares(&steps, bounds.max_bytes);
+    let steps = bytes_by_step(database, since, now)?;
+    let share = fair_share(&steps, bounds.max_bytes);
     let mut cuts: BTreeMap<_, _> = steps
         .iter()
-        .zip(shares)
-        .map(|((owner, steps), share)| (*owner, SweepCutoff::new(steps, share, since)))
+        .map(|(scope, steps)| (*scope, SweepCutoff::new(steps, share, since)))
         .collect();
     let transaction = database.begin_write()?;
     {
@@ -53,7 +51,7 @@ pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result
         let mut marks = transaction.open_table(METADATA)?;
         marks.retain(|key, mark| {
             let mark = EntryMeta::decode(mark);
-            let cut = cuts.get_mut(&owner(key));
+            let cut = cuts.get_mut(&scope_of(key));
             let stays = mark
                 .as_ref()
                 .zip(cut)
@@ -80,51 +78,46 @@ pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result
     Ok(cuts.values().map(|cut| cut.kept_bytes).sum())
 }
 
-/// Bytes of a key that name its scope.
-const SCOPE_BYTES: usize = size_of::<ScopeTag>();
-type ScopeBytes = [u8; SCOPE_BYTES];
-
 /// Bytes of entries, by the step of their last use.
 type Steps = BTreeMap<u64, u64>;
 
-/// Returns how much of `bytes` each owner may keep. An owner with less than an equal share keeps all,
-/// and the others share the rest equally.
-fn fair_shares(steps: &BTreeMap<ScopeBytes, Steps>, bytes: u64) -> Vec<u64> {
-    let held: Vec<u64> = steps.values().map(|steps| steps.values().sum()).collect();
-    let mut ascending = held.clone();
-    ascending.sort_unstable();
-    let (mut left, mut owners) = (bytes, ascending.len() as u64);
-    let mut share = 0;
-    for held in ascending {
-        share = left / owners.max(1);
-        if held > share {
-            break;
-        }
-        left -= held;
-        owners -= 1;
-        share = u64::MAX;
-    }
-    // A single owner has the whole file.
-    held.iter().map(|_| share.min(bytes)).collect()
+/// Returns the scope of the caller of a key.
+fn scope_of(key: &[u8]) -> ScopeTag {
+    ScopeTag(key.first_chunk().copied().unwrap_or_default())
 }
 
-/// Sums the bytes of the entries that were used since `since`, by owner and by the step of their last
+/// Returns how much of `bytes` each scope may keep. Scopes with less than an equal share keep all, and
+/// the others share the rest equally.
+fn fair_share(steps: &BTreeMap<ScopeTag, Steps>, bytes: u64) -> u64 {
+    let mut held: Vec<u64> = steps.values().map(|steps| steps.values().sum()).collect();
+    held.sort_unstable();
+    let mut left = bytes;
+    for (scopes, held) in (1..=held.len() as u64).rev().zip(held) {
+        let share = left / scopes;
+        if held > share {
+            return share;
+        }
+        left -= held;
+    }
+    bytes
+}
+
+/// Sums the bytes of the entries that were used since `since`, by scope and by the step of their last
 /// use.
 fn bytes_by_step(
     database: &Database,
     since: u64,
     now: u64,
-    owner: impl Fn(&[u8]) -> ScopeBytes,
-) -> Result<BTreeMap<ScopeBytes, Steps>, redb::Error> {
+) -> Result<BTreeMap<ScopeTag, Steps>, redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(METADATA)?;
-    let mut steps: BTreeMap<ScopeBytes, Steps> = BTreeMap::new();
+    let mut steps: BTreeMap<ScopeTag, Steps> = BTreeMap::new();
     for found in marks.iter()? {
         let (key, mark) = found?;
         let mark = EntryMeta::decode(mark.value()).filter(|mark| mark.last_used >= since);
         if let Some(mark) = mark {
             *steps
-                .entry(owner(key.value()))
+                .entry(scope_of(key.value()))
                 .or_default()
                 .entry(time_step(mark.last_used.min(now), now))
                 .or_default() += mark.weight();
@@ -290,16 +283,16 @@ mod tests {
 
     #[test]
     fn scopes_with_less_than_an_equal_share_keep_all() {
-        let shares = |held: &[u64]| {
-            let owners = (0..).map(|owner: u8| [owner; SCOPE_BYTES]);
+        let share = |held: &[u64]| {
+            let scopes = (0..).map(|scope: u8| ScopeTag([scope; 8]));
             let steps = held.iter().map(|bytes| BTreeMap::from([(0, *bytes)]));
-            fair_shares(&owners.zip(steps).collect(), 100)
+            fair_share(&scopes.zip(steps).collect(), 100)
         };
-        assert_eq!(shares(&[]), Vec::<u64>::new());
-        assert_eq!(shares(&[500]), [100]);
-        assert_eq!(shares(&[10, 500, 20]), [70, 70, 70]);
-        assert_eq!(shares(&[500, 500]), [50, 50]);
-        assert_eq!(shares(&[40, 60]), [100, 100], "everything fits");
+        assert_eq!(share(&[]), 100);
+        assert_eq!(share(&[500]), 100);
+        assert_eq!(share(&[10, 500, 20]), 70);
+        assert_eq!(share(&[500, 500]), 50);
+        assert_eq!(share(&[40, 60]), 100, "everything fits");
     }
 
     #[test]
