@@ -2,11 +2,11 @@
 //! somebody else's file by mistake.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use redb::backends::FileBackend;
-use redb::{Builder, ReadableDatabase, StorageBackend, TableError};
+use redb::{Builder, ReadableDatabase, TableError};
 
 use crate::error::Problem;
 use crate::store::file::catch_panic::catch_quietly;
@@ -23,23 +23,23 @@ pub(super) enum FileIdentity {
     Vacant,
 }
 
-/// Identifies the file at `path`, with its secret at `beside`. A file that cannot be read as a
-/// database is longhaul's if a secret is there: longhaul writes the secret before it creates the
-/// database. Fails if the file is not longhaul's, or the system refuses access.
+/// Identifies the file at `path`, with its secret at `beside`. A file is longhaul's if a secret is there:
+/// longhaul writes the secret before it creates the database. Without a secret, the content decides. Fails
+/// if the file is not longhaul's, or the system refuses access.
 pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Problem> {
-    let found = identify_database(path);
     // A kill before the secret is written leaves an empty file.
     let secret = file_len(beside).map_err(|error| error.into_problem(beside))?;
-    let identity = match found {
-        Ok(FileIdentity::Vacant) if ![0, LENGTH].contains(&secret) => {
-            Err(OpenError::Foreign(format!(
-                "{} exists and is not the secret of a store, which has {LENGTH} bytes",
-                beside.display()
-            )))
-        }
-        Err(OpenError::Damaged(_)) if secret == LENGTH => Ok(FileIdentity::Store),
-        Err(OpenError::Damaged(why)) => Err(OpenError::Foreign(why)),
-        found => found,
+    let identity = match (file_len(path), secret) {
+        (Ok(0), 0 | LENGTH) => Ok(FileIdentity::Vacant),
+        (Ok(0), _) => Err(OpenError::Foreign(format!(
+            "{} exists and is not the secret of a store, which has {LENGTH} bytes",
+            beside.display()
+        ))),
+        (Ok(_), LENGTH) => File::open(path)
+            .map(|_| FileIdentity::Store)
+            .map_err(OpenError::Io),
+        (Ok(_), _) => identify_database(path),
+        (Err(refused), _) => Err(refused),
     };
     identity.map_err(|error| error.into_problem(path))
 }
@@ -54,15 +54,12 @@ pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64
     }
 }
 
-/// Identifies a file by its content alone. A file that is not recognised as longhaul's is damaged.
+/// Identifies a file by its content alone.
 fn identify_database(path: &Path) -> Result<FileIdentity, OpenError> {
-    if file_len(path)? == 0 {
-        return Ok(FileIdentity::Vacant);
-    }
     let read = || -> Result<_, OpenError> {
-        let backend = UnlockedBackend(FileBackend::new(File::open(path)?)?);
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
+        let backend = FileBackend::new(File::open(path)?)?;
         read_format(&builder.open_read_only_with_backend(backend)?)
     };
     let why = match catch_quietly(read) {
@@ -74,7 +71,7 @@ fn identify_database(path: &Path) -> Result<FileIdentity, OpenError> {
         Some(Err(refused)) => return Err(refused),
         None => PANIC_REASON,
     };
-    Err(OpenError::Damaged(why.into()))
+    Err(OpenError::Foreign(why.into()))
 }
 
 /// Returns the length of a file; 0 if there is none. Fails for a pipe: opening it would wait for its
@@ -85,32 +82,5 @@ fn file_len(path: &Path) -> Result<u64, OpenError> {
         Ok(_) => Err(OpenError::Foreign("it is not a regular file".into())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
         Err(error) => Err(OpenError::Io(error)),
-    }
-}
-
-/// A file that is read without a lock: a running proxy does not prevent the read, nor the read a
-/// start. If the proxy writes meanwhile, the database appears as not closed.
-#[derive(Debug)]
-struct UnlockedBackend(FileBackend);
-
-impl StorageBackend for UnlockedBackend {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
-    }
-
-    fn set_len(&self, _: u64) -> io::Result<()> {
-        Err(ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
-        Err(ErrorKind::ReadOnlyFilesystem.into())
     }
 }
