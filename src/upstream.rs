@@ -58,17 +58,9 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Loads the root certificates and creates the pool. Opens no connection. Fails if the
-    /// certificate file cannot be used.
-    pub(crate) fn new(config: &UpstreamConfig) -> Result<Self, Problem> {
-        Self::within(config, None)
-    }
-
-    /// Like [`Self::new`]. What connections read ahead of slow clients counts towards `budget`.
-    ///
-    /// # Errors
-    /// As for [`Self::new`].
-    pub(crate) fn within(
+    /// Loads the root certificates and creates the pool. Opens no connection. What connections read
+    /// ahead of slow clients counts towards `budget`. Fails if the certificate file cannot be used.
+    pub(crate) fn new(
         config: &UpstreamConfig,
         budget: Option<&BufferBudget>,
     ) -> Result<Self, Problem> {

@@ -137,7 +137,7 @@ pub(super) fn ask_upstream(
     model: &str,
     key: Option<&str>,
 ) -> Result<(QueryOutcome, Option<String>), Problem> {
-    let upstream = Upstream::new(&config.upstream)?;
+    let upstream = Upstream::new(&config.upstream, None)?;
     let base = &config.upstream.base;
     let mut headers = HeaderMap::new();
     headers.insert(HOST, base.host().clone());

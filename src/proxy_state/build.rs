@@ -34,7 +34,7 @@ impl ProxyState {
             mounts: Vec::new(),
             messages: None,
             costs: Arc::new(CostTracker::new(&accepted)),
-            upstream: Arc::new(Upstream::within(&config.upstream, Some(&budget))?),
+            upstream: Arc::new(Upstream::new(&config.upstream, Some(&budget))?),
             budget: Arc::new(budget),
             request_slots: RequestSlots::new(config.limits.requests),
             summary_guards: Arc::new(SummaryGuards::new(

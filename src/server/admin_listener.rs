@@ -37,11 +37,16 @@ const VIEWER_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// An open connection.
 struct Open {
-    /// Whether the connection has sent a request.
-    has_asked: Arc<AtomicBool>,
-    /// Whether the connection has become an event stream, which takes a viewer's place.
-    is_viewer: Arc<AtomicBool>,
+    state: Arc<ConnectionState>,
     task: AbortHandle,
+}
+
+#[derive(Default)]
+struct ConnectionState {
+    /// Whether the connection has sent a request.
+    has_asked: AtomicBool,
+    /// Whether the connection has become an event stream, which takes a viewer's place.
+    is_viewer: AtomicBool,
 }
 
 /// Serves until dropped, which ends all its connections.
@@ -60,20 +65,17 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
             continue;
         };
         make_place(&mut open);
-        let admin = Arc::clone(&admin);
-        let has_asked = Arc::<AtomicBool>::default();
-        let is_viewer = Arc::<AtomicBool>::default();
+        let state = Arc::<ConnectionState>::default();
         let connection = AdminConnection {
-            admin,
-            has_asked: Arc::clone(&has_asked),
-            is_viewer: Arc::clone(&is_viewer),
+            admin: Arc::clone(&admin),
+            state: Arc::clone(&state),
             place: Mutex::new(Some(place)),
         };
         let task = tasks.spawn(async move {
             // No legitimate request takes longer.
             let limit = async {
                 sleep(ADMIN_TIMEOUT).await;
-                if connection.is_viewer.load(Ordering::Relaxed) {
+                if connection.state.is_viewer.load(Ordering::Relaxed) {
                     sleep(VIEWER_TIMEOUT.saturating_sub(ADMIN_TIMEOUT)).await;
                 }
             };
@@ -82,24 +84,20 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
                 () = limit => {}
             }
         });
-        open.push_back(Open {
-            has_asked,
-            is_viewer,
-            task,
-        });
+        open.push_back(Open { state, task });
     }
 }
 
 /// Closes a connection if every place is taken: the oldest that has sent no request, or else the
 /// oldest.
 fn make_place(open: &mut VecDeque<Open>) {
-    open.retain(|open| !open.task.is_finished() && !open.is_viewer.load(Ordering::Relaxed));
+    open.retain(|open| !open.task.is_finished() && !open.state.is_viewer.load(Ordering::Relaxed));
     if open.len() < ADMIN_CONNECTIONS {
         return;
     }
     let silent = open
         .iter()
-        .position(|open| !open.has_asked.load(Ordering::Relaxed));
+        .position(|open| !open.state.has_asked.load(Ordering::Relaxed));
     if let Some(closed) = open.remove(silent.unwrap_or_default()) {
         closed.task.abort();
     }
@@ -108,8 +106,7 @@ fn make_place(open: &mut VecDeque<Open>) {
 /// A connection being served.
 struct AdminConnection {
     admin: Arc<Admin>,
-    has_asked: Arc<AtomicBool>,
-    is_viewer: Arc<AtomicBool>,
+    state: Arc<ConnectionState>,
     /// Place among the connections; given up by an event stream.
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -119,9 +116,9 @@ impl AdminConnection {
     async fn serve(&self, socket: TcpStream) {
         let Ok(peer) = socket.peer_addr() else { return };
         let service = service_fn(|request: Request<Incoming>| {
-            self.has_asked.store(true, Ordering::Relaxed);
+            self.state.has_asked.store(true, Ordering::Relaxed);
             let answer = if let Some(events) = self.admin.events(&request, peer.ip()) {
-                self.is_viewer.store(true, Ordering::Relaxed);
+                self.state.is_viewer.store(true, Ordering::Relaxed);
                 drop(self.place.lock().take());
                 events.map(Either::Right)
             } else {

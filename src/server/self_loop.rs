@@ -20,25 +20,16 @@ pub(crate) async fn refuse_self_loop(
     listen: SocketAddr,
 ) -> Result<(), Problem> {
     for base in bases {
-        refuse_loop_to(base, listen).await?;
-    }
-    Ok(())
-}
-
-async fn refuse_loop_to(base: &BaseUrl, listen: SocketAddr) -> Result<(), Problem> {
-    if base.port() != listen.port() {
-        return Ok(());
-    }
-    let host = base
-        .authority()
-        .host()
-        .trim_start_matches('[')
-        .trim_end_matches(']');
-    let Ok(Ok(found)) = timeout(LOOKUP_TIMEOUT, lookup_host((host, base.port()))).await else {
-        return Ok(());
-    };
-    for upstream in found {
-        if reaches_listener(upstream.ip().to_canonical(), listen) {
+        if base.port() != listen.port() {
+            continue;
+        }
+        let host = base.authority().host();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let found = timeout(LOOKUP_TIMEOUT, lookup_host((host, base.port()))).await;
+        let Ok(Ok(mut found)) = found else {
+            continue;
+        };
+        if found.any(|upstream| reaches_listener(upstream.ip().to_canonical(), listen)) {
             return Err(Problem::SelfLoop {
                 base: base.to_string(),
                 listen,

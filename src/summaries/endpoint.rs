@@ -42,7 +42,7 @@ impl SummaryUpstream {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         Ok(Some(Self {
-            upstream: Arc::new(Upstream::new(&config)?),
+            upstream: Arc::new(Upstream::new(&config, None)?),
             base: base.clone(),
             api: endpoint.api,
             headers,

@@ -42,7 +42,7 @@ impl Standing {
     async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let upstream = Upstream::new(&config.upstream).unwrap();
+        let upstream = Upstream::new(&config.upstream, None).unwrap();
         Self { listener, upstream }
     }
 

@@ -29,6 +29,7 @@ pub(super) enum StreamDecoder {
 }
 
 /// Bytes consumed and produced by one step.
+#[derive(Default)]
 pub(super) struct Progress {
     /// Bytes of the input consumed.
     pub(super) read: usize,
@@ -140,18 +141,15 @@ impl Deflate {
         if self.ended {
             return expect_no_trailing_data(input);
         }
-        let Some(first) = input.first() else {
-            return match &mut self.inflate {
-                Some(inflate) => inflate_step(inflate, input, output, &mut self.ended),
-                None => expect_no_trailing_data(input),
-            };
-        };
-        // The low half of a zlib stream's first byte is its method, 8. A raw stream that begins so
-        // would have non-zero padding before a stored block, which no encoder writes.
-        let inflate = self
-            .inflate
-            .get_or_insert_with(|| Decompress::new(first & 0x0f == 8));
-        inflate_step(inflate, input, output, &mut self.ended)
+        if let (None, Some(first)) = (&self.inflate, input.first()) {
+            // The low half of a zlib stream's first byte is its method, 8. A raw stream that begins so
+            // would have non-zero padding before a stored block, which no encoder writes.
+            self.inflate = Some(Decompress::new(first & 0x0f == 8));
+        }
+        match &mut self.inflate {
+            Some(inflate) => inflate_step(inflate, input, output, &mut self.ended),
+            None => Ok(Progress::default()),
+        }
     }
 }
 
@@ -176,14 +174,8 @@ pub(super) fn inflate_step(
 
 /// Checks that no input follows the end of a stream.
 fn expect_no_trailing_data(input: &[u8]) -> Result<Progress, DecodeError> {
-    if input.is_empty() {
-        let nothing = Progress {
-            read: 0,
-            written: 0,
-        };
-        return Ok(nothing);
-    }
-    Err(DecodeError::Corrupt)
+    let is_over = input.is_empty();
+    is_over.then(Progress::default).ok_or(DecodeError::Corrupt)
 }
 
 /// `zstd`: consecutive frames without dictionaries, since none was negotiated.

@@ -28,7 +28,7 @@ pub(crate) fn problems_beside_store(config: &Config) -> Vec<Problem> {
     };
     let certificates = config.tls.clone().map(Certificates::open).transpose();
     let tried = [
-        Upstream::new(&config.upstream).map(drop),
+        Upstream::new(&config.upstream, None).map(drop),
         // With the same CA file as the upstream, the endpoint fails with the same problem.
         SummaryUpstream::new(&config.summary, &config.upstream).map(drop),
         certificates.map(drop),

@@ -276,7 +276,7 @@ mod tests {
             }
         });
         let config = Config::default_with([]).unwrap();
-        let upstream = Upstream::new(&config.upstream).unwrap();
+        let upstream = Upstream::new(&config.upstream, None).unwrap();
         let outcome = question.run(&upstream).await;
         let mut paths = Vec::new();
         while let Ok(path) = heard.try_recv() {
@@ -327,7 +327,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let question = question(&listener, HostKind::Local);
         let config = Config::default_with([]).unwrap();
-        let upstream = Upstream::new(&config.upstream).unwrap();
+        let upstream = Upstream::new(&config.upstream, None).unwrap();
         assert_eq!(question.run(&upstream).await.answer, WindowAnswer::Failed);
     }
 
