@@ -80,11 +80,8 @@ impl Store {
         let opened = lessons.and_then(|path| open_lessons(path, config));
         let new_cache = || FairCache::of_entries(MAX_LESSONS, FORGET_AFTER, accepted);
         let lessons = opened.is_some().then(new_cache);
-        let OpenedStore {
-            durable: far,
-            secret,
-        } = match opened {
-            Some(opened) => opened,
+        let (far, secret) = match opened {
+            Some((file, secret)) => (Some(file), secret),
             None => open_durable(config, Intent::Use)?,
         };
         let far = far.map(|far| (far, config.wait_limit));
@@ -385,12 +382,12 @@ fn is_first(keys: &FairCache<RecordKey, ()>, key: RecordKey) -> bool {
 }
 
 /// Opens the file of learned facts. Returns `None` if it cannot be used: longhaul works without it.
-fn open_lessons(path: &Path, config: &StoreConfig) -> Option<OpenedStore> {
+fn open_lessons(path: &Path, config: &StoreConfig) -> Option<(DurableStore, Secret)> {
     match file::FileStore::open(path, config, Intent::Use) {
-        Ok((file, secret)) => Some(OpenedStore {
-            durable: Some(DurableStore::File(file)),
-            secret: secret::from_settings(config).unwrap_or(secret),
-        }),
+        Ok((file, secret)) => {
+            let secret = secret::from_settings(config).unwrap_or(secret);
+            Some((DurableStore::File(file), secret))
+        }
         Err(Problem::StoreInUse(_)) => {
             tracing::info!(
                 "another longhaul on this machine keeps learned windows: this process learns its own \
@@ -405,13 +402,12 @@ fn open_lessons(path: &Path, config: &StoreConfig) -> Option<OpenedStore> {
     }
 }
 
-/// An optional durable store, and the secret that its keys are derived from.
-struct OpenedStore {
-    durable: Option<DurableStore>,
-    secret: Secret,
-}
-
-fn open_durable(config: &StoreConfig, intent: Intent) -> Result<OpenedStore, Problem> {
+/// Opens the durable store, if the settings name one. Returns also the secret that its keys are derived
+/// from.
+fn open_durable(
+    config: &StoreConfig,
+    intent: Intent,
+) -> Result<(Option<DurableStore>, Secret), Problem> {
     let (far, own) = match &config.location {
         StoreLocation::Memory => (None, None),
         StoreLocation::File(path) => {
@@ -429,10 +425,7 @@ fn open_durable(config: &StoreConfig, intent: Intent) -> Result<OpenedStore, Pro
         Some(secret) => secret,
         None => Secret::generate()?,
     };
-    Ok(OpenedStore {
-        durable: far,
-        secret,
-    })
+    Ok((far, secret))
 }
 
 /// Opens the durable store of originals. Returns `None` if originals are kept in memory.

@@ -261,19 +261,19 @@ mod tests {
         let mut tasks = JoinSet::new();
         let mut open = VecDeque::new();
         for at in 0..ADMIN_CONNECTIONS {
-            let has_asked = Arc::new(AtomicBool::new(at == 0));
+            let state = Arc::<ConnectionState>::default();
+            state.has_asked.store(at == 0, Ordering::Relaxed);
             let task = tasks.spawn(std::future::pending::<()>());
-            open.push_back(Open {
-                has_asked,
-                is_viewer: Arc::default(),
-                task,
-            });
+            open.push_back(Open { state, task });
         }
         let second = open[1].task.id();
         make_place(&mut open);
         assert_eq!(open.len(), ADMIN_CONNECTIONS - 1);
         assert!(open.iter().all(|open| open.task.id() != second));
-        assert!(open[0].has_asked.load(Ordering::Relaxed), "a viewer stays");
+        assert!(
+            open[0].state.has_asked.load(Ordering::Relaxed),
+            "a viewer stays"
+        );
     }
 
     #[tokio::test]

@@ -95,27 +95,9 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// Outcome of an attempt to lease the right to write the summary of a key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum LeaseAttempt {
-    /// This process holds the lease until the lease expires, as proved by the token.
-    Acquired,
-    /// Another process has the lease.
-    Taken,
-}
-
 /// Identity of one holder of a lease, generated for each lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseToken(pub(crate) u128);
-
-/// Outcome of renewing a lease.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum LeaseRenewal {
-    /// The lease has ended; another process may have it now.
-    Lost,
-    /// The lease ends later than it did.
-    Extended,
-}
 
 /// An entry as `longhaul store` lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -166,31 +148,33 @@ impl DurableStore {
         }
     }
 
-    /// Acquires the lease of a key for `ttl`, unless another process has it.
+    /// Acquires the lease of a key for `ttl`, unless another process has it. Returns whether `token`
+    /// holds the lease.
     pub(crate) async fn lease(
         &self,
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<LeaseAttempt, Unavailable> {
+    ) -> Result<bool, Unavailable> {
         match self {
             // No other process has the file open, and this process has its own `RunningSummaries`.
-            Self::File(_) => Ok(LeaseAttempt::Acquired),
+            Self::File(_) => Ok(true),
             Self::Redis(redis) => redis.lease(key, token, ttl).await,
             #[cfg(test)]
             Self::Scripted(scripted) => scripted.lease(key, token, ttl).await,
         }
     }
 
-    /// Makes a lease end `ttl` from now, if `token` still holds it.
+    /// Makes a lease end `ttl` from now, if `token` still holds it. Returns whether it does: otherwise
+    /// another process may have the lease now.
     pub(crate) async fn renew(
         &self,
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<LeaseRenewal, Unavailable> {
+    ) -> Result<bool, Unavailable> {
         match self {
-            Self::File(_) => Ok(LeaseRenewal::Extended),
+            Self::File(_) => Ok(true),
             Self::Redis(redis) => redis.renew(key, token, ttl).await,
             #[cfg(test)]
             Self::Scripted(scripted) => scripted.renew(key, token, ttl).await,

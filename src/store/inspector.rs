@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::file::originals_path;
 use super::originals::Original;
-use super::{OpenedStore, open_durable, open_originals};
+use super::{open_durable, open_originals};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::store::durable::{DurableStore, ListedEntry};
@@ -56,10 +56,7 @@ impl StoreInspector {
     /// Opens the store of the settings. A missing store is not created. Fails if the settings name
     /// no durable store, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
-        let OpenedStore {
-            durable: far,
-            secret,
-        } = open_durable(config, Intent::Inspect)?;
+        let (far, secret) = open_durable(config, Intent::Inspect)?;
         let far = far.ok_or_else(|| {
             Problem::Store(
                 "store.at is memory, which does not outlive its process; name the store with \

@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use super::Store;
 use super::secret;
 use super::tiered::{TieredInner, TieredStore};
-use crate::store::durable::{LeaseAttempt, LeaseRenewal, LeaseToken};
+use crate::store::durable::LeaseToken;
 use crate::store::write_queue::StoreJob;
 use longhaul_core::units::scope::RecordKey;
 
@@ -62,7 +62,7 @@ impl Store {
             let asked = tier.inner.durable.lease(key, token, LEASE_TTL);
             match tier.inner.guarded_write(tier.inner.wait, asked).await {
                 None => return alone,
-                Some(LeaseAttempt::Acquired) => {
+                Some(true) => {
                     let held = LeaseGuard {
                         lease: Some((tier, key, token)),
                     };
@@ -73,12 +73,10 @@ impl Store {
                         LeaseOutcome::Acquired(held)
                     };
                 }
-                Some(LeaseAttempt::Taken)
-                    if tier.refresh_prefix(key).await || Instant::now() >= until =>
-                {
+                Some(false) if tier.refresh_prefix(key).await || Instant::now() >= until => {
                     return LeaseOutcome::NotNeeded;
                 }
-                Some(LeaseAttempt::Taken) => {}
+                Some(false) => {}
             }
             sleep(pause).await;
             pause = (pause * 2).min(longest);
@@ -120,8 +118,7 @@ async fn keep_renewing(
     loop {
         ticks.tick().await;
         let asked = inner.durable.renew(key, token, LEASE_TTL);
-        let renewed: Option<LeaseRenewal> = inner.guarded_write(inner.wait, asked).await;
-        if renewed == Some(LeaseRenewal::Lost) {
+        if inner.guarded_write(inner.wait, asked).await == Some(false) {
             tracing::debug!("lost the lease of a summary; finishing the summary anyway");
             return std::future::pending().await;
         }

@@ -17,8 +17,7 @@ use redis::{Pipeline, Value};
 use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
 use crate::store::durable::{
-    EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, ListedEntry, StoredEntry, Unavailable,
-    WriteResult,
+    EntryWrite, LeaseToken, ListedEntry, StoredEntry, Unavailable, WriteResult,
 };
 use crate::wall_clock;
 use client::{CommandRoute, RedisClient};
@@ -153,13 +152,8 @@ impl RedisStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<LeaseAttempt, Unavailable> {
-        let held = self.run_lease_script(LEASE_SCRIPT, key, token, ttl).await?;
-        Ok(if held {
-            LeaseAttempt::Acquired
-        } else {
-            LeaseAttempt::Taken
-        })
+    ) -> Result<bool, Unavailable> {
+        self.run_lease_script(LEASE_SCRIPT, key, token, ttl).await
     }
 
     pub(super) async fn renew(
@@ -167,13 +161,8 @@ impl RedisStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<LeaseRenewal, Unavailable> {
-        let held = self.run_lease_script(RENEW_SCRIPT, key, token, ttl).await?;
-        Ok(if held {
-            LeaseRenewal::Extended
-        } else {
-            LeaseRenewal::Lost
-        })
+    ) -> Result<bool, Unavailable> {
+        self.run_lease_script(RENEW_SCRIPT, key, token, ttl).await
     }
 
     pub(super) async fn release(

@@ -214,22 +214,19 @@ async fn lease_belongs_to_one_holder_until_it_ends() {
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
     let key = key(1, "a");
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
-    assert_eq!(other.lease(key, theirs, TTL).await, Ok(LeaseAttempt::Taken));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(true));
+    assert_eq!(other.lease(key, theirs, TTL).await, Ok(false));
     // The first answer may have been lost.
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
-    assert_eq!(other.renew(key, theirs, TTL).await, Ok(LeaseRenewal::Lost));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(true));
+    assert_eq!(other.renew(key, theirs, TTL).await, Ok(false));
     assert_eq!(other.release(key, theirs).await, Ok(()));
     let brief = Duration::from_millis(20);
-    assert_eq!(
-        one.renew(key, mine, brief).await,
-        Ok(LeaseRenewal::Extended)
-    );
-    let taking = async { while other.lease(key, theirs, TTL).await == Ok(LeaseAttempt::Taken) {} };
+    assert_eq!(one.renew(key, mine, brief).await, Ok(true));
+    let taking = async { while other.lease(key, theirs, TTL).await == Ok(false) {} };
     tokio::time::timeout(PATIENCE, taking).await.unwrap();
-    assert_eq!(one.renew(key, mine, TTL).await, Ok(LeaseRenewal::Lost));
+    assert_eq!(one.renew(key, mine, TTL).await, Ok(false));
     assert_eq!(other.release(key, theirs).await, Ok(()));
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(LeaseAttempt::Acquired));
+    assert_eq!(one.lease(key, mine, TTL).await, Ok(true));
 }
 
 #[tokio::test]
@@ -363,7 +360,7 @@ async fn finds_cluster_entries_on_whichever_node_holds_them() {
     let many: Vec<RecordKey> = (0..512).map(|at| key(3, &at.to_string())).collect();
     assert_eq!(tier.read(&many).await.unwrap().len(), 512);
     let lease = tier.lease(keys[0], LeaseToken(1), TTL).await;
-    assert_eq!(lease, Ok(LeaseAttempt::Acquired));
+    assert_eq!(lease, Ok(true));
     let mut listed = 0;
     tier.for_each_entry(None, &mut |_| listed += 1)
         .await

@@ -8,8 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::store::durable::{
-    Change, EntryWrite, LeaseAttempt, LeaseRenewal, LeaseToken, StoredEntry, Unavailable,
-    WriteResult,
+    Change, EntryWrite, LeaseToken, StoredEntry, Unavailable, WriteResult,
 };
 use longhaul_core::units::scope::RecordKey;
 
@@ -129,16 +128,16 @@ impl ScriptedStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<LeaseAttempt, Unavailable> {
+    ) -> Result<bool, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         let now = Instant::now();
         let held = script.leases.get(&key).filter(|(_, ends)| *ends > now);
         if held.is_some() {
-            return Ok(LeaseAttempt::Taken);
+            return Ok(false);
         }
         script.leases.insert(key, (token, now + ttl));
-        Ok(LeaseAttempt::Acquired)
+        Ok(true)
     }
 
     pub(crate) async fn renew(
@@ -146,15 +145,15 @@ impl ScriptedStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<LeaseRenewal, Unavailable> {
+    ) -> Result<bool, Unavailable> {
         self.answer().await?;
         let mut script = self.script();
         let now = Instant::now();
         let lease = script.leases.get_mut(&key);
         let ours = lease.filter(|(holder, ends)| *holder == token && *ends > now);
-        Ok(ours.map_or(LeaseRenewal::Lost, |lease| {
+        Ok(ours.is_some_and(|lease| {
             lease.1 = now + ttl;
-            LeaseRenewal::Extended
+            true
         }))
     }
 
