@@ -60,21 +60,34 @@ impl<E: Into<redb::Error>> From<E> for OpenError {
     /// Decides whether the file or its disk is at fault. A file is set aside only if it is certainly at
     /// fault.
     fn from(error: E) -> Self {
-        match error.into() {
-            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => Self::Busy,
-            redb::Error::Io(error) => match error.kind() {
-                ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
-                    Self::Damaged(error.to_string())
-                }
-                _ => Self::Io(error),
-            },
-            error @ (redb::Error::Corrupted(_)
-            | redb::Error::RepairAborted
-            | redb::Error::TableIsMultimap(_)
-            | redb::Error::TableTypeMismatch { .. }
-            | redb::Error::TypeDefinitionChanged { .. }
-            | redb::Error::UpgradeRequired(_)) => Self::Damaged(error.to_string()),
-            error => Self::Io(io::Error::other(error.to_string())),
+        let error = error.into();
+        let is_damage = if let redb::Error::Io(error) = &error {
+            matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof
+            )
+        } else {
+            matches!(
+                error,
+                redb::Error::Corrupted(_)
+                    | redb::Error::RepairAborted
+                    | redb::Error::TableIsMultimap(_)
+                    | redb::Error::TableTypeMismatch { .. }
+                    | redb::Error::TypeDefinitionChanged { .. }
+                    | redb::Error::UpgradeRequired(_)
+            )
+        };
+        if is_damage {
+            Self::Damaged(error.to_string())
+        } else if let redb::Error::Io(error) = error {
+            Self::Io(error)
+        } else if matches!(
+            error,
+            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch
+        ) {
+            Self::Busy
+        } else {
+            Self::Io(io::Error::other(error.to_string()))
         }
     }
 }
