@@ -43,8 +43,8 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{
-    Config, Layers, default_toml, settings_markdown, settings_schema, settings_with_flags,
-    unknown_variables,
+    Config, Layers, default_toml, disabling_variables, settings_markdown, settings_schema,
+    settings_with_flags, unknown_variables,
 };
 use crate::error::Problem;
 #[cfg(not(feature = "lab"))]
@@ -66,57 +66,8 @@ const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 /// Columns of help that goes to a pipe, so that the page of commands is the same everywhere.
 const HELP_WIDTH: usize = 100;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul demo                                 see it work: no key, no network
-  longhaul                                      127.0.0.1:8484 → api.openai.com
-  longhaul --upstream openrouter.ai/api/v1      another endpoint
-  longhaul --listen :9000 --window 32k          another port, a small window
-  longhaul --store file:longhaul.db             summaries that survive a restart
-  longhaul run -- aider                         an agent with its own proxy
-  longhaul doctor                               test upstream, key and store
-  longhaul init --upstream openrouter.ai/api/v1 write a configuration file
-  longhaul explain --last                       what was done last, and why
-  longhaul explain request.json                 what would be done, and why
-  longhaul check --model NAME                   a model's window, and its source
-  longhaul compact request.json                 compact a request body now
-  longhaul eval session.json --model NAME       compare the model's next steps
-  longhaul recall ID                            the text behind [Full text: …]
-
-Point an agent to a running longhaul; the agent keeps its own key:
-  export OPENAI_BASE_URL=http://127.0.0.1:8484/v1
-  export ANTHROPIC_BASE_URL=http://127.0.0.1:8484   for Claude Code
-
-Settings come from the defaults, one file, the environment and flags. Later
-sources win. `longhaul defaults` prints all settings, `longhaul check` the
-source of each.
-  file         --config or LONGHAUL_CONFIG, else ./longhaul.toml (not for run,
-               recall and mcp), else ~/.config/longhaul/longhaul.toml
-  environment  LONGHAUL_SECTION_KEY; short: LONGHAUL_UPSTREAM, LONGHAUL_LISTEN,
-               LONGHAUL_ADMIN, LONGHAUL_STORE, LONGHAUL_MODE
-A store at Redis also needs LONGHAUL_STORE_SCOPE_SECRET: openssl rand -hex 32.
-Each of these variables switches one feature off: DISABLE_PRUNE=1,
-DISABLE_AUTOCOMPACT=1, DISABLE_COMPACT_ON_OVERFLOW=1, DISABLE_CACHE_MARK=1,
-DISABLE_THINKING_REMOVAL=1, DISABLE_RECALL=1.
-
-Exit codes
-  0        success
-  1        health: longhaul is not healthy or cannot be reached
-           doctor: a test fails
-           check --model: no source states the window, or --ask has no answer
-           demo: an unexpected outcome
-  64       the command line, a setting, or a file or store that a setting names
-           is invalid
-  65       the command's input is invalid
-  66       the command's input cannot be read
-  69       the address is in use or forbidden
-           explain --last, recall: no longhaul answers, or the request or
-           original is not kept
-  71       cannot spawn threads or install signal handlers
-  74       the output cannot be written
-  126, 127 run: the command cannot be run, or was not found; otherwise run exits
-           with the command's code, or with 128 plus the number of the signal
-           that ended it";
+/// Text after the flags in the program's help.
+const EXAMPLES: &str = include_str!("cli/examples.txt");
 
 /// Runs the command that `arguments` name (the program's name first), with the settings of `env`.
 /// Returns exit code 0, or the code of the first [`Problem`].
@@ -139,7 +90,6 @@ pub fn main(
     if let Err(problem) = settings_files::add_env_file(&matches, &mut env) {
         return report_problems(&[problem]);
     }
-    let own = command_matches(&matches);
     let file = ConfigFile::of_command(&matches, &env);
     let needs_settings = !matches!(
         matches.subcommand_name(),
@@ -155,71 +105,67 @@ pub fn main(
     {
         print_error(&note);
     }
-    let resolved = || setting_layers(&file, &matches, &env).resolve();
+    run_command(&file, &matches, &env).unwrap_or_else(|problems| report_problems(&problems))
+}
+
+/// Runs the command that `matches` name.
+fn run_command(
+    file: &ConfigFile,
+    matches: &ArgMatches,
+    env: &BTreeMap<String, String>,
+) -> Result<ExitCode, Vec<Problem>> {
+    let own = command_matches(matches);
+    let layers = || setting_layers(file, matches, env);
+    let resolved = || layers().resolve();
     let config = || Config::from_resolved(&resolved()?);
-    let done = match matches.subcommand_name() {
-        Some("check") => {
-            let done = check::check(resolved(), own, &env);
-            return done.unwrap_or_else(|wrong| report_problems(&wrong));
-        }
-        Some("compact") => {
-            let key = check::upstream_key(&env);
-            config().and_then(|config| compact::compact(config, own, key))
-        }
-        Some("connect") => config().and_then(|config| connect::connect(&config, own)),
+    match matches.subcommand_name() {
+        Some("check") => return check::check(resolved(), own, env),
+        Some("compact") => compact::compact(config()?, own, check::upstream_key(env)),
+        Some("connect") => connect::connect(&config()?, own),
         Some("completions") => print(&completions::completion_script(command(), own)),
-        Some("defaults") if own.get_flag("prompts") => print(&built_in_prompts()),
-        Some("defaults") if own.get_flag("table") => print(&settings_markdown()),
-        Some("defaults") if own.get_flag("schema") => print(&settings_schema()),
-        Some("defaults") => print(&default_toml()),
+        Some("defaults") => print(&defaults_page(own)),
         #[cfg(feature = "lab")]
-        Some("demo") => return lab::demo(own).unwrap_or_else(|wrong| report_problems(&wrong)),
-        Some("doctor") => {
-            let done = doctor::doctor(resolved(), file.path(), own, &env);
-            return done.unwrap_or_else(|wrong| report_problems(&wrong));
-        }
+        Some("demo") => return lab::demo(own),
+        Some("doctor") => return doctor::doctor(resolved(), file.path(), own, env),
         #[cfg(feature = "lab")]
-        Some("eval") => {
-            let layers = || setting_layers(&file, &matches, &env);
-            lab::eval(layers, own, check::upstream_key(&env))
-        }
+        Some("eval") => lab::eval(layers, own, check::upstream_key(env)),
         #[cfg(feature = "lab")]
-        Some("explain") if own.contains_id("replay") => config().and_then(|config| {
-            let layers = || setting_layers(&file, &matches, &env);
-            lab::replay(&config, layers, own)
-        }),
-        Some("explain") => config().and_then(|config| explain::explain(&config, own)),
-        Some("health") => {
-            let done = config().and_then(|config| health::health(&config, own));
-            return done.unwrap_or_else(|wrong| report_problems(&wrong));
-        }
-        Some("init") => init::init(flag_layers(&matches), own, &env),
-        Some("man") => completions::manual_page(command(), own).and_then(|page| {
+        Some("explain") if own.contains_id("replay") => lab::replay(&config()?, layers, own),
+        Some("explain") => explain::explain(&config()?, own),
+        Some("health") => return health::health(&config()?, own),
+        Some("init") => init::init(flag_layers(matches), own, env),
+        Some("man") => {
+            let page = completions::manual_page(command(), own)?;
             if std::io::stdout().is_terminal() && !own.get_flag("markdown") {
                 print_error("longhaul: this is roff; `longhaul man | man -l -` shows the page\n");
             }
             print(&page)
-        }),
+        }
         #[cfg(feature = "mcp")]
-        Some("mcp") => resolved().and_then(|found| mcp::mcp(&found, own, &env)),
-        Some("recall") => resolved().and_then(|found| recall::recall(&found, own, &env)),
+        Some("mcp") => mcp::mcp(&resolved()?, own, env),
+        Some("recall") => recall::recall(&resolved()?, own, env),
         Some("run") => {
-            if let ConfigFile::Found(path) = &file {
+            if let ConfigFile::Found(path) = file {
                 print_error(&format!("longhaul: settings from {}\n", path.display()));
             }
-            let done = run::run(setting_layers(&file, &matches, &env), own, &env);
-            return done.unwrap_or_else(|wrong| report_problems(&wrong));
+            return run::run(layers(), own, env);
         }
-        Some("store") => config().and_then(|config| store::store(&config, own)),
-        _ => resolved().and_then(|found| serve::serve(found, file.path(), &env, resolved)),
-    };
-    exit_code(done)
+        Some("store") => store::store(&config()?, own),
+        _ => serve::serve(resolved()?, file.path(), env, resolved),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn exit_code(done: Result<(), Vec<Problem>>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problems) => report_problems(&problems),
+/// Returns the page of `longhaul defaults` that the flags choose.
+fn defaults_page(matches: &ArgMatches) -> String {
+    if matches.get_flag("prompts") {
+        built_in_prompts()
+    } else if matches.get_flag("table") {
+        settings_markdown()
+    } else if matches.get_flag("schema") {
+        settings_schema()
+    } else {
+        default_toml()
     }
 }
 
@@ -229,11 +175,12 @@ fn command_matches(matches: &ArgMatches) -> &ArgMatches {
 }
 
 fn command() -> Command {
+    let switches: Vec<&str> = disabling_variables().collect();
     let program = Command::new("longhaul")
         .version(version::SHORT)
         .long_version(version::LONG.as_str())
         .about("A proxy for the APIs of OpenAI and Anthropic that keeps long conversations in the window")
-        .after_help(of_this_build(EXAMPLES))
+        .after_help(of_this_build(EXAMPLES).replace("{switches}", &switches.join(", ")))
         .styles(STYLES)
         .max_term_width(HELP_WIDTH)
         .subcommand(Command::new("serve").about("Run the proxy (the default without a command)"))
@@ -358,7 +305,10 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
         let written = pipe::write_styled_output(&text);
-        return exit_code(written.map_err(|error| vec![Problem::Output(error.to_string())]));
+        return match written {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => report_problems(&[Problem::Output(error.to_string())]),
+        };
     }
     let text = text.trim_end().replacen("error:", "longhaul:", 1);
     pipe::write_styled_error(&format!("{text}\n"));

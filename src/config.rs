@@ -5,6 +5,7 @@ mod choices;
 mod compaction;
 mod file;
 mod keys;
+mod kind;
 mod layers;
 mod listener;
 mod model_tables;
@@ -29,10 +30,10 @@ mod store_location;
 mod suggestions;
 mod summary;
 mod tables;
+mod upstream;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub use base_url::BaseUrl;
@@ -41,12 +42,12 @@ pub use choices::{
     Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryApi,
     SummaryModel, SummaryStyle,
 };
-use http::HeaderValue;
 pub use keys::ClientTokens;
 pub(crate) use layers::Layers;
 pub use listener::{AdminListener, TlsFiles};
 pub(crate) use listener::{own_origin, reachable_address};
 pub use mounts::Mount;
+pub(crate) use problems::join_problems;
 pub use proxies::{Proxies, ProxyUrl};
 pub(crate) use recall::endpoint as recall_endpoint;
 pub(crate) use redact::redacted_url as shown_url;
@@ -59,8 +60,9 @@ pub(crate) use setting::Setting;
 pub(crate) use settings::settings_with_flags;
 pub use store::{ScopeSecret, StoreConfig};
 pub use store_location::{CallerIdentity, RedisUrl, StoreLocation};
-pub(crate) use suggestions::unknown_variables;
+pub(crate) use suggestions::{disabling_variables, unknown_variables};
 pub use summary::{SummaryConfig, SummaryEndpoint};
+pub use upstream::UpstreamConfig;
 
 use crate::error::Problem;
 use crate::models::{self, HostKind};
@@ -71,7 +73,7 @@ use longhaul_core::units::recall_id::RecallForm;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::TableWindow;
 use model_tables::ModelPattern;
-use problems::Problems;
+use problems::{all_of, read_all};
 
 /// Complete configuration of a proxy, built by [`Config::default_with`] or from the command line.
 #[derive(Clone, Debug)]
@@ -149,32 +151,6 @@ impl ModelSettings<'_> {
     pub(crate) fn configured_window(&self) -> Option<Tokens> {
         self.window_place.is_some().then_some(self.window)
     }
-}
-
-/// Upstream address and connection settings.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct UpstreamConfig {
-    /// Base URL that the agent would have used.
-    pub base: BaseUrl,
-    /// Base URL for requests of the Messages API. `None` if `base` receives them.
-    pub messages: Option<BaseUrl>,
-    /// Whether HTTP/2 is offered.
-    pub http2: Http2,
-    /// Authorization header that replaces the client's own credentials.
-    pub authorization: Option<HeaderValue>,
-    /// Paths under the base that receive that header in addition to the model endpoints.
-    pub key_paths: Vec<String>,
-    /// PEM certificates trusted in addition to the system's roots.
-    pub ca_file: Option<PathBuf>,
-    /// Proxies between longhaul and the upstream.
-    pub proxies: Proxies,
-    /// Timeout for name resolution, connection and TLS handshake together.
-    pub connect_timeout: Duration,
-    /// Protocols that a connection may switch to.
-    pub upgrades: Vec<String>,
-    /// Whether longhaul queries the upstream for the context windows of its models.
-    pub query_windows: bool,
 }
 
 /// Memory and connection limits of one process.
@@ -311,41 +287,27 @@ impl Config {
 
     /// Builds the configuration from the resolved layers.
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
-        let mut problems = Problems::default();
-        let general = problems.ok_or_record(model_settings(found));
-        let models = problems.all_ok_or_record(found.model_tables.iter().map(|table| {
+        let tables = found.model_tables.iter();
+        let models = tables.map(|table| {
             let settings = model_settings(&found.with_table(table))?;
             Ok((table.value(&model_tables::MATCH)?, settings))
-        }));
-        let prices = problems.all_ok_or_record(found.price_tables.iter().map(prices::build_price));
-        let listen = problems.ok_or_record(listener::listen_address(found));
-        let tls = problems.ok_or_record(listener::tls_files(found));
-        let client_tokens = problems.ok_or_record(keys::read_client_tokens(found));
-        let authorization = problems.ok_or_record(keys::upstream_authorization(found));
-        let mounts = problems.ok_or_record(mounts::build_mounts(found));
-        let admin = problems.ok_or_record(listener::admin_listener(found));
-        let summary = problems.ok_or_record(summary::read_summary(found));
-        let store = problems.ok_or_record(store::read_store(found));
-        let (
-            Some(general),
-            Some(models),
-            Some(prices),
-            Some(listen),
-            Some(tls),
-            Some(client_tokens),
-        ) = (general, models, prices, listen, tls, client_tokens)
-        else {
-            return Err(problems.into());
-        };
-        let (Some(authorization), Some(mounts), Some(admin), Some(summary), Some(store)) =
-            (authorization, mounts, admin, summary, store)
-        else {
-            return Err(problems.into());
-        };
+        });
+        read_all! {
+            general = model_settings(found);
+            models = all_of(models);
+            prices = all_of(found.price_tables.iter().map(prices::build_price));
+            listen = listener::listen_address(found);
+            tls = listener::tls_files(found);
+            client_tokens = keys::read_client_tokens(found);
+            upstream = upstream::read_upstream(found);
+            mounts = mounts::build_mounts(found);
+            admin = listener::admin_listener(found);
+            summary = summary::read_summary(found);
+            store = store::read_store(found);
+        }
         let compaction = general.compaction.into_owned();
         let acts = compaction.prune || compaction.proactive || compaction.recover;
         let mode = found.value(&settings::MODE)?;
-        let base = found.value(&settings::UPSTREAM_BASE)?;
         Ok(Self {
             listen,
             tls,
@@ -355,23 +317,7 @@ impl Config {
                 && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
             responses_websocket: found.value(&settings::RESPONSES_WEBSOCKET)?,
-            upstream: UpstreamConfig {
-                messages: messages_base(&base, found.value(&settings::UPSTREAM_MESSAGES)?)?,
-                base,
-                http2: found.value(&settings::UPSTREAM_HTTP2)?,
-                authorization,
-                key_paths: found.value(&settings::UPSTREAM_KEY_PATHS)?,
-                ca_file: found.value(&settings::UPSTREAM_CA_FILE)?,
-                proxies: Proxies {
-                    http: found.value(&settings::PROXY_HTTP)?,
-                    https: found.value(&settings::PROXY_HTTPS)?,
-                    all: found.value(&settings::PROXY_ALL)?,
-                    no_proxy: found.value(&settings::PROXY_EXCEPT)?.unwrap_or_default(),
-                },
-                connect_timeout: found.value(&settings::UPSTREAM_CONNECT)?,
-                upgrades: found.value(&settings::UPSTREAM_UPGRADES)?,
-                query_windows: found.value(&settings::UPSTREAM_ASK)?,
-            },
+            upstream,
             mounts,
             limits: Limits {
                 body_bytes: found.value(&settings::LIMITS_BODY)?,
@@ -410,20 +356,4 @@ fn model_settings(found: &ResolvedSettings) -> Result<ModelSettings<'static>, Pr
         compaction: Cow::Owned(compaction),
         window_place: place.map(Cow::Owned),
     })
-}
-
-/// Base URL of Anthropic's API.
-const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
-
-/// Returns the base URL for requests of the Messages API: `set`, or Anthropic's if `base` is OpenAI's.
-/// OpenAI has no such endpoint and must not receive Anthropic's keys.
-fn messages_base(base: &BaseUrl, set: Option<BaseUrl>) -> Result<Option<BaseUrl>, Problem> {
-    let is_openai = base.host_kind() == HostKind::Provider("openai");
-    if set.is_none() && is_openai {
-        let anthropic = BaseUrl::parse(ANTHROPIC_BASE);
-        return anthropic
-            .map(Some)
-            .map_err(|error| Problem::System(error.to_string()));
-    }
-    Ok(set)
 }

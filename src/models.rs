@@ -164,7 +164,7 @@ fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
 /// Returns the row with the smallest window for `name`: among those of the model's makers, if there
 /// are any.
 fn match_smallest(name: &str) -> Option<TableMatch> {
-    let makers = || table::rows_named(name).filter(|row| hosts::MAKERS.contains(&row.provider));
+    let makers = || table::rows_named(name).filter(|row| hosts::is_maker(row.provider));
     let rows = if makers().next().is_some() {
         makers().collect::<Vec<TableRow>>()
     } else {

@@ -157,17 +157,7 @@ impl Server {
             ..
         } = self;
         // Dropped last, so that the admin pages are available until the end.
-        let mut beside = JoinSet::new();
-        if let (Some(listener), Some(admin)) = (admin, &current.admin) {
-            beside.spawn(admin_listener::serve(listener, Arc::clone(admin)));
-        }
-        if let Some(days) = &days {
-            beside.spawn(Arc::clone(days).write_regularly());
-        }
-        beside.spawn(idle_memory::release_when_idle(current.clone()));
-        if let Some(certificates) = &current.certificates {
-            beside.spawn(Arc::clone(certificates).watch());
-        }
+        let _companions = spawn_companions(&current, admin, days.as_ref());
         // Readiness fails first, so that load balancers stop sending before connections are
         // refused.
         let stop = async {
@@ -198,17 +188,7 @@ impl Server {
             };
             let (current, stopped) = (current.clone(), stopped.clone());
             tasks.spawn(async move {
-                set_socket_options(&socket);
-                let peer = socket.peer_addr().ok();
-                let peer = peer.map(|peer| PeerAddress::new(peer.ip()));
-                let until = Instant::now() + HEAD_TIMEOUT;
-                match current.certificates.clone() {
-                    None => serve(socket, peer, until, current, stopped).await,
-                    // Boxed, so that connections without TLS reserve no space for its state.
-                    Some(own) => {
-                        Box::pin(serve_tls(socket, peer, &own, until, current, stopped)).await;
-                    }
-                }
+                serve_socket(socket, current, stopped).await;
                 drop(place);
             });
         }
@@ -228,6 +208,40 @@ impl Server {
             days.write().await;
         }
         current.proxy().state.close(until).await;
+    }
+}
+
+/// Starts the tasks that run until the set is dropped: admin pages, totals by day, release of idle
+/// memory, and watch of the certificates.
+fn spawn_companions(
+    current: &ReloadableProxy,
+    admin: Option<TcpListener>,
+    days: Option<&Arc<DaysFile>>,
+) -> JoinSet<()> {
+    let mut companions = JoinSet::new();
+    if let (Some(listener), Some(admin)) = (admin, &current.admin) {
+        companions.spawn(admin_listener::serve(listener, Arc::clone(admin)));
+    }
+    if let Some(days) = days {
+        companions.spawn(Arc::clone(days).write_regularly());
+    }
+    companions.spawn(idle_memory::release_when_idle(current.clone()));
+    if let Some(certificates) = &current.certificates {
+        companions.spawn(Arc::clone(certificates).watch());
+    }
+    companions
+}
+
+/// Serves an accepted connection, in TLS if the listener has certificates.
+async fn serve_socket(socket: TcpStream, current: ReloadableProxy, stopped: watch::Receiver<()>) {
+    set_socket_options(&socket);
+    let peer = socket.peer_addr().ok();
+    let peer = peer.map(|peer| PeerAddress::new(peer.ip()));
+    let until = Instant::now() + HEAD_TIMEOUT;
+    match current.certificates.clone() {
+        None => serve(socket, peer, until, current, stopped).await,
+        // Boxed, so that connections without TLS reserve no space for its state.
+        Some(own) => Box::pin(serve_tls(socket, peer, &own, until, current, stopped)).await,
     }
 }
 

@@ -1,4 +1,12 @@
-//! Defines every metric once. A test checks `docs/reference/metrics.md` against this table.
+//! Defines every metric once.
+//!
+//! To add a metric, add:
+//!
+//! - a field to [`Metrics`], with its labels in `src/metrics/labels.rs`, and the call that counts;
+//! - its row here, and the same row in `docs/reference/metrics.md`;
+//! - a panel in `config/grafana/longhaul.json`, and an entry in `CHANGELOG.md`.
+//!
+//! Tests compare the table, the page and the panels.
 //!
 //! No label value comes from a request, so the set of series is fixed at compile time.
 

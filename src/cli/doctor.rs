@@ -59,23 +59,7 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn passed(subject: &'static str, text: impl Into<String>) -> Self {
-        Self::new(subject, Outcome::Passed, text)
-    }
-
-    pub(super) fn skipped(subject: &'static str, text: impl Into<String>) -> Self {
-        Self::new(subject, Outcome::Skipped, text)
-    }
-
-    pub(super) fn warned(subject: &'static str, text: impl Into<String>) -> Self {
-        Self::new(subject, Outcome::Warned, text)
-    }
-
-    pub(super) fn failed(subject: &'static str, text: impl Into<String>) -> Self {
-        Self::new(subject, Outcome::Failed, text)
-    }
-
-    fn new(subject: &'static str, outcome: Outcome, text: impl Into<String>) -> Self {
+    pub(super) fn new(outcome: Outcome, subject: &'static str, text: impl Into<String>) -> Self {
         let text = text.into();
         Self {
             subject,
@@ -109,10 +93,15 @@ pub(super) fn doctor(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<ExitCode, Vec<Problem>> {
-    let mut findings = vec![Finding::passed("version", version::one_line())];
+    let mut findings = vec![Finding::new(
+        Outcome::Passed,
+        "version",
+        version::one_line(),
+    )];
     match found.and_then(|found| Config::from_resolved(&found)) {
         Err(problems) => {
-            let failed = |problem: &Problem| Finding::failed("settings", problem.to_string());
+            let failed =
+                |problem: &Problem| Finding::new(Outcome::Failed, "settings", problem.to_string());
             findings.extend(problems.iter().map(failed));
         }
         Ok(config) => {
@@ -121,14 +110,14 @@ pub(super) fn doctor(
             findings.extend(
                 strange
                     .iter()
-                    .map(|problem| Finding::warned("settings", problem.to_string())),
+                    .map(|problem| Finding::new(Outcome::Warned, "settings", problem.to_string())),
             );
             // The line of the store has its own problem.
             let problems = preflight::problems_beside_store(&config);
             findings.extend(
                 problems
                     .iter()
-                    .map(|problem| Finding::failed("settings", problem.to_string())),
+                    .map(|problem| Finding::new(Outcome::Failed, "settings", problem.to_string())),
             );
             let model = matches.get_one::<String>("model").map(String::as_str);
             let key = upstream_key(env);
@@ -159,7 +148,8 @@ pub(super) fn doctor(
 }
 
 fn settings_finding(file: Option<&Path>) -> Finding {
-    Finding::passed(
+    Finding::new(
+        Outcome::Passed,
         "settings",
         match file {
             Some(path) => format!("from {}, the environment and flags", path.display()),
@@ -174,9 +164,14 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         return match config.configured_window() {
             Some(window) => {
                 let window = with_thousands(window.get());
-                Finding::passed("window", format!("{window} tokens for every model, as set"))
+                Finding::new(
+                    Outcome::Passed,
+                    "window",
+                    format!("{window} tokens for every model, as set"),
+                )
             }
-            None => Finding::passed(
+            None => Finding::new(
+                Outcome::Passed,
                 "window",
                 "detected per model; --model NAME shows the window of one",
             ),
@@ -200,7 +195,8 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
     let shown = with_thousands(tokens.get());
     if window.is_assumed() && asked.is_none() {
-        return Finding::warned(
+        return Finding::new(
+            Outcome::Warned,
             "window",
             format!(
                 "{shown} tokens for {model}, assumed until a refusal states the true number; set --window"
@@ -210,7 +206,8 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     if let Some(asked) = asked.filter(|_| window.is_of_profile()) {
         let asked = with_thousands(asked.get());
         let source = window.source();
-        return Finding::passed(
+        return Finding::new(
+            Outcome::Passed,
             "window",
             format!(
                 "{asked} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
@@ -222,5 +219,9 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     } else {
         window.source()
     };
-    Finding::passed("window", format!("{shown} tokens for {model} ({source})"))
+    Finding::new(
+        Outcome::Passed,
+        "window",
+        format!("{shown} tokens for {model} ({source})"),
+    )
 }

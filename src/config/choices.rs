@@ -20,7 +20,16 @@ pub(crate) trait ChoiceSetting: Copy + PartialEq + 'static {
     }
 }
 
-/// Declares settings whose value is one of a few words, in the order in which users read the words.
+/// Gives each value of an enum its word, in the order in which users read the words.
+macro_rules! words {
+    ($($name:ident { $($value:ident = $word:literal),+ })+) => {$(
+        impl ChoiceSetting for $name {
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
+        }
+    )+};
+}
+
+/// Declares enums with their words.
 macro_rules! choices {
     ($($(#[$of:meta])* $visible:vis enum $name:ident {
         $($(#[$about:meta])* $value:ident = $word:literal,)+
@@ -31,9 +40,7 @@ macro_rules! choices {
             $($(#[$about])* $value,)+
         }
 
-        impl ChoiceSetting for $name {
-            const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
-        }
+        words! { $name { $($value = $word),+ } }
     )+};
 }
 
@@ -181,34 +188,11 @@ impl PlacementSetting {
     }
 }
 
-impl ChoiceSetting for Profile {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("standard", Self::Standard),
-        ("local", Self::Local),
-        ("frugal", Self::Frugal),
-    ];
-}
-
-impl ChoiceSetting for CachePrice {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("fiftieth", Self::Fiftieth),
-        ("tenth", Self::Tenth),
-        ("quarter", Self::Quarter),
-        ("half", Self::Half),
-    ];
-}
-
-impl ChoiceSetting for PruneTrigger {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("always", Self::Always), ("mark", Self::HardThreshold)];
-}
-
-impl ChoiceSetting for Placeholder {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("fixed", Self::Fixed),
-        ("fixed-index", Self::FixedIndex),
-        ("described", Self::Described),
-        ("index", Self::Index),
-    ];
+words! {
+    Profile { Auto = "auto", Standard = "standard", Local = "local", Frugal = "frugal" }
+    CachePrice { Fiftieth = "fiftieth", Tenth = "tenth", Quarter = "quarter", Half = "half" }
+    PruneTrigger { Always = "always", HardThreshold = "mark" }
+    Placeholder {
+        Fixed = "fixed", FixedIndex = "fixed-index", Described = "described", Index = "index"
+    }
 }

@@ -6,6 +6,7 @@
 
 use regex::{Regex, RegexBuilder};
 
+use super::kind::{HasKind, Kind};
 use super::raw_value::RawValue;
 use super::setting::settings;
 use super::settings::ALL_SETTINGS;
@@ -34,6 +35,10 @@ const PATTERN_BYTES: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct ModelPattern {
     regex: Regex,
+}
+
+impl HasKind for ModelPattern {
+    const KIND: Kind = Kind::Text;
 }
 
 impl ModelPattern {

@@ -9,7 +9,7 @@ use http::HeaderValue;
 use super::base_url::BaseUrl;
 use super::keys;
 use super::parse::{base_url, optional_path};
-use super::problems::Problems;
+use super::problems::all_of;
 use super::raw_value::RawValue;
 use super::redact::without_credentials;
 use super::resolved::ResolvedSettings;
@@ -96,11 +96,9 @@ pub(super) fn take_tables(values: &mut NamedValues) -> (Vec<Table>, Vec<Problem>
 
 /// Returns the mounts of the settings, longest path first. Fails if a key cannot be read, or
 /// strangers could spend it.
-pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Problems> {
-    let mut problems = Problems::default();
-    let tables = &found.mount_tables;
-    let mounts = tables.iter().map(|table| build_mount(found, table));
-    let mut mounts = problems.all_ok_or_record(mounts).ok_or(problems)?;
+pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Vec<Problem>> {
+    let tables = found.mount_tables.iter();
+    let mut mounts = all_of(tables.map(|table| build_mount(found, table)))?;
     mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
     Ok(mounts)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
+use super::kind::words;
 use super::raw_value::RawValue;
 use super::redact::without_credentials;
 use super::store_location::{CallerIdentity, StoreLocation};
@@ -17,10 +18,9 @@ pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
     let found = C::ALL
         .iter()
         .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
-    found.map(|(_, choice)| *choice).ok_or_else(|| {
-        let words: Vec<&str> = C::ALL.iter().map(|(word, _)| *word).collect();
-        mismatch(text, &format!("one of {}", words.join(", ")))
-    })
+    found
+        .map(|(_, choice)| *choice)
+        .ok_or_else(|| mismatch(text, &format!("one of {}", words::<C>().join(", "))))
 }
 
 /// Parses one of the words of `C`, ignoring case; empty is `None`.

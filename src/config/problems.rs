@@ -2,46 +2,47 @@
 
 use crate::error::Problem;
 
-/// Problems found so far. A problem found twice is kept once.
-#[derive(Debug, Default)]
-pub(super) struct Problems(Vec<Problem>);
-
-impl From<Problem> for Problems {
-    fn from(problem: Problem) -> Self {
-        Self(vec![problem])
-    }
-}
-
-impl From<Problems> for Vec<Problem> {
-    fn from(Problems(all): Problems) -> Self {
-        all
-    }
-}
-
-impl Problems {
-    /// Returns the value read, or records the problems and returns `None`.
-    pub(super) fn ok_or_record<T>(&mut self, read: Result<T, impl Into<Self>>) -> Option<T> {
-        match read {
-            Ok(read) => Some(read),
-            Err(found) => {
-                let Self(found) = found.into();
-                for problem in found {
-                    let text = problem.to_string();
-                    if self.0.iter().all(|other| other.to_string() != text) {
-                        self.0.push(problem);
-                    }
-                }
-                None
-            }
+/// Joins lists of problems. A problem found twice is kept once.
+pub(crate) fn join_problems(lists: impl IntoIterator<Item = Vec<Problem>>) -> Vec<Problem> {
+    let mut all: Vec<Problem> = Vec::new();
+    for problem in lists.into_iter().flatten() {
+        let text = problem.to_string();
+        if all.iter().all(|other| other.to_string() != text) {
+            all.push(problem);
         }
     }
+    all
+}
 
-    /// Like [`Problems::ok_or_record`], for several values: returns all of them, or `None`.
-    pub(super) fn all_ok_or_record<T>(
-        &mut self,
-        read: impl Iterator<Item = Result<T, Problem>>,
-    ) -> Option<Vec<T>> {
-        let taken: Vec<Option<T>> = read.map(|one| self.ok_or_record(one)).collect();
-        taken.into_iter().collect()
+/// Returns all values read, or the problems of all.
+pub(super) fn all_of<T>(
+    read: impl Iterator<Item = Result<T, Problem>>,
+) -> Result<Vec<T>, Vec<Problem>> {
+    let (mut values, mut problems) = (Vec::new(), Vec::new());
+    for one in read {
+        match one {
+            Ok(value) => values.push(value),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() {
+        Ok(values)
+    } else {
+        Err(problems)
     }
 }
+
+/// Binds each name to the value read, or returns the problems of all.
+macro_rules! read_all {
+    ($($name:ident = $read:expr;)+) => {
+        $(let $name = $read.map_err(Vec::<$crate::error::Problem>::from);)+
+        let ($($name),+) = match ($($name),+) {
+            ($(Ok($name)),+) => ($($name),+),
+            ($($name),+) => {
+                let failed = [$($name.err()),+].into_iter().flatten();
+                return Err($crate::config::problems::join_problems(failed));
+            }
+        };
+    };
+}
+pub(super) use read_all;

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::keys::unreadable_reason;
-use super::problems::Problems;
+use super::problems::read_all;
 use super::resolved::ResolvedSettings;
 use super::setting::Setting;
 use super::settings::{SUMMARY_PROMPT, SUMMARY_UPDATE_PROMPT};
@@ -17,13 +17,11 @@ use longhaul_core::summary::prompts::Prompts;
 const PROMPT_BYTES: u64 = 64 * 1024;
 
 /// Reads the prompts that the settings name. Fails if a file cannot be used.
-pub(super) fn read_prompts(found: &ResolvedSettings) -> Result<Prompts, Problems> {
-    let mut problems = Problems::default();
-    let fresh = problems.ok_or_record(prompt_from_setting(found, &SUMMARY_PROMPT));
-    let update = problems.ok_or_record(prompt_from_setting(found, &SUMMARY_UPDATE_PROMPT));
-    let (Some(fresh), Some(update)) = (fresh, update) else {
-        return Err(problems);
-    };
+pub(super) fn read_prompts(found: &ResolvedSettings) -> Result<Prompts, Vec<Problem>> {
+    read_all! {
+        fresh = prompt_from_setting(found, &SUMMARY_PROMPT);
+        update = prompt_from_setting(found, &SUMMARY_UPDATE_PROMPT);
+    }
     Ok(Prompts::new(fresh.as_deref(), update.as_deref()))
 }
 

@@ -15,41 +15,8 @@ use longhaul_console::table::Table;
 /// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
 
-/// Example of a model table; by default there are none.
-const MODEL_EXAMPLE: &str = "\
-# Settings for particular models. longhaul uses the first table whose match fits the model name in\n\
-# the request: * matches any characters, ? a single one; case is ignored. Settings that a table does\n\
-# not name are as above. At most 64 tables, in this file only: not in the environment or flags.\n\
-# [[model]]\n\
-# match = \"*/gemini-*-pro*\"\n\
-# window = 1000000\n\
-# hard = 200000               # compact.hard: a share, or tokens if the full window is expensive\n\
-# soft = 180000               # compact.soft\n\
-# keep_recent_tokens = 20000  # compact.keep_recent_tokens\n\
-# protect_tokens = 40000      # prune.protect_tokens\n\
-# minimum_tokens = 20000      # prune.minimum_tokens\n\
-# profile = \"standard\"\n";
-
-/// Example of a price table; by default there are none.
-const PRICE_EXAMPLE: &str = "\
-# Prices of particular models in dollars per million tokens, for providers that are in no list: the\n\
-# first table whose match fits the model name. cached, written and output are optional; 0 is a price.\n\
-# Costs that a provider reports go first. In this file only.\n\
-# [[price]]\n\
-# match = \"gpt-5*\"\n\
-# input = 1.25\n\
-# cached = 0.125\n\
-# output = 10\n";
-
-/// Example of a mount table; by default there are none.
-const MOUNT_EXAMPLE: &str = "\
-# Additional upstreams, each under its own path. Requests under that path go to its upstream, with\n\
-# the path removed. All other settings are as above, but an upstream never receives another one's\n\
-# key. In this file only.\n\
-# [[mount]]\n\
-# path = \"/openrouter\"        # agents: http://127.0.0.1:8484/openrouter/v1\n\
-# upstream = \"https://openrouter.ai/api/v1\"\n\
-# api_key_file = \"\"           # like upstream.api_key_file\n";
+/// Examples of model, mount and price tables; by default there are none.
+const TABLE_EXAMPLES: &str = include_str!("table_examples.toml");
 
 /// Renders the commented default configuration, as in `config/default.toml`.
 pub(crate) fn default_toml() -> String {
@@ -57,23 +24,10 @@ pub(crate) fn default_toml() -> String {
         "# The settings of longhaul with their built-in defaults, printed by `longhaul defaults`.\n\
          # A file needs only the settings that differ: longhaul --config FILE, or LONGHAUL_CONFIG.\n",
     );
-    let mut section = "";
-    for entry in ALL_SETTINGS {
-        let (own, name) = entry.key.split_once('.').unwrap_or(("", entry.key));
-        if own != section {
-            section = own;
-            let _ = write!(page, "\n[{section}]\n");
-        }
-        page.push('\n');
-        write_comment(&mut page, entry);
-        let _ = writeln!(page, "{name} = {}", toml_literal(entry.default));
-    }
+    let defaults = ALL_SETTINGS.iter().map(|entry| (entry, entry.default));
+    write_settings(&mut page, defaults);
     page.push('\n');
-    page.push_str(MODEL_EXAMPLE);
-    page.push('\n');
-    page.push_str(MOUNT_EXAMPLE);
-    page.push('\n');
-    page.push_str(PRICE_EXAMPLE);
+    page.push_str(TABLE_EXAMPLES);
     page
 }
 
@@ -84,23 +38,33 @@ pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
          # `longhaul check` prints every setting with its value and source, `longhaul defaults` a file\n\
          # that explains them all. `longhaul defaults --schema` prints the schema of this file.\n",
     );
-    let mut section = "";
     let set = found
         .settings
         .iter()
-        .filter(|(_, _, origin)| matches!(origin, Origin::Flag(_)));
-    for (entry, raw, _) in set {
-        let RawValue::Text(text) = raw else { continue };
+        .filter_map(|(entry, raw, origin)| match (raw, origin) {
+            (RawValue::Text(text), Origin::Flag(_)) => Some((*entry, text.as_str())),
+            _ => None,
+        });
+    write_settings(&mut page, set);
+    page
+}
+
+/// Writes each setting with its comment and this value, under the heading of its section.
+fn write_settings<'s>(
+    page: &mut String,
+    settings: impl Iterator<Item = (&'s Setting<()>, &'s str)>,
+) {
+    let mut section = "";
+    for (entry, text) in settings {
         let (own, name) = entry.key.split_once('.').unwrap_or(("", entry.key));
         if own != section {
             section = own;
             let _ = write!(page, "\n[{section}]\n");
         }
         page.push('\n');
-        write_comment(&mut page, entry);
+        write_comment(page, entry);
         let _ = writeln!(page, "{name} = {}", toml_literal(text));
     }
-    page
 }
 
 /// Renders every setting in a Markdown table, as in `docs/reference/settings.md`.
@@ -137,11 +101,7 @@ pub(crate) fn settings_markdown() -> String {
         "\nIn the file, `[[model]]` tables change settings for particular models, `[[mount]]` tables add\n\
          upstreams, and `[[price]]` tables set prices:\n\n```toml\n",
     );
-    page.push_str(MODEL_EXAMPLE);
-    page.push('\n');
-    page.push_str(MOUNT_EXAMPLE);
-    page.push('\n');
-    page.push_str(PRICE_EXAMPLE);
+    page.push_str(TABLE_EXAMPLES);
     page.push_str("```\n");
     page
 }

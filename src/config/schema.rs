@@ -2,15 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::kind::Kind;
 use super::model_tables::MODEL_TABLES;
 use super::mounts::MOUNT_TABLES;
 use super::prices::PRICE_TABLES;
-use super::raw_value::RawValue;
 use super::setting::Setting;
 use super::settings::ALL_SETTINGS;
-
-/// Words in an error of [`choice`](super::parse::choice) before the list of values.
-const CHOICE_MARK: &str = "expected one of ";
 
 /// Returns the schema of the file, with every section, list of tables, default and choice.
 pub(crate) fn settings_schema() -> String {
@@ -52,61 +49,32 @@ fn object(properties: &Map<String, Value>) -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
-/// Returns the schema of one setting. The setting's own parser decides which types it allows.
+/// Returns the schema of one setting. Every value has a form as text.
 fn setting_schema(entry: &Setting<()>) -> Value {
-    let mut schema = Map::new();
-    schema.insert("description".into(), entry.doc.into());
-    if entry.default.starts_with('[') || accepts_list(entry) {
-        schema.insert("type".into(), json!(["array", "string"]));
+    let (name, form) = match entry.kind {
+        Kind::Choice(words) => {
+            // A choice that is empty by default may be left open.
+            let open = entry.default.is_empty().then_some("");
+            let words: Vec<&str> = words().into_iter().chain(open).collect();
+            ("enum", json!(words))
+        }
+        Kind::Integer => ("type", json!(["integer", "string"])),
+        Kind::List => ("type", json!(["array", "string"])),
+        Kind::Number => ("type", json!(["number", "string"])),
+        Kind::Switch => ("type", json!(["boolean", "string"])),
+        Kind::Text => ("type", json!(["string"])),
+    };
+    let mut schema = Map::from_iter([
+        ("description".to_owned(), json!(entry.doc)),
+        (name.to_owned(), form),
+    ]);
+    if let Kind::List = entry.kind {
         schema.insert("items".into(), json!({ "type": "string" }));
-    } else if let Some(words) = choices(entry) {
-        schema.insert("enum".into(), words.into());
-    } else {
-        schema.insert("type".into(), types(entry).into());
     }
-    if !entry.default.is_empty() && !entry.default.starts_with('[') {
+    if !matches!(entry.default, "" | "[]") {
         schema.insert("default".into(), default_value(entry));
     }
     Value::Object(schema)
-}
-
-fn accepts(entry: &Setting<()>, text: &str) -> bool {
-    (entry.parse)(&RawValue::Text(text.to_owned())).is_ok()
-}
-
-fn accepts_list(entry: &Setting<()>) -> bool {
-    (entry.parse)(&RawValue::List(vec!["x".to_owned()])).is_ok()
-}
-
-/// Returns the words of a setting that takes one of a few, the empty text included where the
-/// setting may be left open. The parser's own error lists the words.
-fn choices(entry: &Setting<()>) -> Option<Vec<String>> {
-    let error = (entry.parse)(&RawValue::Text("\u{1}".to_owned())).err()?;
-    let (_, words) = error.split_once(CHOICE_MARK)?;
-    let mut words: Vec<String> = words.split(", ").map(str::to_owned).collect();
-    if accepts(entry, "") {
-        words.push(String::new());
-    }
-    Some(words)
-}
-
-/// Returns the JSON types that a setting takes. Every value has a form as text.
-fn types(entry: &Setting<()>) -> Vec<&'static str> {
-    // Each number is allowed by some setting, and no free text is refused.
-    let numbers = ["0", "1", "5", "50", "1000", "200000"];
-    if accepts(entry, "not a number") {
-        return vec!["string"];
-    }
-    let mut types = Vec::new();
-    if entry.default == "true" || entry.default == "false" {
-        types.push("boolean");
-    } else if accepts(entry, "0.5") {
-        types.push("number");
-    } else if numbers.into_iter().any(|number| accepts(entry, number)) {
-        types.push("integer");
-    }
-    types.push("string");
-    types
 }
 
 fn default_value(entry: &Setting<()>) -> Value {
@@ -121,6 +89,7 @@ fn default_value(entry: &Setting<()>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::raw_value::RawValue;
     use super::*;
 
     fn schema() -> Value {
@@ -137,19 +106,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_choice_of_the_schema_is_one_that_the_setting_takes() {
-        for entry in ALL_SETTINGS {
-            for word in choices(entry).into_iter().flatten() {
-                assert!(accepts(entry, &word), "{} {word}", entry.key);
+    /// Values of the JSON type `name`, as text. Each setting of the type takes one of them.
+    fn samples(name: &str) -> &'static [&'static str] {
+        match name {
+            "boolean" => &["true", "false"],
+            "integer" => &["0", "1", "5", "50", "1000", "200000"],
+            "number" => &["0.5"],
+            _ => &[],
+        }
+    }
+
+    fn check_form(entry: &Setting<()>) {
+        let accepts = |text: &str| (entry.parse)(&RawValue::Text(text.to_owned())).is_ok();
+        let list = (entry.parse)(&RawValue::List(vec!["x".to_owned()]));
+        let schema = setting_schema(entry);
+        let key = entry.key;
+        for word in schema["enum"].as_array().into_iter().flatten() {
+            assert!(accepts(word.as_str().unwrap()), "{key} {word}");
+        }
+        let types = schema["type"].as_array().into_iter().flatten();
+        let types: Vec<&str> = types.map(|name| name.as_str().unwrap()).collect();
+        assert_eq!(types.contains(&"array"), list.is_ok(), "{key}");
+        for name in ["boolean", "integer", "number"] {
+            if types.contains(&name) {
+                assert!(
+                    samples(name).iter().any(|text| accepts(text)),
+                    "{key} {name}"
+                );
             }
         }
+    }
+
+    #[test]
+    fn every_setting_takes_what_its_kind_states() {
+        for list in [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES] {
+            (list.settings)().into_iter().for_each(check_form);
+        }
+        ALL_SETTINGS.iter().for_each(check_form);
         let mode = &schema()["properties"]["mode"]["enum"];
         assert_eq!(*mode, json!(["on", "shadow", "off"]));
     }
 
     #[test]
-    fn types_follow_the_parser() {
+    fn types_follow_the_kind() {
         let schema = schema();
         let of = |path: &str| schema.pointer(&format!("/properties/{path}/type")).cloned();
         assert_eq!(of("window"), Some(json!(["integer", "string"])));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::kind::Kind;
 use super::parse::switch;
 use super::raw_value::RawValue;
 
@@ -18,6 +19,8 @@ pub(crate) struct Setting<T: 'static> {
     pub(crate) doc: &'static str,
     /// Parses a value; the error states what was found and what was expected.
     pub(super) parse: fn(&RawValue) -> Result<T, String>,
+    /// Form of the values.
+    pub(super) kind: Kind,
     /// Environment name in addition to the one derived from the key.
     pub(super) short_env: Option<&'static str>,
     /// Command-line flag, if users are expected to type it.
@@ -58,15 +61,25 @@ macro_rules! settings {
     )+) => {
         $(
             pub(crate) const $name: $crate::config::setting::Setting<$type> =
-                $crate::config::setting::Setting::new($key, $default, concat!($($doc),+), $parse)
-                    $(.$option($($($argument),+)?))*;
+                $crate::config::setting::Setting::new(
+                    $key,
+                    $default,
+                    concat!($($doc),+),
+                    <$type as $crate::config::kind::HasKind>::KIND,
+                    $parse,
+                )
+                $(.$option($($($argument),+)?))*;
         )+
 
         /// Every setting, in the order of definition.
         pub(crate) const $list: &[$crate::config::setting::Setting<()>] = &[$(
-            $crate::config::setting::Setting::new($key, $default, concat!($($doc),+), |raw| {
-                ($name.parse)(raw).map(drop)
-            })
+            $crate::config::setting::Setting::new(
+                $key,
+                $default,
+                concat!($($doc),+),
+                <$type as $crate::config::kind::HasKind>::KIND,
+                |raw| ($name.parse)(raw).map(drop),
+            )
             $(.$option($($($argument),+)?))*
         ),+];
     };
@@ -78,6 +91,7 @@ impl<T> Setting<T> {
         key: &'static str,
         default: &'static str,
         doc: &'static str,
+        kind: Kind,
         parse: fn(&RawValue) -> Result<T, String>,
     ) -> Self {
         Self {
@@ -86,6 +100,7 @@ impl<T> Setting<T> {
             // A doc comment begins with a space.
             doc: doc.trim_ascii_start(),
             parse,
+            kind,
             short_env: None,
             flag: None,
             restart: false,
@@ -160,8 +175,8 @@ impl<T> Setting<T> {
 
     /// Normalises a switch to `true` or `false`; returns any other value as given.
     pub(super) fn normalised<'r>(&self, raw: &'r RawValue) -> Cow<'r, RawValue> {
-        match (self.default, switch(raw)) {
-            ("true" | "false", Ok(on)) => Cow::Owned(RawValue::Text(on.to_string())),
+        match (self.kind, switch(raw)) {
+            (Kind::Switch, Ok(on)) => Cow::Owned(RawValue::Text(on.to_string())),
             _ => Cow::Borrowed(raw),
         }
     }

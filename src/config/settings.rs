@@ -3,7 +3,11 @@
 //! To add a setting, add:
 //!
 //! - its entry here; settings without a section come first, and those of a section are adjacent;
-//! - a field in [`Config`](super::Config), and the line that reads it.
+//! - a field in [`Config`](super::Config) or one of its groups, and the line that reads it there;
+//! - a test of what it changes, a sentence in a page of `docs`, and an entry in `CHANGELOG.md`.
+//!
+//! `UPDATE=1 cargo test --test it generated::` then writes `config/default.toml` and the pages of
+//! settings and commands.
 //!
 //! If a setting is empty by default, the profile or the window determines its number. A file can
 //! therefore list all defaults without pinning the numbers of one profile.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys;
-use super::problems::Problems;
+use super::problems::read_all;
 use super::recall;
 use super::resolved::ResolvedSettings;
 use super::setting::Setting;
@@ -80,17 +80,13 @@ impl fmt::Debug for ScopeSecret {
 
 /// Reads the store configuration from the settings. Fails if two settings conflict, or a file
 /// cannot be used.
-pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Problems> {
-    let mut problems = Problems::default();
-    let ttl = problems.ok_or_record(lifetime(found, &settings::STORE_TTL));
-    let recall_ttl = problems.ok_or_record(lifetime(found, &settings::STORE_RECALL_TTL));
-    let scope = problems.ok_or_record(scope(found));
-    let scope_secret = problems.ok_or_record(required_secret(found));
-    let (Some(ttl), Some(recall_ttl), Some(scope), Some(scope_secret)) =
-        (ttl, recall_ttl, scope, scope_secret)
-    else {
-        return Err(problems);
-    };
+pub(super) fn read_store(found: &ResolvedSettings) -> Result<StoreConfig, Vec<Problem>> {
+    read_all! {
+        ttl = lifetime(found, &settings::STORE_TTL);
+        recall_ttl = lifetime(found, &settings::STORE_RECALL_TTL);
+        scope = scope(found);
+        scope_secret = required_secret(found);
+    }
     Ok(StoreConfig {
         memory_bytes: found.value(&settings::STORE_MEMORY)?,
         location: found.value(&settings::STORE_AT)?,

@@ -14,6 +14,12 @@ const SWITCH_PREFIX: &str = "DISABLE_";
 /// Variable with the path of the configuration file; not itself a setting.
 const CONFIG_FILE_VARIABLE: &str = "LONGHAUL_CONFIG";
 
+/// Returns the variables that each switch one feature off.
+pub(crate) fn disabling_variables() -> impl Iterator<Item = &'static str> {
+    let short = ALL_SETTINGS.iter().filter_map(|entry| entry.short_env);
+    short.filter(|name| name.starts_with(SWITCH_PREFIX))
+}
+
 /// Builds the problem for a key that no setting has; `all` are the candidates to suggest.
 pub(super) fn unknown_key(
     key: &str,

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use super::base_url::BaseUrl;
 use super::choices::{PlacementSetting, SummaryApi, SummaryModel, SummaryStyle};
 use super::keys::{authorization_from_setting, require_guarded_key};
-use super::problems::Problems;
+use super::problems::read_all;
 use super::prompts::read_prompts;
 use super::resolved::ResolvedSettings;
 use super::settings;
@@ -51,14 +51,12 @@ pub struct SummaryEndpoint {
 
 /// Reads the summary configuration from the settings. Fails if a file cannot be used, or two
 /// settings conflict.
-pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Problems> {
-    let mut problems = Problems::default();
-    let endpoint = problems.ok_or_record(read_endpoint(found));
-    let style = problems.ok_or_record(read_style(found));
-    let prompts = problems.ok_or_record(read_prompts(found));
-    let (Some(endpoint), Some(style), Some(prompts)) = (endpoint, style, prompts) else {
-        return Err(problems);
-    };
+pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Vec<Problem>> {
+    read_all! {
+        endpoint = read_endpoint(found);
+        style = read_style(found);
+        prompts = read_prompts(found);
+    }
     Ok(SummaryConfig {
         model: found.value(&settings::SUMMARY_MODEL)?,
         window: found.value(&settings::SUMMARY_WINDOW)?,
@@ -86,26 +84,17 @@ fn read_style(found: &ResolvedSettings) -> Result<SummaryStyle, Problem> {
     Ok(style)
 }
 
-fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Problems> {
-    let mut problems = Problems::default();
-    let base = problems.ok_or_record(endpoint_base(found));
-    let key = problems.ok_or_record(authorization_from_setting(
-        found,
-        &settings::SUMMARY_API_KEY_FILE,
-    ));
-    let (Some(base), Some(key)) = (base, key) else {
-        return Err(problems);
-    };
+fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Vec<Problem>> {
+    read_all! {
+        base = endpoint_base(found);
+        key = authorization_from_setting(found, &settings::SUMMARY_API_KEY_FILE);
+    }
     let Some(base) = base else {
-        let reason = || {
-            format!(
-                "the key needs an endpoint: set {}",
-                settings::SUMMARY_UPSTREAM.key
-            )
-        };
         return key.map_or(Ok(None), |_| {
+            let upstream = settings::SUMMARY_UPSTREAM.key;
+            let reason = format!("the key needs an endpoint: set {upstream}");
             Err(found
-                .value_problem(&settings::SUMMARY_API_KEY_FILE, reason())
+                .value_problem(&settings::SUMMARY_API_KEY_FILE, reason)
                 .into())
         });
     };

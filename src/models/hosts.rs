@@ -1,81 +1,41 @@
 //! Hosts of known providers, and local hosts.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
-/// Host patterns with the provider whose rows apply there. A `*` matches any characters, or none.
-const HOSTS: &[(&str, &str)] = &[
-    ("*.azuredatabricks.net", "databricks"),
-    ("*.cognitiveservices.azure.com", "azure"),
-    ("*.databricks.com", "databricks"),
-    ("*.githubcopilot.com", "github-copilot"),
-    ("*.openai.azure.com", "azure"),
-    ("*.services.ai.azure.com", "azure"),
-    ("*aiplatform.googleapis.com", "vertex"),
-    ("ai-gateway.vercel.sh", "vercel"),
-    ("aihubmix.com", "aihubmix"),
-    ("api.ai21.com", "ai21"),
-    ("api.anthropic.com", "anthropic"),
-    ("api.cerebras.ai", "cerebras"),
-    ("api.cloudflare.com", "cloudflare"),
-    ("api.cohere.ai", "cohere"),
-    ("api.cohere.com", "cohere"),
-    ("api.deepinfra.com", "deepinfra"),
-    ("api.deepseek.com", "deepseek"),
-    ("api.fireworks.ai", "fireworks"),
-    ("api.groq.com", "groq"),
-    ("api.hyperbolic.xyz", "hyperbolic"),
-    ("api.inference.wandb.ai", "wandb"),
-    ("api.kimi.com", "kimi-coding"),
-    ("api.lambda.ai", "lambda"),
-    ("api.minimax.chat", "minimax"),
-    ("api.minimax.io", "minimax"),
-    ("api.minimaxi.com", "minimax"),
-    ("api.mistral.ai", "mistral"),
-    ("api.moonshot.*", "moonshot"),
-    ("api.novita.ai", "novita"),
-    ("api.openai.com", "openai"),
-    ("api.perplexity.ai", "perplexity"),
-    ("api.sambanova.ai", "sambanova"),
-    ("api.scaleway.ai", "scaleway"),
-    ("api.studio.nebius.*", "nebius"),
-    ("api.together.*", "together"),
-    ("api.tokenfactory.nebius.com", "nebius"),
-    ("api.x.ai", "xai"),
-    ("api.xiaomimimo.com", "xiaomi"),
-    ("api.z.ai", "zai"),
-    ("ark.*.volces.com", "volcengine"),
-    ("bedrock-mantle.*.api.aws", "bedrock"),
-    ("bedrock-runtime*.amazonaws.com", "bedrock"),
-    ("codestral.mistral.ai", "mistral"),
-    ("dashscope*.aliyuncs.com", "dashscope"),
-    ("eu.api.openai.com", "openai"),
-    ("generativelanguage.googleapis.com", "google"),
-    ("inference.baseten.co", "baseten"),
-    ("integrate.api.nvidia.com", "nvidia"),
-    ("open.bigmodel.cn", "zai"),
-    ("opencode.ai", "opencode"),
-    ("openrouter.ai", "openrouter"),
-    ("router.huggingface.co", "huggingface"),
-    ("us.api.openai.com", "openai"),
-];
+/// The table of hosts.
+const HOSTS_TABLE: &str = include_str!("../../config/models/hosts.tsv");
 
-/// Providers that serve models that they make, whose rows therefore state the model's own limits.
-pub(super) const MAKERS: &[&str] = &[
-    "ai21",
-    "anthropic",
-    "cohere",
-    "dashscope",
-    "deepseek",
-    "google",
-    "minimax",
-    "mistral",
-    "moonshot",
-    "openai",
-    "perplexity",
-    "xai",
-    "xiaomi",
-    "zai",
-];
+/// A row of the table of hosts.
+struct HostRow {
+    /// A `*` matches any characters, or none.
+    pattern: &'static str,
+    /// Provider whose models are at such a host.
+    provider: &'static str,
+    /// Whether the provider makes the models that it serves, so that its rows state their own limits.
+    is_maker: bool,
+}
+
+static HOSTS: LazyLock<Vec<HostRow>> = LazyLock::new(|| {
+    let rows = HOSTS_TABLE.lines().filter(|line| !line.starts_with('#'));
+    let parsed = rows.filter_map(|line| {
+        let (pattern, rest) = line.split_once('\t')?;
+        let (provider, maker) = rest.split_once('\t').unwrap_or((rest, ""));
+        Some(HostRow {
+            pattern,
+            provider,
+            is_maker: maker == "maker",
+        })
+    });
+    parsed.collect()
+});
+
+/// Whether `provider` makes the models that it serves.
+pub(super) fn is_maker(provider: &str) -> bool {
+    HOSTS
+        .iter()
+        .any(|row| row.is_maker && row.provider == provider)
+}
 
 /// Suffixes that no public host name has. A name without a dot is local, too.
 const LOCAL_NAMES: &[&str] = &[
@@ -115,8 +75,8 @@ impl HostKind {
         }
         HOSTS
             .iter()
-            .find(|(pattern, _)| matches_pattern(&host, pattern))
-            .map_or(Self::Unknown, |&(_, provider)| Self::Provider(provider))
+            .find(|row| matches_pattern(&host, row.pattern))
+            .map_or(Self::Unknown, |row| Self::Provider(row.provider))
     }
 }
 
@@ -154,7 +114,7 @@ fn is_local(address: IpAddr) -> bool {
 pub(super) fn all() -> impl Iterator<Item = (String, &'static str)> {
     HOSTS
         .iter()
-        .map(|(pattern, provider)| (pattern.replace('*', "xy"), *provider))
+        .map(|row| (row.pattern.replace('*', "xy"), row.provider))
 }
 
 #[cfg(test)]

@@ -42,22 +42,6 @@ pub(crate) fn stdout(arguments: &[&str], env: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn defaults_command_prints_the_default_config_file() {
-    assert_eq!(
-        stdout(&["defaults"], &[]),
-        include_str!("../../config/default.toml")
-    );
-}
-
-#[test]
-fn defaults_table_command_prints_the_settings_page() {
-    assert_eq!(
-        stdout(&["defaults", "--table"], &[]),
-        include_str!("../../docs/reference/settings.md")
-    );
-}
-
-#[test]
 fn defaults_prompts_command_prints_each_prompt_under_its_setting() {
     let page = stdout(&["defaults", "--prompts"], &[]);
     let fresh = include_str!("../../crates/longhaul-core/src/summary/prompts/fresh.md").trim();
@@ -203,24 +187,6 @@ fn conversation_settings_have_environment_variables_and_flags() {
 }
 
 #[test]
-fn rejects_switch_values_that_are_not_boolean() {
-    for switch in [
-        "DISABLE_PRUNE",
-        "DISABLE_AUTOCOMPACT",
-        "DISABLE_COMPACT_ON_OVERFLOW",
-        "DISABLE_THINKING_REMOVAL",
-        "DISABLE_CACHE_MARK",
-        "DISABLE_RECALL",
-    ] {
-        check_refused(
-            &["check"],
-            &[(switch, "maybe")],
-            &[switch, "`maybe`", "0, false, no or off"],
-        );
-    }
-}
-
-#[test]
 fn rejects_a_soft_threshold_above_the_hard_threshold_and_names_both_sources() {
     check_refused(
         &["check"],
@@ -307,7 +273,7 @@ fn help_lists_the_conversation_flags() {
         "--profile <auto|standard|local|frugal>",
         "--mode <on|shadow|off>",
         "--summary-model <NAME|none>",
-        "DISABLE_PRUNE=1",
+        "DISABLE_PRUNE",
     ] {
         assert!(help.contains(words), "{words:?} is not in: {help}");
     }

@@ -33,6 +33,7 @@ mod fair_share;
 mod faults;
 mod forks;
 mod forward_proxies;
+mod generated;
 mod going_back;
 mod harness;
 mod history;

@@ -429,14 +429,21 @@ fn check_said(name: &str, value: &str) -> (Option<i32>, String) {
 
 #[test]
 fn switches_accept_eight_boolean_words_and_the_empty_value() {
-    for (name, key) in [
-        (PRUNE.0, "prune.disabled"),
-        (AUTO.0, "compact.auto_disabled"),
-        (OVERFLOW.0, "compact.overflow_disabled"),
-        ("DISABLE_THINKING_REMOVAL", "thinking.removal_disabled"),
-        ("DISABLE_CACHE_MARK", "compact.cache_mark_disabled"),
-        ("DISABLE_RECALL", "recall_disabled"),
-    ] {
+    let page = include_str!("../../docs/reference/settings.md");
+    // | `key` | `false` | `DISABLE_…` `LONGHAUL_…` | …
+    let switches: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|row| {
+            let words: Vec<&str> = row.split('`').collect();
+            let name = words.get(5).filter(|name| name.starts_with("DISABLE_"))?;
+            Some((*name, words[1]))
+        })
+        .collect();
+    assert!(
+        switches.contains(&(PRUNE.0, "prune.disabled")),
+        "{switches:?}"
+    );
+    for (name, key) in switches {
         let of = |value: &str| {
             let (code, said) = check_said(name, value);
             let line = said.lines().find(|line| line.starts_with(key));
@@ -451,6 +458,8 @@ fn switches_accept_eight_boolean_words_and_the_empty_value() {
         }
         let (code, said) = check_said(name, "maybe");
         assert_eq!(code, Some(64), "{said}");
-        assert!(said.contains(name), "{said}");
+        for words in [name, "`maybe`", "0, false, no or off"] {
+            assert!(said.contains(words), "{said}");
+        }
     }
 }

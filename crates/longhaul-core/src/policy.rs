@@ -25,6 +25,14 @@ use std::sync::Arc;
 /// clears only at the threshold. In replays of real sessions, a rule scaled down to a small window
 /// breaks the prompt cache four times as often.
 const WIDE_WINDOW: Tokens = Tokens::new(100_000);
+/// Newest tool results that clearing leaves alone, as in OpenCode and tunacode.
+const PROTECT: Tokens = Tokens::new(40_000);
+/// A clearing must free more than this, as in OpenCode and tunacode.
+const MINIMUM: Tokens = Tokens::new(20_000);
+/// [`PROTECT`] of the `local` profile.
+const LOCAL_PROTECT: Tokens = Tokens::new(2_000);
+/// [`MINIMUM`] of the `local` profile.
+const LOCAL_MINIMUM: Tokens = Tokens::new(500);
 /// Largest reserve for the reply when the usable window is computed.
 const REPLY_RESERVE: Tokens = Tokens::new(16_384);
 /// Largest part of a request's own output limit that counts against the window.
@@ -337,19 +345,9 @@ impl Policy {
         };
         let (when, protect, minimum, user_turns) = match settings.profile {
             Profile::Auto if !wide => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
-            Profile::Auto | Profile::Standard => (
-                PruneTrigger::Always,
-                Tokens::new(40_000),
-                Tokens::new(20_000),
-                2,
-            ),
+            Profile::Auto | Profile::Standard => (PruneTrigger::Always, PROTECT, MINIMUM, 2),
             Profile::Frugal => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
-            Profile::Local => (
-                PruneTrigger::Always,
-                Tokens::new(2_000),
-                Tokens::new(500),
-                2,
-            ),
+            Profile::Local => (PruneTrigger::Always, LOCAL_PROTECT, LOCAL_MINIMUM, 2),
         };
         let rule = PruneRule {
             protect: settings.protect.unwrap_or(protect),

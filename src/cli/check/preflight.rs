@@ -3,7 +3,7 @@
 //! Three conditions only show at start: whether a port is free, whether a server answers, and
 //! whether another process has the store's file open.
 
-use crate::config::{AdminListener, Config};
+use crate::config::{AdminListener, Config, join_problems};
 use crate::error::Problem;
 use crate::server::{Certificates, refuse_self_loop};
 use crate::store::Store;
@@ -19,13 +19,6 @@ pub(crate) fn startup_problems(config: &Config) -> Vec<Problem> {
 
 /// Returns all problems of `config` but those of the store, each once.
 pub(crate) fn problems_beside_store(config: &Config) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = Vec::new();
-    let mut tell = |problem: Problem| {
-        let text = problem.to_string();
-        if problems.iter().all(|other| other.to_string() != text) {
-            problems.push(problem);
-        }
-    };
     let certificates = config.tls.clone().map(Certificates::open).transpose();
     let tried = [
         Upstream::new(&config.upstream, None).map(drop),
@@ -33,18 +26,12 @@ pub(crate) fn problems_beside_store(config: &Config) -> Vec<Problem> {
         SummaryUpstream::new(&config.summary, &config.upstream).map(drop),
         certificates.map(drop),
     ];
-    tried
-        .into_iter()
-        .filter_map(Result::err)
-        .for_each(&mut tell);
-    match crate::cli::runtime() {
-        Ok(runtime) => runtime
-            .block_on(loop_problems(config))
-            .into_iter()
-            .for_each(&mut tell),
-        Err(problem) => tell(problem),
-    }
-    problems
+    let loops = match crate::cli::runtime() {
+        Ok(runtime) => runtime.block_on(loop_problems(config)),
+        Err(problem) => vec![problem],
+    };
+    let tried = tried.into_iter().filter_map(Result::err);
+    join_problems([tried.collect(), loops])
 }
 
 /// Returns a problem for each listener of `config` that is also an upstream.

@@ -15,35 +15,7 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
     let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
     let faults = fault_counts(metrics);
     if chats == 0 {
-        let failed: u64 = failures(metrics).map(|(_, count)| count).sum();
-        let all: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
-        if failed > 0 && failed >= all {
-            return format!(
-                "longhaul: no chat was answered: {} failed, {}; `longhaul doctor` tests the upstream\n",
-                counted(failed, "request"),
-                faults.join(", ")
-            );
-        }
-        if let Some(agent) = agent.filter(|agent| agent.needs_file()) {
-            let (name, file) = (agent.name(), agent.file());
-            return format!(
-                "longhaul: no chat came through: {name} reads its endpoint from {file}; \
-                 `longhaul connect {name}` prints the lines for a running longhaul\n"
-            );
-        }
-        let others: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
-        if others > 0 {
-            return format!(
-                "longhaul: {} came through, and no chat among them: longhaul reads only \
-                 requests to these paths: {}\n",
-                counted(others, "request"),
-                Dialect::ALL.map(Dialect::distinct_path).join(", ")
-            );
-        }
-        return format!(
-            "longhaul: no chat came through; the command should take its endpoint from \
-             OPENAI_BASE_URL ({base}), and may need a setting of its own\n"
-        );
+        return no_chat_note(metrics, base, agent, &faults);
     }
     let did = |act| metrics.actions.get(act);
     let mut text = format!(
@@ -82,6 +54,38 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
     }
     text.push('\n');
     text
+}
+
+/// Explains why no chat came through the proxy.
+fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<Agent>, faults: &[String]) -> String {
+    let failed: u64 = failures(metrics).map(|(_, count)| count).sum();
+    let all: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
+    if failed > 0 && failed >= all {
+        return format!(
+            "longhaul: no chat was answered: {} failed, {}; `longhaul doctor` tests the upstream\n",
+            counted(failed, "request"),
+            faults.join(", ")
+        );
+    }
+    if let Some(agent) = agent.filter(|agent| agent.needs_file()) {
+        let (name, file) = (agent.name(), agent.file());
+        return format!(
+            "longhaul: no chat came through: {name} reads its endpoint from {file}; \
+             `longhaul connect {name}` prints the lines for a running longhaul\n"
+        );
+    }
+    if all > 0 {
+        return format!(
+            "longhaul: {} came through, and no chat among them: longhaul reads only \
+             requests to these paths: {}\n",
+            counted(all, "request"),
+            Dialect::ALL.map(Dialect::distinct_path).join(", ")
+        );
+    }
+    format!(
+        "longhaul: no chat came through; the command should take its endpoint from \
+         OPENAI_BASE_URL ({base}), and may need a setting of its own\n"
+    )
 }
 
 fn counted(count: u64, noun: &str) -> String {

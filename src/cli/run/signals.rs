@@ -67,17 +67,12 @@ impl Signals {
     /// end that for the command too.
     pub(super) fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let kind = |told| match told {
-            ForwardedSignal::HangUp => SignalKind::hangup(),
-            ForwardedSignal::Interrupt => SignalKind::interrupt(),
-            ForwardedSignal::Quit => SignalKind::quit(),
-            ForwardedSignal::Terminate => SignalKind::terminate(),
-        };
         let ignored = ignored_signals();
         let mut heard = Vec::new();
         for told in ForwardedSignal::ALL {
             if ignored & told.mask_bit() == 0 {
-                heard.push((told, signal(kind(told))?));
+                let kind = SignalKind::from_raw(told.signal().as_raw());
+                heard.push((told, signal(kind)?));
             }
         }
         Ok(Self { receivers: heard })

@@ -10,14 +10,6 @@ use super::{longhaul, stdout};
 const ESCAPE: char = '\u{1b}';
 
 #[test]
-fn the_page_of_commands_is_what_man_prints_as_markdown() {
-    assert_eq!(
-        stdout(&["man", "--markdown"], &[]),
-        include_str!("../../../docs/reference/cli.md")
-    );
-}
-
-#[test]
 fn the_version_is_one_line_or_names_commit_and_features() {
     let short = stdout(&["-V"], &[]);
     assert_eq!(short, format!("longhaul {}\n", env!("CARGO_PKG_VERSION")));
