@@ -11,6 +11,7 @@ mod cut_rules;
 pub mod images;
 pub(crate) mod open_calls;
 pub mod parse_cache;
+mod pieces;
 pub(crate) mod reasoning_runs;
 mod request_params;
 mod role;
@@ -26,6 +27,7 @@ use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
 pub(super) use cut_rules::{CutRules, NeighbourLink};
+pub(super) use pieces::Pieces;
 pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
 use std::borrow::Cow;
@@ -174,42 +176,30 @@ pub struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// Builds a conversation from the parts a dialect parsed; finds batches and boundaries.
+    /// Builds a conversation from the pieces that a dialect read. Finds batches, and boundaries where
+    /// `rules` allow them.
     pub(super) fn new(
         dialect: Dialect,
         body: &'a str,
         params: RequestParams,
-        messages: Vec<Message>,
-        parts: Vec<ContentPart>,
-        calls: Vec<ToolCall>,
-    ) -> Self {
-        let rules = CutRules::default();
-        Self::with_cut_rules(dialect, body, params, (messages, parts, calls), &rules)
-    }
-
-    /// Like [`new`](Self::new), with boundaries only where `rules` allow them.
-    pub(super) fn with_cut_rules(
-        dialect: Dialect,
-        body: &'a str,
-        params: RequestParams,
-        (messages, parts, calls): (Vec<Message>, Vec<ContentPart>, Vec<ToolCall>),
+        pieces: Pieces,
         rules: &CutRules,
     ) -> Self {
         let mut read = Self {
             dialect,
             body,
             params,
-            reasoning_runs: reasoning_runs::runs(&messages),
-            unanswered_runs: unanswered::runs(&messages),
-            messages,
-            parts,
-            calls,
+            reasoning_runs: reasoning_runs::runs(&pieces.messages),
+            unanswered_runs: unanswered::runs(&pieces.messages),
+            messages: pieces.messages,
+            parts: pieces.parts,
+            calls: pieces.calls,
             batches: Vec::new(),
             boundaries: Vec::new(),
             has_bound_thinking: false,
             prefix_tokens: Vec::new(),
-            containers: Vec::new(),
-            cache_marks: Vec::new(),
+            containers: pieces.containers,
+            cache_marks: pieces.cache_marks,
         };
         let mut sum = Tokens::ZERO;
         let mut has_bound_thinking = false;

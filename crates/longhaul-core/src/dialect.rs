@@ -6,6 +6,7 @@
 //! every dialect: `overflow::error_details` and the program's `summaries::reply::error_status` read
 //! them. ARCHITECTURE lists what else a new dialect needs.
 
+mod body_reader;
 pub mod bypass;
 pub mod chat_completions;
 mod finish_reason;

@@ -1,7 +1,6 @@
 //! Cache marks of the replacement text: marks that move there, and marks that longhaul adds.
 
 use crate::conversation::Conversation;
-use crate::json::span::Span;
 use memchr::memmem::Finder;
 use std::ops::Range;
 
@@ -9,13 +8,6 @@ use std::ops::Range;
 const MAX_CACHE_MARKS: u8 = 4;
 
 impl<'a> Conversation<'a> {
-    /// Adds the values of cache marks, each with the index of its message, in ascending order.
-    #[must_use]
-    pub(crate) fn with_cache_marks(mut self, cache_marks: Vec<(usize, Span)>) -> Self {
-        self.cache_marks = cache_marks;
-        self
-    }
-
     /// Whether a message carries a cache mark.
     pub fn has_cache_marks(&self) -> bool {
         !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())

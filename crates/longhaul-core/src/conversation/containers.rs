@@ -17,13 +17,6 @@ pub(crate) struct Container {
 }
 
 impl<'a> Conversation<'a> {
-    /// Adds the containers of the messages, in ascending order.
-    #[must_use]
-    pub(crate) fn with_containers(mut self, containers: Vec<Container>) -> Self {
-        self.containers = containers;
-        self
-    }
-
     /// Returns the container of the message at `at`, or `None` if that message is an object of its
     /// own.
     pub(crate) fn container(&self, at: usize) -> Option<&Container> {

@@ -30,7 +30,6 @@ use tool_definitions::{CachedDefinitions, GENERATION_DEFINITIONS};
 pub(crate) use cache_entry::CacheEntry;
 pub(crate) use cursor::{ObjectStart, ParseCursor};
 pub(crate) use memo::{MessageMemo, PrefixHashStep};
-pub(crate) use pages::ReadPieces;
 pub(crate) use parsed_messages::ParsedMessage;
 
 /// Keyed hash of a message, or of a page of messages, of one caller.

@@ -1,7 +1,6 @@
 //! Readers of values that the requests of every dialect have, and their limits.
 
-use crate::conversation::parse_cache::ParseCursor;
-use crate::conversation::{Message, OutputLimit};
+use crate::conversation::OutputLimit;
 use crate::dialect::bypass::Bypass;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::units::tokens::Tokens;
@@ -9,16 +8,6 @@ use crate::units::tokens::Tokens;
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
 /// names in use are shorter than 100 bytes.
 const MAX_MODEL_NAME_BYTES: usize = 512;
-/// Maximum messages, parts and calls of one body together. Data derived from an empty message takes
-/// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
-pub(super) const MAX_PIECES: usize = 262_144;
-
-/// Bytes of a body for each message that a reader makes room for: messages of agents have 600 to 3,000
-/// on average. Room that no message takes is never touched.
-const BYTES_PER_MESSAGE: usize = 1_024;
-/// Messages that a reader makes room for in the shortest body.
-const MIN_MESSAGES: usize = 16;
-
 impl From<NotJson> for Bypass {
     fn from(_: NotJson) -> Self {
         Self::Malformed
@@ -43,20 +32,6 @@ pub(super) fn read_request(
     Ok(body)
 }
 
-/// Returns an empty list with room for the messages of most bodies of `bytes` bytes.
-pub(super) fn message_list(bytes: usize) -> Vec<Message> {
-    Vec::with_capacity((MIN_MESSAGES + bytes / BYTES_PER_MESSAGE).min(MAX_PIECES))
-}
-
-/// Checks that one more message, part or call may be stored in addition to `pieces` others.
-pub(super) fn check_piece_limit(pieces: usize) -> Result<(), Bypass> {
-    if pieces < MAX_PIECES {
-        Ok(())
-    } else {
-        Err(Bypass::TooLarge)
-    }
-}
-
 pub(super) fn read_model(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
     let model = string_or_null(scanner)?;
     if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {
@@ -77,26 +52,6 @@ pub(super) fn read_string(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, 
 /// Reads a flag. Any value other than `true` counts as `false`.
 pub(super) fn read_flag(scanner: &mut Scanner<'_>) -> Result<bool, Bypass> {
     Ok(scanner.value()?.slice(scanner.text()) == "true")
-}
-
-/// Reads the tools, or skips them if `cursor` has them cached. Returns the tokens of their definitions.
-pub(super) fn read_tool_tokens(
-    scanner: &mut Scanner<'_>,
-    cursor: Option<&ParseCursor<'_>>,
-) -> Result<Tokens, Bypass> {
-    // Only the end of an array is found from its own bytes.
-    let cursor = cursor.filter(|_| scanner.peek() == Some(b'['));
-    let ahead = scanner.remaining();
-    if let Some((bytes, tokens)) = cursor.and_then(|cursor| cursor.lookup_tools(ahead)) {
-        scanner.advance(bytes)?;
-        return Ok(tokens);
-    }
-    let schemas = scanner.value()?.slice(scanner.text());
-    let tokens = Tokens::estimate_text(schemas);
-    if let Some(cursor) = cursor {
-        cursor.store_tools(ahead, schemas, tokens);
-    }
-    Ok(tokens)
 }
 
 /// Reads a string, or null as `None`. Any other type is an error.

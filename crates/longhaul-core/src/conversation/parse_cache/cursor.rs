@@ -8,13 +8,12 @@
 //!
 //! [`Fingerprint`]: super::Fingerprint
 
-use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::cache_entry::CacheEntry;
 use crate::conversation::parse_cache::memo::MessageMemo;
-use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES, PagePlace, ReadPieces};
+use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES, PagePlace};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::parse_cache::{Fingerprint, ParseCache};
-use crate::conversation::{ContentPart, Message, Role, ToolCall};
+use crate::conversation::{ContentPart, Message, Pieces, Role, ToolCall};
 use crate::dialect::Dialect;
 use crate::json::span::Span;
 use crate::units::scope::Scope;
@@ -80,35 +79,15 @@ impl CacheHit {
         }
     }
 
-    /// Appends the messages, now at `span`, with their parts and calls.
-    pub(crate) fn append_at(
-        self,
-        span: Span,
-        messages: &mut Vec<Message>,
-        parts: &mut Vec<ContentPart>,
-        calls: &mut Vec<ToolCall>,
-    ) {
+    /// Appends the messages, now at `span`, with what belongs to them.
+    pub(crate) fn append_at(self, span: Span, to: &mut Pieces) {
         match self {
             Self::Message(parsed) => {
-                messages.push(parsed.append_at(span.start_u32(), parts, calls));
+                let message = parsed.append_at(span.start_u32(), &mut to.parts, &mut to.calls);
+                to.messages.push(message);
             }
-            Self::Page(page) => page.append_at(span.start_u32(), messages, parts, calls),
+            Self::Page(page) => page.append_at(span.start_u32(), to),
         }
-    }
-
-    /// Returns the objects, now at `span`, that hold several messages. `first` is the index of the first
-    /// message of the hit.
-    pub(crate) fn containers_at(
-        &self,
-        span: Span,
-        first: usize,
-    ) -> impl Iterator<Item = Container> {
-        let page = match self {
-            Self::Message(_) => None,
-            Self::Page(page) => Some(page),
-        };
-        page.into_iter()
-            .flat_map(move |page| page.containers_at(span.start_u32(), first))
     }
 }
 
@@ -208,7 +187,7 @@ impl ParseCursor<'_> {
 
     /// Stores the newest of `pieces` as a page, once enough consecutive messages were hits. The cursor
     /// is at `end` of `text`.
-    pub(crate) fn store_page(&mut self, text: &str, end: usize, pieces: ReadPieces<'_>) {
+    pub(crate) fn store_page(&mut self, text: &str, end: usize, pieces: &Pieces) {
         let Some(run) = self.run.filter(|run| run.messages >= PAGE_MESSAGES) else {
             return;
         };

@@ -8,7 +8,7 @@ use crate::collections::two_generation_cache::ShardedCache;
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::Fingerprint;
 use crate::conversation::parse_cache::parsed_messages::{GENERATION_MESSAGES, Shift};
-use crate::conversation::{ContentPart, Message, ToolCall};
+use crate::conversation::{ContentPart, Message, Pieces, ToolCall};
 use crate::json::span::Span;
 use std::sync::Arc;
 
@@ -51,19 +51,10 @@ pub(super) struct PagePlace {
     pub(super) block_state: u64,
 }
 
-/// The messages that a reader has read so far, with their parts, calls and containers.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadPieces<'p> {
-    pub(crate) messages: &'p [Message],
-    pub(crate) parts: &'p [ContentPart],
-    pub(crate) calls: &'p [ToolCall],
-    pub(crate) containers: &'p [Container],
-}
-
 impl CachePage {
     /// Whether a page may hold the messages from index `first` on: all have cache entries, and there are
     /// few pieces.
-    pub(super) fn may_hold(first: usize, pieces: ReadPieces<'_>) -> bool {
+    pub(super) fn may_hold(first: usize, pieces: &Pieces) -> bool {
         let messages = pieces.messages.get(first..).unwrap_or_default();
         let count = |it: &Message| 1 + it.parts.len() + it.calls.len();
         messages.iter().map(count).sum::<usize>() <= MAX_PAGE_PIECES
@@ -71,20 +62,18 @@ impl CachePage {
     }
 
     /// Creates the page at `place` of the messages from index `first` on.
-    pub(super) fn new(place: PagePlace, first: usize, pieces: ReadPieces<'_>) -> Self {
+    pub(super) fn new(place: PagePlace, first: usize, pieces: &Pieces) -> Self {
         let back = Shift::to_origin(place.span);
         let source = pieces.messages.get(first..).unwrap_or_default();
         let (mut parts, mut calls) = (Vec::new(), Vec::new());
         let messages = source.iter().map(|message| {
             let (part, call) = (parts.len(), calls.len());
-            let own = pieces.parts.get(message.parts.clone()).unwrap_or_default();
-            parts.extend(own.iter().map(|part| back.part(part)));
-            let own = pieces.calls.get(message.calls.clone()).unwrap_or_default();
-            calls.extend(own.iter().map(|call| back.call(call)));
+            parts.extend(pieces.parts_of(message).iter().map(|part| back.part(part)));
+            calls.extend(pieces.calls_of(message).iter().map(|call| back.call(call)));
             back.message(message, part..parts.len(), call..calls.len())
         });
         let messages = messages.collect();
-        let containers = pieces.containers;
+        let containers = &pieces.containers;
         let behind = containers.partition_point(|it| it.messages.start < first);
         let containers = containers.get(behind..).unwrap_or_default().iter();
         let containers = containers.map(|it| Container {
@@ -109,36 +98,23 @@ impl CachePage {
         self.place.span.len()
     }
 
-    /// Appends the messages of the page at position `start`, with their parts and calls.
-    pub(super) fn append_at(
-        &self,
-        start: u32,
-        messages: &mut Vec<Message>,
-        parts: &mut Vec<ContentPart>,
-        calls: &mut Vec<ToolCall>,
-    ) {
+    /// Appends the messages of the page at position `start`, with what belongs to them.
+    pub(super) fn append_at(&self, start: u32, to: &mut Pieces) {
         let there = Shift::by(start);
-        let (part, call) = (parts.len(), calls.len());
-        parts.extend(self.parts.iter().map(|part| there.part(part)));
-        calls.extend(self.calls.iter().map(|call| there.call(call)));
-        messages.extend(self.messages.iter().map(|message| {
+        let (first, part, call) = (to.messages.len(), to.parts.len(), to.calls.len());
+        to.parts
+            .extend(self.parts.iter().map(|part| there.part(part)));
+        to.calls
+            .extend(self.calls.iter().map(|call| there.call(call)));
+        to.containers
+            .extend(self.containers.iter().map(|it| Container {
+                span: there.span(it.span),
+                messages: it.messages.start + first..it.messages.end + first,
+            }));
+        to.messages.extend(self.messages.iter().map(|message| {
             let parts = message.parts.start + part..message.parts.end + part;
             let calls = message.calls.start + call..message.calls.end + call;
             there.message(message, parts, calls)
         }));
-    }
-
-    /// Returns the containers of the page at position `start`, whose first message has the index
-    /// `first`.
-    pub(super) fn containers_at(
-        &self,
-        start: u32,
-        first: usize,
-    ) -> impl Iterator<Item = Container> {
-        let there = Shift::by(start);
-        self.containers.iter().map(move |it| Container {
-            span: there.span(it.span),
-            messages: it.messages.start + first..it.messages.end + first,
-        })
     }
 }

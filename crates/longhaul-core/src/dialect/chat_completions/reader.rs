@@ -5,18 +5,17 @@ mod message_draft;
 use super::called_function::CalledFunction;
 use super::keys::{CallKey, MessageKey, PartKey, RequestKey};
 use super::values::{part_kind_from_type, role_from_name};
-use crate::conversation::parse_cache::{ParseCache, ParseCursor, ReadPieces};
+use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{
-    Content, ContentPart, Conversation, Message, PartKind, RequestParams, Role, ToolCall,
+    Content, ContentPart, Conversation, CutRules, Message, PartKind, Role, ToolCall,
 };
 use crate::dialect::Dialect;
+use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
-use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    check_piece_limit, expect_start, message_list, read_flag, read_model, read_output_limit,
-    read_request, read_string, read_tool_tokens, string_or_null, wrong_type,
+    expect_start, read_flag, read_model, read_output_limit, read_string, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -38,44 +37,18 @@ pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
     cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let mut reader = RequestReader {
-        messages: message_list(body.len()),
-        cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
-        ..RequestReader::default()
-    };
-    let mut seen = SeenKeys::default();
-    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
-        Some(known) => reader.request_member(scanner, key, known),
-        None => Ok(scanner.skip()?),
-    })?;
+    let (reader, body, seen) = RequestReader::read(DIALECT, body, cache, RequestReader::member)?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
-    let RequestReader {
-        params: envelope,
-        messages,
-        parts,
-        calls,
-        ..
-    } = reader;
-    Ok(Conversation::new(
-        DIALECT, body, envelope, messages, parts, calls,
-    ))
+    let (params, pieces, rules) = (reader.params, reader.pieces, CutRules::default());
+    Ok(Conversation::new(DIALECT, body, params, pieces, &rules))
 }
 
-/// State of one pass over a body.
-#[derive(Default)]
-struct RequestReader<'r> {
-    params: RequestParams,
-    messages: Vec<Message>,
-    parts: Vec<ContentPart>,
-    calls: Vec<ToolCall>,
-    /// Cursor over the cached messages, if there is a cache.
-    cursor: Option<ParseCursor<'r>>,
-}
+type RequestReader<'r> = BodyReader<'r, ()>;
 
 impl RequestReader<'_> {
-    fn request_member(
+    fn member(
         &mut self,
         scanner: &mut Scanner<'_>,
         spelt: Literal,
@@ -97,61 +70,31 @@ impl RequestReader<'_> {
             }
             RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
-            RequestKey::Routing => {
-                let value = scanner.value()?;
-                self.params.routing.push((spelt, value));
-            }
-            RequestKey::Thinking => {
-                let (value, granted) = read_reasoning_option(scanner)?;
-                self.params.reasoning_budget = self.params.reasoning_budget.max(granted);
-                self.params.thinking.push((spelt, value));
-            }
+            RequestKey::Routing => self.keep_routing(scanner, spelt)?,
+            RequestKey::Thinking => self.keep_reasoning(scanner, spelt)?,
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
-            RequestKey::Tools => {
-                self.params.tool_tokens += read_tool_tokens(scanner, self.cursor.as_ref())?;
-            }
+            RequestKey::Tools => self.read_tools(scanner)?,
         }
         Ok(())
-    }
-
-    /// Checks that another message, part or call may be stored.
-    fn check_piece_limit(&self) -> Result<(), Bypass> {
-        check_piece_limit(self.messages.len() + self.parts.len() + self.calls.len())
     }
 
     /// Reads a message, or skips all cached messages with one look-up.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
         expect_start(scanner, b'{')?;
-        let ahead = scanner.remaining();
-        if let Some(cursor) = &mut self.cursor
-            && let Some(hit) = cursor.lookup(ahead)
-        {
-            let span = scanner.advance(hit.len())?;
-            hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
-            let pieces = ReadPieces {
-                messages: &self.messages,
-                parts: &self.parts,
-                calls: &self.calls,
-                containers: &[],
-            };
-            cursor.store_page(scanner.text(), span.end(), pieces);
+        if self.skip_cached(scanner)? {
             return Ok(());
         }
+        let ahead = scanner.remaining();
         let mut seen = SeenKeys::default();
-        let mut draft = MessageDraft::new(self.parts.len(), self.calls.len());
+        let mut draft = MessageDraft::new(self.pieces.parts.len(), self.pieces.calls.len());
         let span = scanner.object(|scanner, key| match seen.next(scanner, key)? {
             Some(key) => self.message_member(scanner, key, &mut draft),
             None => Ok(scanner.skip()?),
         })?;
         let role = draft.role.ok_or(Bypass::Shape)?;
-        let mut message = self.build_message(span, role, draft);
-        if let Some(cursor) = &mut self.cursor {
-            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
-            let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
-            cursor.store(ahead, &mut message, parts, calls);
-        }
-        self.messages.push(message);
+        let message = self.build_message(span, role, draft);
+        self.push_message(message, ahead);
         Ok(())
     }
 
@@ -165,7 +108,7 @@ impl RequestReader<'_> {
             MessageKey::Content => {
                 draft.content = self.content(scanner)?;
                 if matches!(draft.content, Content::Parts(_)) {
-                    draft.parts.end = self.parts.len();
+                    draft.parts.end = self.pieces.parts.len();
                 }
             }
             MessageKey::FunctionCall | MessageKey::ToolCalls => {
@@ -175,7 +118,7 @@ impl RequestReader<'_> {
                     Some(b'n') => scanner.skip()?,
                     _ => return Err(wrong_type(scanner)),
                 }
-                draft.calls.end = self.calls.len();
+                draft.calls.end = self.pieces.calls.len();
             }
             MessageKey::Name => draft.name = string_or_null(scanner)?,
             MessageKey::Reasoning => {
@@ -236,7 +179,7 @@ impl RequestReader<'_> {
             }
             Ok::<(), Bypass>(())
         })?;
-        self.parts.push(ContentPart {
+        self.pieces.parts.push(ContentPart {
             kind,
             span,
             text,
@@ -270,7 +213,7 @@ impl RequestReader<'_> {
             _ => outer.read_member(scanner, key, &mut seen),
         })?;
         // Some servers repeat the name next to `function`; the upstream uses the inner one.
-        self.calls.push(ToolCall {
+        self.pieces.calls.push(ToolCall {
             id,
             name: inner.name.or(outer.name),
             arguments: inner.arguments.or(outer.arguments),
@@ -279,8 +222,16 @@ impl RequestReader<'_> {
     }
 
     fn build_message(&self, span: Span, role: Role, draft: MessageDraft) -> Message {
-        let parts = self.parts.get(draft.parts.clone()).unwrap_or_default();
-        let calls = self.calls.get(draft.calls.clone()).unwrap_or_default();
+        let parts = self
+            .pieces
+            .parts
+            .get(draft.parts.clone())
+            .unwrap_or_default();
+        let calls = self
+            .pieces
+            .calls
+            .get(draft.calls.clone())
+            .unwrap_or_default();
         let text_chars = draft.content.text_chars(parts);
         let call_chars = calls
             .iter()

@@ -1,7 +1,7 @@
 //! Reader of one content block.
 
 use super::keys::BlockKey;
-use super::reader::PieceStore;
+use super::reader::RequestReader;
 use super::reminder::is_reminder;
 use crate::conversation::parse_cache::{CacheEntry, ParsedMessage};
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
@@ -83,7 +83,7 @@ struct Draft {
     inner_marks: Vec<Span>,
 }
 
-impl PieceStore<'_> {
+impl RequestReader<'_> {
     /// Reads a block, and stores its parts or its call.
     pub(super) fn block(&mut self, scanner: &mut Scanner<'_>) -> Result<Block, Bypass> {
         self.check_piece_limit()?;
@@ -92,8 +92,8 @@ impl PieceStore<'_> {
         if let Some(parsed) = self.look_up_block(ahead) {
             return self.cached_block(scanner, parsed);
         }
-        self.has_new_block = true;
-        let first_part = self.parts.len();
+        self.own.has_new_block = true;
+        let first_part = self.pieces.parts.len();
         let mut seen = SeenKeys::default();
         let mut draft = Draft::default();
         let span = scanner.object(|scanner, key| match known_key(scanner, key) {
@@ -107,7 +107,7 @@ impl PieceStore<'_> {
 
     /// Looks up the block at the start of `ahead`. Only the blocks of a user are messages of their own.
     fn look_up_block(&mut self, ahead: &str) -> Option<Arc<ParsedMessage>> {
-        let cursor = self.cursor.as_mut().filter(|_| self.is_in_user_message);
+        let cursor = self.cursor.as_mut().filter(|_| self.own.is_in_user_message);
         cursor?.lookup_block(ahead)
     }
 
@@ -118,9 +118,13 @@ impl PieceStore<'_> {
         parsed: Arc<ParsedMessage>,
     ) -> Result<Block, Bypass> {
         let span = scanner.advance(parsed.len())?;
-        let first_part = self.parts.len();
-        let message = parsed.append_at(span.start_u32(), &mut self.parts, &mut self.calls);
-        let parts = first_part..self.parts.len();
+        let first_part = self.pieces.parts.len();
+        let message = parsed.append_at(
+            span.start_u32(),
+            &mut self.pieces.parts,
+            &mut self.pieces.calls,
+        );
+        let parts = first_part..self.pieces.parts.len();
         Ok(Block {
             kind: match message.role {
                 Role::Tool => BlockKind::Result,
@@ -146,12 +150,16 @@ impl PieceStore<'_> {
     fn store_block(&mut self, block: &mut Block, ahead: &str) {
         let is_message = block.kind != BlockKind::Call;
         let may_store = is_message && !block.is_providers && block.cache_marks.is_empty();
-        if !may_store || !self.is_in_user_message || self.cursor.is_none() {
+        if !may_store || !self.own.is_in_user_message || self.cursor.is_none() {
             return;
         }
         block.message = self.message_of(std::slice::from_ref(block));
         if let (Some(cursor), Some(message)) = (&mut self.cursor, &mut block.message) {
-            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
+            let parts = self
+                .pieces
+                .parts
+                .get(message.parts.clone())
+                .unwrap_or_default();
             cursor.store_block(ahead, message, parts);
         }
     }
@@ -249,7 +257,7 @@ impl PieceStore<'_> {
                 PartKind::Other
             }
         };
-        self.parts.push(ContentPart {
+        self.pieces.parts.push(ContentPart {
             kind,
             span,
             text,
@@ -268,7 +276,7 @@ impl PieceStore<'_> {
         let mut block = Block {
             kind: BlockKind::Part,
             span,
-            parts: first_part..self.parts.len(),
+            parts: first_part..self.pieces.parts.len(),
             content: Content::Absent,
             tool_use_id: draft.tool_use_id,
             is_error: draft.is_error,
@@ -280,19 +288,19 @@ impl PieceStore<'_> {
         };
         if name == "tool_result" {
             block.kind = BlockKind::Result;
-            block.is_fixed |= draft.content.is_none() && self.parts.len() > first_part;
+            block.is_fixed |= draft.content.is_none() && self.pieces.parts.len() > first_part;
             block.content = draft.content.unwrap_or(Content::Absent);
             block.chars = self.text_chars(block.content, &block.parts);
             return block;
         }
         // Only results have their content as parts.
-        self.parts.truncate(first_part);
+        self.pieces.parts.truncate(first_part);
         if name == "tool_use" {
             let input = draft.input.map(|input| Literal::from_json(body, input));
             let chars = |literal: Option<Literal>| literal.map_or(0, Literal::chars);
             block.kind = BlockKind::Call;
             block.chars = chars(draft.name).saturating_add(chars(input));
-            self.calls.push(ToolCall {
+            self.pieces.calls.push(ToolCall {
                 id: draft.id,
                 name: draft.name,
                 arguments: input,
@@ -305,7 +313,7 @@ impl PieceStore<'_> {
                 block.kind = BlockKind::Reminder;
             }
             block.chars = text.map_or(0, Literal::chars);
-            self.parts.push(ContentPart {
+            self.pieces.parts.push(ContentPart {
                 kind,
                 span,
                 text,
@@ -318,13 +326,13 @@ impl PieceStore<'_> {
                 },
             });
         }
-        block.parts = first_part..self.parts.len();
+        block.parts = first_part..self.pieces.parts.len();
         block
     }
 
     /// Returns the characters of the text of a content with these parts.
     pub(super) fn text_chars(&self, content: Content, parts: &Range<usize>) -> u32 {
-        content.text_chars(self.parts.get(parts.clone()).unwrap_or_default())
+        content.text_chars(self.pieces.parts.get(parts.clone()).unwrap_or_default())
     }
 }
 

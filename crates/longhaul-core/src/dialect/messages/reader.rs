@@ -5,24 +5,20 @@ use super::context_management;
 use super::keys::{MessageKey, RequestKey};
 use super::server_tools;
 use super::turns::WireMessage;
-use crate::conversation::containers::Container;
-use crate::conversation::parse_cache::{ObjectStart, ParseCache, ParseCursor, ReadPieces};
-use crate::conversation::{
-    Content, ContentPart, Conversation, CutRules, HistoryKeeper, Message, RequestParams, Role,
-    ToolCall,
-};
+use crate::conversation::parse_cache::{ObjectStart, ParseCache, ParseCursor};
+use crate::conversation::{Content, Conversation, CutRules, HistoryKeeper, Role};
 use crate::dialect::Dialect;
+use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::reasoning_option::read_reasoning_option;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    check_piece_limit, expect_start, message_list, read_flag, read_model, read_output_limit,
-    read_request, read_tool_tokens, string_or_null, wrong_type,
+    expect_start, read_flag, read_model, read_output_limit, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, NotJson, Scanner};
-use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
+
+const DIALECT: Dialect = Dialect::Messages;
 
 /// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
@@ -34,37 +30,19 @@ pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
     cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let mut reader = RequestReader::default();
-    reader.store.messages = message_list(body.len());
-    reader.store.cursor = cache.map(|(scope, cache)| cache.cursor(scope, Dialect::Messages));
-    let mut seen = SeenKeys::default();
-    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
-        Some(known) => reader.request_member(scanner, key, known),
-        None => Ok(scanner.skip()?),
-    })?;
+    let (reader, body, seen) = RequestReader::read(DIALECT, body, cache, RequestReader::member)?;
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
-    let RequestReader { mut params, store } = reader;
+    let BodyReader {
+        mut params, pieces, ..
+    } = reader;
     params.is_partial = params.history == HistoryKeeper::Provider;
-    let PieceStore {
-        messages,
-        parts,
-        calls,
-        containers,
-        cache_marks,
-        ..
-    } = store;
     let rules = CutRules {
         pinned: 0,
-        joined: server_tools::joined(body, &messages, &parts),
+        joined: server_tools::joined(body, &pieces.messages, &pieces.parts),
     };
-    let pieces = (messages, parts, calls);
-    let conversation =
-        Conversation::with_cut_rules(Dialect::Messages, body, params, pieces, &rules);
-    Ok(conversation
-        .with_containers(containers)
-        .with_cache_marks(cache_marks))
+    Ok(Conversation::new(DIALECT, body, params, pieces, &rules))
 }
 
 /// Whether a body has keys that only this dialect has. Chat completions have no `system` outside the
@@ -102,33 +80,19 @@ fn has_type(json: &str, kind: &str) -> bool {
     })
 }
 
-/// The pieces of a body that were read so far.
+pub(super) type RequestReader<'r> = BodyReader<'r, ObjectState>;
+
+/// State of one pass over a body, besides that of every dialect.
 #[derive(Default)]
-pub(super) struct PieceStore<'r> {
-    pub(super) messages: Vec<Message>,
-    pub(super) parts: Vec<ContentPart>,
-    pub(super) calls: Vec<ToolCall>,
-    pub(super) containers: Vec<Container>,
-    pub(super) cache_marks: Vec<(usize, Span)>,
-    /// The strongest keeper that a block demands.
-    history: HistoryKeeper,
+pub(super) struct ObjectState {
     /// Whether the object under way is known to be a user's.
     pub(super) is_in_user_message: bool,
     /// Whether a block of the object under way was not cached.
     pub(super) has_new_block: bool,
-    /// Cursor over cached objects and blocks without cache marks, if there is a cache.
-    pub(super) cursor: Option<ParseCursor<'r>>,
-}
-
-/// State of one pass over a body.
-#[derive(Default)]
-struct RequestReader<'r> {
-    params: RequestParams,
-    store: PieceStore<'r>,
 }
 
 impl RequestReader<'_> {
-    fn request_member(
+    fn member(
         &mut self,
         scanner: &mut Scanner<'_>,
         spelt: Literal,
@@ -150,18 +114,14 @@ impl RequestReader<'_> {
             }
             RequestKey::Messages => {
                 expect_start(scanner, b'[')?;
-                scanner.array(|scanner| self.store.wire_message(scanner))?;
-                self.keep(self.store.history);
+                scanner.array(|scanner| self.wire_message(scanner))?;
             }
             RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::OutputConfig => {
                 let value = scanner.value()?;
                 self.params.thinking.push((spelt, value));
             }
-            RequestKey::Routing => {
-                let value = scanner.value()?;
-                self.params.routing.push((spelt, value));
-            }
+            RequestKey::Routing => self.keep_routing(scanner, spelt)?,
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
             RequestKey::System => {
                 let value = scanner.value()?;
@@ -169,14 +129,8 @@ impl RequestReader<'_> {
                 self.params.tool_tokens += Tokens::estimate_chars(text.chars());
                 self.params.instructions = Some(text);
             }
-            RequestKey::Thinking => {
-                let (value, granted) = read_reasoning_option(scanner)?;
-                self.params.reasoning_budget = granted;
-                self.params.thinking.push((spelt, value));
-            }
-            RequestKey::Tools => {
-                self.params.tool_tokens += read_tool_tokens(scanner, self.store.cursor.as_ref())?;
-            }
+            RequestKey::Thinking => self.keep_reasoning(scanner, spelt)?,
+            RequestKey::Tools => self.read_tools(scanner)?,
         }
         Ok(())
     }
@@ -185,32 +139,21 @@ impl RequestReader<'_> {
     fn keep(&mut self, keeper: HistoryKeeper) {
         self.params.history = self.params.history.max(keeper);
     }
-}
-
-impl PieceStore<'_> {
-    /// Checks that another message, part or call may be stored.
-    pub(super) fn check_piece_limit(&self) -> Result<(), Bypass> {
-        check_piece_limit(self.messages.len() + self.parts.len() + self.calls.len())
-    }
 
     fn wire_message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         self.check_piece_limit()?;
         expect_start(scanner, b'{')?;
-        let ahead = scanner.remaining();
-        if let Some(hit) = self.cursor.as_mut().and_then(|it| it.lookup(ahead)) {
-            let span = scanner.advance(hit.len())?;
-            let containers = hit.containers_at(span, self.messages.len());
-            self.containers.extend(containers);
-            hit.append_at(span, &mut self.messages, &mut self.parts, &mut self.calls);
-            self.store_page(scanner.text(), span);
+        if self.skip_cached(scanner)? {
             return Ok(());
         }
+        let ahead = scanner.remaining();
         let start = self.cursor.as_ref().map(|it| it.object_start(ahead));
-        self.is_in_user_message = false;
-        self.has_new_block = false;
-        let (first_part, first_call) = (self.parts.len(), self.calls.len());
-        let (first_message, first_mark) = (self.messages.len(), self.cache_marks.len());
-        let containers = self.containers.len();
+        self.own.is_in_user_message = false;
+        self.own.has_new_block = false;
+        let (first_part, first_call) = (self.pieces.parts.len(), self.pieces.calls.len());
+        let (first_message, first_mark) =
+            (self.pieces.messages.len(), self.pieces.cache_marks.len());
+        let containers = self.pieces.containers.len();
         let mut seen = SeenKeys::default();
         let mut role = None;
         let mut content = Content::Absent;
@@ -220,7 +163,7 @@ impl PieceStore<'_> {
                 Some(MessageKey::Role) => {
                     let name = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
                     let read = role_from_name(&name.decode(scanner.text()));
-                    self.is_in_user_message = read.is_user();
+                    self.own.is_in_user_message = read.is_user();
                     role = Some(read);
                 }
                 Some(MessageKey::Content) => content = self.content(scanner, &mut blocks)?,
@@ -230,20 +173,20 @@ impl PieceStore<'_> {
         })?;
         let is_providers = blocks.iter().any(|block| block.is_providers);
         if is_providers {
-            self.history = HistoryKeeper::Provider;
+            self.keep(HistoryKeeper::Provider);
         }
         self.push_wire_message(&WireMessage {
             span,
             role: role.ok_or(Bypass::Shape)?,
             content,
             blocks,
-            parts: first_part..self.parts.len(),
-            calls: first_call..self.calls.len(),
+            parts: first_part..self.pieces.parts.len(),
+            calls: first_call..self.pieces.calls.len(),
         });
-        let is_marked = self.cache_marks.len() > first_mark;
+        let is_marked = self.pieces.cache_marks.len() > first_mark;
         if is_providers || is_marked {
             self.cursor.as_mut().map(ParseCursor::end_run);
-        } else if containers == self.containers.len() {
+        } else if containers == self.pieces.containers.len() {
             self.store_message(first_message, ahead);
         } else {
             self.extend_run(start, first_message);
@@ -252,40 +195,20 @@ impl PieceStore<'_> {
         Ok(())
     }
 
-    /// Stores the parse of the message at `at`, an object at the start of `ahead`.
-    fn store_message(&mut self, at: usize, ahead: &str) {
-        if let (Some(cursor), Some(message)) = (&mut self.cursor, self.messages.get_mut(at)) {
-            let parts = self.parts.get(message.parts.clone()).unwrap_or_default();
-            let calls = self.calls.get(message.calls.clone()).unwrap_or_default();
-            cursor.store(ahead, message, parts, calls);
-        }
-    }
-
     /// Adds the object at `start` to the hits that may become a page, if all its messages, from index
     /// `first` on, were cached.
     fn extend_run(&mut self, start: Option<ObjectStart>, first: usize) {
         let (Some(cursor), Some(start)) = (&mut self.cursor, start) else {
             return;
         };
-        let messages = self.messages.get(first..).unwrap_or_default();
+        let messages = self.pieces.messages.get(first..).unwrap_or_default();
         match messages {
-            [head, ..] if !self.has_new_block && messages.iter().all(|it| it.cached.is_some()) => {
+            [head, ..]
+                if !self.own.has_new_block && messages.iter().all(|it| it.cached.is_some()) =>
+            {
                 cursor.extend_run(start, messages.len(), head.role);
             }
             _ => cursor.end_run(),
-        }
-    }
-
-    /// Stores the newest messages as a page, once enough were cached. The last object is at `span`.
-    fn store_page(&mut self, text: &str, span: Span) {
-        if let Some(cursor) = &mut self.cursor {
-            let pieces = ReadPieces {
-                messages: &self.messages,
-                parts: &self.parts,
-                calls: &self.calls,
-                containers: &self.containers,
-            };
-            cursor.store_page(text, span.end(), pieces);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Each result and each reminder is a message, and so is each run of the user's own blocks.
 
 use super::block::{Block, BlockKind};
-use super::reader::PieceStore;
+use super::reader::RequestReader;
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{Content, Message, PartKind, Role};
@@ -25,7 +25,7 @@ pub(super) struct WireMessage {
     pub(super) calls: Range<usize>,
 }
 
-impl PieceStore<'_> {
+impl RequestReader<'_> {
     /// Stores the messages of a wire message.
     pub(super) fn push_wire_message(&mut self, wire: &WireMessage) {
         let is_split =
@@ -33,16 +33,16 @@ impl PieceStore<'_> {
         if !wire.role.is_user() || !wire.blocks.iter().any(is_split) {
             return self.push_whole(wire);
         }
-        let first = self.messages.len();
+        let first = self.pieces.messages.len();
         for run in wire
             .blocks
             .chunk_by(|one, next| !is_split(one) && !is_split(next))
         {
             self.push_run(run);
         }
-        self.containers.push(Container {
+        self.pieces.containers.push(Container {
             span: wire.span,
-            messages: first..self.messages.len(),
+            messages: first..self.pieces.messages.len(),
         });
     }
 
@@ -106,7 +106,7 @@ impl PieceStore<'_> {
 
     /// Builds a message whose size is that of its parts other than text.
     fn message(&self, span: Span, role: Role, content: Content, parts: Range<usize>) -> Message {
-        let own = self.parts.get(parts.clone()).unwrap_or_default();
+        let own = self.pieces.parts.get(parts.clone()).unwrap_or_default();
         let thinking = own.iter().filter(|part| part.kind == PartKind::Thinking);
         let has_reasoning = thinking.clone().next().is_some();
         let is_bound = has_reasoning && role == Role::Assistant;
@@ -122,9 +122,11 @@ impl PieceStore<'_> {
 
     /// Stores a message with the cache marks of its blocks.
     fn push(&mut self, message: Message, blocks: &[Block]) {
-        let at = self.messages.len();
+        let at = self.pieces.messages.len();
         let marks = blocks.iter().flat_map(|block| &block.cache_marks);
-        self.cache_marks.extend(marks.map(|mark| (at, *mark)));
-        self.messages.push(message);
+        self.pieces
+            .cache_marks
+            .extend(marks.map(|mark| (at, *mark)));
+        self.pieces.messages.push(message);
     }
 }

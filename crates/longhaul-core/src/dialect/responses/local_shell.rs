@@ -5,8 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::keys::ItemKey;
-use super::steps::Items;
-use crate::conversation::{Message, Role};
+use crate::conversation::{Message, Pieces, Role};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::string_or_null;
@@ -17,7 +16,7 @@ const CALL: &str = "local_shell_call";
 
 /// Gives each output that names its call by the item `id` alone the `call_id` of the newest such call before
 /// it. Leaves every other output as it is.
-pub(super) fn pair_by_item_id(body: &str, items: &mut Items) {
+pub(super) fn pair_by_item_id(body: &str, items: &mut Pieces) {
     let is_by_item_id = |it: &Message| {
         it.role == Role::Tool && it.tool_call_id.is_some_and(|id| is_item_id(body, id))
     };

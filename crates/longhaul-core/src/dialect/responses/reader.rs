@@ -6,18 +6,14 @@ mod part;
 mod tests;
 
 use super::keys::RequestKey;
-use super::steps::{self, Items};
-use crate::conversation::parse_cache::{ParseCache, ParseCursor};
-use crate::conversation::{
-    Content, Conversation, HistoryKeeper, Message, NeighbourLink, RequestParams, Role,
-};
+use super::steps;
+use crate::conversation::parse_cache::ParseCache;
+use crate::conversation::{Content, Conversation, HistoryKeeper, Message, NeighbourLink, Role};
 use crate::dialect::Dialect;
+use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::reasoning_option::read_reasoning_option;
-use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    message_list, read_flag, read_model, read_output_limit, read_request, read_string,
-    read_tool_tokens, string_or_null, wrong_type,
+    read_flag, read_model, read_output_limit, read_string, string_or_null, wrong_type,
 };
 use crate::dialect::responses::estimate::ITEM_OVERHEAD_TOKENS;
 use crate::json::scanner::{Literal, Scanner};
@@ -36,50 +32,37 @@ pub(in crate::dialect) fn read_with<'a>(
     body: &'a [u8],
     cache: Option<(Scope, &ParseCache)>,
 ) -> Result<Conversation<'a>, Bypass> {
-    let mut reader = RequestReader {
-        cursor: cache.map(|(scope, cache)| cache.cursor(scope, DIALECT)),
-        ..RequestReader::default()
-    };
-    reader.items.messages = message_list(body.len());
-    let mut seen = SeenKeys::default();
-    let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
-        Some(known) => reader.request_member(scanner, key, known),
-        None => Ok(scanner.skip()?),
-    })?;
+    let (reader, body, seen) = RequestReader::read(DIALECT, body, cache, RequestReader::member)?;
     let is_stateful = reader.params.history == HistoryKeeper::Provider;
     // A body with the keys of two APIs belongs to neither.
-    if seen.contains(RequestKey::Messages) || !(reader.has_input || is_stateful) {
+    if seen.contains(RequestKey::Messages) || !(reader.own.has_input || is_stateful) {
         return Err(Bypass::Shape);
     }
-    let RequestReader {
-        mut params, items, ..
+    let BodyReader {
+        mut params, pieces, ..
     } = reader;
     let is_reference = |item: &Message| item.binding == NeighbourLink::Reference;
-    params.is_partial |= is_stateful || items.messages.iter().any(is_reference);
+    params.is_partial |= is_stateful || pieces.messages.iter().any(is_reference);
     let is_order = |item: &Message| item.binding == NeighbourLink::CompactionOrder;
     let is_client = params.history == HistoryKeeper::Client;
-    if is_client && items.messages.iter().any(is_order) {
+    if is_client && pieces.messages.iter().any(is_order) {
         params.history = HistoryKeeper::OrderedCompaction;
     }
-    let (pieces, rules) = steps::messages(body, items);
-    Ok(Conversation::with_cut_rules(
-        DIALECT, body, params, pieces, &rules,
-    ))
+    let (pieces, rules) = steps::messages(body, pieces);
+    Ok(Conversation::new(DIALECT, body, params, pieces, &rules))
 }
 
-/// State of one pass over a body.
+type RequestReader<'r> = BodyReader<'r, InputState>;
+
+/// State of one pass over a body, besides that of every dialect.
 #[derive(Default)]
-struct RequestReader<'r> {
-    params: RequestParams,
+struct InputState {
     /// Whether the body has an input that is not null.
     has_input: bool,
-    items: Items,
-    /// Cursor over the cached items, if there is a cache.
-    cursor: Option<ParseCursor<'r>>,
 }
 
 impl RequestReader<'_> {
-    fn request_member(
+    fn member(
         &mut self,
         scanner: &mut Scanner<'_>,
         spelt: Literal,
@@ -113,19 +96,10 @@ impl RequestReader<'_> {
                 self.params.is_partial = scanner.value()?.slice(scanner.text()) != "null";
             }
             RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
-            RequestKey::Reasoning => {
-                let (value, granted) = read_reasoning_option(scanner)?;
-                self.params.reasoning_budget = granted;
-                self.params.thinking.push((spelt, value));
-            }
-            RequestKey::Routing => {
-                let value = scanner.value()?;
-                self.params.routing.push((spelt, value));
-            }
+            RequestKey::Reasoning => self.keep_reasoning(scanner, spelt)?,
+            RequestKey::Routing => self.keep_routing(scanner, spelt)?,
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
-            RequestKey::Tools => {
-                self.params.tool_tokens += read_tool_tokens(scanner, self.cursor.as_ref())?;
-            }
+            RequestKey::Tools => self.read_tools(scanner)?,
         }
         Ok(())
     }
@@ -134,15 +108,15 @@ impl RequestReader<'_> {
     fn input(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         match scanner.peek() {
             Some(b'[') => {
-                self.has_input = true;
+                self.own.has_input = true;
                 scanner.array(|scanner| self.item(scanner))?;
                 Ok(())
             }
             Some(b'"') => {
-                self.has_input = true;
+                self.own.has_input = true;
                 let text = scanner.string()?;
                 let text_tokens = Tokens::estimate_chars(text.chars());
-                self.items.messages.push(Message {
+                self.pieces.messages.push(Message {
                     content: Content::Text(text),
                     text_tokens,
                     tokens: ITEM_OVERHEAD_TOKENS + text_tokens,

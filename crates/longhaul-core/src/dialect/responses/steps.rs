@@ -12,7 +12,7 @@ use super::local_shell;
 use super::tool_names::tool_names;
 use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{
-    Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Role, ToolCall,
+    Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Pieces, Role,
 };
 use crate::json::scanner::Literal;
 use crate::units::tokens::Tokens;
@@ -22,26 +22,8 @@ use std::collections::HashMap;
 /// Maximum calls of one message whose ids are compared one by one.
 const MAX_PAIRWISE_CALLS: usize = 8;
 
-/// The items of an input, each as a message.
-#[derive(Debug, Default)]
-pub(super) struct Items {
-    pub(super) messages: Vec<Message>,
-    pub(super) parts: Vec<ContentPart>,
-    pub(super) calls: Vec<ToolCall>,
-}
-
-impl Items {
-    /// Returns the number of items, parts and calls together.
-    pub(super) fn pieces(&self) -> usize {
-        self.messages.len() + self.parts.len() + self.calls.len()
-    }
-}
-
-/// The messages of a conversation, with their parts and calls.
-type Pieces = (Vec<Message>, Vec<ContentPart>, Vec<ToolCall>);
-
 /// Joins the items of `body` to messages, and finds where history must not be cut.
-pub(super) fn messages(body: &str, mut items: Items) -> (Pieces, CutRules) {
+pub(super) fn messages(body: &str, mut items: Pieces) -> (Pieces, CutRules) {
     local_shell::pair_by_item_id(body, &mut items);
     let is_compaction = |it: &Message| it.binding == NeighbourLink::Compaction;
     let pinned = items.messages.iter().rposition(is_compaction);
@@ -73,7 +55,12 @@ pub(super) fn messages(body: &str, mut items: Items) -> (Pieces, CutRules) {
         ..
     } = steps;
     let rules = CutRules { pinned, joined };
-    ((messages, parts, source.calls), rules)
+    let pieces = Pieces {
+        messages,
+        parts,
+        ..source
+    };
+    (pieces, rules)
 }
 
 /// Ties of the items that became one message.
@@ -89,7 +76,7 @@ struct Tie {
 
 /// Messages built so far.
 struct Steps {
-    source: Items,
+    source: Pieces,
     messages: Vec<Message>,
     parts: Vec<ContentPart>,
     /// The ties of each message.

@@ -47,13 +47,11 @@ fn count_hits(cache: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
             Some(CacheHit::Message(_)) => {
                 at += 1;
                 // Skipped by `keep_page`: without cache entries no page is stored.
-                let pieces = ReadPieces {
-                    messages: &messages[..at],
-                    parts: &[],
-                    calls: &[],
-                    containers: &[],
+                let pieces = Pieces {
+                    messages: messages[..at].to_vec(),
+                    ..Pieces::default()
                 };
-                cursor.store_page(body, message.span.end(), pieces);
+                cursor.store_page(body, message.span.end(), &pieces);
             }
             Some(CacheHit::Page(page)) => {
                 pages += 1;

@@ -1,7 +1,7 @@
 //! Reading request bodies: accepted content, token estimates, and bodies that are bypassed.
 
 use super::*;
-use crate::dialect::request_values::MAX_PIECES;
+use crate::dialect::body_reader::MAX_PIECES;
 
 /// A request body with these members and one user message.
 fn beside(members: &str) -> String {

@@ -1,6 +1,7 @@
 //! The reader: from wire messages to messages, and everything that stays as it is.
 
 use super::*;
+use crate::conversation::Message;
 use crate::conversation::PartKind;
 
 const ASKS: &str = r#"{"role":"user","content":"port it"}"#;

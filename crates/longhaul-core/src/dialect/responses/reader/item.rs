@@ -2,12 +2,11 @@
 
 use super::RequestReader;
 use super::part::PartList;
-use crate::conversation::parse_cache::ReadPieces;
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
 use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{check_piece_limit, expect_start, string_or_null};
+use crate::dialect::request_values::{expect_start, string_or_null};
 use crate::dialect::responses::codex_context;
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::item_type::{ItemType, OutputShape};
@@ -51,46 +50,21 @@ enum Value {
 impl RequestReader<'_> {
     /// Reads an item, or skips all cached items with one look-up.
     pub(super) fn item(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        check_piece_limit(self.items.pieces())?;
+        self.check_piece_limit()?;
         expect_start(scanner, b'{')?;
-        let ahead = scanner.remaining();
-        if let Some(cursor) = &mut self.cursor
-            && let Some(hit) = cursor.lookup(ahead)
-        {
-            let span = scanner.advance(hit.len())?;
-            let items = &mut self.items;
-            hit.append_at(
-                span,
-                &mut items.messages,
-                &mut items.parts,
-                &mut items.calls,
-            );
-            let pieces = ReadPieces {
-                messages: &items.messages,
-                parts: &items.parts,
-                calls: &items.calls,
-                containers: &[],
-            };
-            cursor.store_page(scanner.text(), span.end(), pieces);
+        if self.skip_cached(scanner)? {
             return Ok(());
         }
+        let ahead = scanner.remaining();
         let mut seen = SeenKeys::default();
         let mut draft = ItemDraft::default();
-        let first_part = self.items.parts.len();
+        let first_part = self.pieces.parts.len();
         let span = scanner.object(|scanner, key| match seen.next(scanner, key)? {
             Some(key) => self.item_member(scanner, key, &mut draft),
             None => Ok(scanner.skip()?),
         })?;
         let message = self.build_message(scanner.text(), span, draft, first_part)?;
-        self.items.messages.push(message);
-        if let Some(cursor) = &mut self.cursor
-            && let Some(message) = self.items.messages.last_mut()
-        {
-            let parts = self.items.parts.get(message.parts.clone());
-            let calls = self.items.calls.get(message.calls.clone());
-            let (parts, calls) = (parts.unwrap_or_default(), calls.unwrap_or_default());
-            cursor.store(ahead, message, parts, calls);
-        }
+        self.push_message(message, ahead);
         Ok(())
     }
 
@@ -126,9 +100,9 @@ impl RequestReader<'_> {
         Ok(match scanner.peek() {
             Some(b'"') => Value::Text(scanner.string()?),
             Some(b'[') => {
-                let before = self.items.parts.len();
+                let before = self.pieces.parts.len();
                 let (span, list) = self.part_list(scanner)?;
-                Value::Parts(span, list, before..self.items.parts.len())
+                Value::Parts(span, list, before..self.pieces.parts.len())
             }
             Some(b'n') => {
                 scanner.skip()?;
@@ -155,7 +129,7 @@ impl RequestReader<'_> {
             has_reasoning: item_type == ItemType::Reasoning,
             binding: item_type.binding(),
             parts: first_part..first_part,
-            calls: self.items.calls.len()..self.items.calls.len(),
+            calls: self.pieces.calls.len()..self.pieces.calls.len(),
             ..Message::empty(span, Role::Assistant)
         };
         match item_type {
@@ -178,11 +152,11 @@ impl RequestReader<'_> {
                 }
             }
             ItemType::Call => {
-                self.items.parts.truncate(first_part);
+                self.pieces.parts.truncate(first_part);
                 self.add_call(&mut message, &draft, body);
             }
             ItemType::Reasoning => {
-                self.items.parts.truncate(first_part);
+                self.pieces.parts.truncate(first_part);
                 message.tokens = draft.reasoning_tokens(span.slice(body));
             }
             ItemType::AdditionalTools => {
@@ -207,8 +181,8 @@ impl RequestReader<'_> {
                 self.set_opaque(&mut message, body);
             }
         }
-        let parts = self.items.parts.get(message.parts.clone());
-        add_estimates(&mut message, parts.unwrap_or_default());
+        let parts = self.pieces.parts_of(&message);
+        add_estimates(&mut message, parts);
         Ok(message)
     }
 
@@ -220,11 +194,11 @@ impl RequestReader<'_> {
             Value::Absent | Value::Null | Value::Other | Value::Text(_) => 0..0,
         };
         let first = message.parts.start;
-        self.items.parts.truncate(kept.end.max(first));
-        self.items
+        self.pieces.parts.truncate(kept.end.max(first));
+        self.pieces
             .parts
-            .drain(first..kept.start.max(first).min(self.items.parts.len()));
-        message.parts.end = self.items.parts.len();
+            .drain(first..kept.start.max(first).min(self.pieces.parts.len()));
+        message.parts.end = self.pieces.parts.len();
         message.content = match value {
             Value::Absent => Content::Absent,
             Value::Null => Content::Null,
@@ -243,8 +217,8 @@ impl RequestReader<'_> {
         if list.has_odd_element {
             return Err(Bypass::Shape);
         }
-        self.items.parts.truncate(message.parts.start);
-        self.items
+        self.pieces.parts.truncate(message.parts.start);
+        self.pieces
             .parts
             .extend(list.chunk_texts.into_iter().map(|text| ContentPart {
                 kind: PartKind::Text,
@@ -253,41 +227,41 @@ impl RequestReader<'_> {
                 cache_mark: None,
                 tokens: Tokens::ZERO,
             }));
-        message.parts.end = self.items.parts.len();
+        message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(span);
         Ok(())
     }
 
     /// Sets a message's content to the whole item, as one part that is never changed.
     fn set_opaque(&mut self, message: &mut Message, body: &str) {
-        self.items.parts.truncate(message.parts.start);
+        self.pieces.parts.truncate(message.parts.start);
         let raw = message.span.slice(body);
-        self.items.parts.push(ContentPart {
+        self.pieces.parts.push(ContentPart {
             kind: PartKind::Other,
             span: message.span,
             text: None,
             cache_mark: None,
             tokens: part_estimate::part_tokens(PartKind::Other, false, raw),
         });
-        message.parts.end = self.items.parts.len();
+        message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(message.span);
     }
 
     /// Corrects the estimate of an opaque message.
     fn set_part_tokens(&mut self, message: &Message, tokens: Tokens) {
-        if let Some(part) = self.items.parts.get_mut(message.parts.start) {
+        if let Some(part) = self.pieces.parts.get_mut(message.parts.start) {
             part.tokens = tokens;
         }
     }
 
     /// Adds the call of an item. A call without a name gets the name of its type.
     fn add_call(&mut self, message: &mut Message, draft: &ItemDraft, body: &str) {
-        self.items.calls.push(ToolCall {
+        self.pieces.calls.push(ToolCall {
             id: draft.call_id.or(draft.id),
             name: draft.name.or(draft.type_name),
             arguments: draft.arguments,
         });
-        message.calls.end = self.items.calls.len();
+        message.calls.end = self.pieces.calls.len();
         message.tokens = match draft.arguments {
             Some(arguments) => {
                 let name = draft.name.map_or(0, Literal::chars);
@@ -303,8 +277,7 @@ impl RequestReader<'_> {
             Content::Absent | Content::Null => false,
             Content::Text(text) => codex_context::is_context([text.raw(body)]),
             Content::Parts(_) => {
-                let parts = self.items.parts.get(message.parts.clone());
-                let parts = parts.unwrap_or_default();
+                let parts = self.pieces.parts_of(message);
                 let texts = parts.iter().filter_map(|part| part.text);
                 parts.iter().all(|part| part.kind == PartKind::Text)
                     && codex_context::is_context(texts.map(|text| text.raw(body)))

@@ -5,7 +5,7 @@ use crate::conversation::{ContentPart, PartKind};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
 use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{check_piece_limit, string_or_null};
+use crate::dialect::request_values::string_or_null;
 use crate::dialect::responses::keys::PartKey;
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
@@ -40,7 +40,7 @@ impl RequestReader<'_> {
         scanner: &mut Scanner<'_>,
         chunk_texts: &mut Vec<Literal>,
     ) -> Result<(), Bypass> {
-        check_piece_limit(self.items.pieces())?;
+        self.check_piece_limit()?;
         let mut seen = SeenKeys::default();
         let mut kind = PartKind::Other;
         let mut text = None;
@@ -73,7 +73,7 @@ impl RequestReader<'_> {
             }
             Ok::<(), Bypass>(())
         })?;
-        self.items.parts.push(ContentPart {
+        self.pieces.parts.push(ContentPart {
             kind,
             span,
             text,

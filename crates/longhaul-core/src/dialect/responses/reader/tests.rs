@@ -3,7 +3,7 @@
 use super::*;
 use crate::conversation::HistoryKeeper::{Client, CompactingProvider, OrderedCompaction, Provider};
 use crate::conversation::PartKind;
-use crate::dialect::request_values::MAX_PIECES;
+use crate::dialect::body_reader::MAX_PIECES;
 use crate::json::span::Span;
 
 /// A request body with these items.
