@@ -22,6 +22,7 @@ pub mod responses;
 mod summary_members;
 pub mod thinking_binding;
 pub mod usage;
+mod usage_object;
 
 use crate::FORM_VERSION;
 use crate::conversation::parse_cache::ParseCache;

@@ -8,7 +8,6 @@ pub(crate) mod end;
 mod message;
 #[cfg(test)]
 mod tests;
-pub(in crate::dialect) mod usage;
 
 use std::borrow::Cow;
 
@@ -16,10 +15,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
+use crate::dialect::usage_object::UsageObject;
 use crate::json::lenient::{Lenient, is_non_empty, parse};
 use crate::sse::Event;
 use message::Message;
-use usage::UsageObject;
 
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "choices";

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::dialect::chat_completions::reply as chat;
-use crate::dialect::chat_completions::reply::usage::UsageObject;
 use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
+use crate::dialect::usage_object::UsageObject;
 use crate::json::lenient::{Lenient, is_non_empty, parse};
 use crate::sse::Event;
 

@@ -2,8 +2,8 @@
 
 use memchr::memmem::Finder;
 
-use crate::dialect::chat_completions::reply::usage::{LlamaCppTimings, UsageObject};
 use crate::dialect::reply::{EndFacts, FinishReason};
+use crate::dialect::usage_object::{LlamaCppTimings, UsageObject};
 use crate::json::last_values::{SearchTerm, last_values};
 
 static FINISH_REASON: SearchTerm = SearchTerm::new(|| Finder::new(r#""finish_reason""#));

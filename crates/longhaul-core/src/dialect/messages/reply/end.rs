@@ -4,9 +4,9 @@ use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 
 use crate::dialect::chat_completions::reply::end as chat;
-use crate::dialect::chat_completions::reply::usage::UsageObject;
 use crate::dialect::reply::EndFacts;
 use crate::dialect::usage::Usage;
+use crate::dialect::usage_object::UsageObject;
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::parse;
 

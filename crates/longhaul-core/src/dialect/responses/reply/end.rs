@@ -4,8 +4,8 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 
 use super::finish_reason;
-use crate::dialect::chat_completions::reply::usage::UsageObject;
 use crate::dialect::reply::{EndFacts, FinishReason};
+use crate::dialect::usage_object::UsageObject;
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::Lenient;
 

@@ -10,7 +10,7 @@ use crate::units::usd::Usd;
 /// A `usage` object, with the keys of all known providers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::dialect) struct UsageObject<'a> {
+pub(super) struct UsageObject<'a> {
     pub(super) prompt_tokens: TokenCount,
     input_tokens: TokenCount,
     pub(super) completion_tokens: TokenCount,
@@ -91,7 +91,7 @@ impl UsageObject<'_> {
     ///
     /// Gateways mix the names. The cache is then excluded if the total shows it, or if the cached
     /// part is larger than the reported prompt.
-    pub(in crate::dialect) fn usage(&self) -> Option<Usage> {
+    pub(super) fn usage(&self) -> Option<Usage> {
         let open = self.prompt_tokens.tokens();
         let named = open.or_else(|| self.input_tokens.tokens())?;
         let output = self.output();
@@ -125,7 +125,7 @@ impl UsageObject<'_> {
     }
 
     /// Returns the generated tokens, without those that only a total counts.
-    pub(in crate::dialect) fn output(&self) -> Option<u32> {
+    pub(super) fn output(&self) -> Option<u32> {
         let output = self.completion_tokens.tokens();
         output.or_else(|| self.output_tokens.tokens())
     }
