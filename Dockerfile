@@ -21,7 +21,7 @@ COPY . .
 # Registry and target outlive a build, so that one changed file compiles one crate.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
-    cargo build --locked --profile dist --features mcp,otlp --bin longhaul \
+    cargo build --locked --profile dist --bin longhaul \
     && install -D target/dist/longhaul /longhaul
 
 FROM scratch AS prebuilt
