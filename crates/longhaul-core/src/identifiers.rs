@@ -16,6 +16,7 @@ mod key_hasher;
 mod kind;
 pub(crate) mod lexer;
 mod merge;
+mod packed_words;
 mod rank;
 mod selection;
 mod word_table;

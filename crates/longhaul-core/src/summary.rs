@@ -57,17 +57,7 @@ const REASONING_TAGS: [&str; 4] = ["think", "thinking", "analysis", "reasoning"]
 
 /// Markers of tool calls written as text, as spelt by several model families. If accepted, such
 /// text would enter the prompt for the next summary and spoil that summary too.
-const TOOL_CALL_MARKERS: [&str; 9] = [
-    "<tool_call>",
-    "<function_calls>",
-    "<function=",
-    "<invoke name=",
-    "<|tool_call",
-    "<|python_tag|>",
-    "[TOOL_CALLS]",
-    "<｜tool▁call",
-    "<minimax:tool_call>",
-];
+const TOOL_CALL_MARKERS: &str = include_str!("summary/tool_call_markers.txt");
 
 /// Validates the summariser's answer to `prompts` as a replacement for `replaced` tokens of
 /// history.
@@ -92,7 +82,7 @@ pub fn accept(
     if text.is_empty() {
         return Err(SummaryRejection::Empty);
     }
-    if TOOL_CALL_MARKERS.iter().any(|mark| text.contains(mark)) {
+    if TOOL_CALL_MARKERS.lines().any(|mark| text.contains(mark)) {
         return Err(SummaryRejection::ToolCalls);
     }
     let mut sections = Section::parse(&text);

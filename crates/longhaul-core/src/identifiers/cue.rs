@@ -1,59 +1,9 @@
 //! Cue words: a word that follows one was probably named to be referred to later.
 
-/// The cue words, each packed into an integer that sorts like the word.
-const CUES: [u128; 40] = [
-    pack("account"),
-    pack("address"),
-    pack("branch"),
-    pack("build"),
-    pack("code"),
-    pack("codename"),
-    pack("commit"),
-    pack("confirmation"),
-    pack("credential"),
-    pack("error"),
-    pack("host"),
-    pack("id"),
-    pack("identifier"),
-    pack("invoice"),
-    pack("issue"),
-    pack("job"),
-    pack("key"),
-    pack("licence"),
-    pack("license"),
-    pack("number"),
-    pack("order"),
-    pack("passphrase"),
-    pack("password"),
-    pack("pin"),
-    pack("port"),
-    pack("pr"),
-    pack("ref"),
-    pack("reference"),
-    pack("release"),
-    pack("reservation"),
-    pack("secret"),
-    pack("serial"),
-    pack("session"),
-    pack("sha"),
-    pack("ticket"),
-    pack("token"),
-    pack("tracking"),
-    pack("user"),
-    pack("vault"),
-    pack("version"),
-];
+use crate::identifiers::packed_words::{PackedWord, pack, pack_lines};
 
-/// Packs the bytes of a word into an integer, first byte highest.
-const fn pack(word: &str) -> u128 {
-    let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u128::BITS);
-    while let Some((&byte, rest)) = bytes.split_first() {
-        left -= u8::BITS;
-        number |= (byte as u128) << left;
-        bytes = rest;
-    }
-    number
-}
+/// The cue words, sorted.
+const CUES: [PackedWord; 40] = pack_lines(include_str!("cues.txt"));
 
 /// Lengths of the cues with the same first and last letter, as bits. Most words fail this filter.
 #[expect(
@@ -64,7 +14,7 @@ static LENGTHS: [u16; 1 << 10] = {
     let mut lengths = [0; 1 << 10];
     let mut cues = CUES.as_slice();
     while let Some((&cue, rest)) = cues.split_first() {
-        let length = size_of::<u128>() - cue.trailing_zeros() as usize / 8;
+        let length = size_of::<PackedWord>() - cue.trailing_zeros() as usize / 8;
         let letters = cue.to_be_bytes();
         lengths[ends(letters[0], letters[length - 1])] |= 1 << length;
         cues = rest;
@@ -85,7 +35,7 @@ pub(super) fn is_cue(word: &[u8], letters: usize) -> bool {
         return false;
     };
     let lengths = LENGTHS.get(ends(first, last)).copied().unwrap_or(0);
-    letters < size_of::<u128>() && lengths >> letters & 1 == 1 && is_listed(word, letters)
+    letters < size_of::<PackedWord>() && lengths >> letters & 1 == 1 && is_listed(word, letters)
 }
 
 fn is_listed(word: &[u8], letters: usize) -> bool {
@@ -93,13 +43,10 @@ fn is_listed(word: &[u8], letters: usize) -> bool {
         return false;
     };
     let mut behind = behind.iter().skip_while(|&&byte| byte == b'=');
-    let mut bytes = [0; size_of::<u128>()];
-    let Some(start) = bytes.get_mut(..letters) else {
-        return false;
-    };
-    start.copy_from_slice(cue);
-    bytes.make_ascii_lowercase();
-    behind.all(|&byte| byte == b':') && CUES.binary_search(&u128::from_be_bytes(bytes)).is_ok()
+    let lower = pack(cue).map(|cue| {
+        PackedWord::from_be_bytes(cue.to_be_bytes().map(|byte| byte.to_ascii_lowercase()))
+    });
+    behind.all(|&byte| byte == b':') && lower.is_some_and(|cue| CUES.binary_search(&cue).is_ok())
 }
 
 #[cfg(test)]

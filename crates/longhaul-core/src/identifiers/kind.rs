@@ -4,6 +4,7 @@ mod char_counts;
 pub(super) mod forms;
 
 use crate::identifiers::key_hasher::KeyHasher;
+use crate::identifiers::packed_words::{PackedWord, pack, pack_lines};
 use char_counts::{CharCounts, humps};
 use forms::{is_network, is_time};
 use std::hash::{Hash, Hasher};
@@ -29,79 +30,8 @@ pub(super) enum IdentifierKind {
     Version,
 }
 
-/// File extensions, each packed into an integer that sorts like the word. A dotted word with one of them is a file
-/// rather than a member access.
-const FILE_EXTENSIONS: [u64; 56] = [
-    pack("astro"),
-    pack("bash"),
-    pack("bat"),
-    pack("c"),
-    pack("cc"),
-    pack("cfg"),
-    pack("cjs"),
-    pack("conf"),
-    pack("cpp"),
-    pack("cs"),
-    pack("css"),
-    pack("csv"),
-    pack("db"),
-    pack("env"),
-    pack("ex"),
-    pack("go"),
-    pack("gz"),
-    pack("h"),
-    pack("hpp"),
-    pack("html"),
-    pack("ini"),
-    pack("ipynb"),
-    pack("java"),
-    pack("jpg"),
-    pack("js"),
-    pack("json"),
-    pack("jsonl"),
-    pack("jsx"),
-    pack("kt"),
-    pack("lock"),
-    pack("log"),
-    pack("lua"),
-    pack("md"),
-    pack("mdx"),
-    pack("mjs"),
-    pack("php"),
-    pack("png"),
-    pack("ps1"),
-    pack("py"),
-    pack("rb"),
-    pack("rs"),
-    pack("scss"),
-    pack("sh"),
-    pack("sql"),
-    pack("svelte"),
-    pack("svg"),
-    pack("swift"),
-    pack("toml"),
-    pack("ts"),
-    pack("tsx"),
-    pack("txt"),
-    pack("vue"),
-    pack("xml"),
-    pack("yaml"),
-    pack("yml"),
-    pack("zip"),
-];
-/// Maximum bytes of a file extension.
-const MAX_EXTENSION_BYTES: usize = size_of::<u64>();
-
-/// Packs at most [`MAX_EXTENSION_BYTES`] bytes into an integer, first byte highest.
-const fn pack(word: &str) -> u64 {
-    let (mut bytes, mut number, mut left) = (word.as_bytes(), 0, u64::BITS);
-    while let Some((&byte, rest)) = bytes.split_first() {
-        left -= u8::BITS;
-        number |= (byte as u64) << left;
-        bytes = rest;
-    }
-    number
-}
+/// File extensions, sorted. A dotted word with one of them is a file rather than a member access.
+const FILE_EXTENSIONS: [PackedWord; 56] = pack_lines(include_str!("kind/file_extensions.txt"));
 
 /// Minimum length of an identifier.
 pub(super) const MIN_LEN: usize = 3;
@@ -253,7 +183,7 @@ fn has_file_extension(word: &str) -> bool {
 }
 
 fn is_file_extension(ending: &str) -> bool {
-    ending.len() <= MAX_EXTENSION_BYTES && FILE_EXTENSIONS.binary_search(&pack(ending)).is_ok()
+    pack(ending.as_bytes()).is_some_and(|it| FILE_EXTENSIONS.binary_search(&it).is_ok())
 }
 
 /// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of

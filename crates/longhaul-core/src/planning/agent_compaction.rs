@@ -15,39 +15,12 @@ const SCANNED_CHARS: usize = 1_500;
 /// Phrases in lower case with which agents ask for their own compaction or a title. From the
 /// prompts of OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code,
 /// Zed and Kimi Code.
-const ORDER_PHRASES: [&str; 27] = [
-    "summary of the conversation",
-    "summary of our conversation",
-    "summary of this conversation",
-    "summarize the conversation",
-    "summarize our conversation",
-    "summarize this conversation",
-    "summarize this partial conversation",
-    "summarize all the work",
-    "new anchored summary",
-    "update the anchored summary",
-    "older portion of the preceding conversation",
-    "summary of the recent portion of the conversation",
-    "compact the conversation",
-    "compact this conversation",
-    "compacting this conversation",
-    "conversation compaction",
-    "context checkpoint",
-    "continuing our conversation above",
-    "handoff summary",
-    "<state_snapshot>",
-    "title for this conversation",
-    "title for the conversation",
-    "generate a title",
-    "title and a git branch name",
-    "naming a coding session",
-    "[suggestion mode:",
-    "recap in under 40 words",
-];
+const ORDER_PHRASES: &str = include_str!("order_phrases.txt");
 
 /// All phrases in one pattern, so that a text is scanned once.
 static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let orders = ORDER_PHRASES.map(regex::escape).join("|");
+    let orders: Vec<String> = ORDER_PHRASES.lines().map(regex::escape).collect();
+    let orders = orders.join("|");
     // If the pattern fails to compile, nothing matches; a test ensures that it compiles.
     Regex::new(&format!("(?i-u:{orders})")).ok()
 });
