@@ -6,18 +6,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// Arguments that name a file, as spelt by the agents whose sessions were recorded.
-const PATH_KEYS: [&str; 10] = [
-    "path",
-    "file_path",
-    "filePath",
-    "filepath",
-    "filename",
-    "file",
-    "target_file",
-    "absolute_path",
-    "notebook_path",
-    "relative_path",
-];
+const PATH_KEYS: &str = include_str!("path_keys.txt");
 
 /// Arguments that identify a call that names no file.
 const MAIN_KEYS: [&str; 9] = [
@@ -30,6 +19,14 @@ const MAX_VALUES: usize = 65_536;
 
 /// Maximum members of an object decoded without a tree. The check for duplicates is quadratic.
 const MAX_FLAT_MEMBERS: usize = 16;
+
+impl ToolCall {
+    /// Returns the tool's name; empty if the call has none.
+    pub(crate) fn decoded_name<'a>(&self, conversation: &Conversation<'a>) -> Cow<'a, str> {
+        let name = self.name.map(|name| name.decode(conversation.body()));
+        name.unwrap_or_default()
+    }
+}
 
 /// The arguments of one call, decoded: distinct names with their values, in order.
 pub struct ToolArguments(Vec<(String, Value)>);
@@ -48,14 +45,14 @@ impl ToolArguments {
 
     /// Returns the file that the call names.
     pub fn path(&self) -> Option<&str> {
-        self.first_string(&PATH_KEYS)
+        self.first_string(PATH_KEYS.lines())
     }
 
     /// Returns the argument that best identifies the call: its file, else its command, pattern,
     /// query and so on, else its first non-empty string.
     pub fn primary(&self) -> Option<&str> {
         self.path()
-            .or_else(|| self.first_string(&MAIN_KEYS))
+            .or_else(|| self.first_string(MAIN_KEYS))
             .or_else(|| {
                 let values = self.0.iter();
                 values
@@ -94,8 +91,8 @@ impl ToolArguments {
         members.find_map(|(name, value)| (name == key).then_some(value))
     }
 
-    fn first_string(&self, keys: &[&str]) -> Option<&str> {
-        keys.iter()
+    fn first_string<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Option<&str> {
+        keys.into_iter()
             .filter_map(|key| self.get(key)?.as_str())
             .find(|text| !text.is_empty())
     }

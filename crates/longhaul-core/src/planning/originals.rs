@@ -4,10 +4,10 @@
 //! The history is kept once, unit by unit. A result is a range of its unit, and a segment a range of
 //! units. Merged segments and cleared results therefore take no room of their own.
 
-use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Conversation, Role, ToolCall};
+use crate::conversation::{Conversation, Role};
 use crate::planning::view::Recallable;
 use crate::recall::RecallLink;
+use crate::summary::digest::render_call;
 use crate::summary::user_messages::media_markers;
 use crate::text::wording;
 use crate::units::recall_id::RecallId;
@@ -154,12 +154,9 @@ fn render_message(
         _ = writeln!(out, "{marker}");
     }
     for call in conversation.calls(message) {
-        let raw = |literal: Option<crate::json::scanner::Literal>| {
-            literal
-                .map(|it| it.decode(conversation.body()))
-                .unwrap_or_default()
-        };
-        let (name, arguments) = (raw(call.name), raw(call.arguments));
+        let name = call.decoded_name(conversation);
+        let arguments = call.arguments.map(|it| it.decode(conversation.body()));
+        let arguments = arguments.unwrap_or_default();
         let room = MAX_UNIT_BYTES
             .saturating_sub(out.len())
             .min(arguments.len());
@@ -197,19 +194,9 @@ fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
             }
         }
         let calls = conversation.calls(message).iter();
-        parts.extend(calls.map(|call| call_title(conversation, call)));
+        parts.extend(calls.map(|call| render_call(conversation, call, MAX_WORDS_CHARS)));
     }
     wording::one_line(&parts.join("; "), MAX_TITLE_CHARS)
-}
-
-fn call_title(conversation: &Conversation<'_>, call: &ToolCall) -> String {
-    let name = call.name.map(|name| name.decode(conversation.body()));
-    let name = wording::one_line(&name.unwrap_or_default(), MAX_WORDS_CHARS);
-    let arguments = ToolArguments::decode(conversation, call);
-    let main = arguments
-        .primary()
-        .map(|text| wording::one_line(text, MAX_WORDS_CHARS));
-    format!("{name}({})", main.unwrap_or_default())
 }
 
 #[cfg(test)]

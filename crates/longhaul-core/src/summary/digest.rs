@@ -189,7 +189,7 @@ fn goal_and_steps(
 /// Headings above the steps, with the longest possible count of omitted steps.
 const STEPS_HEADING: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
 /// Heading above the steps of a turn that is still open.
-const OPEN_TURN_HEADING: &str = "## Turn So Far";
+pub(crate) const OPEN_TURN_HEADING: &str = "## Turn So Far";
 
 /// An assistant message.
 struct AssistantStep<'c> {
@@ -298,12 +298,13 @@ fn step_line(
     }
 }
 
-fn render_call(conversation: &Conversation<'_>, call: &ToolCall, argument_chars: usize) -> String {
-    let name = call
-        .name
-        .map(|name| name.decode(conversation.body()))
-        .unwrap_or_default();
-    let name = wording::one_line(&name, MAX_ARGUMENT_CHARS);
+/// Renders a call: its name and main argument.
+pub(crate) fn render_call(
+    conversation: &Conversation<'_>,
+    call: &ToolCall,
+    argument_chars: usize,
+) -> String {
+    let name = wording::one_line(&call.decoded_name(conversation), MAX_ARGUMENT_CHARS);
     let arguments = ToolArguments::decode(conversation, call);
     let main = arguments
         .primary()

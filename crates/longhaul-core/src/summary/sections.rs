@@ -5,6 +5,14 @@ use crate::summary::prompts::normalise_heading;
 use crate::summary::{file_activity, user_messages};
 use crate::units::tokens::Tokens;
 
+/// Headings of the sections that longhaul generates, in order.
+pub(super) const GENERATED_HEADINGS: [&str; 4] = [
+    user_messages::INSTRUCTIONS_HEADING,
+    user_messages::HEADING,
+    file_activity::HEADING,
+    identifiers::HEADING,
+];
+
 /// A second-level heading and the lines below it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Section<'t> {
@@ -43,14 +51,8 @@ impl<'t> Section<'t> {
     /// Whether the heading is that of a section longhaul generates.
     pub(super) fn is_generated(&self) -> bool {
         let called = normalise_heading(self.heading);
-        [
-            user_messages::INSTRUCTIONS_HEADING,
-            user_messages::HEADING,
-            file_activity::HEADING,
-            identifiers::HEADING,
-        ]
-        .into_iter()
-        .any(|ours| normalise_heading(ours) == called)
+        let mut generated = GENERATED_HEADINGS.into_iter();
+        generated.any(|ours| normalise_heading(ours) == called)
     }
 
     /// Whether the section contains only subheadings and "(none)".

@@ -46,11 +46,8 @@ fn push_labelled(entry: &mut String, label: &str, text: &str) {
 
 /// Appends a call as `[Tool Call]: name(arg="value", …)`.
 fn push_call(entry: &mut String, conversation: &Conversation<'_>, call: &ToolCall) {
-    let name = call
-        .name
-        .map(|name| name.decode(conversation.body()))
-        .unwrap_or_default();
     let line = |name: &str| wording::one_line(name, MAX_NAME_CHARS);
+    let name = call.decoded_name(conversation);
     entry.extend(["[Tool Call]: ", &line(&name), "("]);
     let arguments = ToolArguments::decode(conversation, call);
     let mut any = false;

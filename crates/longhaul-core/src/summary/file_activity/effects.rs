@@ -54,10 +54,7 @@ pub(super) fn for_each_effect(
     call: &ToolCall,
     mut found: impl FnMut(CallEffect),
 ) {
-    let name = call
-        .name
-        .map(|name| name.decode(conversation.body()).to_lowercase())
-        .unwrap_or_default();
+    let name = call.decoded_name(conversation).to_lowercase();
     let arguments = ToolArguments::decode(conversation, call);
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let mut patched = false;

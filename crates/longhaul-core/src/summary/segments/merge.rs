@@ -1,14 +1,12 @@
 //! Merge of segments by rule, which ranks the contents of all segments together.
 
-use crate::identifiers;
 use crate::identifiers::{SegmentWords, merge_indexes};
 use crate::policy::segments::LooseSegment;
-use crate::summary::digest::{MAX_OLD_TEXT_CHARS, SECTION_GAP, append_section};
+use crate::summary::digest::{MAX_OLD_TEXT_CHARS, OPEN_TURN_HEADING, SECTION_GAP, append_section};
 use crate::summary::file_activity::FileActivity;
-use crate::summary::sections::{Section, drop_finished_items, join};
-use crate::summary::segments::{HEADING_TOKENS, MergeExtent};
+use crate::summary::sections::{GENERATED_HEADINGS, Section, drop_finished_items, join};
+use crate::summary::segments::HEADING_TOKENS;
 use crate::summary::user_messages::{FirstRequest, merge_instructions, merge_user_messages};
-use crate::summary::{file_activity, user_messages};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 
@@ -16,14 +14,6 @@ use crate::units::tokens::Tokens;
 const PROSE_PERCENT: u32 = 4;
 const USER_PERCENT: u32 = 25;
 const FILES_PERCENT: u32 = 3;
-
-/// Headings of the sections that longhaul generates, in order.
-pub(super) const HEADINGS: [&str; 4] = [
-    user_messages::INSTRUCTIONS_HEADING,
-    user_messages::HEADING,
-    file_activity::HEADING,
-    identifiers::HEADING,
-];
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
@@ -40,10 +30,9 @@ impl<'t> Sections<'t> {
     fn split(segment: &'t str) -> Self {
         let heading = wording::segment_heading_of(segment);
         let text = segment.strip_prefix(heading).unwrap_or(segment);
-        let headings = HEADINGS;
         // Sections come in this order, so each begins after the one before.
         let mut from = 0;
-        let starts = headings.map(|heading| {
+        let starts = GENERATED_HEADINGS.map(|heading| {
             let found = find_line(text, from, heading);
             from = found.unwrap_or(from);
             found
@@ -54,7 +43,9 @@ impl<'t> Sections<'t> {
         };
         let body = |at: usize| {
             let start: Option<usize> = starts.get(at).copied().flatten();
-            let heading = headings.get(at).map_or(0, |heading| heading.len());
+            let heading = GENERATED_HEADINGS
+                .get(at)
+                .map_or(0, |heading| heading.len());
             let body = start.and_then(|start| text.get(start + heading..end_of(at + 1)));
             body.unwrap_or_default()
         };
@@ -86,7 +77,7 @@ pub(super) fn merge(
     segments: &[LooseSegment],
     requests: Tokens,
     room: Tokens,
-    extent: MergeExtent,
+    first: FirstRequest,
 ) -> LooseSegment {
     let split: Vec<Sections<'_>> = segments
         .iter()
@@ -103,10 +94,6 @@ pub(super) fn merge(
         said_room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     append_section(&mut text, &instructions);
-    let first = match extent {
-        MergeExtent::FromOldest => FirstRequest::Included,
-        MergeExtent::Later => FirstRequest::Elsewhere,
-    };
     let said = merge_user_messages(&bodies(|it| it.user_messages), said_room, requests, first);
     append_section(&mut text, &said);
     let files = FileActivity::from_sections(&bodies(|it| it.files));
@@ -151,7 +138,7 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
             continue;
         }
         // A turn that was open then is over, or goes on in a later segment.
-        let heading = if section.heading == TURN_HEADING {
+        let heading = if section.heading == OPEN_TURN_HEADING {
             PROGRESS_HEADING
         } else {
             section.heading
@@ -209,8 +196,7 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
     join(&sections)
 }
 
-/// Headings of a digest's steps.
-const TURN_HEADING: &str = "## Turn So Far";
+/// Heading of a digest's steps.
 const PROGRESS_HEADING: &str = "## Progress";
 
 /// Drops every other line of the older two thirds, at least one.
@@ -242,7 +228,7 @@ mod tests {
     const NEWER: &str = "# Part 2\n## Turn So Far\n- wrote the parser\n\n\
          ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: ;3 src/parser.rs";
 
-    fn merged(room: u32, extent: MergeExtent) -> LooseSegment {
+    fn merged(room: u32, extent: FirstRequest) -> LooseSegment {
         let segments = [OLDER, NEWER].map(|text| LooseSegment {
             text: text.to_owned(),
             until: 9,
@@ -261,7 +247,7 @@ mod tests {
 
     #[test]
     fn sections_are_joined_under_one_heading_each() {
-        let merged = merged(2_000, MergeExtent::FromOldest);
+        let merged = merged(2_000, FirstRequest::Included);
         assert_eq!((merged.until, merged.compactions), (9, 2));
         let expect = "# Part 1 to 2\n## Goal\nport the parser\n\n\
             ## Progress\n### Steps\n- read the lexer\n- wrote the parser\n\n\
@@ -274,7 +260,7 @@ mod tests {
 
     #[test]
     fn with_little_room_the_facts_outlast_the_steps() {
-        let merged = merged(120, MergeExtent::Later).text;
+        let merged = merged(120, FirstRequest::Elsewhere).text;
         assert!(
             merged.contains("FACT-83412") && merged.contains("ZK-4417-QP"),
             "{merged}"
