@@ -9,6 +9,8 @@ use std::error::Error;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// Root of the repository.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Names and sizes in bytes: a short question, an afternoon's work, a full window, and a client
 /// that never drops history.
 const SIZES: [(&str, usize); 4] = [
@@ -71,7 +73,7 @@ struct Role<'a> {
 /// Returns the recorded bodies of the other dialects.
 pub(crate) fn recorded() -> Result<Vec<Body>, Box<dyn Error>> {
     let body = |(name, dialect, file): (&'static str, Dialect, &str)| {
-        let bytes = unpacked(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file))?.into_bytes();
+        let bytes = unpacked(&Path::new(ROOT).join(file))?.into_bytes();
         let read = dialect.read(&bytes);
         let messages = read.map_err(|why| format!("{file} was not read: {why:?}"))?;
         let messages = messages.messages().len();
@@ -102,7 +104,7 @@ pub(crate) fn all() -> Result<Vec<Body>, Box<dyn Error>> {
 
 /// Lists the sessions in an order that is the same on every machine.
 fn files() -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let folder = Path::new(ROOT).join("fixtures/sessions");
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -13,16 +13,8 @@ const AGREED: &str = include_str!("counts.txt");
 const TOLERANCE: u64 = 10;
 /// The counted bodies, of every API: larger ones take minutes and add no information.
 const BODIES: [&str; 5] = ["4k", "100k", "1m", "codex", "claude"];
-/// The stages of every request, and the cost of a new message. The other stages run only if
-/// something is replaced.
-const STAGES: [Stage; 6] = [
-    Stage::ReadNew,
-    Stage::Read,
-    Stage::Chain,
-    Stage::PlanWide,
-    Stage::Whole,
-    Stage::FirstSight,
-];
+/// A request whose messages were met before, and one that is new. The other stages are parts of both.
+const STAGES: [Stage; 2] = [Stage::Whole, Stage::FirstSight];
 
 /// Instruction count of one pass of a stage over a body.
 struct Counted {
@@ -53,8 +45,11 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
         instructions,
     } in counted()?
     {
-        let agreed = agreed(body, stage)
-            .ok_or_else(|| format!("benches/stages/counts.txt has no line for {body}, {stage}"))?;
+        let agreed = agreed(body, stage).ok_or_else(|| {
+            format!(
+                "crates/longhaul-core/benches/stages/counts.txt has no line for {body}, {stage}"
+            )
+        })?;
         println!("{body:>5}  {stage:<18} {instructions:>10} of {agreed}");
         if instructions * 100 > agreed * (100 + TOLERANCE) {
             exceeded.push(format!(
@@ -67,7 +62,7 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
     }
     Err(format!(
         "more instructions than agreed on, by over {TOLERANCE}%:\n  {}\n\
-         find out why; if it is worth it, `cargo bench --profile gate --bench stages -- --counts` prints the new counts",
+         find out why; if it is worth it, `cargo bench -p longhaul-core --profile gate --bench stages -- --counts` prints the new counts",
         exceeded.join("\n  ")
     )
     .into())
