@@ -18,10 +18,8 @@ pub(crate) struct ModelFacts {
     /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
     pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
     /// The average token ratio.
-    #[serde(rename = "density")]
     pub(crate) token_ratio: Option<Timestamped<TokenRatio>>,
     /// The window that the upstream reports; the inner `None` if it reports none.
-    #[serde(rename = "asked")]
     pub(crate) reported_window: Option<Timestamped<Option<Tokens>>>,
     /// The placements in which the model has refused a summary.
     pub(crate) refusals: PlacementRefusals,

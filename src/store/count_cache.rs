@@ -24,10 +24,8 @@ const MAX_LOOKBACK: usize = 64;
 #[serde(deny_unknown_fields)]
 pub(crate) struct CountedRequest {
     /// The request's estimate and count.
-    #[serde(rename = "pair")]
     pub(crate) sample: CountSample,
     /// The model's average ratio, including this request.
-    #[serde(rename = "density")]
     pub(crate) average_ratio: Option<TokenRatio>,
 }
 

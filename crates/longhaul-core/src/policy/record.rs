@@ -98,7 +98,6 @@ pub struct CompactionRecord {
     /// Plain estimate of the request with the record.
     pub tokens_after: Tokens,
     /// Thrash state when the record was made.
-    #[serde(rename = "pace")]
     pub thrash: ThrashState,
     /// Number of successive records of this conversation.
     pub compaction_count: u32,

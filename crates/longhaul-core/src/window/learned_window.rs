@@ -18,7 +18,6 @@ pub struct LearnedWindow {
     /// The window, in estimated tokens.
     pub window: Tokens,
     /// The window in provider tokens, if the provider truncates prompts to it; `None` otherwise.
-    #[serde(rename = "cut_to")]
     pub truncates_to: Option<u32>,
     /// The limit that the upstream stated, in provider tokens. `window` depends on the token ratio
     /// of the refused text; this limit holds for any text.
