@@ -191,27 +191,16 @@ impl<'a> Conversation<'a> {
             params,
             reasoning_runs: reasoning_runs::runs(&pieces.messages),
             unanswered_runs: unanswered::runs(&pieces.messages),
+            has_bound_thinking: pieces.messages.iter().any(|it| it.bound_thinking.is_some()),
+            prefix_tokens: Tokens::prefix_sums(pieces.messages.iter().map(|it| it.tokens)),
             messages: pieces.messages,
             parts: pieces.parts,
             calls: pieces.calls,
             batches: Vec::new(),
             boundaries: Vec::new(),
-            has_bound_thinking: false,
-            prefix_tokens: Vec::new(),
             containers: pieces.containers,
             cache_marks: pieces.cache_marks,
         };
-        let mut sum = Tokens::ZERO;
-        let mut has_bound_thinking = false;
-        read.prefix_tokens.reserve_exact(read.messages.len() + 1);
-        read.prefix_tokens.push(sum);
-        read.prefix_tokens
-            .extend(read.messages.iter().map(|message| {
-                sum += message.tokens;
-                has_bound_thinking |= message.bound_thinking.is_some();
-                sum
-            }));
-        read.has_bound_thinking = has_bound_thinking;
         read.batches = read.find_batches();
         read.boundaries = read.find_boundaries(rules);
         read

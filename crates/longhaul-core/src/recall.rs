@@ -33,7 +33,7 @@ pub struct RecallLink {
     /// Keys of the prefixes that end at a boundary, by their lengths, ascending.
     prefixes: Arc<[(usize, RecordKey)]>,
     /// A line of the same length as every line of this link.
-    sample: String,
+    pub(crate) sample: String,
 }
 
 impl RecallLink {
@@ -60,11 +60,6 @@ impl RecallLink {
     /// Returns the line that names `id`.
     pub fn line(&self, id: RecallId) -> String {
         wording::recall_line(&self.form, &id.to_string())
-    }
-
-    /// Returns a line as long as every line of this link.
-    pub(crate) fn sample_line(&self) -> &str {
-        &self.sample
     }
 
     /// Returns the plain estimate of a line, with the line end before it.
@@ -182,7 +177,7 @@ mod tests {
                 ..link(1, "a")
             };
             let line = link.line(link.result_id(&[7; 32]));
-            assert_eq!(line.len(), link.sample_line().len());
+            assert_eq!(line.len(), link.sample.len());
             assert_eq!(
                 wording::split_recall_line(&format!("x\n{line}")),
                 ("x", Some(&*line))

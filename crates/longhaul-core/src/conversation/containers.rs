@@ -29,7 +29,9 @@ impl<'a> Conversation<'a> {
 
     /// Returns the bytes of a container before its first message.
     pub(crate) fn container_start(&self, container: &Container) -> &'a str {
-        let first = self.message(container.messages.start).map(start);
+        let first = self
+            .message(container.messages.start)
+            .map(|message| message.span.start());
         self.between(container.span.start(), first.unwrap_or_default())
     }
 
@@ -60,10 +62,6 @@ impl<'a> Conversation<'a> {
     fn between(&self, start: usize, end: usize) -> &'a str {
         self.body.get(start..end).unwrap_or_default()
     }
-}
-
-fn start(message: &Message) -> usize {
-    message.span.start()
 }
 
 fn end(message: &Message) -> usize {

@@ -84,19 +84,16 @@ impl BilledRequest {
         prices: Option<&TokenPrices>,
     ) -> CostComparison {
         let removed = self.billable_removed();
+        let both = |amount| CostComparison {
+            removed,
+            saved: amount,
+            rewrite_cost: amount,
+        };
         if removed == Tokens::ZERO {
-            return CostComparison {
-                removed,
-                saved: Some(Usd::ZERO),
-                rewrite_cost: Some(Usd::ZERO),
-            };
+            return both(Some(Usd::ZERO));
         }
         let Some(usage) = usage else {
-            return CostComparison {
-                removed,
-                saved: None,
-                rewrite_cost: None,
-            };
+            return both(None);
         };
         CostComparison {
             removed,

@@ -383,19 +383,9 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         }
     }
 
-    /// Clears results if the rule fires.
+    /// Clears results if the rule is applied at every request point and fires.
     fn apply_rule(&mut self, point: usize) {
-        let Some((when, rule)) = &self.policy.prune else {
-            return;
-        };
-        let is_considered = match when {
-            PruneTrigger::Always => true,
-            PruneTrigger::HardThreshold => false,
-        };
-        if is_considered
-            && self.prune_state.would_fire(rule, self.turns.count)
-            && self.clearing_is_worthwhile(point)
-        {
+        if self.rule_would_fire(PruneTrigger::Always) && self.clearing_is_worthwhile(point) {
             self.prune_state.clear_all_clearable();
         }
     }
@@ -408,7 +398,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let clears = self.pruning_suffices(point) || {
             // Without a record in the same cache break, clearing alone must justify the break.
             let tenth = self.prune_size(point).percent(10);
-            !self.policy.proactive && self.rule_would_fire() && self.clearable_tokens() >= tenth
+            let fires = self.rule_would_fire(PruneTrigger::HardThreshold);
+            !self.policy.proactive && fires && self.clearable_tokens() >= tenth
         };
         if clears {
             self.prune_state.clear_all_clearable();
@@ -416,19 +407,19 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         clears
     }
 
-    /// Whether the rule is applied at the threshold and has something to clear.
-    fn rule_would_fire(&self) -> bool {
-        match &self.policy.prune {
-            Some((PruneTrigger::HardThreshold, rule)) => {
-                self.prune_state.would_fire(rule, self.turns.count)
-            }
-            Some((PruneTrigger::Always, _)) | None => false,
-        }
+    /// Whether the rule is applied at `trigger` and has something to clear.
+    fn rule_would_fire(&self, trigger: PruneTrigger) -> bool {
+        let rule = self
+            .policy
+            .prune
+            .as_ref()
+            .filter(|(when, _)| *when == trigger);
+        rule.is_some_and(|(_, rule)| self.prune_state.would_fire(rule, self.turns.count))
     }
 
     /// Whether clearing at the rule's threshold reduces the size enough without a cut.
     fn pruning_suffices(&self, point: usize) -> bool {
-        self.rule_would_fire()
+        self.rule_would_fire(PruneTrigger::HardThreshold)
             && self.prune_size(point) - self.clearable_tokens()
                 <= self.policy.prune_thresholds.prune_target
     }

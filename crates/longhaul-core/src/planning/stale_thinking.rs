@@ -16,6 +16,7 @@ use crate::policy::placement::Placement;
 use crate::policy::thinking_removal::{
     EditChain, PriorRemovals, PriorThinking, StaleThinking, ThinkingRemoval, merge_ranges,
 };
+use crate::units::scope::first_bytes;
 use crate::units::tokens::Tokens;
 
 impl RequestPlan {
@@ -142,14 +143,11 @@ impl Edits {
             let mut hasher = blake3::Hasher::new_keyed(&hash);
             if let Some(at) = hash_edit(&mut hasher, cut, conversation.head_len()) {
                 hash = hasher.finalize().into();
-                let count = chained.len() + 1;
-                chained.push((
-                    at,
-                    EditChain {
-                        count,
-                        hash: first_word(&hash),
-                    },
-                ));
+                let chain = EditChain {
+                    count: chained.len() + 1,
+                    hash: u64::from_le_bytes(first_bytes(&hash)),
+                };
+                chained.push((at, chain));
             }
         }
         Self { chained }
@@ -237,12 +235,6 @@ fn hash_edit(hasher: &mut blake3::Hasher, cut: &Replacement, head: usize) -> Opt
         }
         Replacement::Output { .. } | Replacement::Thinking { .. } => None,
     }
-}
-
-fn first_word(hash: &[u8; 32]) -> u64 {
-    let mut word = [0; 8];
-    word.iter_mut().zip(hash).for_each(|(to, byte)| *to = *byte);
-    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]

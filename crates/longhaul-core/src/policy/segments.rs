@@ -78,10 +78,9 @@ impl SegmentedText {
         }
         text.push_str(&wording::summary_end());
         Self {
-            text: text.into(),
             segments: ends,
             form,
-            may_add_mark: false,
+            ..text.into()
         }
     }
 
@@ -96,10 +95,9 @@ impl SegmentedText {
         });
         let segments = if fits { segments.to_vec() } else { Vec::new() };
         Self {
-            text,
             segments,
             form,
-            may_add_mark: false,
+            ..text.into()
         }
     }
 
@@ -233,27 +231,15 @@ impl Deref for SegmentedText {
     }
 }
 
-impl From<Arc<str>> for SegmentedText {
+impl<T: Into<Arc<str>>> From<T> for SegmentedText {
     /// Takes `text` as a single segment in the form of one string.
-    fn from(text: Arc<str>) -> Self {
+    fn from(text: T) -> Self {
         Self {
-            text,
+            text: text.into(),
             segments: Vec::new(),
             form: SegmentForm::default(),
             may_add_mark: false,
         }
-    }
-}
-
-impl From<&str> for SegmentedText {
-    fn from(text: &str) -> Self {
-        Arc::<str>::from(text).into()
-    }
-}
-
-impl From<String> for SegmentedText {
-    fn from(text: String) -> Self {
-        Arc::<str>::from(text).into()
     }
 }
 

@@ -94,12 +94,12 @@ impl PlaceholderText {
             None => is_shorter(conversation, message, &self.line),
             Some(link) => {
                 // Every line of a link is as long as the sample.
-                let bytes = self.line.len() + 1 + link.sample_line().len();
+                let bytes = self.line.len() + 1 + link.sample.len();
                 is_much_longer(message, bytes)
                     || is_shorter(
                         conversation,
                         message,
-                        &[&self.line, "\n", link.sample_line()].concat(),
+                        &[&self.line, "\n", &link.sample].concat(),
                     )
             }
         }

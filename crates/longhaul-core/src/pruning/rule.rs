@@ -49,7 +49,8 @@ pub struct PruneState {
     clearable_non_text: Tokens,
     /// The part of `clearable` in replaced history.
     clearable_summarised: Tokens,
-    freed: Tokens,
+    /// Tokens freed by clearing, without results in replaced history.
+    pub(crate) freed: Tokens,
     /// The messages before this index are replaced; clearing their results frees nothing.
     summarised_until: usize,
     /// Number of results that were cleared and then restored because a later result refers to them.
@@ -64,16 +65,9 @@ impl PruneState {
             return Self::default();
         };
         let results = list_results(conversation, rule);
-        let mut sum = Tokens::ZERO;
-        let mut sums = Vec::with_capacity(results.len() + 1);
-        sums.push(sum);
-        sums.extend(results.iter().map(|result| {
-            sum += result.tokens;
-            sum
-        }));
         Self {
+            sums: Tokens::prefix_sums(results.iter().map(|result| result.tokens)),
             results,
-            sums,
             ..Self::default()
         }
     }
@@ -113,11 +107,6 @@ impl PruneState {
         result.is_some_and(|result| {
             result.frees > Tokens::ZERO && result.message >= self.summarised_until
         })
-    }
-
-    /// Tokens freed by clearing, without results in replaced history.
-    pub(crate) fn freed_tokens(&self) -> Tokens {
-        self.freed
     }
 
     /// Tokens that clearing up to the limit would free, without results in replaced history.

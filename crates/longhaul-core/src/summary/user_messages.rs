@@ -153,10 +153,8 @@ fn request_chars(conversation: &Conversation<'_>, message: &Message) -> Option<u
         // A body has fewer bytes.
         Some(u32::try_from(rendered_chars(&text, USER_LABEL)).unwrap_or(u32::MAX))
     };
-    match &message.cached {
-        Some(entry) if message.role.is_user() => *entry.memo().request_chars.get_or_init(compute),
-        Some(_) | None => compute(),
-    }
+    let memo = message.memo().filter(|_| message.role.is_user());
+    memo.map_or_else(compute, |memo| *memo.request_chars.get_or_init(compute))
 }
 
 /// Whether `covered` includes the first request; otherwise the request is still forwarded before

@@ -183,13 +183,8 @@ static MARK_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Summary marks within `text` are altered, because text after a forged end mark would pass for the
 /// ongoing conversation. Altering a mark does not change its length.
 pub fn wrap_summary(text: &str) -> String {
-    [
-        &summary_start(),
-        "\n\n",
-        &without_marks(text),
-        &summary_end(),
-    ]
-    .concat()
+    let words = without_marks(text);
+    format!("{}\n\n{words}{}", summary_start(), summary_end())
 }
 
 /// Returns the start of the frame of [`wrap_summary`].

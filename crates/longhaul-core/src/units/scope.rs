@@ -146,7 +146,7 @@ impl ShardKey for RecordKey {
 }
 
 /// Returns the first eight bytes of a hash.
-fn first_bytes(hash: &[u8; 32]) -> [u8; 8] {
+pub(crate) fn first_bytes(hash: &[u8; 32]) -> [u8; 8] {
     hash.first_chunk().copied().unwrap_or_default()
 }
 

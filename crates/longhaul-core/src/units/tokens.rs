@@ -37,6 +37,16 @@ impl Tokens {
         Self::estimate_chars(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
     }
 
+    /// Returns the sums of the first sizes: of none, of one, and so on up to all.
+    pub(crate) fn prefix_sums(sizes: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut sum = Self::ZERO;
+        let sums = sizes.map(|size| {
+            sum += size;
+            sum
+        });
+        std::iter::once(Self::ZERO).chain(sums).collect()
+    }
+
     /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0

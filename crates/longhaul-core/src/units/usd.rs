@@ -1,9 +1,8 @@
 //! Amounts in whole billionths of a dollar.
 
 use crate::units::saturating_arithmetic;
+use serde::Serialize;
 use std::fmt;
-
-use serde::{Serialize, Serializer};
 
 /// Billionths per dollar.
 const NANOS: u64 = 1_000_000_000;
@@ -12,8 +11,9 @@ const NANOS: u64 = 1_000_000_000;
 const MAX_PLAUSIBLE_NANOS: u64 = 1_000_000 * NANOS;
 
 /// An amount of US dollars in billionths. Unlike a float, sums are exact. Arithmetic saturates at
-/// about nine billion dollars.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+/// about nine billion dollars. Serialised in billionths; a float would round.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
 #[must_use]
 pub struct Usd(i64);
 
@@ -58,13 +58,6 @@ impl fmt::Display for Usd {
         let sign = if self.0 < 0 { "-" } else { "" };
         let nanos = self.0.unsigned_abs();
         write!(f, "{sign}{}.{:09}", nanos / NANOS, nanos % NANOS)
-    }
-}
-
-/// Serialises the amount in billionths of a dollar; a float would round.
-impl Serialize for Usd {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_i64(self.0)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::planning::history_fold::HistoryFold;
 use crate::planning::history_fold::size::AssumedSummary;
-use crate::policy::SummaryBudgets;
 use crate::policy::cut_point;
 use crate::policy::thrash::ThrashState;
+use crate::policy::{PruneTrigger, SummaryBudgets};
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
 
@@ -69,7 +69,7 @@ impl HistoryFold<'_, '_> {
             summary,
         } = cut;
         let is_at_mark = self.extends_at(point) || self.is_at_prune_mark(point);
-        if is_at_mark && self.rule_would_fire() {
+        if is_at_mark && self.rule_would_fire(PruneTrigger::HardThreshold) {
             self.prune_state.clear_all_clearable();
         }
         let place = SegmentPlace {

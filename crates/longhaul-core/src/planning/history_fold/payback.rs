@@ -44,12 +44,7 @@ impl HistoryFold<'_, '_> {
     /// Clears results after a cut has failed, if the rule is one that fires at every request. Returns
     /// whether anything was cleared.
     pub(super) fn clear_by_rule(&mut self) -> bool {
-        let fires = match &self.policy.prune {
-            Some((PruneTrigger::Always, rule)) => {
-                self.policy.weighs_clearing && self.prune_state.would_fire(rule, self.turns.count)
-            }
-            Some((PruneTrigger::HardThreshold, _)) | None => false,
-        };
+        let fires = self.policy.weighs_clearing && self.rule_would_fire(PruneTrigger::Always);
         if fires {
             self.prune_state.clear_all_clearable();
         }

@@ -45,15 +45,13 @@ impl ThinkingSavings {
         if removed.is_empty() {
             return Self::default();
         }
-        let mut sum = Tokens::ZERO;
         let messages = conversation.messages().iter().enumerate();
-        let sums = messages.map(|(at, message)| {
-            if removed.iter().any(|range| range.contains(&at)) {
-                sum += message.bound_thinking.unwrap_or_default();
-            }
-            sum
+        let sizes = messages.map(|(at, message)| {
+            let is_removed = removed.iter().any(|range| range.contains(&at));
+            let thinking = message.bound_thinking.filter(|_| is_removed);
+            thinking.unwrap_or_default()
         });
-        Self(std::iter::once(Tokens::ZERO).chain(sums).collect())
+        Self(Tokens::prefix_sums(sizes))
     }
 
     /// Returns the tokens saved in `messages`.

@@ -1,9 +1,9 @@
 //! Placement of the replacement text next to messages that share an object: as a text block among theirs.
 
-use crate::conversation::{Content, Conversation};
+use crate::conversation::Conversation;
 use crate::json::quote::quote;
 use crate::json::span::Span;
-use crate::policy::placement::{Placement, parts_of};
+use crate::policy::placement::{ContentJson, Placement, parts_of};
 use crate::policy::segments::{SegmentForm, SegmentedText};
 
 /// Returns the span of the body to replace, and its replacement, when `text` replaces the messages
@@ -100,20 +100,7 @@ impl Neighbour {
             return None;
         }
         let content = message.content.span()?;
-        let blocks = match message.content {
-            Content::Absent | Content::Null => return None,
-            Content::Parts(span) => {
-                let array = span.slice(body).trim();
-                array
-                    .strip_prefix('[')?
-                    .strip_suffix(']')?
-                    .trim()
-                    .to_owned()
-            }
-            Content::Text(text) => conversation
-                .dialect()
-                .text_part(text.span().slice(body), None),
-        };
+        let blocks = ContentJson::from_message(body, message)?.into_parts(conversation.dialect());
         let comma = if blocks.is_empty() { "" } else { "," };
         let between = |start: usize, end: usize| body.get(start..end).unwrap_or_default();
         Some(Self {
