@@ -12,3 +12,8 @@ pub(crate) mod paths;
 pub(crate) mod peer_address;
 pub(crate) mod receive;
 pub(crate) mod scope;
+
+/// Returns the lines of a list in `data`, without its comments.
+fn listed(list: &str) -> impl Iterator<Item = &str> {
+    list.lines().filter(|line| !line.starts_with('#'))
+}

@@ -1,57 +1,25 @@
 //! Header fields and query keys that identify the caller of a request.
 
+use std::sync::LazyLock;
+
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
+use crate::request::listed;
 use longhaul_core::units::scope::Scope;
 
 /// Words that mark the name of a credential: an API key, a token, an authorization, a secret or a
 /// JSON web token. Gateways name their credentials freely, so no list of names is complete.
 const CREDENTIAL_WORDS: [&[u8]; 5] = [b"auth", b"jwt", b"key", b"secret", b"token"];
 
-/// Identities and billing accounts whose names contain no such word, of `OpenAI`, Codex, Google and
-/// Portkey. oauth2-proxy, Kong and Azure add the names of users who have logged in.
-const ACCOUNTS: [&str; 15] = [
-    "chatgpt-account-id",
-    "openai-organization",
-    "openai-project",
-    "remote-user",
-    "x-consumer-custom-id",
-    "x-consumer-id",
-    "x-consumer-username",
-    "x-forwarded-email",
-    "x-forwarded-user",
-    "x-goog-user-project",
-    "x-ms-client-principal-id",
-    "x-org-id",
-    "x-portkey-config",
-    "x-tenant-id",
-    "x-user-id",
-];
+/// Identities and billing accounts whose names contain no such word.
+static ACCOUNTS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| listed(include_str!("data/account_names.txt")).collect());
 
 /// Names with such a word whose values change between the requests of one caller, or bound them.
-/// Reviewed by hand: a name that is missing here costs its clients their records, and a name too
-/// many lets callers share theirs.
-const PER_REQUEST: [&str; 17] = [
-    "client-token",
-    "continuation-token",
-    "idempotency-key",
-    "idempotency_key",
-    "next_token",
-    "openai-sentinel-chat-requirements-token",
-    "openai-sentinel-proof-token",
-    "openai-sentinel-turnstile-token",
-    "page_token",
-    "pagetoken",
-    "sec-websocket-key",
-    "x-amz-client-token",
-    "x-cache-key",
-    "x-csrf-token",
-    "x-idempotency-key",
-    "x-max-tokens",
-    "x-xsrf-token",
-];
+static PER_REQUEST: LazyLock<Vec<&str>> =
+    LazyLock::new(|| listed(include_str!("data/per_request_names.txt")).collect());
 
 /// Whether a header or a query key with this name distinguishes callers. `name` is in lower case.
 pub(crate) fn identifies_caller(name: &str) -> bool {

@@ -6,22 +6,12 @@
 use percent_encoding::percent_decode_str;
 
 use crate::config::BaseUrl;
+use crate::request::listed;
 use longhaul_core::dialect::Dialect;
 
 /// Endpoints that run or list models and those that agents need with them, in addition to the
-/// dialects' own. Stored chats, files, batches, fine-tuning, keys and organisations are left out:
-/// they belong to the account.
-const ENDPOINTS: &[&str] = &[
-    "audio/*",
-    "completions",
-    "embeddings",
-    "images/*",
-    "models",
-    "models/*",
-    "moderations",
-    "realtime",
-    "rerank",
-];
+/// dialects' own.
+const ENDPOINTS: &str = include_str!("data/key_endpoints.txt");
 
 /// Rounds of percent-decoding after which a path must not change any more. Servers and the
 /// gateways in front of them may each decode once.
@@ -86,7 +76,7 @@ impl KeyPaths {
             let path = segments.join("/");
             let chats = Dialect::ALL.iter().flat_map(|dialect| dialect.key_paths());
             let more = self.more.iter().map(String::as_str);
-            let mut all = chats.chain(ENDPOINTS).copied().chain(more);
+            let mut all = chats.copied().chain(listed(ENDPOINTS)).chain(more);
             all.any(|pattern| matches_pattern(pattern, &path))
         };
         let rest = match segments {

@@ -7,6 +7,7 @@ use http::{Request, Uri};
 
 use crate::config::BaseUrl;
 use crate::error::Fault;
+use crate::request::listed;
 use longhaul_core::dialect::Dialect;
 
 /// Prefix of longhaul's own paths; every other path belongs to the upstream.
@@ -17,39 +18,13 @@ pub(crate) const COMPACT_PATH: &str = "/__longhaul__/compact";
 
 /// First path segments of the API of `OpenAI`, `OpenRouter` and compatible servers, without those
 /// of the dialects.
-const API_SEGMENTS: &[&str] = &[
-    "/assistants",
-    "/audio",
-    "/batches",
-    "/completions",
-    "/containers",
-    "/conversations",
-    "/credits",
-    "/embeddings",
-    "/evals",
-    "/files",
-    "/fine_tuning",
-    "/generation",
-    "/images",
-    "/key",
-    "/keys",
-    "/models",
-    "/moderations",
-    "/organization",
-    "/providers",
-    "/realtime",
-    "/rerank",
-    "/threads",
-    "/uploads",
-    "/vector_stores",
-    "/videos",
-];
+const API_SEGMENTS: &str = include_str!("data/api_segments.txt");
 
 /// Returns the first path segments of the APIs. A path that begins with one of these, without the
 /// base's path, gets the base's path prepended.
 fn api_segments() -> impl Iterator<Item = &'static str> {
     let chats = Dialect::ALL.into_iter().map(Dialect::first_segment);
-    chats.chain(API_SEGMENTS.iter().copied())
+    chats.chain(listed(API_SEGMENTS))
 }
 
 /// Maps a requested target to the upstream's target. Everything that is not replaced stays byte for

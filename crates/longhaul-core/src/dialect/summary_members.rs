@@ -106,13 +106,15 @@ fn has_type_text(format: &str) -> bool {
 
 /// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded
 /// request. `written` returns the value in place of one that it receives by its key and span. The
-/// other members stay byte for byte if `repeated` contains their key, and are left out otherwise.
-/// Returns `None` if `forwarded` is not a JSON object.
+/// other members stay byte for byte if a line of `repeated` is their key, and are left out otherwise.
+/// Lines that begin with `#` are comments. Returns `None` if `forwarded` is not a JSON object.
 pub(super) fn repeat_members(
     forwarded: &str,
-    repeated: &[&str],
+    repeated: &str,
     mut written: impl FnMut(&str, Span) -> Option<String>,
 ) -> Option<Vec<String>> {
+    let is_repeated =
+        |name: &str| !name.starts_with('#') && repeated.lines().any(|key| key == name);
     let mut members = Vec::new();
     let read = Scanner::new(forwarded).object(|scanner, key| {
         let value = scanner.value()?;
@@ -120,7 +122,7 @@ pub(super) fn repeat_members(
         let spelt = key.span().slice(forwarded);
         if let Some(value) = written(&name, value) {
             members.push(format!("{spelt}:{value}"));
-        } else if repeated.contains(&&*name) {
+        } else if is_repeated(&name) {
             members.push(format!("{spelt}:{}", value.slice(forwarded)));
         }
         Ok::<(), NotJson>(())

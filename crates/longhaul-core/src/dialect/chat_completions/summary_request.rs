@@ -8,41 +8,8 @@ use crate::dialect::summary_members::{
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that a call in `cached` style repeats, besides model, messages and output
-/// limit. The provider's cache, the choice of a server and the price depend on them. Any other key may
-/// change the kind of the answer, or buy a service.
-const REPEATED_KEYS: [&str; 30] = [
-    "cache_control",
-    "cache_prompt",
-    "cache_salt",
-    "chat_template_kwargs",
-    "enable_thinking",
-    "functions",
-    "id_slot",
-    "keep_alive",
-    "preset",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "provider",
-    "providerOptions",
-    "reasoning",
-    "reasoning_effort",
-    "route",
-    "safety_identifier",
-    "seed",
-    "service_tier",
-    "session_id",
-    "store",
-    "stream_options",
-    "tags",
-    "temperature",
-    "think",
-    "thinking",
-    "tools",
-    "top_p",
-    "transforms",
-    "user",
-];
+/// Keys of the client's request that a call in `cached` style repeats.
+const REPEATED_KEYS: &str = include_str!("repeated_keys.txt");
 
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
@@ -76,7 +43,7 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let mut streams = false;
-    let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+    let mut members = repeat_members(forwarded, REPEATED_KEYS, |name, value| {
         Some(match name {
             "messages" => {
                 let messages = forwarded.get(value.start()..upto).unwrap_or_default();

@@ -7,25 +7,8 @@ use crate::dialect::summary_members::{client_members, has_text_format, object, r
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that a call in `cached` style repeats, besides model, messages and
-/// output limit. The provider's cache, the choice of a server and the price depend on them. Any
-/// other key may change the kind of the answer, or buy a service.
-const REPEATED_KEYS: [&str; 14] = [
-    "cache_control",
-    "context_management",
-    "inference_geo",
-    "metadata",
-    "output_config",
-    "provider",
-    "route",
-    "service_tier",
-    "speed",
-    "system",
-    "thinking",
-    "tools",
-    "transforms",
-    "user",
-];
+/// Keys of the client's request that a call in `cached` style repeats.
+const REPEATED_KEYS: &str = include_str!("repeated_keys.txt");
 
 /// Maximum cache marks of a request.
 const MAX_CACHE_MARKS: usize = 4;
@@ -70,7 +53,7 @@ pub(in crate::dialect) fn append_prompt(
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
     let mut is_text = true;
-    let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+    let mut members = repeat_members(forwarded, REPEATED_KEYS, |name, value| {
         if name == "output_config" {
             is_text = has_text_format(value.slice(forwarded));
         }

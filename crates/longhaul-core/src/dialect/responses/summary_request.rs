@@ -8,33 +8,8 @@ use crate::dialect::summary_members::{
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that a call in `cached` style repeats, besides model, input and output
-/// limit. The provider's cache, the choice of a server and the price depend on them. Any other key may
-/// change the kind of the answer, or buy a service.
-const REPEATED_KEYS: [&str; 22] = [
-    "include",
-    "instructions",
-    "parallel_tool_calls",
-    "preset",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "provider",
-    "providerOptions",
-    "reasoning",
-    "route",
-    "safety_identifier",
-    "service_tier",
-    "session_id",
-    "tags",
-    "temperature",
-    "text",
-    "tools",
-    "top_p",
-    "transforms",
-    "truncation",
-    "user",
-];
+/// Keys of the client's request that a call in `cached` style repeats.
+const REPEATED_KEYS: &str = include_str!("repeated_keys.txt");
 
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request). The call stores
 /// nothing, and limits its output only if the client does: some backends refuse the key.
@@ -63,7 +38,7 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let (mut stored, mut has_items, mut is_text) = (None, false, true);
-    let mut members = repeat_members(forwarded, &REPEATED_KEYS, |name, value| {
+    let mut members = repeat_members(forwarded, REPEATED_KEYS, |name, value| {
         if name == "text" {
             is_text = has_text_format(value.slice(forwarded));
         }
