@@ -43,34 +43,37 @@ pub(super) fn command() -> Command {
 }
 
 /// The outcome of one test.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+enum Outcome {
     Passed,
     Skipped,
     Warned,
     Failed,
 }
 
-/// A line of the report: what was tested, the outcome, and what to do if there is something to do.
-pub(super) struct Finding {
-    pub(super) subject: &'static str,
-    pub(super) outcome: Outcome,
-    pub(super) text: String,
-}
+/// A line of the report: the outcome, what was tested, and what to do if there is something to do.
+pub(super) struct Finding(Outcome, &'static str, String);
 
 impl Finding {
-    pub(super) fn new(outcome: Outcome, subject: &'static str, text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self {
-            subject,
-            outcome,
-            text,
-        }
+    pub(super) fn passed(subject: &'static str, text: impl Into<String>) -> Self {
+        Self(Outcome::Passed, subject, text.into())
+    }
+
+    pub(super) fn skipped(subject: &'static str, text: impl Into<String>) -> Self {
+        Self(Outcome::Skipped, subject, text.into())
+    }
+
+    pub(super) fn warned(subject: &'static str, text: impl Into<String>) -> Self {
+        Self(Outcome::Warned, subject, text.into())
+    }
+
+    pub(super) fn failed(subject: &'static str, text: impl Into<String>) -> Self {
+        Self(Outcome::Failed, subject, text.into())
     }
 
     /// Returns the cells of the line, with the outcome in colour.
     fn cells(&self) -> [String; 3] {
-        let (word, colour) = match self.outcome {
+        let Self(outcome, subject, text) = self;
+        let (word, colour) = match outcome {
             Outcome::Passed => ("ok", AnsiColor::Green),
             Outcome::Skipped => ("skipped", AnsiColor::Yellow),
             Outcome::Warned => ("warning", AnsiColor::Yellow),
@@ -79,8 +82,8 @@ impl Finding {
         let style: Style = colour.on_default().bold();
         [
             format!("{style}{word}{style:#}"),
-            self.subject.to_owned(),
-            self.text.clone(),
+            (*subject).to_owned(),
+            text.clone(),
         ]
     }
 }
@@ -93,15 +96,10 @@ pub(super) fn doctor(
     matches: &ArgMatches,
     env: &BTreeMap<String, String>,
 ) -> Result<ExitCode, Vec<Problem>> {
-    let mut findings = vec![Finding::new(
-        Outcome::Passed,
-        "version",
-        version::one_line(),
-    )];
+    let mut findings = vec![Finding::passed("version", version::one_line())];
     match found.and_then(|found| Config::from_resolved(&found)) {
         Err(problems) => {
-            let failed =
-                |problem: &Problem| Finding::new(Outcome::Failed, "settings", problem.to_string());
+            let failed = |problem: &Problem| Finding::failed("settings", problem.to_string());
             findings.extend(problems.iter().map(failed));
         }
         Ok(config) => {
@@ -110,14 +108,14 @@ pub(super) fn doctor(
             findings.extend(
                 strange
                     .iter()
-                    .map(|problem| Finding::new(Outcome::Warned, "settings", problem.to_string())),
+                    .map(|problem| Finding::warned("settings", problem.to_string())),
             );
             // The line of the store has its own problem.
             let problems = preflight::problems_beside_store(&config);
             findings.extend(
                 problems
                     .iter()
-                    .map(|problem| Finding::new(Outcome::Failed, "settings", problem.to_string())),
+                    .map(|problem| Finding::failed("settings", problem.to_string())),
             );
             let model = matches.get_one::<String>("model").map(String::as_str);
             let key = upstream_key(env);
@@ -132,7 +130,7 @@ pub(super) fn doctor(
     }
     let failures = findings
         .iter()
-        .filter(|finding| finding.outcome == Outcome::Failed)
+        .filter(|finding| matches!(finding, Finding(Outcome::Failed, ..)))
         .count();
     let mut table = Table::new([Align::Left; 3]);
     for finding in &findings {
@@ -148,8 +146,7 @@ pub(super) fn doctor(
 }
 
 fn settings_finding(file: Option<&Path>) -> Finding {
-    Finding::new(
-        Outcome::Passed,
+    Finding::passed(
         "settings",
         match file {
             Some(path) => format!("from {}, the environment and flags", path.display()),
@@ -164,14 +161,9 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         return match config.configured_window() {
             Some(window) => {
                 let window = with_thousands(window.get());
-                Finding::new(
-                    Outcome::Passed,
-                    "window",
-                    format!("{window} tokens for every model, as set"),
-                )
+                Finding::passed("window", format!("{window} tokens for every model, as set"))
             }
-            None => Finding::new(
-                Outcome::Passed,
+            None => Finding::passed(
                 "window",
                 "detected per model; --model NAME shows the window of one",
             ),
@@ -195,8 +187,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
     let shown = with_thousands(tokens.get());
     if window.is_assumed() && asked.is_none() {
-        return Finding::new(
-            Outcome::Warned,
+        return Finding::warned(
             "window",
             format!(
                 "{shown} tokens for {model}, assumed until a refusal states the true number; set --window"
@@ -206,8 +197,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     if let Some(asked) = asked.filter(|_| window.is_of_profile()) {
         let asked = with_thousands(asked.get());
         let source = window.source();
-        return Finding::new(
-            Outcome::Passed,
+        return Finding::passed(
             "window",
             format!(
                 "{asked} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
@@ -219,9 +209,5 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     } else {
         window.source()
     };
-    Finding::new(
-        Outcome::Passed,
-        "window",
-        format!("{shown} tokens for {model} ({source})"),
-    )
+    Finding::passed("window", format!("{shown} tokens for {model} ({source})"))
 }

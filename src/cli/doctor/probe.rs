@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use super::{Finding, Outcome};
+use super::Finding;
 use crate::cli::check::{KEY_VARIABLE, bearer};
 use crate::cli::loopback::LoopbackProxy;
 use crate::config::{ClientTokens, Config, StoreLocation};
@@ -30,7 +30,7 @@ pub(super) async fn findings(
 ) -> Vec<Finding> {
     match Probe::start(config, key).await {
         Ok(probe) => probe.findings(config, model).await,
-        Err(why) => vec![Finding::new(Outcome::Failed, "request", why)],
+        Err(why) => vec![Finding::failed("request", why)],
     }
 }
 
@@ -74,27 +74,21 @@ impl Probe {
         let reply = match reply {
             Ok(reply) => reply,
             Err(why) => {
-                let skipped =
-                    |subject| Finding::new(Outcome::Skipped, subject, "needs the upstream");
-                let mut findings = vec![Finding::new(Outcome::Failed, "upstream", why)];
+                let skipped = |subject| Finding::skipped(subject, "needs the upstream");
+                let mut findings = vec![Finding::failed("upstream", why)];
                 findings.extend(["clock", "key", "request"].map(skipped));
                 return findings;
             }
         };
         let millis = began.elapsed().as_millis();
         let mut findings = vec![
-            Finding::new(
-                Outcome::Passed,
-                "upstream",
-                format!("{origin} answers in {millis} ms"),
-            ),
+            Finding::passed("upstream", format!("{origin} answers in {millis} ms")),
             clock_finding(&reply.headers),
             key_finding(reply.status, has_key),
         ];
         findings.push(match model {
             Some(model) => self.chat_finding(model).await,
-            None => Finding::new(
-                Outcome::Passed,
+            None => Finding::passed(
                 "request",
                 format!(
                     "GET /models passed through longhaul: {}; --model NAME sends a chat",
@@ -110,25 +104,20 @@ impl Probe {
         let (path, body) = Dialect::probe(model, "Reply with the single word: ok");
         let path = format!("/v1{path}");
         match self.send(Method::POST, &path, body.into()).await {
-            Err(why) => Finding::new(Outcome::Failed, "request", why),
-            Ok(reply) if reply.status.is_success() => Finding::new(
-                Outcome::Passed,
+            Err(why) => Finding::failed("request", why),
+            Ok(reply) if reply.status.is_success() => Finding::passed(
                 "request",
                 format!("{model} answered a chat through longhaul"),
             ),
             // Such a reply may repeat the key.
-            Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Finding::new(
-                Outcome::Failed,
+            Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Finding::failed(
                 "request",
                 format!("{model}: {}: the upstream refuses the key", reply.status),
             ),
-            Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => Finding::new(
-                Outcome::Failed,
-                "request",
-                format!("{model}: {}", error_message(&reply)),
-            ),
-            Ok(reply) => Finding::new(
-                Outcome::Failed,
+            Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => {
+                Finding::failed("request", format!("{model}: {}", error_message(&reply)))
+            }
+            Ok(reply) => Finding::failed(
                 "request",
                 format!("{model}: {}: {}", reply.status, error_message(&reply)),
             ),
@@ -146,44 +135,30 @@ impl Probe {
 
 fn key_finding(status: StatusCode, has_key: bool) -> Finding {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if has_key => Finding::new(
-            Outcome::Failed,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if has_key => Finding::failed(
             "key",
             format!(
                 "the upstream refuses the key ({status}); check {KEY_VARIABLE}, or upstream.api_key_file"
             ),
         ),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Finding::new(
-            Outcome::Warned,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Finding::warned(
             "key",
             format!(
                 "the upstream requires one, which the agent sends; set {KEY_VARIABLE} to test it here"
             ),
         ),
-        status if status.is_success() && has_key => {
-            Finding::new(Outcome::Passed, "key", "accepted")
+        status if status.is_success() && has_key => Finding::passed("key", "accepted"),
+        status if status.is_success() => {
+            Finding::passed("key", "none set here, and none required for GET /models")
         }
-        status if status.is_success() => Finding::new(
-            Outcome::Passed,
-            "key",
-            "none set here, and none required for GET /models",
-        ),
-        status => Finding::new(
-            Outcome::Warned,
-            "key",
-            format!("not tested: GET /models gives {status}"),
-        ),
+        status => Finding::warned("key", format!("not tested: GET /models gives {status}")),
     }
 }
 
 fn clock_finding(headers: &HeaderMap) -> Finding {
     let date = headers.get(DATE).and_then(|value| value.to_str().ok());
     let Some(theirs) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else {
-        return Finding::new(
-            Outcome::Passed,
-            "clock",
-            "not compared: the upstream sends no date",
-        );
+        return Finding::passed("clock", "not compared: the upstream sends no date");
     };
     let now = SystemTime::now();
     let apart = now
@@ -191,13 +166,12 @@ fn clock_finding(headers: &HeaderMap) -> Finding {
         .or_else(|_| theirs.duration_since(now));
     let seconds = apart.unwrap_or_default().as_secs();
     if seconds > CLOCK_SKEW_SECONDS {
-        return Finding::new(
-            Outcome::Warned,
+        return Finding::warned(
             "clock",
             format!("{seconds} s apart from the upstream's; set the time of this machine"),
         );
     }
-    Finding::new(Outcome::Passed, "clock", "agrees with the upstream's")
+    Finding::passed("clock", "agrees with the upstream's")
 }
 
 /// Returns the message of an error in the API's format, or else the reply, shortened.

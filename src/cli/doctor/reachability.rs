@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use super::{Finding, Outcome};
+use super::Finding;
 use crate::cli::health;
 use crate::cli::serve::listen_problem;
 use crate::config::reachable_address;
@@ -42,49 +42,35 @@ async fn port_finding(
     is_running: bool,
 ) -> Finding {
     match TcpListener::bind(address).await {
-        Ok(_) => Finding::new(Outcome::Passed, subject, format!("{address} is free")),
-        Err(_) if is_running => Finding::new(
-            Outcome::Passed,
-            subject,
-            format!("a longhaul listens on {address}"),
-        ),
-        Err(error) => Finding::new(
-            Outcome::Failed,
-            subject,
-            listen_problem(flag, address, &error).to_string(),
-        ),
+        Ok(_) => Finding::passed(subject, format!("{address} is free")),
+        Err(_) if is_running => {
+            Finding::passed(subject, format!("a longhaul listens on {address}"))
+        }
+        Err(error) => Finding::failed(subject, listen_problem(flag, address, &error).to_string()),
     }
 }
 
 async fn store_finding(config: &Config) -> Finding {
     match &config.store.location {
-        StoreLocation::Memory => Finding::new(
-            Outcome::Passed,
-            "store",
-            "in memory: a restart loses summaries",
-        ),
+        StoreLocation::Memory => Finding::passed("store", "in memory: a restart loses summaries"),
         StoreLocation::File(path) => {
             // A running proxy holds the file open, so only its form is tested.
             match Store::check(&config.store) {
-                Ok(()) => Finding::new(Outcome::Passed, "store", format!("in {}", path.display())),
-                Err(problem) => Finding::new(Outcome::Failed, "store", problem.to_string()),
+                Ok(()) => Finding::passed("store", format!("in {}", path.display())),
+                Err(problem) => Finding::failed("store", problem.to_string()),
             }
         }
         StoreLocation::Redis(url) => {
             let store = Store::open(&config.store, &Arc::default(), &Arc::default());
             let store = match store {
                 Ok(store) => store,
-                Err(problem) => return Finding::new(Outcome::Failed, "store", problem.to_string()),
+                Err(problem) => return Finding::failed("store", problem.to_string()),
             };
             if store.wait_until_ready().await {
-                Finding::new(Outcome::Passed, "store", format!("at {url}, which answers"))
+                Finding::passed("store", format!("at {url}, which answers"))
             } else {
                 let advice = "check that the server runs, and its password";
-                Finding::new(
-                    Outcome::Failed,
-                    "store",
-                    format!("{url} does not answer; {advice}"),
-                )
+                Finding::failed("store", format!("{url} does not answer; {advice}"))
             }
         }
     }
