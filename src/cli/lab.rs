@@ -1,10 +1,9 @@
 //! The commands of the lab: `demo`, `eval` and `explain --replay`, and the proxy as the lab receives it.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command};
 use http::StatusCode;
 
 use super::loopback::LoopbackProxy;
@@ -25,7 +24,7 @@ use longhaul_lab::proxy::{
     KnownModel, PricedModel, ProxyRole, ProxySettings, ReplayTarget, RunningProxy, Settings,
     Starting, SummaryReader, UpstreamBases,
 };
-use longhaul_lab::replay::{ReportForm, SESSIONS, replay_files, replay_folders};
+pub(super) use longhaul_lab::replay::arguments as replay_arguments;
 
 /// Returns the command `name` of the lab.
 pub(super) fn command(name: &str) -> Option<Command> {
@@ -53,11 +52,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
     for reason in &outcome.failures {
         super::print_error(&format!("longhaul: {reason}\n"));
     }
-    Ok(if outcome.failures.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(!outcome.failures.is_empty())))
 }
 
 /// Evaluates sessions and prints the report. `layers` returns the settings, and `key` authorises the calls.
@@ -77,29 +72,6 @@ pub(super) fn eval(
     super::print(&longhaul_lab::eval::eval(settings, matches, key)?)
 }
 
-/// Returns the arguments of `explain` that replay sessions.
-pub(super) fn replay_arguments() -> Vec<Arg> {
-    let files = Arg::new("replay")
-        .long("replay")
-        .value_name("FILES")
-        .num_args(1..)
-        .value_parser(value_parser!(PathBuf))
-        .conflicts_with_all(["body", "conversation", "file", "last", "request"])
-        .help(
-            "Play whole sessions instead, each from its last request body, JSON, gzip or \
-             not, and show how much is kept, how often the prefix changes and the cost",
-        );
-    let most = Arg::new("sessions")
-        .long("sessions")
-        .value_name("COUNT")
-        .requires("replay")
-        .value_parser(value_parser!(usize))
-        .help(format!(
-            "Play this many of the largest sessions in a folder of --replay [default: {SESSIONS}]"
-        ));
-    vec![files, most]
-}
-
 /// Plays the files or folders of `--replay` and prints the report. `layers` returns the settings. Fails if a
 /// path cannot be read or holds no session, or the output cannot be written.
 pub(super) fn replay(
@@ -107,30 +79,8 @@ pub(super) fn replay(
     layers: impl Fn() -> Layers,
     matches: &ArgMatches,
 ) -> Result<(), Vec<Problem>> {
-    let paths = matches.get_many::<PathBuf>("replay").unwrap_or_default();
-    for path in paths.clone() {
-        std::fs::metadata(path).map_err(|error| Problem::Input {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
-    }
-    let form = if matches.get_flag("json") {
-        ReportForm::Json
-    } else {
-        ReportForm::Page
-    };
-    let paths = paths.map(PathBuf::as_path);
-    let folders: Vec<&Path> = paths.clone().filter(|path| path.is_dir()).collect();
-    let report = if folders.is_empty() {
-        let replayed = replay_files(config, paths, form);
-        replayed.map_err(|errors| errors.into_iter().map(Problem::from).collect::<Vec<_>>())?
-    } else {
-        let most = matches.get_one::<usize>("sessions").copied();
-        let profiles = profile_settings(layers)?;
-        let replayed = replay_folders(&profiles, &folders, most.unwrap_or(SESSIONS), form);
-        replayed.map_err(Problem::from)?
-    };
-    super::print(&report)
+    let profiles = || profile_settings(layers);
+    super::print(&longhaul_lab::replay::replay(config, profiles, matches)?)
 }
 
 /// Returns the settings under each profile. If a flag names a profile, only under that one.

@@ -6,15 +6,16 @@
 mod history;
 mod session_report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, value_parser};
 
 use crate::command::runtime;
 use crate::error::LabError;
 use crate::play::{Summariser, play_through_proxy};
 use crate::proxy::{KnownModel, ProxyRole, ProxySettings, ReplayTarget, Settings};
 use crate::recorded_session::RecordedSession;
-use history::HistoryReport;
-pub use history::SESSIONS;
+use history::{HistoryReport, SESSIONS};
 use longhaul_console::terminal;
 use longhaul_core::dialect::Dialect;
 use longhaul_mock_model::ModelOptions;
@@ -22,18 +23,72 @@ use session_report::SessionReport;
 
 /// Form of a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ReportForm {
+enum ReportForm {
     /// For programs.
     Json,
     /// For people, to fit the terminal.
     Page,
 }
 
+/// Returns the arguments of `explain` that replay sessions.
+pub fn arguments() -> [Arg; 2] {
+    let files = Arg::new("replay")
+        .long("replay")
+        .value_name("FILES")
+        .num_args(1..)
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with_all(["body", "conversation", "file", "last", "request"])
+        .help(
+            "Play whole sessions instead, each from its last request body, JSON, gzip or \
+             not, and show how much is kept, how often the prefix changes and the cost",
+        );
+    let most = Arg::new("sessions")
+        .long("sessions")
+        .value_name("COUNT")
+        .requires("replay")
+        .value_parser(value_parser!(usize))
+        .help(format!(
+            "Play this many of the largest sessions in a folder of --replay [default: {SESSIONS}]"
+        ));
+    [files, most]
+}
+
+/// Plays the files or folders of `--replay` and returns the report. `profiles` returns the settings under
+/// each profile. Fails if a path cannot be read or holds no session, or loopback cannot be used.
+pub fn replay<E: From<LabError>>(
+    settings: &dyn ProxySettings,
+    profiles: impl FnOnce() -> Result<Vec<(&'static str, Settings)>, Vec<E>>,
+    matches: &ArgMatches,
+) -> Result<String, Vec<E>> {
+    let paths = matches.get_many::<PathBuf>("replay").unwrap_or_default();
+    let paths: Vec<&Path> = paths.map(PathBuf::as_path).collect();
+    for path in &paths {
+        std::fs::metadata(path).map_err(|error| {
+            let (path, reason) = (path.to_path_buf(), error.to_string());
+            vec![LabError::Input { path, reason }.into()]
+        })?;
+    }
+    let form = if matches.get_flag("json") {
+        ReportForm::Json
+    } else {
+        ReportForm::Page
+    };
+    let folders = paths.iter().copied().filter(|path| path.is_dir());
+    let folders: Vec<&Path> = folders.collect();
+    let replayed = if folders.is_empty() {
+        replay_files(settings, &paths, form)
+    } else {
+        let most = matches.get_one::<usize>("sessions").copied();
+        replay_folders(&profiles()?, &folders, most.unwrap_or(SESSIONS), form)
+    };
+    replayed.map_err(|errors| errors.into_iter().map(E::from).collect())
+}
+
 /// Plays the session of each file and returns the report. Fails, and plays no session, if a file cannot be
 /// read or holds none.
-pub fn replay_files<'f>(
+fn replay_files(
     settings: &dyn ProxySettings,
-    files: impl Iterator<Item = &'f Path>,
+    files: &[&Path],
     form: ReportForm,
 ) -> Result<String, Vec<LabError>> {
     let (mut sessions, mut errors) = (Vec::new(), Vec::new());
@@ -56,12 +111,12 @@ pub fn replay_files<'f>(
 
 /// Plays the `most` largest sessions of the logs below `folders` under the settings of each profile, and
 /// returns the report. Fails if no session was found, or loopback cannot be used.
-pub fn replay_folders(
+fn replay_folders(
     profiles: &[(&'static str, Settings)],
     folders: &[&Path],
     most: usize,
     form: ReportForm,
-) -> Result<String, LabError> {
+) -> Result<String, Vec<LabError>> {
     let report = HistoryReport::replay(profiles, folders, most)?;
     Ok(match form {
         ReportForm::Json => report.json(),

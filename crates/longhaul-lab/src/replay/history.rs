@@ -30,7 +30,7 @@ const SHORT: Tokens = Tokens::new(20_000);
 /// The days whose logs are read.
 const DAYS: u64 = 30;
 /// The sessions that are played, unless the command names a number: as many as a person waits for.
-pub const SESSIONS: usize = 8;
+pub(super) const SESSIONS: usize = 8;
 
 /// Sessions of some folders and their cost under each profile.
 #[derive(Debug, Serialize)]
