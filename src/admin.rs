@@ -69,34 +69,21 @@ pub(crate) struct Admin {
     viewers: Arc<Semaphore>,
     /// The settings as JSON, without secrets.
     settings: RwLock<Bytes>,
-    reach: ListenerReach,
+    /// Whether only programs on this machine can connect.
+    is_on_loopback: bool,
     stopping: AtomicBool,
     /// Start of service, in seconds since 1970.
     started: u64,
 }
 
-/// Clients that can connect.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum ListenerReach {
-    /// Any host that can reach one of the machine's addresses.
-    Network,
-    /// Programs on this machine.
-    ThisMachine,
-}
-
 impl Admin {
     /// Creates the pages for a listener at `listen`.
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
-        let loopback = listen.ip().to_canonical().is_loopback();
         Self {
             overview: Arc::new(overview),
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             settings: RwLock::new(Bytes::from(settings)),
-            reach: if loopback {
-                ListenerReach::ThisMachine
-            } else {
-                ListenerReach::Network
-            },
+            is_on_loopback: listen.ip().to_canonical().is_loopback(),
             stopping: AtomicBool::new(false),
             started: wall_clock::unix_seconds(),
         }
@@ -145,7 +132,7 @@ impl Admin {
         }
         // A web page whose name was made to point here could read the response.
         let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
-        if self.reach == ListenerReach::ThisMachine && !is_ours {
+        if self.is_on_loopback && !is_ours {
             return text(
                 StatusCode::FORBIDDEN,
                 "use an IP address or localhost as the host, not a name\n",
@@ -174,21 +161,12 @@ impl Admin {
         let overview = &self.overview;
         let recent = &overview.recent;
         let found = match path {
-            "/config" => {
-                let settings = self.settings.read();
-                Some(ok(JSON, settings.clone()))
-            }
+            "/config" => Some(ok(JSON, self.settings.read().clone())),
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
-            "/export.json" => {
-                let all = overview.exported(None);
-                all.map(|all| json(&all))
-            }
-            "/export.csv" => {
-                let all = overview.exported(None);
-                all.map(|all| ok(CSV, export::csv(&all).into()))
-            }
+            "/export.json" => Some(json(&recent.all_details())),
+            "/export.csv" => Some(ok(CSV, export::csv(&recent.all_details()).into())),
             EVENTS_PATH => Some(text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many viewers; close one of the dashboard's windows\n",
@@ -214,8 +192,8 @@ impl Admin {
             }
             Some((id, "last")) => recent.last_explanation(Some(id)).map(|it| json(&it)),
             Some((id, "export.csv")) => {
-                let one = self.overview.exported(Some(id))?;
-                Some(ok(CSV, export::csv(&one).into()))
+                let one = recent.details(id, 0)?;
+                Some(ok(CSV, export::csv(&[one]).into()))
             }
             Some(_) => None,
         }

@@ -173,7 +173,7 @@ impl RecentConversations {
         let mut conversations = self.conversations.lock();
         let hidden = self.content_hidden.load(Ordering::Relaxed);
         let changed = change(&mut conversations, hidden);
-        let revision = conversations.revision();
+        let revision = conversations.revision;
         drop(conversations);
         self.revision.send_replace(revision);
         changed

@@ -50,12 +50,6 @@ impl From<bool> for AttributeValue<'_> {
     }
 }
 
-impl From<u16> for AttributeValue<'_> {
-    fn from(number: u16) -> Self {
-        Self::Number(number.into())
-    }
-}
-
 impl From<u32> for AttributeValue<'_> {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
@@ -65,12 +59,6 @@ impl From<u32> for AttributeValue<'_> {
 impl From<u64> for AttributeValue<'_> {
     fn from(number: u64) -> Self {
         Self::Number(number)
-    }
-}
-
-impl From<usize> for AttributeValue<'_> {
-    fn from(number: usize) -> Self {
-        Self::Number(number as u64)
     }
 }
 

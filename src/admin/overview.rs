@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::dashboard::dto::ConversationDetails;
 use crate::dashboard::{ConversationDto, RecentConversations};
 use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, Metrics, PriceSource, RetryOutcome, RetryReason,
@@ -130,14 +129,6 @@ impl Overview {
             evicted_count: change.evicted_count,
         });
         (revision, page)
-    }
-
-    /// Returns the conversations to export: all, or one.
-    pub(super) fn exported(&self, id: Option<&str>) -> Option<Vec<ConversationDetails>> {
-        match id {
-            Some(id) => self.recent.details(id, 0).map(|one| vec![one]),
-            None => Some(self.recent.all_details()),
-        }
     }
 
     fn totals(&self) -> ActivityTotals {

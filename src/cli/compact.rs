@@ -1,7 +1,6 @@
 //! `longhaul compact`: compacts a request body now, through the upstream.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 
 use super::check::{KEY_VARIABLE, bearer};
 use super::flags::switch;
-use super::pipe::{file_argument, write_output};
+use super::pipe::{file_argument, input_file, read_input, write_output};
 use super::print_error;
 use crate::chat::explicit_compaction::{CompactedChat, compact_body};
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
@@ -21,7 +20,6 @@ use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _, SummaryOutcome};
 use crate::proxy_state::ProxyState;
 use crate::telemetry;
-use longhaul_console::input::open_input;
 use longhaul_core::planning::continuation;
 
 const LONG: &str = "\
@@ -63,9 +61,7 @@ pub(super) fn compact(
     matches: &ArgMatches,
     key: Option<&str>,
 ) -> Result<(), Vec<Problem>> {
-    let file = matches
-        .get_one::<PathBuf>("file")
-        .map_or_else(|| Path::new("-"), PathBuf::as_path);
+    let file = input_file(matches);
     let done = read_body(&config, file).and_then(|body| {
         let _waits = telemetry::start_log(config.log);
         let compacted = run_compaction(config, file, body, key)?;
@@ -83,17 +79,8 @@ pub(super) fn compact(
 
 /// Reads the body, within the size limit that the proxy has.
 fn read_body(config: &Config, file: &Path) -> Result<Vec<u8>, Problem> {
-    let unreadable = |error: std::io::Error| Problem::Input {
-        path: file.into(),
-        reason: error.to_string(),
-    };
-    let mut body = Vec::new();
     let limit = config.limits.body_bytes;
-    let input = open_input(file).map_err(unreadable)?;
-    input
-        .take(limit + 1)
-        .read_to_end(&mut body)
-        .map_err(unreadable)?;
+    let (body, _) = read_input(file, limit)?;
     if u64::try_from(body.len()).is_ok_and(|length| length > limit) {
         return Err(Problem::InvalidInput {
             path: file.into(),

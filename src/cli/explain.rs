@@ -3,20 +3,18 @@
 mod live;
 
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 use serde::Serialize;
 
 use super::flags::switch;
-use super::pipe::{copy_to_output, file_argument, write_output};
+use super::pipe::{copy_to_output, file_argument, input_file, read_input, write_output};
 use crate::cli::model_window::ModelWindow;
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
 use crate::explanation::verdict::UntouchedReason;
 use crate::explanation::{ExplanationContext, table};
-use longhaul_console::input::open_input;
 use longhaul_console::json::pretty_json;
 use longhaul_console::terminal;
 use longhaul_core::dialect::Dialect;
@@ -113,39 +111,23 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<P
         (false, true) => ExplainFormat::Json,
         (false, false) => ExplainFormat::Table,
     };
-    let file = matches
-        .get_one::<PathBuf>("file")
-        .map_or_else(|| Path::new("-"), PathBuf::as_path);
-    let answered = open_input(file)
-        .and_then(|mut input| {
-            let mut body = Vec::new();
-            input
-                .by_ref()
-                .take(config.limits.body_bytes + 1)
-                .read_to_end(&mut body)?;
-            Ok((body, input))
-        })
-        .map_err(|error| Problem::Input {
+    let file = input_file(matches);
+    let (body, rest) = read_input(file, config.limits.body_bytes)?;
+    let folds = matches!(form, ExplainFormat::Table) && !matches.get_flag("all");
+    let made = explain_body(config, &body, folds);
+    let malformed = UntouchedReason::Bypassed(Bypass::Malformed);
+    if let (Err(why), ExplainFormat::Json | ExplainFormat::Table) = (&made, form)
+        && *why == malformed
+    {
+        let reason = why.description();
+        return Err(Problem::InvalidInput {
             path: file.into(),
-            reason: error.to_string(),
-        })
-        .and_then(|(body, rest)| {
-            let folds = matches!(form, ExplainFormat::Table) && !matches.get_flag("all");
-            let made = explain_body(config, &body, folds);
-            let malformed = UntouchedReason::Bypassed(Bypass::Malformed);
-            if let (Err(why), ExplainFormat::Json | ExplainFormat::Table) = (&made, form)
-                && *why == malformed
-            {
-                let reason = why.description();
-                return Err(Problem::InvalidInput {
-                    path: file.into(),
-                    reason: format!("{reason}; give the body of a chat completion request"),
-                });
-            }
-            let written = print_explanation(&made, &body, rest, form);
-            written.map_err(|error| Problem::Output(error.to_string()))
-        });
-    Ok(answered?)
+            reason: format!("{reason}; give the body of a chat completion request"),
+        }
+        .into());
+    }
+    let written = print_explanation(&made, &body, rest, form);
+    Ok(written.map_err(|error| Problem::Output(error.to_string()))?)
 }
 
 /// Prints the result for `body`. `rest` is the input beyond the size limit, normally empty.

@@ -1,10 +1,13 @@
 //! Output of commands, and the argument that names their input.
 
 use std::io::{self, Read, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstream::AutoStream;
-use clap::{Arg, value_parser};
+use clap::{Arg, ArgMatches, value_parser};
+
+use crate::error::Problem;
+use longhaul_console::input::open_input;
 
 /// Builds the argument that names the input file.
 pub(super) fn file_argument() -> Arg {
@@ -12,6 +15,26 @@ pub(super) fn file_argument() -> Arg {
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
         .help("The request body, JSON, gzip or not; standard input if absent or -")
+}
+
+/// Returns the file that [`file_argument`] names; `-` stands for standard input.
+pub(super) fn input_file(matches: &ArgMatches) -> &Path {
+    let file = matches.get_one::<PathBuf>("file");
+    file.map_or_else(|| Path::new("-"), PathBuf::as_path)
+}
+
+/// Returns the input up to one byte beyond `limit`, and the rest. Fails if `file` cannot be read.
+pub(super) fn read_input(file: &Path, limit: u64) -> Result<(Vec<u8>, impl Read), Problem> {
+    let mut body = Vec::new();
+    let read = open_input(file).and_then(|mut input| {
+        input.by_ref().take(limit + 1).read_to_end(&mut body)?;
+        Ok(input)
+    });
+    let rest = read.map_err(|error| Problem::Input {
+        path: file.into(),
+        reason: error.to_string(),
+    })?;
+    Ok((body, rest))
 }
 
 /// Writes to standard output. A reader that has left, as `head` does, is not an error.

@@ -20,8 +20,8 @@ const MIN_EXPLANATIONS: usize = 8;
 pub(super) struct ShownConversations {
     /// Oldest first. Boxed, because entries move whenever a conversation becomes the newest.
     entries: VecDeque<Box<DashboardEntry>>,
-    /// Number of changes so far.
-    revision: u64,
+    /// Number of changes so far: the revision of the last one.
+    pub(super) revision: u64,
     /// Evicted conversations with the revision of the eviction, oldest first.
     evicted: VecDeque<(u64, String)>,
     /// Number of conversations evicted so far.
@@ -43,11 +43,6 @@ pub(crate) struct ListChange {
 }
 
 impl ShownConversations {
-    /// Returns the revision of the last change.
-    pub(super) fn revision(&self) -> u64 {
-        self.revision
-    }
-
     /// Returns what changed after `revision`.
     pub(super) fn changes_since(&self, revision: u64) -> ListChange {
         let changed = self.newest_first().filter(|seen| seen.revision > revision);

@@ -40,7 +40,7 @@ pub(crate) fn answer_fault(
         message = detailed;
     }
     let mut reply = fault_response(fault, &message, log.error_dialect());
-    if let Ok(id) = HeaderValue::try_from(log.id().to_string()) {
+    if let Ok(id) = HeaderValue::try_from(log.id.to_string()) {
         reply.headers_mut().insert(report::REQUEST, id);
     }
     if let Some(page) = page {

@@ -54,7 +54,7 @@ pub(crate) struct RequestLog {
     /// Fault with which longhaul answers instead of the upstream, if any.
     fault: Option<Fault>,
     /// Identifier in the log, in the report headers, in the trace and on the dashboard.
-    id: RequestId,
+    pub(crate) id: RequestId,
     /// Report on the chat. Set before the chat is sent: a client that leaves ends the log.
     pub(crate) report: ChatReport,
     /// Facts about the chat, once it was planned.
@@ -116,11 +116,6 @@ impl RequestLog {
         };
         self.trace
             .set_operation(|| operation(&self.method, &self.path));
-    }
-
-    /// Returns the identifier of the request.
-    pub(crate) fn id(&self) -> RequestId {
-        self.id
     }
 
     /// Returns the dialect of longhaul's own error reply to the request.
@@ -225,7 +220,7 @@ impl RequestLog {
         let bypass = report.bypass();
         trace.set("longhaul.bypass", bypass.map(Bypass::label));
         if action.is_some() || bypass.is_some() {
-            trace.set("longhaul.pruned", report.pruned);
+            trace.set("longhaul.pruned", report.pruned as u64);
             trace.set("longhaul.reclaimed_tokens", report.reclaimed.get());
             trace.set("longhaul.tokens_before", report.before.get());
             trace.set("longhaul.tokens_after", report.after.get());

@@ -1,12 +1,12 @@
 //! Models of one caller that bind thinking to the bytes before it, learned from replies to edits.
 
 use crate::learned::MODELS_PER_CALLER;
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
-use parking_lot::Mutex;
+use longhaul_core::collections::two_generation_cache::LockedCache;
 
 /// Models whose provider refused thinking after an edit, or accepted it.
+#[derive(Default)]
 pub(crate) struct BindingModels {
-    models: Mutex<TwoGenerationCache<String, EditOutcome>>,
+    models: LockedCache<String, EditOutcome, MODELS_PER_CALLER>,
 }
 
 /// The provider's reaction to thinking that an edit made stale.
@@ -16,14 +16,6 @@ enum EditOutcome {
     Accepted,
     /// Refused.
     Refused,
-}
-
-impl Default for BindingModels {
-    fn default() -> Self {
-        Self {
-            models: Mutex::new(TwoGenerationCache::new(MODELS_PER_CALLER)),
-        }
-    }
 }
 
 impl BindingModels {

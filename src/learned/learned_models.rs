@@ -34,7 +34,8 @@ pub(crate) struct LearnedByCaller {
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
     accepted: Arc<AcceptedCallers>,
-    queries: QueriesInFlight,
+    /// The window queries in flight.
+    pub(crate) queries: QueriesInFlight,
 }
 
 /// Facts about models learned for one caller.
@@ -50,7 +51,8 @@ pub(crate) struct LearnedModels {
     pub(crate) counted_outputs: CountedOutputs,
     /// Keys of the models' facts in the store.
     keys: LockedCache<String, RecordKey, MODELS_PER_CALLER>,
-    scope: Scope,
+    /// The scope of the caller.
+    pub(crate) scope: Scope,
     /// Whether `reported_windows` are the caller's own. Only those are published.
     owns_reported_windows: bool,
     /// Nothing of a caller that is not among them is published to the store.
@@ -112,19 +114,9 @@ impl LearnedByCaller {
             self.by_caller.insert((scope, key), Arc::clone(learned));
         }
     }
-
-    /// Returns the window queries in flight.
-    pub(crate) fn queries(&self) -> &QueriesInFlight {
-        &self.queries
-    }
 }
 
 impl LearnedModels {
-    /// Returns the scope of the caller.
-    pub(crate) fn scope(&self) -> Scope {
-        self.scope
-    }
-
     /// Returns the key under which the store keeps the facts about a model.
     pub(crate) fn key(&self, model: &str) -> RecordKey {
         if model.len() > MAX_KEYED_NAME_BYTES {

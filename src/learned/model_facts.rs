@@ -42,18 +42,13 @@ impl ModelFacts {
     pub(crate) fn without_future_facts(self) -> Self {
         let now = wall_clock::unix_millis();
         Self {
-            window: self.window.filter(|lesson| !lesson.is_ahead_of(now)),
-            token_ratio: self.token_ratio.filter(|lesson| !lesson.is_ahead_of(now)),
-            reported_window: self
-                .reported_window
-                .filter(|lesson| !lesson.is_ahead_of(now)),
-            refusals: self.refusals,
-            accepted: self.accepted.filter(|accepted| !accepted.is_ahead_of(now)),
-            request_limit: self.request_limit.filter(|limit| !limit.is_ahead_of(now)),
-            counted_output: self
-                .counted_output
-                .filter(|refusal| !refusal.is_ahead_of(now)),
-            binds_thinking: self.binds_thinking,
+            window: self.window.filter(|fact| !fact.is_ahead_of(now)),
+            token_ratio: self.token_ratio.filter(|fact| !fact.is_ahead_of(now)),
+            reported_window: self.reported_window.filter(|fact| !fact.is_ahead_of(now)),
+            accepted: self.accepted.filter(|fact| !fact.is_ahead_of(now)),
+            request_limit: self.request_limit.filter(|fact| !fact.is_ahead_of(now)),
+            counted_output: self.counted_output.filter(|fact| !fact.is_ahead_of(now)),
+            ..self
         }
     }
 

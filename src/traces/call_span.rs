@@ -116,7 +116,7 @@ impl CallSpan {
         asks.set_attributes(&mut span, request.method());
         span.set("longhaul.attempt", attempt);
         span.set("server.address", uri.host());
-        span.set("server.port", port(uri));
+        span.set("server.port", port(uri).map(u32::from));
         if let (Operation::Chat { .. }, Some(host)) = (asks, uri.host()) {
             span.set("gen_ai.provider.name", provider::provider_name(host));
         }
@@ -128,7 +128,8 @@ impl CallSpan {
     }
 
     pub(crate) fn record_status(&mut self, status: StatusCode) {
-        self.span.set("http.response.status_code", status.as_u16());
+        let code = u32::from(status.as_u16());
+        self.span.set("http.response.status_code", code);
         if status.is_client_error() || status.is_server_error() {
             self.error = Some(status.as_str().to_owned().into());
         }

@@ -132,7 +132,7 @@ impl RequestTrace {
         span.set("http.route", asks.route());
         span.set(
             "http.response.status_code",
-            status.map(|status| status.as_u16()),
+            status.map(|status| u32::from(status.as_u16())),
         );
         span.set("longhaul.ended", ending.label());
         span.set("longhaul.attempts", *attempts);

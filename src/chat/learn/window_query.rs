@@ -96,8 +96,8 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     };
     chat.learned.reported_windows.query_in_background(
         question,
-        chat.learned.scope(),
-        state.learned.queries(),
+        chat.learned.scope,
+        &state.learned.queries,
         &state.upstream,
     );
 }
