@@ -10,16 +10,7 @@ use clap_mangen::Man;
 use crate::error::Problem;
 
 /// Place of the script for each shell.
-const COMPLETION_PLACES: &str = "\
-Write the script to this file:
-  bash        ~/.local/share/bash-completion/completions/longhaul
-  zsh         DIR/_longhaul, for a folder DIR of $fpath
-  fish        ~/.config/fish/completions/longhaul.fish
-  powershell  at the end of $PROFILE
-  elvish      at the end of ~/.config/elvish/rc.elv
-
-Example:
-  longhaul completions fish > ~/.config/fish/completions/longhaul.fish";
+const COMPLETION_PLACES: &str = include_str!("completions/places.txt");
 
 const MAN_EXAMPLES: &str = "\
 Examples:
@@ -37,7 +28,7 @@ pub(super) fn commands() -> [Command; 2] {
                 .value_parser(EnumValueParser::<Shell>::new())
                 .help("The shell that will read the script"),
         )
-        .after_help(COMPLETION_PLACES);
+        .after_help(COMPLETION_PLACES.trim_end());
     let man = Command::new("man")
         .about("Print a manual page in roff, for `man`")
         .after_help(MAN_EXAMPLES)

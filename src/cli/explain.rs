@@ -24,34 +24,9 @@ use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 
-const LONG: &str = "\
-    Reads the body of a chat (Chat Completions, Messages or Responses) and shows what longhaul \
-    would do with each message, and why. Nothing is sent. The settings are the ones that \
-    `longhaul serve` would use. The request is treated as the first of its conversation. If \
-    history would be summarised, a digest made without a model stands in.\n\n\
-    With --last, --conversation or --request, asks a running longhaul on this machine what it \
-    did to a request, and why. The address is that of the dashboard: --admin, or the setting \
-    admin.listen.\n\n\
-    With --replay, plays every request of whole sessions through the proxy to a strict model in \
-    this process. That model has the window that the settings or the table give for the \
-    session's model. It counts tokens by its own rule and writes the summaries.\n\n\
-    If --replay names a folder, reads the logs that Claude Code, Codex, OpenCode and pi keep \
-    there, and shows what the sessions of the last 30 days would have cost under each profile.";
+const LONG: &str = include_str!("explain/about.txt");
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul explain --last                       the last request of a proxy
-  longhaul explain --conversation 157975d7      the last of that conversation
-  longhaul explain request.json                 a request that is kept in a file
-  longhaul explain --window 32k request.json    the same for another window
-  longhaul explain --json request.json          for programs
-  longhaul explain --body < request.json        the body as forwarded
-  LONGHAUL_PRUNE_MIN_USER_TURNS=1 longhaul explain request.json
-  longhaul explain --window 32k --replay sessions/*.json.gz
-  longhaul explain --replay ~/.claude/projects  your own past sessions
-
-Messages are numbered from 0, as in `jq '.messages[0]' request.json`. Tokens are \
-    estimated, as characters divided by four.";
+const EXAMPLES: &str = include_str!("explain/examples.txt");
 
 pub(super) fn command() -> Command {
     Command::new("explain")

@@ -49,22 +49,20 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
         .value_name("FILE")
         .help("A file of NAME=VALUE lines, read as the environment; set variables take precedence");
     let settings = settings_with_flags().map(|(flag, entry)| {
-        Arg::new(flag.name)
+        let arg = Arg::new(flag.name)
             .long(flag.name)
             .value_name(flag.value_name)
             .allow_hyphen_values(false)
-            .help(flag_help(entry))
-    });
-    let settings = settings
-        .zip(settings_with_flags())
-        .map(|(arg, (flag, _))| match flag.bare {
+            .help(flag_help(entry));
+        match flag.bare {
             // With a space, a command after the flag would be parsed as its value.
             Some(bare) => arg
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value(bare),
             None => arg,
-        });
+        }
+    });
     settings.chain([file, variables])
 }
 

@@ -22,17 +22,7 @@ use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
 use signals::Signals;
 
-const ABOUT: &str = "\
-    Runs COMMAND with its own proxy, on a free port of this machine, for as long as the command \
-    runs. Sets the variables that tell agents where their endpoint is, and removes variables \
-    that hold the proxy's own keys and passwords. Prints only errors, and a short summary at the \
-    end, both to standard error. Exits with the command's own exit code. codex, opencode and \
-    tunacode read no such variable: run points them to the proxy by an argument or by their own \
-    settings in the environment.\n\n\
-    If such a variable is already set and no upstream is named, runs nothing and exits with 64: \
-    the command's key would go to the default upstream instead. Name the upstream with \
-    --upstream, or unset the variable.\n\n\
-    With --admin ADDR, also serves the dashboard there, for as long as the command runs.";
+const ABOUT: &str = include_str!("run/about.txt");
 
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.
@@ -52,7 +42,7 @@ const EXIT_SIGNAL_BASE: i32 = 128;
 pub(super) fn command() -> Command {
     Command::new("run")
         .about("Run a command, such as an agent, with its own proxy")
-        .long_about(ABOUT)
+        .long_about(ABOUT.trim_end())
         .after_help(variables::variables_help())
         .override_usage("longhaul run [OPTIONS] -- COMMAND [ARGUMENT]...")
         .arg(

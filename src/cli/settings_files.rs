@@ -111,17 +111,19 @@ impl ConfigFile {
 /// Returns the path of the user's own configuration file, whether it exists or not. The XDG base
 /// directory specification gives the folder; on Windows, `APPDATA` does.
 pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
-    // The specification requires programs to ignore relative paths.
-    let folder = |name: &str| {
-        let path = PathBuf::from(env.get(name)?);
-        path.is_absolute().then_some(path)
-    };
     let folder = if cfg!(windows) {
-        folder("APPDATA")
+        folder(env, "APPDATA")
     } else {
-        folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))
+        folder(env, "XDG_CONFIG_HOME").or_else(|| Some(folder(env, "HOME")?.join(".config")))
     };
     Some(folder?.join("longhaul").join(CONFIG_NAME))
+}
+
+/// Returns the folder that a variable of the XDG specification names. The specification requires
+/// programs to ignore relative paths.
+pub(super) fn folder(env: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env.get(name)?);
+    path.is_absolute().then_some(path)
 }
 
 /// Adds the variables of the file that `--env-file` names to `env`. The environment takes

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::path::PathBuf;
 
+use super::settings_files;
 use crate::config::{Config, StoreLocation};
 
 /// File of learned facts within the folder.
@@ -34,12 +35,9 @@ pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) 
 
 /// Returns longhaul's state folder, which is created for its owner only. `None` if the user has none.
 fn folder(env: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        let path = PathBuf::from(env.get(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let state = absolute("XDG_STATE_HOME");
-    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    let state = settings_files::folder(env, "XDG_STATE_HOME");
+    let home = || settings_files::folder(env, "HOME");
+    let state = state.or_else(|| Some(home()?.join(".local/state")))?;
     let folder = state.join("longhaul");
     let mut builder = DirBuilder::new();
     builder.recursive(true);

@@ -2,25 +2,13 @@
 
 /// Suffixes with which `OpenRouter` chooses among the servers of one model. `:free` and `:thinking`
 /// have their own rows if they differ.
-const VARIANTS: &[&str] = &[
-    ":batch",
-    ":beta",
-    ":exacto",
-    ":extended",
-    ":floor",
-    ":free",
-    ":nitro",
-    ":online",
-    ":thinking",
-];
+const VARIANTS: &str = include_str!("../../config/models/variants.txt");
 
 /// Suffix for a window of a million tokens.
 const WIDE_MARK: &str = "[1m]";
 
 /// Region prefixes of Bedrock's inference profiles.
-const REGIONS: &[&str] = &[
-    "apac.", "au.", "ca.", "eu.", "global.", "in.", "jp.", "us-gov.", "us.",
-];
+const REGIONS: &str = include_str!("../../config/models/regions.txt");
 
 /// Yields `name`, then ever shorter forms: without `~` and `models/`, a variant, a fine-tuner's
 /// names, or the provider prefix. Each is also tried without a date, and without Bedrock's region
@@ -64,7 +52,7 @@ pub(super) fn has_variant(name: &str) -> bool {
 
 fn without_variant(name: &str) -> &str {
     VARIANTS
-        .iter()
+        .lines()
         .find_map(|variant| name.strip_suffix(variant))
         .unwrap_or(name)
 }
@@ -78,7 +66,7 @@ fn without_tuner(name: &str) -> Option<&str> {
 
 fn without_region(name: &str) -> &str {
     REGIONS
-        .iter()
+        .lines()
         .find_map(|region| name.strip_prefix(region))
         .unwrap_or(name)
 }
