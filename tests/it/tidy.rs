@@ -72,6 +72,7 @@ fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
 fn products() -> Vec<File> {
     let mut found = files("src");
     found.extend(files("crates"));
+    found.retain(|file| !file.path.contains("/benches/"));
     found
 }
 
