@@ -1,6 +1,6 @@
 //! Cue words: a word that follows one was probably named to be referred to later.
 
-use crate::identifiers::packed_words::{PackedWord, pack, pack_lines};
+use crate::identifiers::packed_words::{PackedWord, pack_lines};
 
 /// The cue words, sorted.
 const CUES: [PackedWord; 40] = pack_lines(include_str!("cues.txt"));
@@ -43,10 +43,14 @@ fn is_listed(word: &[u8], letters: usize) -> bool {
         return false;
     };
     let mut behind = behind.iter().skip_while(|&&byte| byte == b'=');
-    let lower = pack(cue).map(|cue| {
-        PackedWord::from_be_bytes(cue.to_be_bytes().map(|byte| byte.to_ascii_lowercase()))
-    });
-    behind.all(|&byte| byte == b':') && lower.is_some_and(|cue| CUES.binary_search(&cue).is_ok())
+    let mut bytes = [0; size_of::<PackedWord>()];
+    let Some(start) = bytes.get_mut(..letters) else {
+        return false;
+    };
+    start.copy_from_slice(cue);
+    bytes.make_ascii_lowercase();
+    let lower = PackedWord::from_be_bytes(bytes);
+    behind.all(|&byte| byte == b':') && CUES.binary_search(&lower).is_ok()
 }
 
 #[cfg(test)]
