@@ -53,7 +53,7 @@ fn every_row_has_its_columns_and_a_list_that_the_head_explains() {
         );
         for language in cells[1].split(' ') {
             let is_code = language == "any" || language.len() == 2;
-            assert!(is_code, "{place}: {language} is no code of a language");
+            assert!(is_code, "{place}: {language} is not a language code");
         }
     });
 }
