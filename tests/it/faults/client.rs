@@ -24,10 +24,20 @@ async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
             "{CHAT}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"
         ))
         .await;
-    let mut server = upstream.accept().await;
-    server.until("\r\n\r\n{}").await;
+    let mut server = loop {
+        let mut server = upstream.accept().await;
+        let request = server.head_or_end().await;
+        // The port of a test that ended may be this one's: a late connection to that test sends nothing.
+        if !request.is_empty() {
+            if !request.ends_with("{}") {
+                server.until("{}").await;
+            }
+            break server;
+        }
+    };
     server.send(OK).await;
-    assert!(client.rest().await.ends_with("\r\n\r\nok"));
+    let reply = client.rest().await;
+    assert!(reply.ends_with("\r\n\r\nok"), "{reply:?}");
 }
 
 #[tokio::test]
