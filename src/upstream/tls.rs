@@ -1,7 +1,7 @@
 //! TLS towards upstreams: the trusted roots, the ALPN protocols and the cryptography provider.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -79,14 +79,20 @@ fn configure_tcp(mut tcp: HttpConnector) -> HttpConnector {
     tcp
 }
 
-/// Collects the trusted roots: the system's, or Mozilla's if the system has none, and those of the
-/// operator's file.
-fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
+/// The system's roots, or Mozilla's if the system has none. Read once: a process has several
+/// connectors, and the system several hundred files.
+static SYSTEM_ROOTS: LazyLock<RootCertStore> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
+    roots
+});
+
+/// Collects the trusted roots: [`SYSTEM_ROOTS`], and those of the operator's file.
+fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
+    let mut roots = SYSTEM_ROOTS.clone();
     if let Some(path) = extra {
         let before = roots.len();
         let found =

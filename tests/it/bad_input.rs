@@ -7,6 +7,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use longhaul_mock_model::{Model, ModelOptions};
+use memchr::memmem;
 
 use crate::caller::{Caller, chat};
 use crate::harness::{Proxy, Upstream, Wire};
@@ -250,7 +251,7 @@ async fn relayed(pair: &Pair, reply: &[u8], end: End) -> Vec<u8> {
 }
 
 fn body_of(reply: &[u8]) -> &[u8] {
-    let at = reply.windows(4).position(|end| end == b"\r\n\r\n");
+    let at = memmem::find(reply, b"\r\n\r\n");
     at.map_or(b"", |at| &reply[at + 4..])
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use longhaul::Config;
 use longhaul::config::StoreLocation;
+use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
@@ -177,11 +178,7 @@ impl Wire {
     /// Reads up to and including the first `end`; panics if the connection ends before that.
     pub(crate) async fn until(&mut self, end: &str) -> String {
         loop {
-            let found = self
-                .read
-                .windows(end.len())
-                .position(|window| window == end.as_bytes());
-            if let Some(at) = found {
+            if let Some(at) = memmem::find(&self.read, end.as_bytes()) {
                 let text: Vec<u8> = self.read.drain(..at + end.len()).collect();
                 return String::from_utf8(text).unwrap();
             }
@@ -196,7 +193,7 @@ impl Wire {
 
     /// Reads a head, or the part of one that arrived before the connection ended.
     pub(crate) async fn head_or_end(&mut self) -> String {
-        while !self.read.windows(4).any(|end| end == b"\r\n\r\n") {
+        while memmem::find(&self.read, b"\r\n\r\n").is_none() {
             if !self.more().await.is_ok_and(|more| more > 0) {
                 break;
             }

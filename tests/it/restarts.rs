@@ -8,6 +8,7 @@ use longhaul::Config;
 use longhaul_core::policy::Profile;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{Model, ModelOptions};
+use memchr::memmem;
 use serde_json::Value;
 
 /// Sessions with the most tool results.
@@ -28,9 +29,7 @@ const CLEARED: &str = "[Old tool result content cleared]";
 const INTERVAL: usize = 3;
 
 fn contains(step: &Step, text: &str) -> bool {
-    let body = &step.forwarded().body;
-    body.windows(text.len())
-        .any(|bytes| bytes == text.as_bytes())
+    memmem::find(&step.forwarded().body, text.as_bytes()).is_some()
 }
 
 /// Requests with a cleared result, and those in which a digest replaces history.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use memchr::memmem;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -43,7 +44,7 @@ pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::J
             return String::new();
         };
         let mut read = Vec::new();
-        while !read.windows(4).any(|end| end == b"\r\n\r\n")
+        while memmem::find(&read, b"\r\n\r\n").is_none()
             && session.read_buf(&mut read).await.unwrap() > 0
         {}
         session

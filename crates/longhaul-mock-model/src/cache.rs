@@ -47,7 +47,7 @@ impl CountedMessages {
             .update(tools.to_string().as_bytes())
             .update(system.to_string().as_bytes());
         let weigh = |(message, sent): (&Value, &Value)| {
-            chain.update(without_marks(sent).to_string().as_bytes());
+            add_without_marks(&mut chain, sent);
             (
                 density.message_tokens(message),
                 *chain.finalize().as_bytes(),
@@ -96,17 +96,35 @@ impl CountedMessages {
     }
 }
 
-/// Returns a message without its cache marks, which clients move and no cache depends on.
-fn without_marks(value: &Value) -> Value {
+/// Adds a value without its cache marks, which clients move and no cache depends on.
+fn add_without_marks(chain: &mut blake3::Hasher, value: &Value) {
     match value {
-        Value::Array(items) => items.iter().map(without_marks).collect(),
-        Value::Object(members) => {
-            let kept = members.iter().filter(|(name, _)| *name != "cache_control");
-            let kept = kept.map(|(name, member)| (name.clone(), without_marks(member)));
-            Value::Object(kept.collect())
+        Value::Array(items) => {
+            chain.update(b"[");
+            for item in items {
+                add_without_marks(chain, item);
+            }
+            chain.update(b"]");
         }
-        Value::Bool(_) | Value::Null | Value::Number(_) | Value::String(_) => value.clone(),
+        Value::Object(members) => {
+            chain.update(b"{");
+            for (name, member) in members.iter().filter(|(name, _)| *name != "cache_control") {
+                add_text(chain, name);
+                add_without_marks(chain, member);
+            }
+            chain.update(b"}");
+        }
+        Value::String(text) => add_text(chain, text),
+        Value::Bool(_) | Value::Null | Value::Number(_) => {
+            chain.update(b"=").update(value.to_string().as_bytes());
+        }
     }
+}
+
+/// Adds a text behind its length, so that no two sequences of texts are the same bytes.
+fn add_text(chain: &mut blake3::Hasher, text: &str) {
+    chain.update(b"\"").update(&text.len().to_le_bytes());
+    chain.update(text.as_bytes());
 }
 
 /// The prefixes of accepted requests.

@@ -88,9 +88,13 @@ fn is_output(item: &Value) -> bool {
 
 /// Items of `sent` that are neither the client's own nor outputs.
 fn inserted<'s>(original: &Value, sent: &'s Value) -> impl Iterator<Item = (usize, &'s Value)> {
-    let own = items(original);
-    let all = items(sent).iter().enumerate();
-    all.filter(move |(_, item)| !is_output(item) && !own.contains(item))
+    let (own, sent) = (items(original), items(sent));
+    let removed = own.len().saturating_sub(sent.len());
+    // Most items stand as far from the end as they stood.
+    let is_own =
+        move |at: usize, item: &Value| own.get(at + removed) == Some(item) || own.contains(item);
+    let all = sent.iter().enumerate();
+    all.filter(move |(at, item)| !is_output(item) && !is_own(*at, item))
 }
 
 /// History ends next to a reference, whose own items may belong to what follows.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -76,7 +77,7 @@ async fn serve(mut socket: TcpStream, tally: &Tally) {
 /// Reads a whole request; returns its number and API, or `None` if there is none.
 async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<(usize, Dialect)> {
     loop {
-        if let Some(end) = find(read, b"\r\n\r\n") {
+        if let Some(end) = memmem::find(read, b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
             let (_, length) = head.split_once("content-length: ")?;
             let length: usize = length.lines().next()?.trim().parse().ok()?;
@@ -85,7 +86,7 @@ async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<(usize, D
                 let body = &read[end + 4..whole];
                 // The newest message holds this request's number; older messages hold those of
                 // earlier requests.
-                let at = body.windows(MARK.len()).rposition(|part| part == MARK)?;
+                let at = memmem::rfind(body, MARK)?;
                 let digits = body[at + MARK.len()..]
                     .iter()
                     .take_while(|byte| **byte != b'"');
@@ -134,8 +135,4 @@ async fn reply(socket: &mut TcpStream, number: usize, dialect: Dialect) -> std::
     }
     let end = chunk(dialect.closing()) + "0\r\n\r\n";
     socket.write_all(end.as_bytes()).await
-}
-
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    text.windows(what.len()).position(|part| part == what)
 }

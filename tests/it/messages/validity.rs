@@ -12,21 +12,21 @@ use super::subject::sessions;
 
 /// Returns the rules that `before` obeys and `after` breaks.
 pub(crate) fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
-    let broken = |body: &[u8]| -> BTreeSet<&str> {
-        let body: Value = serde_json::from_slice(body).unwrap();
-        let own = broken_messages_rules(&body);
+    let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
+    let (before, after) = (parse(before), parse(after));
+    let broken = |body: &Value| -> BTreeSet<&str> {
+        let own = broken_messages_rules(body);
         let own = own.iter().map(|it| it.id);
-        own.chain(broken_server_rules(&body)).collect()
+        own.chain(broken_server_rules(body)).collect()
     };
     // Most bodies break nothing, and the client's own is the longer one.
-    let found = broken(after);
+    let found = broken(&after);
     let allowed = if found.is_empty() {
         BTreeSet::new()
     } else {
-        broken(before)
+        broken(&before)
     };
-    let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap();
-    let rewritten = broken_by_rewrite(&parse(before), &parse(after));
+    let rewritten = broken_by_rewrite(&before, &after);
     found
         .into_iter()
         .filter(|id| !allowed.contains(id))

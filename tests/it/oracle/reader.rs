@@ -65,6 +65,9 @@ pub(crate) fn tree(body: &[u8]) -> Option<Value> {
 
 /// Replaces each escape of a lone surrogate by `\ufffd`, which has the same length.
 pub(crate) fn without_lone_surrogates(text: &str) -> String {
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return text.to_owned();
+    }
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
         u16::from_str_radix(digits, 16).ok()

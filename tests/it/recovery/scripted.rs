@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -68,7 +69,7 @@ async fn serve(listener: TcpListener, replies: Vec<Reply>) -> Vec<Vec<u8>> {
 pub(crate) async fn body(socket: &mut TcpStream) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     loop {
-        let end = read.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = memmem::find(&read, b"\r\n\r\n");
         if let Some(end) = end {
             let head = str::from_utf8(&read[..end]).unwrap().to_lowercase();
             let length = head

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use memchr::memmem;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,7 +29,7 @@ impl Pieces {
             Self::Whole => vec![raw],
             Self::Bytes => raw.chunks(1).collect(),
             Self::Halves => {
-                let end = raw.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+                let end = memmem::find(raw, b"\r\n\r\n").unwrap() + 4;
                 let (first, second) = raw.split_at(end + (raw.len() - end) / 2);
                 vec![first, second]
             }

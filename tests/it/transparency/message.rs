@@ -222,9 +222,7 @@ fn lines(section: &[u8]) -> Vec<Vec<u8>> {
 
 /// Returns the index of the first `needle` in `bytes`.
 pub(super) fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
-    bytes
-        .windows(needle.len())
-        .position(|window| window == needle)
+    memchr::memmem::find(bytes, needle)
 }
 
 /// Returns the name of a field line, in lower case.

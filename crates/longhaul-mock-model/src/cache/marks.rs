@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{CachedTokens, without_marks};
+use super::{CachedTokens, add_without_marks};
 use crate::count::TokenDensity;
 use crate::request::{ChatBody, list, member, role};
 
@@ -58,8 +58,7 @@ struct Reader {
 
 impl Reader {
     fn push(&mut self, block: &Value, tokens: u64) {
-        self.chain
-            .update(without_marks(block).to_string().as_bytes());
+        add_without_marks(&mut self.chain, block);
         let kind = member(block, "type").as_str().unwrap_or_default();
         let run = RUNS.contains(&kind).then(|| kind.to_owned());
         let before = self.ends.last().map(|end| end.position);

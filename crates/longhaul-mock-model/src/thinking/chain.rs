@@ -55,9 +55,11 @@ fn add(hasher: &mut DefaultHasher, value: &Value) {
             }
             b'}'.hash(hasher);
         }
-        Value::Bool(_) | Value::Null | Value::Number(_) | Value::String(_) => {
-            value.to_string().hash(hasher);
+        Value::String(text) => {
+            b'"'.hash(hasher);
+            text.hash(hasher);
         }
+        Value::Bool(_) | Value::Null | Value::Number(_) => value.to_string().hash(hasher),
     }
 }
 

@@ -47,14 +47,12 @@ fn tied(body: &Value) -> Vec<(&str, &str)> {
 }
 
 /// Returns an item with an id of `sent` that stands without the reasoning that `original` ties it to.
-pub fn torn_from_reasoning(original: &[u8], sent: &[u8]) -> Option<String> {
-    let parse = |body: &[u8]| serde_json::from_slice::<Value>(body).ok();
-    let (original, sent) = (parse(original)?, parse(sent)?);
-    let kept: Vec<&str> = items(&sent)
+pub fn torn_from_reasoning(original: &Value, sent: &Value) -> Option<String> {
+    let kept: Vec<&str> = items(sent)
         .iter()
         .filter_map(|item| text(item, "id"))
         .collect();
-    let mut ties = tied(&original).into_iter();
+    let mut ties = tied(original).into_iter();
     let torn = ties.find(|(item, reasoning)| kept.contains(item) && !kept.contains(reasoning));
     torn.map(|(item, _)| item.to_owned())
 }

@@ -196,9 +196,9 @@ fn each_invalid_shape_breaks_its_rule() {
 fn items_torn_from_their_reasoning_are_found() {
     let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let message = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
-    let body = |items: Value| json!({"input": items}).to_string();
+    let body = |items: Value| json!({"input": items});
     let whole = body(json!([reasoning, message]));
-    let torn = |sent: &str| torn_from_reasoning(whole.as_bytes(), sent.as_bytes());
+    let torn = |sent: &Value| torn_from_reasoning(&whole, sent);
     assert_eq!(torn(&whole), None);
     assert_eq!(torn(&body(json!([message]))).as_deref(), Some("msg_1"));
     assert_eq!(torn(&body(json!([]))), None);
