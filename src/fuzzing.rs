@@ -21,8 +21,8 @@ pub fn settings(text: &str) -> Option<Config> {
 #[must_use]
 pub fn mapped(base: &str, path: &str) -> Option<String> {
     let base = BaseUrl::parse(base).ok()?;
-    let asked: PathAndQuery = path.parse().ok()?;
-    let mapped = paths::map(&base, &asked).ok()?;
+    let requested: PathAndQuery = path.parse().ok()?;
+    let mapped = paths::map(&base, &requested).ok()?;
     Some(mapped.as_str().to_owned())
 }
 
@@ -30,7 +30,7 @@ pub fn mapped(base: &str, path: &str) -> Option<String> {
 /// mount or not a valid target.
 #[must_use]
 pub fn under(path: &str, mount: &str) -> Option<String> {
-    let asked: Uri = path.parse().ok()?;
-    let rest = paths::strip_mount(&asked, mount)?;
+    let requested: Uri = path.parse().ok()?;
+    let rest = paths::strip_mount(&requested, mount)?;
     Some(rest.path_and_query()?.as_str().to_owned())
 }

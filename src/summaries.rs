@@ -273,9 +273,9 @@ async fn request_summary(
     let answered = timeout(CALL_TIMEOUT, sending).await;
     let answered = answered.unwrap_or(Err(SummaryError::TimedOut));
     if let Err(SummaryError::Refused(status)) = answered {
-        let asked = (job.call_dialect, &job.head.uri);
+        let target = (job.call_dialect, &job.head.uri);
         let refusal = (status, &*refusal);
-        if let Some(overflow) = call_overflow::judge(asked, &body, refusal, &job.overflow_rules) {
+        if let Some(overflow) = call_overflow::judge(target, &body, refusal, &job.overflow_rules) {
             // A later call is as large at most.
             let _first = job.call_overflow.set(overflow);
         }

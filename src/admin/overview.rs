@@ -74,7 +74,7 @@ struct ActivityTotals {
 #[derive(Serialize)]
 struct CostTotals {
     /// Cost of chats as reported by their providers.
-    said: u64,
+    reported: u64,
     /// Cost of the input of other chats, at list prices.
     listed: u64,
     /// Number of chats whose cost is unknown.
@@ -179,7 +179,7 @@ impl Overview {
     fn money(&self) -> CostTotals {
         let money = &self.metrics.costs;
         CostTotals {
-            said: money.chats.get(PriceSource::Provider),
+            reported: money.chats.get(PriceSource::Provider),
             listed: money.chats.get(PriceSource::Table),
             unknown: sum(&money.chats_unknown),
             saved: money.saved.get(),

@@ -199,11 +199,11 @@ mod tests {
         };
         let page = render(METRICS, &source);
         let rows: Vec<String> = METRICS.iter().map(|metric| row(&page, metric)).collect();
-        let told: Vec<&str> = DOCS
+        let documented: Vec<&str> = DOCS
             .lines()
             .filter(|line| line.starts_with("| `"))
             .collect();
-        assert_eq!(told, rows);
+        assert_eq!(documented, rows);
     }
 
     #[test]

@@ -171,14 +171,14 @@ async fn compact_buffered(
 /// Returns the route to the upstream's path for `dialect`, with the caller's own query. The summary
 /// is requested there.
 fn chat_route(state: &ProxyState, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
-    let mut asked = format!("/v1{}", dialect.path());
+    let mut target = format!("/v1{}", dialect.path());
     if let Some(query) = head.uri.query() {
-        asked.extend(["?", query]);
+        target.extend(["?", query]);
     }
-    let asked: PathAndQuery = asked.parse().map_err(|_| Fault::InvalidTarget)?;
+    let target: PathAndQuery = target.parse().map_err(|_| Fault::InvalidTarget)?;
     Ok(Route {
-        mapped: paths::map(&state.config.upstream.base, &asked)?,
-        requested: asked,
+        mapped: paths::map(&state.config.upstream.base, &target)?,
+        requested: target,
         client_version: Version::HTTP_11,
     })
 }

@@ -29,7 +29,7 @@ pub(super) fn reduced_output(
     view: &ForwardedView,
     refused: &RefusedAttempt,
 ) -> Option<Tokens> {
-    let asked = conversation.output_tokens()?;
+    let requested = conversation.output_tokens()?;
     let limit = Tokens::new(refused.overflow.limit?);
     let view = view.tokens(conversation);
     let input = match refused.overflow.used {
@@ -42,8 +42,8 @@ pub(super) fn reduced_output(
     };
     let left = limit - input - OUTPUT_MARGIN;
     let is_enough = left > Tokens::ZERO && !conversation.grants_reasoning_tokens(left);
-    let counts_output = refused.overflow.output.is_some() || asked > limit.divided_by(2);
-    (counts_output && asked > left && is_enough).then_some(left)
+    let counts_output = refused.overflow.output.is_some() || requested > limit.divided_by(2);
+    (counts_output && requested > left && is_enough).then_some(left)
 }
 
 /// Output that a view leaves at a server that counts the output.
@@ -65,7 +65,7 @@ pub(super) enum OutputAllowance {
 /// requests of a session for that alone.
 pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputAllowance> {
     let conversation = chat.request.conversation;
-    let asked = conversation.output_tokens()?;
+    let requested = conversation.output_tokens()?;
     let may = conversation.dialect().lowers_output_in_advance()
         && chat.recovery_enabled()
         && !conversation.is_stateful();
@@ -89,7 +89,7 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
         let sizes = chat.learned.windows.sizes(&chat.model);
         tokens <= sizes.largest_accepted
     };
-    Some(if left >= asked {
+    Some(if left >= requested {
         OutputAllowance::AsRequested
     } else if left >= conversation.least_output() {
         OutputAllowance::Lower(left)
@@ -171,7 +171,7 @@ pub(super) fn lower_output(
     limit: Tokens,
     input: Option<Tokens>,
 ) -> Option<ForwardedView> {
-    let asked = conversation.output_tokens()?;
+    let requested = conversation.output_tokens()?;
     let input =
         input.unwrap_or_else(|| first.tokens(conversation).percent(TOKENIZER_MARGIN_PERCENT));
     let left = limit - input - OUTPUT_MARGIN;
@@ -180,7 +180,7 @@ pub(super) fn lower_output(
     let min_output = conversation.dialect().min_output();
     let starved = conversation.grants_reasoning_tokens(left - min_output);
     // A client that requests little accepts a quarter of it.
-    if left >= asked || left < asked.divided_by(4).min(min_output) || starved {
+    if left >= requested || left < requested.divided_by(4).min(min_output) || starved {
         return None;
     }
     let mut view = first.view().clone();

@@ -60,8 +60,8 @@ pub(super) fn check(
     if !problems.is_empty() {
         return Err(problems);
     }
-    for told in config.keyless_upstream_warnings() {
-        crate::cli::print_error(&format!("longhaul: {told}\n"));
+    for message in config.keyless_upstream_warnings() {
+        crate::cli::print_error(&format!("longhaul: {message}\n"));
     }
     let json = matches.get_flag("json");
     let Some(model) = matches.get_one::<String>("model") else {
@@ -123,8 +123,8 @@ pub(super) fn bearer(key: &str) -> Result<HeaderValue, Problem> {
 pub(super) fn key_header(text: &str) -> Result<HeaderValue, Problem> {
     let value = HeaderValue::try_from(text);
     let mut value = value.map_err(|_| {
-        let told = format!("{KEY_VARIABLE} holds characters that no header can carry");
-        Problem::CommandLine(told)
+        let message = format!("{KEY_VARIABLE} holds characters that no header can carry");
+        Problem::CommandLine(message)
     })?;
     value.set_sensitive(true);
     Ok(value)

@@ -74,8 +74,9 @@ pub(super) fn manual_page(
     for word in words.flat_map(|words| words.split(['-', ' '])) {
         wanted = wanted.find_subcommand(word).ok_or_else(|| {
             let above = wanted.get_bin_name().unwrap_or_else(|| wanted.get_name());
-            let said = format!("there is no command {above} {word}; `{above} --help` lists them");
-            Problem::CommandLine(said)
+            let message =
+                format!("there is no command {above} {word}; `{above} --help` lists them");
+            Problem::CommandLine(message)
         })?;
     }
     let mut page = Vec::new();

@@ -173,7 +173,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         .upstream
         .query_windows
         .then(|| ask_upstream(config, model, key));
-    let asked = match answer
+    let reported = match answer
         .and_then(Result::ok)
         .map(|(outcome, _)| outcome.answer)
     {
@@ -182,11 +182,11 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
             None
         }
     };
-    let window = ModelWindow::for_model(config, model, asked);
-    let tokens = asked.filter(|_| window.is_assumed());
+    let window = ModelWindow::for_model(config, model, reported);
+    let tokens = reported.filter(|_| window.is_assumed());
     let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
     let shown = with_thousands(tokens.get());
-    if window.is_assumed() && asked.is_none() {
+    if window.is_assumed() && reported.is_none() {
         return Finding::warned(
             "window",
             format!(
@@ -194,13 +194,13 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
             ),
         );
     }
-    if let Some(asked) = asked.filter(|_| window.is_of_profile()) {
-        let asked = with_thousands(asked.get());
+    if let Some(reported) = reported.filter(|_| window.is_of_profile()) {
+        let reported = with_thousands(reported.get());
         let source = window.source();
         return Finding::passed(
             "window",
             format!(
-                "{asked} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
+                "{reported} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
             ),
         );
     }

@@ -40,8 +40,8 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
     } else {
         "/livez"
     };
-    let asked = async { timeout(HEALTH_TIMEOUT, fetch_page(address, path)).await };
-    let answer = match crate::cli::runtime()?.block_on(asked) {
+    let page = async { timeout(HEALTH_TIMEOUT, fetch_page(address, path)).await };
+    let answer = match crate::cli::runtime()?.block_on(page) {
         Ok(answer) => answer.map(|(status, _)| status),
         Err(_) => Err(format!(
             "http://{address}{path}: no answer within {} s",

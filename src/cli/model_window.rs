@@ -20,9 +20,9 @@ pub(super) struct ModelWindow<'c> {
 }
 
 impl<'c> ModelWindow<'c> {
-    /// Combines the settings and the table for `model` with `asked`, the window that the upstream
+    /// Combines the settings and the table for `model` with `reported`, the window that the upstream
     /// reports.
-    pub(super) fn for_model(config: &'c Config, model: &str, asked: Option<Tokens>) -> Self {
+    pub(super) fn for_model(config: &'c Config, model: &str, reported: Option<Tokens>) -> Self {
         let found = models::look_up(config.upstream.base.host_kind(), model);
         let conduct = config.settings_for(model);
         Self {
@@ -32,7 +32,7 @@ impl<'c> ModelWindow<'c> {
             sources: WindowSources {
                 setting: conduct.configured_window(),
                 refusal: None,
-                reported: asked,
+                reported,
                 table: found.map(|found| found.limits.table_window()),
                 default: conduct.window,
             },

@@ -96,8 +96,8 @@ mod tests {
     use super::*;
 
     fn check(address: &str, expect: &str) {
-        let asked = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
-        assert_eq!(asked.to_string(), expect);
+        let found = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
+        assert_eq!(found.to_string(), expect);
     }
 
     #[test]

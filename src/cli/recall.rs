@@ -77,8 +77,8 @@ pub(super) fn recall(
         is_outline: matches.get_flag("outline"),
     };
     let id = text("id").unwrap_or_default();
-    let said = crate::cli::runtime()?.block_on(client.read(id, part))?;
-    crate::cli::print(&said)
+    let text = crate::cli::runtime()?.block_on(client.read(id, part))?;
+    crate::cli::print(&text)
 }
 
 /// Returns a client of the running proxy. Fails if the settings name no address, or one that

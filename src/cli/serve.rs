@@ -42,8 +42,8 @@ pub(super) fn serve(
     for problem in unknown_variables(env) {
         tracing::warn!("{problem}");
     }
-    for told in config.keyless_upstream_warnings() {
-        tracing::warn!("{told}");
+    for warning in config.keyless_upstream_warnings() {
+        tracing::warn!("{warning}");
     }
     let reload = SettingsReloader {
         resolved: found,
@@ -139,7 +139,7 @@ pub(super) async fn start_admin(
         AdminListener::Required(address) | AdminListener::IfFree(address) => address,
         AdminListener::Off => return Ok(None),
     };
-    let told = match TcpListener::bind(wanted).await {
+    let bound = match TcpListener::bind(wanted).await {
         Ok(listener) => {
             let address = listener.local_addr().unwrap_or(wanted);
             server
@@ -149,7 +149,7 @@ pub(super) async fn start_admin(
         }
         Err(error) => Err(listen_problem("--admin", wanted, &error)),
     };
-    match (told, at) {
+    match (bound, at) {
         (Ok(address), _) => Ok(Some(address)),
         (Err(problem), AdminListener::IfFree(_)) => {
             tracing::warn!("continuing without health and metrics: {problem}");

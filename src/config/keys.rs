@@ -233,15 +233,15 @@ mod tests {
             assert!(!format!("{config:?}").contains("hunter2"));
         }
         let missing = format!("{path}.not");
-        let told = check(&[("upstream.api_key_file", &missing)]).unwrap_err();
+        let problem = check(&[("upstream.api_key_file", &missing)]).unwrap_err();
         assert!(
-            told.contains(&missing) && told.contains("name a file"),
-            "{told}"
+            problem.contains(&missing) && problem.contains("name a file"),
+            "{problem}"
         );
         let both = [("upstream.api_key", "x"), ("upstream.api_key_file", path)];
         assert!(check(&both).unwrap_err().contains("one of the two"));
-        let told = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();
-        assert!(!told.contains("hunter"), "{told}");
+        let problem = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();
+        assert!(!problem.contains("hunter"), "{problem}");
     }
 
     #[test]
@@ -258,9 +258,12 @@ mod tests {
                 "hunter2/8=",
                 &"hunter2".repeat(99),
             ] {
-                let told = check(&[(key, secret)]).unwrap_err();
-                assert!(told.contains(key) && told.contains("name a file"), "{told}");
-                assert!(!told.contains("hunter2"), "{told}");
+                let problem = check(&[(key, secret)]).unwrap_err();
+                assert!(
+                    problem.contains(key) && problem.contains("name a file"),
+                    "{problem}"
+                );
+                assert!(!problem.contains("hunter2"), "{problem}");
             }
         }
     }
@@ -271,8 +274,8 @@ mod tests {
         let path = tokens.path().to_str().unwrap();
         let key = ("upstream.api_key", "sk-1");
         let public = [key, ("listen", "0.0.0.0:8484"), ("public", "true")];
-        let told = check(&public).unwrap_err();
-        assert!(told.contains("would spend the key"), "{told}");
+        let problem = check(&public).unwrap_err();
+        assert!(problem.contains("would spend the key"), "{problem}");
         for listen in ["127.0.0.1:8484", "[::1]:8484"] {
             assert!(check(&[key, ("listen", listen)]).is_ok(), "{listen}");
         }
@@ -287,22 +290,25 @@ mod tests {
     fn warns_of_a_remote_upstream_without_a_key_if_clients_use_tokens() {
         let tokens = file(TOKEN);
         let path = tokens.path().to_str().unwrap();
-        let told = |changes: &[(&str, &str)]| -> Vec<String> {
+        let warnings = |changes: &[(&str, &str)]| -> Vec<String> {
             check(changes)
                 .unwrap()
                 .keyless_upstream_warnings()
                 .collect()
         };
         let tokens = ("client_tokens_file", path);
-        let named = told(&[tokens]);
+        let named = warnings(&[tokens]);
         assert_eq!(named.len(), 1);
         for word in ["https://api.openai.com", "upstream.api_key_file"] {
             assert!(named[0].contains(word), "{named:?}");
         }
         let none = Vec::<String>::new();
-        assert_eq!(told(&[]), none);
-        assert_eq!(told(&[tokens, ("upstream.api_key", "sk-1")]), none);
-        assert_eq!(told(&[tokens, ("upstream.base", "http://vllm:8000")]), none);
+        assert_eq!(warnings(&[]), none);
+        assert_eq!(warnings(&[tokens, ("upstream.api_key", "sk-1")]), none);
+        assert_eq!(
+            warnings(&[tokens, ("upstream.base", "http://vllm:8000")]),
+            none
+        );
     }
 
     #[test]
@@ -320,14 +326,14 @@ mod tests {
         assert!(!config.client_tokens.contains(b""));
         assert!(!format!("{config:?}").contains(TOKEN));
         let long = file(&format!("{TOKEN}\n").repeat(40_000));
-        let told = check(&[("client_tokens_file", long.path().to_str().unwrap())]).unwrap_err();
-        assert!(told.contains("at most"), "{told}");
+        let problem = check(&[("client_tokens_file", long.path().to_str().unwrap())]).unwrap_err();
+        assert!(problem.contains("at most"), "{problem}");
         for text in ["", "# none\n", "too short\n"] {
             let tokens = file(text);
             let path = tokens.path().to_str().unwrap();
-            let told = check(&[("client_tokens_file", path)]).unwrap_err();
-            assert!(told.contains("a token a line"), "{told}");
-            assert!(!told.contains("too short"), "{told}");
+            let problem = check(&[("client_tokens_file", path)]).unwrap_err();
+            assert!(problem.contains("a token a line"), "{problem}");
+            assert!(!problem.contains("too short"), "{problem}");
         }
     }
 }

@@ -93,8 +93,8 @@ impl Layers {
     /// Sets a value above every layer except flags. A command calls it if its own value replaces
     /// one that the file and the environment set for other commands.
     pub(crate) fn set_unless_flag(&mut self, key: &str, value: &str) {
-        let said = self.values.get(key);
-        if !said.is_some_and(|(_, origin)| matches!(origin, Origin::Flag(_))) {
+        let set = self.values.get(key);
+        if !set.is_some_and(|(_, origin)| matches!(origin, Origin::Flag(_))) {
             self.set(key, value);
         }
     }
@@ -112,8 +112,8 @@ impl Layers {
         } = self;
         // A flag overrides both names.
         contradictions.retain(|key, _| {
-            let said = values.get(key);
-            said.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
+            let set = values.get(key);
+            set.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
         });
         problems.extend(contradictions.into_values());
         let (model_tables, wrong) = MODEL_TABLES.take(&mut values);

@@ -164,9 +164,9 @@ mod tests {
             "192.0.2.1:80",
             "[2001:db8::1]:1",
         ] {
-            let told = check(listen, &[]).unwrap_err();
+            let problem = check(listen, &[]).unwrap_err();
             for way in ["127.0.0.1:", "client_tokens_file", "tls.", "public = true"] {
-                assert!(told.contains(way), "{told}");
+                assert!(problem.contains(way), "{problem}");
             }
             assert!(check(listen, &[("public", "false")]).is_err());
             assert_eq!(check(listen, &[("public", "true")]), Ok(()));
@@ -191,8 +191,11 @@ mod tests {
     #[test]
     fn certificate_and_key_require_each_other() {
         for one in ["tls.certificate_file", "tls.key_file"] {
-            let told = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
-            assert!(told.contains(one) && told.contains("also needs"), "{told}");
+            let problem = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
+            assert!(
+                problem.contains(one) && problem.contains("also needs"),
+                "{problem}"
+            );
         }
     }
 }

@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn model_table_errors_state_their_location() {
         let check = |file: &str, expect: &str| {
-            let said = refused(file);
-            assert_eq!(said.len(), 1, "{said:?}");
-            assert!(said[0].contains(expect), "{said:?}");
-            assert!(said[0].contains("longhaul.toml:"), "{said:?}");
+            let problems = refused(file);
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(problems[0].contains(expect), "{problems:?}");
+            assert!(problems[0].contains("longhaul.toml:"), "{problems:?}");
         };
         check("[[model]]\nwindow = 5000\n", "missing from its table");
         check("[[model]]\nmatch = ''\n", "expected the name of a model");

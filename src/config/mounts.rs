@@ -142,13 +142,13 @@ mod tests {
         std::fs::write(&path, text.replace("KEY", key.to_str().unwrap())).unwrap();
         let mut layers = Layers::default();
         layers.load_file(Path::new(&path));
-        let told = |problems: Vec<Problem>| {
-            let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
-            told.join("\n")
+        let messages = |problems: Vec<Problem>| {
+            let messages: Vec<String> = problems.iter().map(Problem::to_string).collect();
+            messages.join("\n")
         };
-        let found = layers.resolve().map_err(told)?;
+        let found = layers.resolve().map_err(messages)?;
         Ok((
-            Config::from_resolved(&found).map_err(told)?,
+            Config::from_resolved(&found).map_err(messages)?,
             report(&found, None),
         ))
     }
@@ -156,9 +156,9 @@ mod tests {
     const ONE: &str = "[[mount]]\npath = \"/a\"\nupstream = \"https://a.example/v1\"\n";
 
     fn check_refused(text: &str, expect: &str) {
-        let told = read(text).map(drop).unwrap_err();
-        assert!(told.contains(expect), "{told}");
-        assert!(!told.contains("sk-mount"), "{told}");
+        let messages = read(text).map(drop).unwrap_err();
+        assert!(messages.contains(expect), "{messages}");
+        assert!(!messages.contains("sk-mount"), "{messages}");
     }
 
     #[test]
@@ -200,10 +200,10 @@ mod tests {
              [[mount]]\npath = \"/b\"\nupstream = \"https://b.example\"\napi_key_file = \"KEY\"\n"
         );
         let (config, _) = read_with(tokens, &text).unwrap();
-        let told: Vec<String> = config.keyless_upstream_warnings().collect();
-        assert_eq!(told.len(), 1, "{told:?}");
+        let messages: Vec<String> = config.keyless_upstream_warnings().collect();
+        assert_eq!(messages.len(), 1, "{messages:?}");
         for word in ["https://a.example", "mount"] {
-            assert!(told[0].contains(word), "{told:?}");
+            assert!(messages[0].contains(word), "{messages:?}");
         }
     }
 
@@ -250,8 +250,8 @@ mod tests {
             &format!("{ONE}api_key_file = \"none\"\n"),
             "mount.api_key_file",
         );
-        let told = read(&format!("{ONE}api_key_file = \"sk-hunter2\"\n"));
-        assert!(!told.unwrap_err().contains("hunter2"));
+        let messages = read(&format!("{ONE}api_key_file = \"sk-hunter2\"\n"));
+        assert!(!messages.unwrap_err().contains("hunter2"));
         check_refused(&ONE.repeat(MOUNT_TABLES.most + 1), "at most");
     }
 

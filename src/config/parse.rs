@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn error_for_a_misplaced_url_hides_its_password() {
-        for told in [
+        for text in [
             address(&RawValue::Text("redis://u:hunter2@h".into())).unwrap_err(),
             choice::<Http2>(&RawValue::Text("http://u:hunter2@h".into())).unwrap_err(),
         ] {
             assert!(
-                told.contains("://…@h") && !told.contains("hunter2"),
-                "{told}"
+                text.contains("://…@h") && !text.contains("hunter2"),
+                "{text}"
             );
         }
     }

@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn what_is_no_price_is_refused_with_its_place() {
         let check = |text: &str, expect: &str| {
-            let said = read(text).unwrap_err();
+            let problems = read(text).unwrap_err();
             assert!(
-                said[0].contains(expect) && said[0].contains("longhaul.toml:"),
-                "{said:?}"
+                problems[0].contains(expect) && problems[0].contains("longhaul.toml:"),
+                "{problems:?}"
             );
         };
         check("[[price]]\nmatch = 'a'\n", "missing from its table");

@@ -52,7 +52,7 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
     known.extend(ALL_SETTINGS.iter().map(Setting::long_env));
     known.push(CONFIG_FILE_VARIABLE.to_owned());
     let strange = env.keys().filter(|name| !known.contains(name));
-    let told = strange.filter_map(|name| {
+    let warnings = strange.filter_map(|name| {
         let near = match name.strip_prefix(PREFIX) {
             Some(own) if is_kubernetes_service(own) => return None,
             Some(own) => nearest_variable(own, &known),
@@ -64,7 +64,7 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
             near: near.map(str::to_owned),
         })
     });
-    told.collect()
+    warnings.collect()
 }
 
 /// Whether Kubernetes sets the variable for a service whose name begins with longhaul:
@@ -98,13 +98,16 @@ mod tests {
 
     fn check(name: &str, expect: Option<&str>) {
         let env = BTreeMap::from([(name.to_owned(), "1".to_owned())]);
-        let told: Vec<String> = unknown_variables(&env)
+        let warnings: Vec<String> = unknown_variables(&env)
             .iter()
             .map(Problem::to_string)
             .collect();
         match expect {
-            None => assert!(told.is_empty(), "{told:?}"),
-            Some(words) => assert!(told.len() == 1 && told[0].ends_with(words), "{told:?}"),
+            None => assert!(warnings.is_empty(), "{warnings:?}"),
+            Some(words) => assert!(
+                warnings.len() == 1 && warnings[0].ends_with(words),
+                "{warnings:?}"
+            ),
         }
     }
 

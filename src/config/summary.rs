@@ -173,10 +173,10 @@ mod tests {
             ("summary.model", "small"),
             ("summary.api_key_file", path),
         ];
-        let told = check(&public).unwrap_err();
+        let problem = check(&public).unwrap_err();
         assert!(
-            told.contains("would spend the key of summary.api_key_file"),
-            "{told}"
+            problem.contains("would spend the key of summary.api_key_file"),
+            "{problem}"
         );
         assert!(check(&public[..4]).is_ok());
         assert!(check(&public[2..]).is_ok());

@@ -93,16 +93,16 @@ mod tests {
 
     #[test]
     fn sends_the_should_retry_header_if_a_retry_is_useless() {
-        let told = |fault| {
+        let hint = |fault| {
             fault_response(fault, "x", Dialect::ChatCompletions)
                 .headers()
                 .get(SHOULD_RETRY_HEADER)
                 .cloned()
         };
         assert_eq!(
-            told(Fault::UpstreamTls),
+            hint(Fault::UpstreamTls),
             Some(HeaderValue::from_static("false"))
         );
-        assert_eq!(told(Fault::UpstreamUnreachable), None);
+        assert_eq!(hint(Fault::UpstreamUnreachable), None);
     }
 }

@@ -29,14 +29,14 @@ pub(crate) fn route<B>(
     request: &Request<B>,
     log: &mut RequestLog,
 ) -> Result<Route, Fault> {
-    let asked = requested_path(request)?;
-    log.set_path(asked.path());
+    let requested = requested_path(request)?;
+    log.set_path(requested.path());
     state.keys.admit(request)?;
-    let mapped = paths::map(&state.config.upstream.base, &asked)?;
+    let mapped = paths::map(&state.config.upstream.base, &requested)?;
     log.set_path(mapped.path());
     state.keys.admit_path(request, mapped.path())?;
     Ok(Route {
-        requested: asked,
+        requested,
         mapped,
         client_version: request.version(),
     })
@@ -109,10 +109,10 @@ pub(crate) fn client_reply(
         return Err(Fault::UpstreamMalformed);
     }
     if route.requested != route.mapped {
-        let (asked, became) = (route.requested.path(), route.mapped.path());
+        let (requested, mapped) = (route.requested.path(), route.mapped.path());
         state
             .unknown_paths
-            .record_status(reply.status(), asked, became);
+            .record_status(reply.status(), requested, mapped);
     }
     let (mut head, body) = reply.into_parts();
     head.headers = headers::reply(&head, route.client_version);

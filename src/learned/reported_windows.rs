@@ -218,15 +218,15 @@ mod tests {
     #[tokio::test]
     async fn merging_keeps_the_later_reported_window_on_both_sides() {
         let (one, other) = (ReportedWindows::default(), ReportedWindows::default());
-        let said = |at, window| {
+        let report = |at, window| {
             Some(Timestamped::superseding(
                 None,
                 at,
                 Some(Tokens::new(window)),
             ))
         };
-        one.merge_remote("m", said(1, 8_000));
-        other.merge_remote("m", said(2, 4_000));
+        one.merge_remote("m", report(1, 8_000));
+        other.merge_remote("m", report(2, 4_000));
         let (ones, others) = (one.timestamped_window("m"), other.timestamped_window("m"));
         one.merge_remote("m", others);
         other.merge_remote("m", ones);

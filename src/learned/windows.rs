@@ -216,7 +216,7 @@ impl LearnedSizes {
         };
         if self
             .published_ratio
-            .is_none_or(|told| ratio.is_far_from(told.value))
+            .is_none_or(|shared| ratio.is_far_from(shared.value))
         {
             self.published_ratio = Some(stamped(self.published_ratio, ratio));
         }

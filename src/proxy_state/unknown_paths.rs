@@ -56,8 +56,8 @@ mod tests {
         let is_new = |path: &str| paths.should_log(StatusCode::NOT_FOUND, path);
         assert!(is_new("/a"));
         assert!(!is_new("/a"));
-        let told = (0..1000).filter(|n| is_new(&format!("/{n}"))).count();
-        assert_eq!(told, MAX_LOGGED_PATHS - 1);
+        let logged = (0..1000).filter(|n| is_new(&format!("/{n}"))).count();
+        assert_eq!(logged, MAX_LOGGED_PATHS - 1);
     }
 
     #[test]

@@ -280,12 +280,12 @@ mod tests {
     #[test]
     fn an_answer_has_a_bound_and_says_that_more_follows() {
         let long = "é".repeat(MAX_ANSWER_BYTES);
-        let said = answer("", &[&long, "never reached"]);
-        assert!(said.len() < MAX_ANSWER_BYTES + 100 && said.contains("more follows"));
+        let reply = answer("", &[&long, "never reached"]);
+        assert!(reply.len() < MAX_ANSWER_BYTES + 100 && reply.contains("more follows"));
         let lines = "match\n".repeat(MAX_MATCHES + 1);
-        let said = answer("grep=match", &[&lines]);
-        assert_eq!(said.matches("match\n").count(), MAX_MATCHES);
-        assert!(said.contains("more follows"));
+        let reply = answer("grep=match", &[&lines]);
+        assert_eq!(reply.matches("match\n").count(), MAX_MATCHES);
+        assert!(reply.contains("more follows"));
     }
 
     #[test]
@@ -296,10 +296,10 @@ mod tests {
             "é".repeat(9_000),
             "b".repeat(9_000)
         );
-        let said = answer("grep=needle", &[&long]);
-        assert_eq!(said.lines().count(), 2);
+        let reply = answer("grep=needle", &[&long]);
+        assert_eq!(reply.lines().count(), 2);
         assert!(
-            said.lines().all(|line| line.starts_with("1: …")
+            reply.lines().all(|line| line.starts_with("1: …")
                 && line.contains("needle")
                 && line.len() < 1_000)
         );

@@ -39,15 +39,15 @@ fn api_segments() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// [`Fault::ReservedPath`] for a path of longhaul's own, [`Fault::InvalidTarget`] if path and base form no valid URL.
-pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, Fault> {
-    let path = asked.path();
+pub(crate) fn map(base: &BaseUrl, requested: &PathAndQuery) -> Result<PathAndQuery, Fault> {
+    let path = requested.path();
     if is_under(path, RESERVED_PREFIX) {
         return Err(Fault::ReservedPath);
     }
     if base.path().is_empty() || is_under(path, base.path()) {
-        return Ok(asked.clone());
+        return Ok(requested.clone());
     }
-    let text = asked.as_str();
+    let text = requested.as_str();
     let has_own_version = Dialect::ALL.iter().any(|dialect| {
         let path_of_clients = dialect.distinct_path();
         path_of_clients.starts_with("/v1/") && is_under(path, path_of_clients)
@@ -60,7 +60,7 @@ pub(crate) fn map(base: &BaseUrl, asked: &PathAndQuery) -> Result<PathAndQuery, 
     } else if api_segments().any(|api| is_under(path, api)) {
         text
     } else {
-        return Ok(asked.clone());
+        return Ok(requested.clone());
     };
     format!("{}{rest}", base.path())
         .parse()
@@ -123,10 +123,10 @@ fn is_under(path: &str, prefix: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(base: &str, asked: &str, expect: &str) {
+    fn check(base: &str, requested: &str, expect: &str) {
         let base = BaseUrl::parse(base).unwrap();
-        let mapped = map(&base, &asked.parse().unwrap()).unwrap();
-        assert_eq!(mapped.as_str(), expect, "{base} + {asked}");
+        let mapped = map(&base, &requested.parse().unwrap()).unwrap();
+        assert_eq!(mapped.as_str(), expect, "{base} + {requested}");
     }
 
     const ROUTER: &str = "https://openrouter.ai/api/v1";
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn strips_only_the_mount_path() {
-        let check = |asked: &str, expect: Option<&str>| {
-            let rest = strip_mount(&asked.parse().unwrap(), "/a");
+        let check = |requested: &str, expect: Option<&str>| {
+            let rest = strip_mount(&requested.parse().unwrap(), "/a");
             assert_eq!(
                 rest.map(|rest| rest.to_string()).as_deref(),
                 expect,
-                "{asked}"
+                "{requested}"
             );
         };
         check(

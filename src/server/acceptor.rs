@@ -66,10 +66,10 @@ impl Acceptor {
 }
 
 /// Whether to log now. If so, updates the time of the last log line.
-fn is_log_due(told: &mut Option<Instant>) -> bool {
-    let is_due = told.is_none_or(|told| told.elapsed() >= LOG_INTERVAL);
+fn is_log_due(logged_at: &mut Option<Instant>) -> bool {
+    let is_due = logged_at.is_none_or(|logged_at| logged_at.elapsed() >= LOG_INTERVAL);
     if is_due {
-        *told = Some(Instant::now());
+        *logged_at = Some(Instant::now());
     }
     is_due
 }

@@ -218,13 +218,13 @@ mod tests {
         };
         write(&files.certificate, certificate).unwrap();
         write(&files.key, key).unwrap();
-        let told = Certificates::open(files).map(drop);
+        let opened = Certificates::open(files).map(drop);
         match expect {
-            Ok(()) => assert!(told.is_ok()),
+            Ok(()) => assert!(opened.is_ok()),
             Err(words) => {
-                let told = told.unwrap_err().to_string();
+                let opened = opened.unwrap_err().to_string();
                 for words in words {
-                    assert!(told.contains(words), "{told}");
+                    assert!(opened.contains(words), "{opened}");
                 }
             }
         }
@@ -280,10 +280,10 @@ mod tests {
             certificate: "no/chain.pem".into(),
             key: "no/key.pem".into(),
         };
-        let told = Certificates::open(files).map(drop).unwrap_err().to_string();
+        let opened = Certificates::open(files).map(drop).unwrap_err().to_string();
         assert!(
-            told.starts_with("tls.certificate_file no/chain.pem: "),
-            "{told}"
+            opened.starts_with("tls.certificate_file no/chain.pem: "),
+            "{opened}"
         );
     }
 }

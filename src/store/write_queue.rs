@@ -48,11 +48,11 @@ impl WriteQueue {
 
     /// Waits until all earlier jobs are done.
     pub(super) async fn flush(&self) {
-        let (done, told) = oneshot::channel();
+        let (done, written) = oneshot::channel();
         if let Some(jobs) = self.jobs()
             && jobs.send(StoreJob::Flush(done)).await.is_ok()
         {
-            _ = told.await;
+            _ = written.await;
         }
     }
 

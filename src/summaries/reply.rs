@@ -306,20 +306,20 @@ mod tests {
             "[]",
             r#"{"x":[[]]}"#,
         ] {
-            let said = format!(r#"{{"message":{{"content":{odd},"tool_calls":[]}},{end}}}"#);
+            let message = format!(r#"{{"message":{{"content":{odd},"tool_calls":[]}},{end}}}"#);
             check(
                 200,
-                &format!(r#"{{"id":{odd},"usage":{odd},"choices":[{said},{odd}]}}"#),
+                &format!(r#"{{"id":{odd},"usage":{odd},"choices":[{message},{odd}]}}"#),
                 Ok(("", FinishReason::Stop)),
             )
             .await;
             let text = r#"{"type":"text","text":"on"}"#;
             let parts =
                 format!(r#"[{odd},{{"type":{odd}}},{{"type":"text","text":{odd}}},{text}]"#);
-            let said = format!(r#"{{"content":{parts},"tool_calls":{{}}}}"#);
+            let message = format!(r#"{{"content":{parts},"tool_calls":{{}}}}"#);
             check(
                 200,
-                &format!(r#"{{"choices":[{{"message":{said},"finish_reason":{odd}}}]}}"#),
+                &format!(r#"{{"choices":[{{"message":{message},"finish_reason":{odd}}}]}}"#),
                 Ok(("on", FinishReason::Other)),
             )
             .await;

@@ -67,26 +67,26 @@ impl TraceDestination {
 
 /// Parses the variables for a build with trace export.
 fn parse_env(env: &BTreeMap<String, String>) -> TraceDestination {
-    let said = |name: &str| {
+    let variable = |name: &str| {
         let value = env.get(name).map(|value| value.trim());
         value.filter(|value| !value.is_empty())
     };
     let of_traces = |name: &str| {
-        let own = said(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
-        own.or_else(|| said(&format!("OTEL_EXPORTER_OTLP_{name}")))
+        let own = variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+        own.or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
     };
-    if said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+    if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return TraceDestination::Disabled;
     }
     let endpoint = match (
-        said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
-        said("OTEL_EXPORTER_OTLP_ENDPOINT"),
+        variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+        variable("OTEL_EXPORTER_OTLP_ENDPOINT"),
     ) {
         (Some(own), _) => own.to_owned(),
         (None, Some(all)) => format!("{}/v1/traces", all.trim_end_matches('/')),
         (None, None) => return TraceDestination::Disabled,
     };
-    match said("OTEL_TRACES_EXPORTER") {
+    match variable("OTEL_TRACES_EXPORTER") {
         Some("none") => return TraceDestination::Disabled,
         Some(list) if !list.split(',').any(|one| one.trim() == EXPORTER) => {
             return TraceDestination::Unusable(format!(

@@ -194,9 +194,9 @@ mod tests {
             assert_eq!(write.await.unwrap(), request.len());
         }
         let mut reached = TokioIo::new(reached);
-        let mut said = [0; 6];
-        reached.read_exact(&mut said).await.unwrap();
-        assert_eq!(&said, b"answer");
+        let mut answer = [0; 6];
+        reached.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"answer");
         // The end is not a clean one either.
         let end = reached.read_u8().await.unwrap_err().kind();
         assert_ne!(end, io::ErrorKind::UnexpectedEof);

@@ -192,7 +192,7 @@ impl WindowSources {
         let (window, believed) = self.policy_window();
         let policy = Policy::new(settings, window);
         match (self.trusted_report(), self.table) {
-            (Some(asked), _) => policy.with_window(settings, asked),
+            (Some(window), _) => policy.with_window(settings, window),
             (None, Some(TableWindow::Input(_))) if believed == WindowSource::Table => {
                 policy.with_separate_output()
             }
@@ -443,9 +443,9 @@ mod tests {
         // 7,000 of 8,000 tokens are usable, and the first threshold is at 4,200. At the highest
         // ratio, a provider may count that much for a quarter as many estimated tokens.
         let holds = |sources: WindowSources, tokens: u32| {
-            let asked = Cell::new(false);
+            let was_read = Cell::new(false);
             let counts = || {
-                asked.set(true);
+                was_read.set(true);
                 let last = CountSample::new(Tokens::new(1_000), 2_000);
                 TokenCalibration {
                     last_sample: last,
@@ -457,7 +457,7 @@ mod tests {
             assert_eq!(conversation.tokens(), Tokens::new(tokens));
             let policy =
                 sources.calibrated_policy(&CompactionSettings::default(), &conversation, counts);
-            (policy.thresholds.actual_window.get(), asked.get())
+            (policy.thresholds.actual_window.get(), was_read.get())
         };
         assert_eq!(holds(sources, 1_049), (8_000, false));
         assert_eq!(holds(sources, 1_050), (7_000, true));

@@ -302,8 +302,8 @@ async fn ask_all(
             continue;
         };
         progress.show_step("replaying session", number + 1, sessions.len());
-        let asked = outcomes::ask(caller, session, arms, wanted, options.concurrency, progress);
-        found.extend(asked.await?);
+        let outcomes = outcomes::ask(caller, session, arms, wanted, options.concurrency, progress);
+        found.extend(outcomes.await?);
     }
     Ok(found)
 }

@@ -146,8 +146,8 @@ mod tests {
         std::fs::write(&path, file).unwrap();
         let found = RecordedSession::read(&path).map(|session| {
             assert_eq!(session.len(), session.requests().count());
-            let streams = session.requests().map(|asked| {
-                let body: Value = serde_json::from_slice(&asked.body).unwrap();
+            let streams = session.requests().map(|request| {
+                let body: Value = serde_json::from_slice(&request.body).unwrap();
                 body.get("stream").and_then(Value::as_bool)
             });
             streams.collect::<Vec<_>>()

@@ -44,13 +44,13 @@ struct WindowSection {
 }
 
 impl ModelReport {
-    /// Builds the report. `asked` is the upstream's answer and the message of its fault, if queried.
+    /// Builds the report. `answer` is the upstream's answer and the message of its fault, if queried.
     pub(super) fn new(
         config: &Config,
         model: &str,
-        asked: Option<(QueryOutcome, Option<String>)>,
+        answer: Option<(QueryOutcome, Option<String>)>,
     ) -> Self {
-        let (outcome, failure) = asked.unzip();
+        let (outcome, failure) = answer.unzip();
         let (reported, asked_in_vain) = match outcome.map(|outcome| outcome.answer) {
             Some(WindowAnswer::Window(tokens)) => (Some(tokens), false),
             Some(WindowAnswer::Failed | WindowAnswer::Unauthorized) => (None, true),

@@ -39,14 +39,14 @@ fn encoded(id: &str) -> String {
 /// there, or the explanation is not kept.
 pub(super) fn explain_live(config: &Config, path: &str, json: bool) -> Result<(), Vec<Problem>> {
     let address = admin_address(config.admin)?;
-    let asked = async { timeout(ANSWER_TIMEOUT, fetch_page(address, path)).await };
+    let page = async { timeout(ANSWER_TIMEOUT, fetch_page(address, path)).await };
     let failed = |why: &str| {
         Problem::Unanswered(format!(
             "http://{address}: {why}; is `longhaul serve` running, or `longhaul run` with --admin \
              {address}?"
         ))
     };
-    let answer = match crate::cli::runtime()?.block_on(asked) {
+    let answer = match crate::cli::runtime()?.block_on(page) {
         Ok(answer) => answer.map_err(|why| failed(&why))?,
         Err(_) => return Err(failed("no answer").into()),
     };

@@ -54,7 +54,7 @@ impl RecallTools {
         };
         // The model can correct a wrong ID or pattern, so such an error is a result.
         Ok(match self.client.read(id, part).await {
-            Ok(said) => CallToolResult::success(vec![ContentBlock::text(said)]),
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
             Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
         })
     }

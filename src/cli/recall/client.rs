@@ -104,15 +104,15 @@ impl RecallClient {
         if status == StatusCode::OK {
             return Ok(String::from_utf8_lossy(&body).into_owned());
         }
-        let said: Option<Value> = serde_json::from_slice(&body).ok();
-        let said = said
+        let message: Option<Value> = serde_json::from_slice(&body).ok();
+        let message = message
             .as_ref()
             .and_then(|body| body.pointer("/error/message")?.as_str());
-        let said = said.map_or_else(|| format!("the answer is {status}"), str::to_owned);
+        let message = message.map_or_else(|| format!("the answer is {status}"), str::to_owned);
         Err(if status == StatusCode::BAD_REQUEST {
-            Problem::CommandLine(said)
+            Problem::CommandLine(message)
         } else {
-            Problem::Unanswered(said)
+            Problem::Unanswered(message)
         })
     }
 

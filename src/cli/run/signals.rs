@@ -69,10 +69,10 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let ignored = ignored_signals();
         let mut heard = Vec::new();
-        for told in ForwardedSignal::ALL {
-            if ignored & told.mask_bit() == 0 {
-                let kind = SignalKind::from_raw(told.signal().as_raw());
-                heard.push((told, signal(kind)?));
+        for forwarded in ForwardedSignal::ALL {
+            if ignored & forwarded.mask_bit() == 0 {
+                let kind = SignalKind::from_raw(forwarded.signal().as_raw());
+                heard.push((forwarded, signal(kind)?));
             }
         }
         Ok(Self { receivers: heard })
@@ -80,9 +80,9 @@ impl Signals {
 
     pub(super) async fn next(&mut self) -> ForwardedSignal {
         std::future::poll_fn(|context| {
-            for (told, signal) in &mut self.receivers {
+            for (forwarded, signal) in &mut self.receivers {
                 if signal.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*told);
+                    return std::task::Poll::Ready(*forwarded);
                 }
             }
             std::task::Poll::Pending

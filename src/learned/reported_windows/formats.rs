@@ -159,7 +159,7 @@ impl ListedModel<'_> {
     /// Returns the smallest stated window: if a model and its first server differ, a request may
     /// reach that server.
     fn window(&self) -> Option<Tokens> {
-        let said = [
+        let stated = [
             self.context_length,
             self.top_provider
                 .as_ref()
@@ -167,7 +167,7 @@ impl ListedModel<'_> {
             self.max_model_len,
             self.slot_window(),
         ];
-        said.into_iter().flatten().min()
+        stated.into_iter().flatten().min()
     }
 
     /// Returns the window of one llama.cpp slot.

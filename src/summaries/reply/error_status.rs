@@ -33,9 +33,9 @@ pub(super) fn from_error_json(error: &str) -> Option<StatusCode> {
 }
 
 /// Maps a number, quoted or not, or a keyword to a status.
-fn parse_status(said: &RawValue) -> Option<StatusCode> {
+fn parse_status(code: &RawValue) -> Option<StatusCode> {
     let text: Cow<'_, str> =
-        serde_json::from_str(said.get()).unwrap_or_else(|_| Cow::Borrowed(said.get()));
+        serde_json::from_str(code.get()).unwrap_or_else(|_| Cow::Borrowed(code.get()));
     if let Ok(number) = text.parse() {
         let status = StatusCode::from_u16(number).ok();
         return status.filter(|status| status.is_client_error() || status.is_server_error());

@@ -153,11 +153,11 @@ impl ReplyTail {
 
 impl ReplyEnd {
     /// Creates the state before anything was read.
-    fn unread(said: bool) -> Self {
+    fn unread(has_content: bool) -> Self {
         Self {
             usage: None,
             finish: None,
-            has_content: said,
+            has_content,
             verdict: Verdict::Fine,
         }
     }

@@ -103,8 +103,8 @@ pub(crate) fn append_generated_sections(
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     add(&mut text, instructions);
-    let said = render_user_messages(conversation, covered.clone(), room, budgets.requests);
-    add(&mut text, said);
+    let user_messages = render_user_messages(conversation, covered.clone(), room, budgets.requests);
+    add(&mut text, user_messages);
     let activity = FileActivity::from_messages(conversation, covered.clone())
         .render(budgets.file_activity - SECTION_GAP);
     add(&mut text, activity);

@@ -251,14 +251,14 @@ mod tests {
 
     #[test]
     fn is_far_from_holds_beyond_a_sixteenth() {
-        let (told, denser) = (TokenRatio(1_600), TokenRatio(3_200));
-        for (told, step) in [(told, 100), (denser, 200)] {
-            let moved = |to: u32| TokenRatio(to).is_far_from(told);
-            let TokenRatio(at) = told;
+        let (ratio, denser) = (TokenRatio(1_600), TokenRatio(3_200));
+        for (ratio, step) in [(ratio, 100), (denser, 200)] {
+            let moved = |to: u32| TokenRatio(to).is_far_from(ratio);
+            let TokenRatio(at) = ratio;
             let within = [at - step, at, at + step].map(moved);
-            assert_eq!(within, [false; 3], "{told:?}");
+            assert_eq!(within, [false; 3], "{ratio:?}");
             let beyond = [at - step - 1, at + step + 1].map(moved);
-            assert_eq!(beyond, [true; 2], "{told:?}");
+            assert_eq!(beyond, [true; 2], "{ratio:?}");
         }
     }
 }

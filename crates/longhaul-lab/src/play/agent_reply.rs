@@ -66,18 +66,18 @@ fn reply_error(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Option<S
     if status.is_success() && answers.contains(&true) && !has_error {
         return None;
     }
-    let told = value.as_ref().and_then(error_message).unwrap_or_else(|| {
+    let message = value.as_ref().and_then(error_message).unwrap_or_else(|| {
         let text = String::from_utf8_lossy(body);
         text.chars().take(UNKNOWN_CHARS).collect()
     });
-    Some(told)
+    Some(message)
 }
 
 fn stream_error(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let events = || text.lines().filter_map(|line| line.strip_prefix("data: "));
     let parsed = || events().filter_map(|event| event.parse::<Value>().ok());
-    let told = parsed().find_map(|event| {
+    let message = parsed().find_map(|event| {
         let within = event.get("response").and_then(error_message);
         error_message(&event).or(within)
     });
@@ -87,7 +87,7 @@ fn stream_error(body: &[u8]) -> Option<String> {
     };
     let ended =
         events().next_back() == Some("[DONE]") || parsed().next_back().is_some_and(is_closed);
-    told.or_else(|| (!ended).then(|| "the stream ended without its last event".to_owned()))
+    message.or_else(|| (!ended).then(|| "the stream ended without its last event".to_owned()))
 }
 
 /// Returns the message of an error in the API's format.

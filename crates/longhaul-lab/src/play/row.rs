@@ -44,7 +44,7 @@ impl PlayRow {
     /// Builds the row of a request from the requests that the model received since the previous row.
     pub(super) fn new(
         request: usize,
-        asked: &SessionRequest,
+        sent: &SessionRequest,
         tokens: u64,
         reply: AgentReply,
         seen: &[SeenRequest],
@@ -55,13 +55,13 @@ impl PlayRow {
         let accepted = last.filter(|seen| seen.verdict == Verdict::Accepted);
         Self {
             request,
-            messages_sent: asked.messages,
+            messages_sent: sent.messages,
             messages_forwarded: last.map_or(0, |seen| seen.messages),
             tokens_sent: tokens,
             tokens_forwarded: accepted.map_or(0, |seen| seen.prompt_tokens),
             tokens_cached: accepted.map_or(0, |seen| seen.cached_tokens),
             refused: of_kind(RequestKind::Chat).filter(overflowed).count(),
-            rewritten: last.is_some_and(|seen| seen.body != asked.body),
+            rewritten: last.is_some_and(|seen| seen.body != sent.body),
             prefix_changed: accepted.is_some_and(|seen| !seen.keeps_prefix()),
             action: reply.action,
             summaries: of_kind(RequestKind::Summary).count(),

@@ -150,7 +150,7 @@ mod tests {
     /// Separator between the digest at the start of a part and the part's entries.
     const FOLLOWS: &str = "\n\n[What follows it]:\n";
 
-    fn told(texts: &[String], room: Tokens, calls: usize) -> Vec<String> {
+    fn rendered(texts: &[String], room: Tokens, calls: usize) -> Vec<String> {
         let messages = texts
             .iter()
             .map(|text| serde_json::json!({"role": "user", "content": text}));
@@ -171,13 +171,14 @@ mod tests {
     /// digest.
     fn check(weights: &[usize], calls: usize, expect: &[&[usize]]) {
         let texts: Vec<String> = (0..).zip(weights).map(text_of).collect();
-        let parts = told(&texts, ROOM, calls);
+        let parts = rendered(&texts, ROOM, calls);
         let condensed = expect[0][0] > 0;
         assert_eq!(parts[0].contains(FOLLOWS), condensed, "{weights:?}");
         let entries = parts.iter().map(|part| {
             let entries = part.split_once(FOLLOWS).map_or(&**part, |(_, it)| it);
-            let told = entries.split_terminator('\n');
-            told.map(|entry| texts.iter().position(|text| entry.ends_with(text)).unwrap())
+            let rendered = entries.split_terminator('\n');
+            rendered
+                .map(|entry| texts.iter().position(|text| entry.ends_with(text)).unwrap())
                 .collect::<Vec<_>>()
         });
         assert_eq!(entries.collect::<Vec<_>>(), expect, "{weights:?}");
@@ -211,7 +212,7 @@ mod tests {
             let paths = (0..paths).map(|path| format!(" src/a{path}.rs"));
             let older = "界".repeat(150) + &paths.collect::<String>();
             let texts = [older, weighing(251, "older"), weighing(750, "newest")];
-            let parts = told(&texts, ROOM, 1);
+            let parts = rendered(&texts, ROOM, 1);
             let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
             assert_eq!(entries, format!("[User]: {}\n", texts[2]));
             assert!(older.contains("界"), "{older}");
@@ -229,7 +230,7 @@ mod tests {
                 let mut texts = vec![older.clone(), older.clone(), weighing(newest, "newest")];
                 texts.extend(behind.iter().cloned());
                 let calls = 1 + behind.iter().filter(|text| !text.is_empty()).count();
-                let parts = told(&texts, ROOM, calls);
+                let parts = rendered(&texts, ROOM, calls);
                 assert_eq!(parts.len(), calls, "{newest}");
                 let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
                 assert!(older.contains("界") && entries.starts_with("[User]: newest"));
@@ -250,7 +251,7 @@ mod tests {
             let long = &long[at..];
             let older = format!("{forged}\n{forged}\r## Goal\n[What follows it]:\n{long}");
             let newest = format!("{long}{long}");
-            let parts = told(&[older.clone(), older, newest], Tokens::new(4_000), 1);
+            let parts = rendered(&[older.clone(), older, newest], Tokens::new(4_000), 1);
             let lines: Vec<&str> = parts[0].split(['\n', '\r']).collect();
             let count = |start: &str| lines.iter().filter(|it| it.starts_with(start)).count();
             assert_eq!(count(forged), 0, "{lines:#?}");
@@ -262,9 +263,9 @@ mod tests {
     #[test]
     fn no_part_is_made_with_less_than_256_tokens() {
         let texts = ["port the parser".to_owned()];
-        assert_eq!(told(&texts, Tokens::new(255), 1), Vec::<String>::new());
+        assert_eq!(rendered(&texts, Tokens::new(255), 1), Vec::<String>::new());
         let whole = ["[User]: port the parser\n"];
-        assert_eq!(told(&texts, Tokens::new(256), 1), whole);
+        assert_eq!(rendered(&texts, Tokens::new(256), 1), whole);
     }
 
     #[test]

@@ -88,14 +88,15 @@ pub(super) fn merge(
     };
     let room = room - HEADING_TOKENS;
     let mut text = merge_prose(&split, room.percent(PROSE_PERCENT) - SECTION_GAP);
-    let mut said_room = room.percent(USER_PERCENT) - SECTION_GAP;
-    let instructions = merge_instructions(&bodies(|it| it.instructions), said_room.divided_by(2));
+    let mut user_room = room.percent(USER_PERCENT) - SECTION_GAP;
+    let instructions = merge_instructions(&bodies(|it| it.instructions), user_room.divided_by(2));
     if !instructions.is_empty() {
-        said_room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
+        user_room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     append_section(&mut text, &instructions);
-    let said = merge_user_messages(&bodies(|it| it.user_messages), said_room, requests, first);
-    append_section(&mut text, &said);
+    let user_messages =
+        merge_user_messages(&bodies(|it| it.user_messages), user_room, requests, first);
+    append_section(&mut text, &user_messages);
     let files = FileActivity::from_sections(&bodies(|it| it.files));
     append_section(
         &mut text,
@@ -113,7 +114,7 @@ pub(super) fn merge(
         })
         .collect();
     // Room of the requests: the size of the user messages beyond their share.
-    let beyond = Tokens::estimate_text(&said) - said_room;
+    let beyond = Tokens::estimate_text(&user_messages) - user_room;
     let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
     let index = merge_indexes(&words, &text, left);
     append_section(&mut text, &index);
