@@ -88,8 +88,9 @@ settings! { ALL_SETTINGS:
     /// Host names, without port, under which requests may reach longhaul on 127.0.0.1, and whose
     /// web pages may call it. Addresses, localhost, names without dots, and names under .localhost
     /// and .internal are always allowed. Requests for other names, and from pages of other sites, are
-    /// refused: any web page could send them. No name is checked if client_tokens_file is set, or if
-    /// public is set and longhaul holds no key. Separated by commas in the environment.
+    /// refused: any web page could send them. Neither is checked if client_tokens_file is set. If public
+    /// is set and longhaul holds no key, no name is checked, and a page of another site needs a
+    /// credential header. Separated by commas in the environment.
     ALLOWED_HOSTS: Vec<String> = text_list, "allowed_hosts" = "[]";
 
     /// A file with one token per line, each of 32 or more characters. Clients must send one of them

@@ -20,9 +20,19 @@ pub(crate) struct AccessKeys {
     upstream_key: Option<HeaderValue>,
     /// Paths that receive that key.
     key_paths: KeyPaths,
-    /// Guard against web pages of other sites. `None` if every request needs a token, or if the
-    /// operator has opened the listener and a chat can spend no key of the settings.
-    page_guard: Option<PageGuard>,
+    /// Guard against web pages of other sites, where no token is required.
+    page_guard: PageGuard,
+    guarded: GuardedRequests,
+}
+
+/// The requests that are refused to web pages of other sites.
+#[derive(Clone, Copy)]
+enum GuardedRequests {
+    /// All requests, and those for unknown host names too.
+    All,
+    /// Requests without a credential of the page. The operator has opened the listener, and a chat can
+    /// spend no key of the settings, but may reach a model that needs no key.
+    WithoutCredential,
 }
 
 impl AccessKeys {
@@ -31,11 +41,15 @@ impl AccessKeys {
         let endpoint = config.summary.endpoint.as_ref();
         let summarisers = endpoint.and_then(|endpoint| endpoint.authorization.as_ref());
         // Chats may spend the upstream's key, and the key for summaries.
-        let is_guarded = config.client_tokens.is_empty()
-            && (ours.is_some() || summarisers.is_some() || config.is_for_this_machine);
+        let guarded = if ours.is_some() || summarisers.is_some() || config.is_for_this_machine {
+            GuardedRequests::All
+        } else {
+            GuardedRequests::WithoutCredential
+        };
         Self {
             tokens: config.client_tokens.clone(),
-            page_guard: is_guarded.then(|| PageGuard::new(&config.allowed_hosts)),
+            page_guard: PageGuard::new(&config.allowed_hosts),
+            guarded,
             upstream_key: ours,
             key_paths: KeyPaths::new(&config.upstream.base, &config.upstream.key_paths),
         }
@@ -48,9 +62,10 @@ impl AccessKeys {
     /// - `ForeignPage` or `UnknownHost` if a page of another site may have caused the request.
     pub(crate) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
-            return match &self.page_guard {
-                Some(guard) => guard.admit(request),
-                None => Ok(()),
+            return match self.guarded {
+                GuardedRequests::All => self.page_guard.admit(request),
+                GuardedRequests::WithoutCredential if may_carry_credential(request) => Ok(()),
+                GuardedRequests::WithoutCredential => self.page_guard.admit_page(request.headers()),
             };
         }
         if is_preflight(request.method(), request.headers()) {
@@ -129,7 +144,20 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS
         && headers.contains_key(ORIGIN)
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-        && !CREDENTIALS.iter().any(|name| headers.contains_key(name))
+        && !has_credential(headers)
+}
+
+/// Whether the request carries a credential, or asks whether a page may send one.
+///
+/// A browser sends these headers only for a page that the upstream's answer to a preflight allows. A key
+/// in the query or in a WebSocket's protocol needs no such answer, and any page can invent one.
+fn may_carry_credential<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    is_preflight(request.method(), headers) || has_credential(headers)
+}
+
+fn has_credential(headers: &HeaderMap) -> bool {
+    CREDENTIALS.iter().any(|name| headers.contains_key(name))
 }
 
 fn bearer_token(value: &[u8]) -> Option<&[u8]> {
@@ -223,8 +251,6 @@ mod tests {
         check(&[], Err(Fault::ForeignPage));
         check(&[("allowed_hosts", "example.org")], Ok(()));
         let public = ("public", "true");
-        check(&[public], Ok(()));
-        check(&[public, ("listen", "0.0.0.0:8484")], Ok(()));
         check(
             &[public, ("upstream.api_key", "sk-1")],
             Err(Fault::ForeignPage),
@@ -236,7 +262,6 @@ mod tests {
             ("summary.api_key_file", "FILE"),
         ];
         check(&endpoint, Err(Fault::ForeignPage));
-        check(&endpoint[..3], Ok(()));
         let tokens = keys(&[
             ("client_tokens_file", "FILE"),
             ("upstream.api_key_file", "FILE"),
@@ -244,6 +269,32 @@ mod tests {
         let token = format!("Bearer {TOKEN}");
         let page = [("origin", "https://example.org"), ("authorization", &token)];
         assert_eq!(admits(&tokens, &page), Ok(()));
+    }
+
+    /// The image opens the listener, perhaps for a model that needs no key.
+    #[test]
+    fn an_open_listener_serves_foreign_pages_with_a_credential_and_any_host() {
+        let open = keys(&[("public", "true"), ("listen", "0.0.0.0:8484")]);
+        let foreign = ("origin", "https://example.org");
+        let refused = Err(Fault::ForeignPage);
+        let ask = |fields: &[_], expect| {
+            assert_eq!(admits(&open, fields), expect, "{fields:?}");
+        };
+        ask(&[("host", "longhaul.example")], Ok(()));
+        ask(&[("host", "longhaul.example"), foreign], refused);
+        ask(&[("sec-fetch-site", "cross-site")], refused);
+        ask(&[foreign, ("cookie", "session=1")], refused);
+        ask(&[foreign, ("x-api-key-hint", "1")], refused);
+        for name in ["authorization", "api-key", "x-api-key", "x-goog-api-key"] {
+            ask(&[foreign, (name, "k")], Ok(()));
+        }
+        let mut keyed = asking("POST", &[foreign]);
+        *keyed.uri_mut() = "/v1/chat/completions?key=1".parse().unwrap();
+        assert_eq!(open.admit(&keyed), refused);
+        let preflight = [foreign, ("access-control-request-method", "POST")];
+        assert_eq!(open.admit(&asking("OPTIONS", &preflight)), Ok(()));
+        let named = keys(&[("public", "true"), ("allowed_hosts", "example.org")]);
+        assert_eq!(admits(&named, &[foreign]), Ok(()));
     }
 
     #[test]

@@ -34,14 +34,20 @@ impl PageGuard {
     /// - `ForeignPage` if a page of another site caused the request.
     /// - `UnknownHost` if the request names a host that anybody could have made to point here.
     pub(crate) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
-        let headers = request.headers();
-        if self.is_from_foreign_page(headers) {
-            return Err(Fault::ForeignPage);
-        }
+        self.admit_page(request.headers())?;
         if requested_hosts(request).all(|host| self.is_known(&host)) {
             Ok(())
         } else {
             Err(Fault::UnknownHost)
+        }
+    }
+
+    /// Like [`PageGuard::admit`], under any host name. Fails with `ForeignPage`.
+    pub(crate) fn admit_page(&self, headers: &HeaderMap) -> Result<(), Fault> {
+        if self.is_from_foreign_page(headers) {
+            Err(Fault::ForeignPage)
+        } else {
+            Ok(())
         }
     }
 
@@ -55,23 +61,21 @@ impl PageGuard {
         if origins.peek().is_none() {
             return is_cross_site(headers);
         }
-        origins.any(|origin| match Uri::try_from(origin.as_bytes()) {
-            // A page without an origin, such as a sandboxed frame.
-            _ if origin == "null" => true,
-            Ok(origin) => {
-                let scheme = origin.scheme_str().unwrap_or_default();
-                let is_own = origin.host().is_some_and(|host| match Host::parse(host) {
-                    Host::Address(address) => address.is_loopback(),
-                    // A server of the local network is another site too.
-                    Host::Local(name) | Host::Name(name) => {
-                        name == "localhost"
-                            || name.ends_with(".localhost")
-                            || self.allowed_hosts.contains(&name)
-                    }
-                });
-                matches!(scheme, "" | "http" | "https") && !is_own
+        origins.any(|origin| is_web_page(origin.as_bytes()) && !self.is_own(origin.as_bytes()))
+    }
+
+    /// Whether the pages of an origin are of this machine, or of a host in the settings.
+    fn is_own(&self, origin: &[u8]) -> bool {
+        let origin = Uri::try_from(origin).ok();
+        let host = origin.as_ref().and_then(Uri::host);
+        host.is_some_and(|host| match Host::parse(host) {
+            Host::Address(address) => address.is_loopback(),
+            // A server of the local network is another site too.
+            Host::Local(name) | Host::Name(name) => {
+                name == "localhost"
+                    || name.ends_with(".localhost")
+                    || self.allowed_hosts.contains(&name)
             }
-            Err(_) => false,
         })
     }
 
@@ -83,6 +87,19 @@ impl PageGuard {
             Host::Name(name) => self.allowed_hosts.contains(name),
         }
     }
+}
+
+/// Whether an origin is that of a page on the web, and not of an app, an extension or a file. A page
+/// without an origin, such as a sandboxed frame, sends `null`. Browsers accept host names that
+/// [`Uri`] refuses, so the scheme decides, and an origin without one is a page's.
+fn is_web_page(origin: &[u8]) -> bool {
+    let mut parts = origin.splitn(2, |byte| *byte == b':');
+    let scheme = parts.next().unwrap_or_default();
+    let is_of_web = [&b"http"[..], b"https"]
+        .iter()
+        .any(|web| scheme.eq_ignore_ascii_case(web));
+    let is_without_scheme = !parts.next().is_some_and(|rest| rest.starts_with(b"//"));
+    is_of_web || is_without_scheme
 }
 
 /// Whether a browser reports that another site, or another port, initiated the request.
@@ -117,6 +134,9 @@ mod tests {
             "http://[::1]:8484",
             "https://app.example",
             "vscode-webview://1a2b",
+            "app://main",
+            "tauri://localhost",
+            "chrome-extension://abcdefgh",
             "file://",
         ] {
             check(&format!("origin: {origin}"), Ok(()));
@@ -129,8 +149,46 @@ mod tests {
             "http://203.0.113.5",
             "http://webui:8080",
             "http://wiki.internal",
+            "example.org",
+            "example.org:80",
+            "",
         ] {
             check(&format!("origin: {origin}"), Err(Fault::ForeignPage));
+        }
+    }
+
+    /// Browsers load pages from hosts that no `Uri` may have.
+    #[test]
+    fn rejects_pages_whose_origin_cannot_be_parsed() {
+        for host in [
+            "x{y.evil.example",
+            "x}y.evil.example",
+            "x`y.evil.example",
+            "x\"y.evil.example",
+            "x^y.evil.example",
+            "a b.evil.example",
+            "x.evil.example:99999999",
+            "[::1",
+            "ü.evil.example",
+        ] {
+            for scheme in ["http", "https", "HTTP", "hTTps"] {
+                for site in [
+                    "",
+                    "|sec-fetch-site: cross-site",
+                    "|sec-fetch-site: same-origin",
+                ] {
+                    let page = format!("origin: {scheme}://{host}{site}");
+                    check(&page, Err(Fault::ForeignPage));
+                    check(
+                        &format!("origin: http://localhost|{page}"),
+                        Err(Fault::ForeignPage),
+                    );
+                    check(
+                        &format!("{page}|origin: app://main"),
+                        Err(Fault::ForeignPage),
+                    );
+                }
+            }
         }
     }
 

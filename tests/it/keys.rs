@@ -118,11 +118,12 @@ async fn foreign_pages_and_host_names_are_refused_the_proxys_key() {
     let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
     let caller = Caller::of(program.address());
     let page = |origin| [("origin", origin), ("content-type", "text/plain")];
-    let foreign = page("https://pages.example");
-    let refused = caller.ask_with(&foreign, talk(1, 10)).await;
-    let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
-    assert_eq!(refused.status, 403);
-    assert_eq!(said["error"]["code"], "foreign_page");
+    for origin in ["https://pages.example", "http://x{y.pages.example"] {
+        let refused = caller.ask_with(&page(origin), talk(1, 10)).await;
+        let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
+        assert_eq!(refused.status, 403, "{origin}");
+        assert_eq!(said["error"]["code"], "foreign_page");
+    }
     // DNS rebinding: a name that resolves to this address, so that the browser treats the request
     // as same-origin.
     let url = format!("http://{}/v1", program.address());
@@ -146,6 +147,37 @@ async fn foreign_pages_and_host_names_are_refused_the_proxys_key() {
     assert!(model.seen().is_empty());
     let own = page("http://localhost:3000");
     assert_eq!(caller.ask_with(&own, talk(1, 10)).await.status, 200);
+}
+
+/// The image sets `public`, and the model may need no key.
+#[tokio::test]
+async fn a_foreign_page_reaches_no_keyless_model_through_an_open_listener() {
+    let model = Model::start(ModelOptions::with_window(32_768))
+        .await
+        .unwrap();
+    let program = Program::told(&model.url(), &[("LONGHAUL_PUBLIC", "true")]);
+    let caller = Caller::of(program.address());
+    let page = ("origin", "http://pages.example");
+    for fields in [
+        &[page][..],
+        &[("host", "pages.example"), page],
+        &[("origin", "http://x`y.pages.example")],
+        &[("origin", "null")],
+        &[("sec-fetch-site", "cross-site")],
+    ] {
+        let refused = caller.ask_with(fields, talk(1, 10)).await;
+        assert_eq!(refused.status, 403, "{fields:?}");
+    }
+    assert!(model.seen().is_empty());
+    for fields in [
+        &[][..],
+        &[("host", "longhaul.example")],
+        &[page, ("authorization", "Bearer k")],
+        &[("origin", "vscode-webview://1a2b")],
+    ] {
+        let served = caller.ask_with(fields, talk(1, 10)).await;
+        assert_eq!(served.status, 200, "{fields:?}");
+    }
 }
 
 #[tokio::test]
