@@ -14,7 +14,7 @@ pub(crate) mod dashboard;
 mod error;
 pub(crate) mod exchange;
 pub(crate) mod explanation;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 pub(crate) mod learned;
 mod limits;

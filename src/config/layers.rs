@@ -32,7 +32,7 @@ impl Layers {
     }
 
     /// Like [`Layers::load_file`], for `text` as the content of a file.
-    #[cfg(fuzzing)]
+    #[cfg(any(fuzzing, test))]
     pub(crate) fn load_text(&mut self, text: &str) {
         let path = Path::new("fuzzed.toml");
         self.insert_file(path, file::parse(path, text));
