@@ -4,6 +4,7 @@ pub(crate) mod query;
 mod reading;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -23,6 +24,18 @@ use query::RecallQuery;
 /// Maximum concurrent reads; further ones wait. A read may decrypt a whole history.
 const MAX_READS: usize = 4;
 static READS: Semaphore = Semaphore::const_new(MAX_READS);
+
+/// The client of a read. Dropped with its request.
+#[derive(Default)]
+struct Reader {
+    has_left: Arc<AtomicBool>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.has_left.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Whether the client requests an original. If recall is off, the path is reserved like any other under
 /// its prefix.
@@ -49,10 +62,12 @@ pub(crate) async fn answer(
     let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
     let read = READS.acquire().await;
     let state = Arc::clone(state);
+    let reader = Reader::default();
+    let is_abandoned = Arc::clone(&reader.has_left);
     // A search takes the time of its thread, and the workers are for requests.
     let text = task::spawn_blocking(move || {
         let _read = read;
-        Handle::current().block_on(reading::read(&state, id, &query))
+        Handle::current().block_on(reading::read(&state, id, &query, &is_abandoned))
     });
     let text = text.await.map_err(|_| Fault::RecallUnavailable)??;
     let mut reply = Response::new(Bytes::from(text));

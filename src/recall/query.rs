@@ -1,6 +1,8 @@
 //! The part of an original that a reader requests, and its text.
 
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use percent_encoding::percent_decode_str;
@@ -11,8 +13,12 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Maximum bytes of a pattern, and of its compiled form. The time of a search grows with both.
 const MAX_PATTERN_BYTES: usize = 1 << 10;
 const MAX_COMPILED_BYTES: usize = 1 << 17;
-/// Maximum time of a search, checked at each line.
-const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
+/// Maximum time of a search, checked before each piece of a line.
+const MAX_SEARCH_TIME: Duration = Duration::from_millis(1_500);
+/// Bytes of a line that are searched at once. The slowest pattern takes a third of a second for them.
+const PIECE_BYTES: usize = 16 << 10;
+/// Bytes that two pieces have in common. A match that is no longer is found wherever it begins.
+const SHARED_BYTES: usize = 4 << 10;
 /// Maximum lines of an answer to a search.
 const MAX_MATCHES: usize = 200;
 /// Characters before and after a match in a long line.
@@ -60,6 +66,19 @@ impl Pattern {
         built
             .map(Self)
             .map_err(|_| QueryError("the pattern of grep is too large"))
+    }
+
+    /// Returns the first match in the piece of a line from `start` to `end`. Text around the piece counts
+    /// for `^`, `$` and `\b`.
+    fn find(&self, line: &str, start: usize, end: usize) -> Option<Range<usize>> {
+        let found = self.0.find_at(line.get(..end)?, start)?;
+        if found.end() < end || end == line.len() {
+            return Some(found.range());
+        }
+        // The match may end here because the piece does.
+        let further = line.ceil_char_boundary(end.saturating_add(SHARED_BYTES));
+        let again = self.0.find_at(line.get(..further)?, found.start())?;
+        (again.start() == found.start()).then(|| again.range())
     }
 }
 
@@ -114,11 +133,13 @@ pub(crate) struct AnswerText<'q> {
     is_cut: bool,
     /// Beginning of the search.
     started: Instant,
+    /// Whether the reader has left.
+    is_abandoned: &'q AtomicBool,
 }
 
 impl<'q> AnswerText<'q> {
-    /// Begins the answer to `query`.
-    pub(crate) fn new(query: &'q RecallQuery) -> Self {
+    /// Begins the answer to `query`. A search ends once `is_abandoned` is set.
+    pub(crate) fn new(query: &'q RecallQuery, is_abandoned: &'q AtomicBool) -> Self {
         Self {
             query,
             out: String::new(),
@@ -126,6 +147,7 @@ impl<'q> AnswerText<'q> {
             matches: 0,
             is_cut: false,
             started: Instant::now(),
+            is_abandoned,
         }
     }
 
@@ -139,11 +161,10 @@ impl<'q> AnswerText<'q> {
         if self.query.grep.is_none() && self.query.lines.is_none() {
             return self.push(text);
         }
-        let mut is_placed = place.is_none();
+        let mut place_to_show = place;
         for line in text.split_inclusive('\n') {
             self.line += 1;
-            if self.started.elapsed() > MAX_SEARCH_TIME {
-                self.is_cut = true;
+            if self.is_over() {
                 return false;
             }
             if self.line < first {
@@ -155,13 +176,7 @@ impl<'q> AnswerText<'q> {
             }
             let takes_more = match &self.query.grep {
                 None => self.push(line),
-                Some(pattern) if pattern.0.is_match(line) => {
-                    if !std::mem::replace(&mut is_placed, true) {
-                        self.push(&format!("--- {}\n", place.unwrap_or_default()));
-                    }
-                    self.push_matches(line, pattern)
-                }
-                Some(_) => true,
+                Some(pattern) => self.push_matches(line, pattern, &mut place_to_show),
             };
             if !takes_more {
                 return false;
@@ -195,32 +210,54 @@ impl<'q> AnswerText<'q> {
         !self.is_cut
     }
 
-    /// Adds a line that matches, or of a long line the surroundings of each match.
-    fn push_matches(&mut self, line: &str, pattern: &Pattern) -> bool {
+    /// Whether the search has taken its time, or nobody waits for the answer.
+    fn is_over(&mut self) -> bool {
+        self.is_cut |=
+            self.started.elapsed() > MAX_SEARCH_TIME || self.is_abandoned.load(Ordering::Relaxed);
+        self.is_cut
+    }
+
+    /// Adds a line that matches, or of a long line the surroundings of each match. `place` is shown above
+    /// the first match.
+    fn push_matches(&mut self, line: &str, pattern: &Pattern, place: &mut Option<&str>) -> bool {
         let line = line.trim_end_matches('\n');
         let number = self.line;
-        if line.len() <= 2 * EXCERPT_CHARS {
-            self.matches += 1;
-            self.is_cut |= self.matches > MAX_MATCHES;
-            return !self.is_cut && self.push(&format!("{number}: {line}\n"));
-        }
         let mut shown = 0;
         // From the end of each excerpt: an iterator over all matches takes quadratic time.
-        while shown < line.len()
-            && let Some(found) = pattern.0.find_at(line, shown)
-        {
+        while let Some(found) = self.find(line, shown, pattern) {
             self.matches += 1;
-            let from = line.floor_char_boundary(found.start().saturating_sub(EXCERPT_CHARS));
-            let to = found.end().saturating_add(EXCERPT_CHARS).min(line.len());
-            let to = line.ceil_char_boundary(to);
-            shown = to;
-            let excerpt = line.get(from..to).unwrap_or_default();
             self.is_cut |= self.matches > MAX_MATCHES;
-            if self.is_cut || !self.push(&format!("{number}: …{excerpt}…\n")) {
-                return false;
+            if self.is_cut {
+                break;
+            }
+            if let Some(place) = place.take() {
+                self.push(&format!("--- {place}\n"));
+            }
+            if line.len() <= 2 * EXCERPT_CHARS {
+                return self.push(&format!("{number}: {line}\n"));
+            }
+            let from = line.floor_char_boundary(found.start.saturating_sub(EXCERPT_CHARS));
+            shown = line.ceil_char_boundary(found.end.saturating_add(EXCERPT_CHARS));
+            let excerpt = line.get(from..shown).unwrap_or_default();
+            if !self.push(&format!("{number}: …{excerpt}…\n")) || shown == line.len() {
+                break;
             }
         }
-        true
+        !self.is_cut
+    }
+
+    /// Returns the next match in a line, from byte `start` on; `None` if there is none, or if the search is
+    /// over.
+    fn find(&mut self, line: &str, mut start: usize, pattern: &Pattern) -> Option<Range<usize>> {
+        while !self.is_over() {
+            let end = line.floor_char_boundary(start.saturating_add(PIECE_BYTES));
+            let found = pattern.find(line, start, end);
+            if found.is_some() || end == line.len() {
+                return found;
+            }
+            start = line.floor_char_boundary(end.saturating_sub(SHARED_BYTES));
+        }
+        None
     }
 }
 
@@ -229,8 +266,12 @@ mod tests {
     use super::*;
 
     fn answer(query: &str, texts: &[&str]) -> String {
+        answer_to(&AtomicBool::new(false), query, texts)
+    }
+
+    fn answer_to(is_abandoned: &AtomicBool, query: &str, texts: &[&str]) -> String {
         let query = RecallQuery::parse(query).unwrap();
-        let mut answer = AnswerText::new(&query);
+        let mut answer = AnswerText::new(&query, is_abandoned);
         _ = texts.iter().all(|text| answer.add(text, None));
         answer.finish()
     }
@@ -303,5 +344,40 @@ mod tests {
                 && line.contains("needle")
                 && line.len() < 1_000)
         );
+    }
+
+    /// Long lines are searched in pieces, which no answer shows.
+    #[test]
+    fn a_piece_of_a_line_is_not_taken_for_a_line() {
+        let found = |query: &str, line: &str| {
+            let reply = answer(query, &[line]);
+            assert!(!reply.contains("more follows"), "{query}");
+            reply.matches("1: ").count()
+        };
+        let letters = |count: usize| "a".repeat(count);
+        for before in PIECE_BYTES - 6..=PIECE_BYTES + 1 {
+            let line = format!("{}needle{}", letters(before), letters(PIECE_BYTES));
+            assert_eq!(found("grep=needle", &line), 1, "{before}");
+            assert_eq!(found("grep=n%5Ba-z%5D{5}", &line), 1, "{before}");
+            let words = format!("{} needle {}", letters(before), letters(PIECE_BYTES));
+            assert_eq!(found("grep=%5Cbneedle%5Cb", &words), 1, "{before}");
+        }
+        let line = format!("{}b{}", letters(3 * PIECE_BYTES), letters(3 * PIECE_BYTES));
+        assert_eq!(found("grep=aa$", &line), 1);
+        assert_eq!(found("grep=^aa", &line), 1);
+        assert_eq!(found("grep=b$", &line), 0);
+        assert_eq!(found("grep=^b", &line), 0);
+        assert_eq!(found("grep=a%5Cb", &line), 1);
+        let umlauts = "ü".repeat(PIECE_BYTES);
+        assert_eq!(found("grep=x", &format!("{umlauts}x")), 1);
+        assert_eq!(found("grep=^$", ""), 0);
+        assert_eq!(answer("grep=^$", &["a\n\nb\n"]), "2: \n");
+    }
+
+    #[test]
+    fn a_search_without_a_reader_ends() {
+        let line = "a".repeat(1_000);
+        let reply = answer_to(&AtomicBool::new(true), "grep=a", &[&line]);
+        assert_eq!(reply.matches("1: ").count(), 0);
     }
 }

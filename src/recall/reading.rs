@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::error::Fault;
 use crate::proxy_state::ProxyState;
@@ -12,12 +13,14 @@ use longhaul_core::units::recall_id::RecallId;
 /// Units that are read at once: enough for few calls to the store, and few enough for memory.
 const BATCH: usize = 32;
 
-/// Reads what `query` selects of the original with this ID, or of its conversation. Fails if the
+/// Reads what `query` selects of the original with this ID, or of its conversation. A search ends once
+/// `is_abandoned` is set. Fails if the
 /// original is unknown or expired, or the store does not answer.
 pub(super) async fn read(
     state: &ProxyState,
     id: RecallId,
     query: &RecallQuery,
+    is_abandoned: &AtomicBool,
 ) -> Result<String, Fault> {
     let store = state.store.originals().ok_or(Fault::RecallUnknown)?;
     let mut found = one(store, id).await?;
@@ -27,7 +30,7 @@ pub(super) async fn read(
         found = one(store, id).await?;
     }
     let original = found.ok_or(Fault::RecallUnknown)?;
-    let mut answer = AnswerText::new(query);
+    let mut answer = AnswerText::new(query, is_abandoned);
     if query.is_outline || query.is_history {
         let outline = one(store, original.outline).await?;
         let outline = outline.ok_or(Fault::RecallUnknown)?;

@@ -124,16 +124,16 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
             assert_eq!(one["saved_unknown"], taken);
         }
         if price.is_some() {
-            assert_eq!(total["said"], cost(RequestKind::Chat));
+            assert_eq!(total["reported"], cost(RequestKind::Chat));
             assert_eq!(
                 (&one["cost"], &total["unknown"]),
-                (&total["said"], &json!(0))
+                (&total["reported"], &json!(0))
             );
             assert_eq!(total["summaries"], cost(RequestKind::Summary));
             assert_eq!(one["summaries"], total["summaries"]);
             assert_eq!(total["calls_unknown"], 0);
         } else {
-            assert_eq!(total["said"], 0);
+            assert_eq!(total["reported"], 0);
             assert_eq!(total["unknown"], answered(RequestKind::Chat));
             assert_eq!(
                 (&total["summaries"], &total["calls_unknown"]),

@@ -10,7 +10,7 @@ function Card({ name, value, note, isBad }) {
 }
 
 // Money of the whole process in the shape of a conversation's.
-const asConversation = (money) => ({ ...money, cost: money.said + money.listed });
+const asConversation = (money) => ({ ...money, cost: money.reported + money.listed });
 
 export function Headline({ overview }) {
   const { totals, money } = overview;
@@ -22,7 +22,7 @@ export function Headline({ overview }) {
       <dl class="cards">
         ${balance === null
           ? html`<${Card} name="Tokens saved" value=${short(saved)} note=${'cost unknown: ' + PRICE_HINT} />`
-          : html`<${Card} name="Net savings" value=${usd(balance)} note=${'spent ' + usd(money.said + money.listed) + (money.said > 0 && money.listed > 0 ? '' : money.listed > 0 ? ' (list price)' : ' (reported)')} />`}
+          : html`<${Card} name="Net savings" value=${usd(balance)} note=${'spent ' + usd(money.reported + money.listed) + (money.reported > 0 && money.listed > 0 ? '' : money.listed > 0 ? ' (list price)' : ' (reported)')} />`}
         <${Card} name="Tokens" value=${short(totals.tokens_before) + ' → ' + short(totals.tokens_after)} note=${percent(saved, totals.tokens_before) + ' saved'} />
         <${Card} name="Overflows mended" value=${whole(totals.mended)} note=${'gave up ' + whole(totals.gave_up)} />
         <${Card} name="Errors" value=${whole(errors)} isBad=${errors > 0} note=${'of ' + plural(totals.requests, 'request') + (totals.faults > 0 ? ', ' + whole(totals.faults) + ' from longhaul itself' : '')} />
