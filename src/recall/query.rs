@@ -15,7 +15,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 10;
 const MAX_COMPILED_BYTES: usize = 1 << 17;
 /// Maximum time of a search, checked before each piece of a line.
 const MAX_SEARCH_TIME: Duration = Duration::from_millis(1_500);
-/// Bytes of a line that are searched at once. The slowest pattern takes a third of a second for them.
+/// Bytes of a line that are searched at once: 72 ms for `[ab]*a[ab]{400}c` in random `a` and `b`, unoptimised.
 const PIECE_BYTES: usize = 16 << 10;
 /// Bytes that two pieces have in common. A match that is no longer is found wherever it begins.
 const SHARED_BYTES: usize = 4 << 10;
