@@ -17,7 +17,7 @@ const MAX_COMPILED_BYTES: usize = 1 << 17;
 const MAX_SEARCH_TIME: Duration = Duration::from_millis(1_500);
 /// Bytes of a line that are searched at once: 72 ms for `[ab]*a[ab]{400}c` in random `a` and `b`, unoptimised.
 const PIECE_BYTES: usize = 16 << 10;
-/// Bytes that two pieces have in common. A match that is no longer is found wherever it begins.
+/// Bytes that two pieces share: each match of up to this length is found.
 const SHARED_BYTES: usize = 4 << 10;
 /// Maximum lines of an answer to a search.
 const MAX_MATCHES: usize = 200;
