@@ -6,3 +6,4 @@ pub(crate) mod client_body;
 pub(crate) mod coding;
 pub(crate) mod peeked_body;
 pub(crate) mod request_body;
+pub(crate) mod slow_bodies;

@@ -1,12 +1,15 @@
-//! Callers, and the caches that they share.
+//! Callers, the owners that they count against, and the caches that they share.
 
 pub(crate) mod fair_cache;
+pub(crate) mod owners;
 pub(crate) mod parse_caches;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use longhaul_core::collections::two_generation_cache::TwoGenerationCache;
+use longhaul_core::collections::CacheHashState;
 use longhaul_core::units::scope::ScopeTag;
+use owners::{OwnerTag, Owners};
 use parking_lot::Mutex;
 
 /// Time after which what is learned for a caller that sends nothing may make room for others.
@@ -15,25 +18,125 @@ pub(crate) const FORGET_AFTER: Duration = Duration::from_hours(30 * 24);
 const NEWCOMER_FRACTION: u8 = 8;
 /// Accepted callers for each cache generation: at least this many are remembered, at most twice as many.
 const MAX_ACCEPTED: usize = 8_192;
+/// Accepted callers of one owner for each generation. A credential with made-up identities next to it
+/// evicts no other credential.
+const MAX_ACCEPTED_OF_OWNER: usize = MAX_ACCEPTED / 4;
 
-/// Callers of whom an upstream has accepted a request. Anyone can invent a credential, so other callers
-/// have no share.
-pub(crate) struct AcceptedCallers(Mutex<TwoGenerationCache<ScopeTag, ()>>);
+/// Callers of whom an upstream has accepted a request, with the owner of each. Anyone can invent a
+/// credential, so other callers have no share.
+#[derive(Default)]
+pub(crate) struct AcceptedCallers(Mutex<Generations>);
 
-impl Default for AcceptedCallers {
-    fn default() -> Self {
-        Self(Mutex::new(TwoGenerationCache::new(MAX_ACCEPTED)))
-    }
+/// Owners by caller, in two generations. A use moves an entry to the younger one.
+#[derive(Default)]
+struct Generations {
+    young: OwnerByCaller,
+    old: OwnerByCaller,
+    /// Callers of each owner in the younger generation.
+    callers: HashMap<OwnerTag, usize, CacheHashState>,
 }
 
+type OwnerByCaller = HashMap<ScopeTag, OwnerTag, CacheHashState>;
+
 impl AcceptedCallers {
-    /// Records that an upstream has accepted a request of this caller.
-    pub(crate) fn insert(&self, caller: ScopeTag) {
-        self.0.lock().insert(caller, ());
+    /// Records that an upstream has accepted a request of `caller` that counts against `owners`.
+    pub(crate) fn insert(&self, caller: ScopeTag, owners: &Owners) {
+        let generations = &mut *self.0.lock();
+        if generations.get(caller).is_some() {
+            return;
+        }
+        let Some(owner) = generations.choose_owner(&owners.tags()) else {
+            return;
+        };
+        // What is kept for an owner has the share of the owner.
+        if generations.get(owner).is_none() {
+            generations.put(owner, owner);
+        }
+        generations.put(caller, owner);
+    }
+
+    /// Records that an upstream has accepted `caller`, which shares no credential with another.
+    #[cfg(test)]
+    pub(crate) fn insert_alone(&self, caller: ScopeTag) {
+        self.insert(caller, &Owners::of_tags(&[caller]));
     }
 
     /// Whether an upstream has accepted a request of this caller.
     pub(crate) fn contains(&self, caller: ScopeTag) -> bool {
-        self.0.lock().get(&caller).is_some()
+        self.owner(caller).is_some()
+    }
+
+    /// Returns the owner of an accepted caller. `None` for any other.
+    pub(crate) fn owner(&self, caller: ScopeTag) -> Option<OwnerTag> {
+        self.0.lock().get(caller)
+    }
+}
+
+impl Generations {
+    fn get(&mut self, caller: ScopeTag) -> Option<OwnerTag> {
+        if let Some(owner) = self.young.get(&caller) {
+            return Some(*owner);
+        }
+        let owner = self.old.remove(&caller)?;
+        self.put(caller, owner);
+        Some(owner)
+    }
+
+    /// Returns the credential that the most callers carry, among those of one request: the valid one stays
+    /// while made-up ones vary. Every credential of the request counts as carried once more.
+    fn choose_owner(&mut self, tags: &[OwnerTag]) -> Option<OwnerTag> {
+        let carried = |tag: &OwnerTag| self.callers.get(tag).copied().unwrap_or_default();
+        // The first of equal ones: `max_by_key` returns the last.
+        let owner = tags.iter().rev().copied().max_by_key(carried)?;
+        for tag in tags.iter().filter(|tag| **tag != owner) {
+            *self.callers.entry(*tag).or_default() += 1;
+        }
+        Some(owner)
+    }
+
+    /// Stores a caller, unless its owner has its share of callers already.
+    fn put(&mut self, caller: ScopeTag, owner: OwnerTag) {
+        if self.young.len() >= MAX_ACCEPTED {
+            self.old = std::mem::take(&mut self.young);
+            self.callers.clear();
+        }
+        let callers = self.callers.entry(owner).or_default();
+        if *callers < MAX_ACCEPTED_OF_OWNER {
+            *callers += 1;
+            self.young.insert(caller, owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(number: u64) -> ScopeTag {
+        ScopeTag(number.to_le_bytes())
+    }
+
+    #[test]
+    fn a_valid_credential_owns_every_caller_that_varies_what_stands_next_to_it() {
+        let accepted = AcceptedCallers::default();
+        let valid = tag(0);
+        for made_up in 1..100 {
+            let set = tag(1_000 + made_up);
+            accepted.insert(set, &Owners::of_tags(&[tag(made_up), valid]));
+        }
+        let owners = (1..100).map(|made_up| accepted.owner(tag(1_000 + made_up)));
+        let others = owners.filter(|owner| *owner != Some(valid)).count();
+        assert!(others <= 1, "{others}");
+    }
+
+    #[test]
+    fn one_owner_evicts_no_other_however_many_callers_it_has() {
+        let accepted = AcceptedCallers::default();
+        accepted.insert(tag(0), &Owners::of_tags(&[tag(0)]));
+        let many = Owners::of_tags(&[tag(1)]);
+        for caller in 2..4 * MAX_ACCEPTED as u64 {
+            accepted.insert(tag(caller), &many);
+        }
+        assert!(accepted.contains(tag(0)));
     }
 }

@@ -36,6 +36,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 pub use base_url::BaseUrl;
 pub(crate) use choices::ChoiceSetting;
 pub use choices::{
@@ -154,7 +156,7 @@ impl ModelSettings<'_> {
 }
 
 /// Memory and connection limits of one process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of one chat body; a larger body is streamed through unread.
@@ -166,6 +168,10 @@ pub struct Limits {
     pub connections: u32,
     /// Concurrent requests; further ones are refused.
     pub requests: u32,
+    /// Header fields and query parameters that authenticate a caller, in addition to the known ones.
+    pub credentials: Vec<String>,
+    /// Reverse proxies whose `X-Forwarded-For` names the client.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 /// Log output on standard error.
@@ -324,6 +330,8 @@ impl Config {
                 buffered_bytes: found.value(&settings::LIMITS_BUFFERED)?,
                 connections: found.value(&settings::LIMITS_CONNECTIONS)?,
                 requests: found.value(&settings::LIMITS_REQUESTS)?,
+                credentials: found.value(&settings::LIMITS_CREDENTIALS)?,
+                trusted_proxies: found.value(&settings::LIMITS_TRUSTED_PROXIES)?,
             },
             drain_timeout: found.value(&settings::LIMITS_DRAIN)?,
             drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,

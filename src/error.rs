@@ -57,6 +57,11 @@ faults! {
     RequestBodyBroken = "request_body_broken", BAD_REQUEST, Useless,
         "the request body ended early, stalled, or has invalid HTTP framing";
 
+    /// The body arrived slowly, and no slot was left for another request.
+    SlowBody = "slow_body", REQUEST_TIMEOUT, MayHelp,
+        "the request body arrived at less than 2 KiB a second, and longhaul had no slot left for other \
+         requests (limits.requests); send the request again, faster";
+
     /// The request has a transfer coding other than `chunked`.
     TransferCoding = "transfer_coding", BAD_REQUEST, Useless,
         "the only transfer coding that longhaul accepts is a single `Transfer-Encoding: chunked`; \
@@ -380,12 +385,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retryable_faults_have_a_server_error_status() {
+    fn retryable_faults_have_a_status_that_clients_retry() {
         for fault in Fault::ALL
             .iter()
             .filter(|fault| fault.retry_advice() == RetryAdvice::MayHelp)
         {
-            assert!(fault.status().is_server_error(), "{fault:?}");
+            let status = fault.status();
+            let is_retried = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
+            assert!(is_retried, "{fault:?}");
         }
     }
 

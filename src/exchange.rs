@@ -1,5 +1,6 @@
 //! Exchanges with the upstream: sending, judging and relaying.
 
+pub(crate) mod client_connection;
 pub(crate) mod fault_response;
 mod plan_log;
 pub(crate) mod relay;

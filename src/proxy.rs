@@ -21,6 +21,7 @@ use crate::chat::unanswered_call::UnansweredCallGuard;
 use crate::chat::{count, explicit_compaction, plan, settle};
 use crate::config::{Config, Mode, ResponsesWebSocket};
 use crate::error::{Fault, Problem};
+use crate::exchange::client_connection::ConnectionUse;
 use crate::exchange::fault_response::answer_fault;
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::reply_gate::HoldPolicy;
@@ -69,10 +70,12 @@ impl Proxy {
         &self,
         request: Request<Incoming>,
         slot: &TunnelSlot,
+        in_use: ConnectionUse,
     ) -> Response<ReplyBody> {
         let mut request = ClientBody::wrap(request);
         let state = self.select_upstream(&mut request);
         let mut log = RequestLog::start(&request, &state.metrics);
+        log.connection = Some(in_use);
         log.mount.clone_from(&state.mount);
         let origin = CrossOriginFields::origin(request.headers());
         if !is_clearly_framed(request.headers()) {
@@ -80,7 +83,11 @@ impl Proxy {
             return answer_fault(state, Fault::TransferCoding, origin.as_ref(), log);
         }
         match state.acquire_slot(&mut request) {
-            Ok(place) => log.slot = Some(place),
+            Ok(slot) => {
+                let progress = Arc::clone(&slot.progress);
+                request.body_mut().set_progress(progress);
+                log.slot = Some(slot);
+            }
             Err(fault) => {
                 log.set_path(request.uri().path());
                 return answer_fault(state, fault, origin.as_ref(), log);
@@ -204,10 +211,10 @@ async fn forward(
             (body, framing, None)
         }
     };
-    let caller = state.caller_to_accept(&head, route.mapped.path());
+    let accepted = state.owners_to_accept(&head, route.mapped.path());
     let reply = send::send(state, &route, &head, body, framing, None, log).await?;
-    if let Some(caller) = caller.filter(|_| reply.status().is_success()) {
-        state.accepted.insert(caller);
+    if let Some(owners) = accepted.filter(|_| reply.status().is_success()) {
+        state.record_accepted(&owners);
     }
     Ok(reply.map(PeekedBody::new))
 }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Extensions, Method, Request};
+use http::{Method, Request};
 use tokio::time::{Instant, timeout_at};
 
-use crate::body::budget::{BufferBudget, Owner};
+use crate::body::budget::BufferBudget;
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::callers::AcceptedCallers;
+use crate::callers::owners::{self, Owners};
 use crate::callers::parse_caches::ParseCaches;
 use crate::config::{Config, Mode};
 use crate::costs::{CostTracker, PendingCost, RequestCost};
@@ -24,11 +25,11 @@ use crate::dashboard::RecentConversations;
 use crate::error::Fault;
 use crate::learned::learned_models::LearnedByCaller;
 use crate::metrics::Metrics;
-use crate::request::access_keys::AccessKeys;
+use crate::request::access_keys::{AccessKeys, Authentication};
 use crate::request::overrides::RequestOverrides;
-use crate::request::peer_address::PeerAddress;
+use crate::request::peer_address::{PeerAddress, client_address};
 use crate::request::receive::{ChatBodyReader, Received, RequestSlot, RequestSlots, read_dialect};
-use crate::request::scope::{RequestCaller, ScopeFactory};
+use crate::request::scope::{CallerFields, RequestCaller, ScopeFactory};
 use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
@@ -36,7 +37,7 @@ use cross_origin::CrossOriginFields;
 use fault_log::FaultLog;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::dialect::usage::Usage;
-use longhaul_core::units::scope::{Scope, ScopeTag};
+use longhaul_core::units::scope::Scope;
 use refused_upgrades::RefusedUpgrades;
 use unknown_paths::UnknownPaths;
 
@@ -82,7 +83,8 @@ impl ProxyState {
         let caller = head.extensions.get().copied();
         let caller: RequestCaller = caller.unwrap_or_else(|| {
             let base = &self.config.upstream.base;
-            self.scopes.caller(base, target.query(), &head.headers)
+            let fields = self.scopes.read(base, target.query(), &head.headers);
+            self.scopes.caller(&fields)
         });
         caller.at(target)
     }
@@ -102,51 +104,54 @@ impl ProxyState {
         settled
     }
 
-    /// Takes the place of a request among those under way, and memory for its head. Adds the [`Owner`] of
-    /// what the request occupies to its extensions. A caller of whom no upstream has accepted a request
+    /// Takes the place of a request among those under way, and memory for its head. Adds the [`Owners`] of
+    /// what the request occupies to its extensions. A caller whose credentials nobody has accepted
     /// shares with its address: anyone can invent credentials, but not addresses.
-    /// Fails if no place or memory is left, or none of the owner's share.
+    /// Fails if no place or memory is left, or none of an owner's share.
     pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestSlot, Fault> {
-        let base = &self.config.upstream.base;
-        let caller = self
-            .scopes
-            .caller(base, request.uri().query(), request.headers());
-        let peer = request.extensions().get::<PeerAddress>();
-        let owner = match (caller.identified(), peer) {
-            (Some(caller), _) if self.accepted.contains(caller.tag()) => {
-                Some(Owner::Caller(caller))
-            }
-            (_, Some(peer)) => Some(Owner::Peer(peer.0)),
-            (caller, None) => caller.map(Owner::Caller),
-        };
+        let (query, headers) = (request.uri().query(), request.headers());
+        let fields = self.scopes.read(&self.config.upstream.base, query, headers);
+        let caller = self.scopes.caller(&fields);
+        let owners = self.owners_of(request, &fields);
         let extensions = request.extensions_mut();
         extensions.insert(caller);
-        if let Some(owner) = owner {
-            extensions.insert(owner);
-        }
-        let mut memory = self.budget.owned_by(owner).reservation();
+        extensions.insert(owners.clone());
+        let mut memory = self.budget.owned_by(owners.clone()).reservation();
         // The number of requests bounds usual heads: a budget full of bodies refuses no request.
         let grown = memory.grow_to(head_bytes(request).saturating_sub(FREE_HEAD_BYTES));
-        let taken = grown.and_then(|()| self.request_slots.take(owner, memory));
+        let taken = grown.and_then(|()| self.request_slots.take(owners, memory));
         taken.map_err(|_| Fault::TooManyRequests)
     }
 
-    /// Records that the upstream has accepted a request with these extensions.
-    pub(crate) fn record_accepted(&self, request: &Extensions) {
-        let caller: Option<&RequestCaller> = request.get();
-        if let Some(caller) = caller.and_then(|caller| caller.identified()) {
-            self.accepted.insert(caller.tag());
+    /// Returns the owners of a request of the caller with these fields.
+    fn owners_of<B>(&self, request: &Request<B>, caller: &CallerFields<'_>) -> Owners {
+        let connected = request.extensions().get::<PeerAddress>();
+        let trusted = &self.config.limits.trusted_proxies;
+        let client = connected.map(|peer| client_address(*peer, trusted, request.headers()));
+        let peer = client.map(|client| client.peer);
+        let mut owners = match self.keys.authentication(request.headers()) {
+            Authentication::ClientToken(token) => self.scopes.owners_of_token(token, peer),
+            Authentication::None if !caller.is_vouched_for() => Owners::strangers(peer),
+            Authentication::None | Authentication::Upstream => self.scopes.owners(caller, peer),
+        };
+        let is_accepted = |set| self.accepted.contains(set);
+        owners.is_accepted = owners.is_accepted || owners.set().is_some_and(is_accepted);
+        owners
+    }
+
+    /// Records that the upstream has accepted the credentials of a request.
+    pub(crate) fn record_accepted(&self, owners: &Owners) {
+        if let Some(set) = owners.set() {
+            self.accepted.insert(set, owners);
         }
     }
 
-    /// Returns the caller of a request whose acceptance shows that its credentials are valid: of a model
+    /// Returns the owners of a request whose acceptance shows that its credentials are valid: of a model
     /// endpoint. A list of models may be public, and OpenAI opens a WebSocket for any key and refuses an
     /// unknown one in an event. `path` is the upstream's.
-    pub(crate) fn caller_to_accept(&self, head: &Parts, path: &str) -> Option<ScopeTag> {
-        let caller: &RequestCaller = head.extensions.get()?;
+    pub(crate) fn owners_to_accept(&self, head: &Parts, path: &str) -> Option<Owners> {
         let is_endpoint = head.method == Method::POST && self.keys.is_endpoint(path);
-        let caller = caller.identified().filter(|_| is_endpoint)?;
-        Some(caller.tag())
+        is_endpoint.then(|| owners::of_request(&head.extensions))
     }
 
     /// Returns the mode that the request selects, or else the configured one.
@@ -180,9 +185,7 @@ impl ProxyState {
         meter: &'a Arc<TransferMeter>,
     ) -> ChatBodyReader<'a> {
         ChatBodyReader {
-            budget: self
-                .budget
-                .owned_by(head.extensions.get::<Owner>().copied()),
+            budget: self.budget.owned_by(owners::of_request(&head.extensions)),
             limit: self.config.limits.body_bytes,
             meter,
             metrics: &self.metrics,

@@ -2,6 +2,7 @@
 
 pub(crate) mod query;
 mod reading;
+mod reads;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +11,17 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task;
 
 use crate::body::client_body::ClientBody;
+use crate::callers::owners::{self, Owners};
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::limits::RECALL_PATH;
 use crate::proxy_state::ProxyState;
 use longhaul_core::units::recall_id::RecallId;
 use query::RecallQuery;
-
-/// Maximum concurrent reads; further ones wait. A read may decrypt a whole history.
-const MAX_READS: usize = 4;
-static READS: Semaphore = Semaphore::const_new(MAX_READS);
+use reads::ReadPlace;
 
 /// The client of a read. Dropped with its request.
 #[derive(Default)]
@@ -60,13 +58,13 @@ pub(crate) async fn answer(
         .ok_or(Fault::RecallUnknown)?;
     let query = request.uri().query().unwrap_or_default();
     let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
-    let read = READS.acquire().await;
+    let place = ReadPlace::acquire(reader_of(state, id, request)).await;
     let state = Arc::clone(state);
     let reader = Reader::default();
     let is_abandoned = Arc::clone(&reader.has_left);
     // A search takes the time of its thread, and the workers are for requests.
     let text = task::spawn_blocking(move || {
-        let _read = read;
+        let _place = place;
         Handle::current().block_on(reading::read(&state, id, &query, &is_abandoned))
     });
     let text = text.await.map_err(|_| Fault::RecallUnavailable)??;
@@ -77,4 +75,15 @@ pub(crate) async fn answer(
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(reply)
+}
+
+/// Returns the owners of a read: whoever owns the conversation, or else the address. A reader need not
+/// show the credentials of the chat.
+fn reader_of(state: &ProxyState, id: RecallId, request: &Request<ClientBody>) -> Owners {
+    let peer = owners::of_request(request.extensions()).peer();
+    let owner = state.accepted.owner(id.scope());
+    owner.map_or_else(
+        || Owners::strangers(peer),
+        |owner| Owners::of_tag(owner, peer),
+    )
 }

@@ -3,6 +3,7 @@
 pub(crate) mod access_keys;
 pub(crate) mod buffered_body;
 pub(crate) mod caller_identity;
+pub(crate) mod credentials;
 pub(crate) mod headers;
 pub(crate) mod host_check;
 pub(crate) mod key_paths;

@@ -3,10 +3,13 @@
 pub(crate) mod acceptor;
 pub(crate) mod admin_listener;
 mod certificates;
+mod client_stream;
+mod connections;
 mod idle_memory;
 pub(crate) mod protocol;
 pub(crate) mod reloadable_proxy;
 pub(crate) mod self_loop;
+mod unended_head;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,6 +34,7 @@ use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
 use crate::dashboard::days_file::DaysFile;
 use crate::error::{Fault, Problem};
+use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
 use crate::limits::{
     CLIENT_HEAD_BYTES, HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW,
@@ -38,17 +42,22 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
-use crate::request::peer_address::PeerAddress;
-use acceptor::Acceptor;
+use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
+use client_stream::ClientStream;
+use connections::Connections;
 use protocol::Protocol;
 pub(crate) use reloadable_proxy::ReloadableProxy;
 pub(crate) use self_loop::refuse_self_loop;
+use unended_head::UnendedHead;
 
 /// Time for a connection to complete the TLS handshake and the protocol preface, and for each
 /// request to send its head. Clients cope with it: nginx closes idle connections after 75 s.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// Memory of a TLS handshake: the largest message that rustls receives.
+const HANDSHAKE_BYTES: u64 = 64 * 1024;
+
 /// Serves `listener` until `stop` is ready, then lets active requests end within `config.drain`.
 /// Calls `ready` once the checks have passed and requests are accepted.
 ///
@@ -167,7 +176,8 @@ impl Server {
             }
             sleep(drain_delay).await;
         };
-        let mut acceptor = Acceptor::new(listener, connections as usize, "limits.connections");
+        let connections = Connections::new(connections);
+        let mut acceptor = ClientAcceptor::new(listener, connections);
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);
@@ -183,13 +193,17 @@ impl Server {
                 }
                 accepted = acceptor.accept() => accepted,
             };
-            let Some((socket, place)) = accepted else {
+            let Some((socket, open)) = accepted else {
                 continue;
             };
             let (current, stopped) = (current.clone(), stopped.clone());
             tasks.spawn(async move {
-                serve_socket(socket, current, stopped).await;
-                drop(place);
+                tokio::select! {
+                    () = serve_socket(socket, &open.connection, current, stopped) => {}
+                    () = open.connection.closed() => {
+                        tracing::debug!("closed an idle connection, to make room for another");
+                    }
+                }
             });
         }
 
@@ -233,15 +247,18 @@ fn spawn_companions(
 }
 
 /// Serves an accepted connection, in TLS if the listener has certificates.
-async fn serve_socket(socket: TcpStream, current: ReloadableProxy, stopped: watch::Receiver<()>) {
+async fn serve_socket(
+    socket: TcpStream,
+    client: &Arc<ClientConnection>,
+    current: ReloadableProxy,
+    stopped: watch::Receiver<()>,
+) {
     set_socket_options(&socket);
-    let peer = socket.peer_addr().ok();
-    let peer = peer.map(|peer| PeerAddress::new(peer.ip()));
     let until = Instant::now() + HEAD_TIMEOUT;
     match current.certificates.clone() {
-        None => serve(socket, peer, until, current, stopped).await,
+        None => serve(socket, client, until, current, stopped).await,
         // Boxed, so that connections without TLS reserve no space for its state.
-        Some(own) => Box::pin(serve_tls(socket, peer, &own, until, current, stopped)).await,
+        Some(own) => Box::pin(serve_tls(socket, client, &own, until, current, stopped)).await,
     }
 }
 
@@ -254,20 +271,25 @@ fn local_address(listener: &TcpListener) -> Result<SocketAddr, Problem> {
 /// advises HTTPS.
 async fn serve_tls(
     socket: TcpStream,
-    peer: Option<PeerAddress>,
+    client: &Arc<ClientConnection>,
     certificates: &Certificates,
     until: Instant,
     current: ReloadableProxy,
     mut stopped: watch::Receiver<()>,
 ) {
+    let budget = Arc::clone(&current.proxy().state.budget);
+    if client.reserve_unended(&budget, HANDSHAKE_BYTES).is_err() {
+        return;
+    }
     let handshake = tokio::select! {
         biased;
         handshake = timeout_at(until, certificates.accept(socket)) => handshake,
         // The client has received nothing yet and can retry elsewhere.
         _ = stopped.changed() => return,
     };
+    client.release_unended();
     match handshake {
-        Ok(HandshakeResult::Tls(session)) => serve(session, peer, until, current, stopped).await,
+        Ok(HandshakeResult::Tls(session)) => serve(session, client, until, current, stopped).await,
         Ok(HandshakeResult::NotTls(socket)) => {
             _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await;
         }
@@ -292,7 +314,7 @@ async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
 /// Serves a connection. `until` is the deadline for its preface.
 async fn serve<I>(
     io: I,
-    peer: Option<PeerAddress>,
+    client: &Arc<ClientConnection>,
     until: Instant,
     current: ReloadableProxy,
     mut stopped: watch::Receiver<()>,
@@ -310,17 +332,21 @@ async fn serve<I>(
     };
     let stopping = stopped.clone();
     let slot = Arc::new(TunnelSlot::default());
+    let budget = current.proxy().state.budget.as_ref().clone();
     let service = {
-        let slot = Arc::clone(&slot);
+        let (slot, client) = (Arc::clone(&slot), Arc::clone(client));
         service_fn(move |mut request: Request<Incoming>| {
-            if let Some(peer) = peer {
-                request.extensions_mut().insert(peer);
-            }
+            request.extensions_mut().insert(client.peer);
             let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
-            async move { Ok::<_, Infallible>(proxy.handle(request, &slot).await) }
+            let in_use = client.begin_use();
+            async move { Ok::<_, Infallible>(proxy.handle(request, &slot, in_use).await) }
         })
     };
-    let io = TokioIo::new(io);
+    let io = TokioIo::new(ClientStream {
+        io,
+        head: UnendedHead::new(budget, protocol),
+        connection: Arc::clone(client),
+    });
     match protocol {
         Protocol::Http1 => {
             let connection = http1_builder()
@@ -338,6 +364,7 @@ async fn serve<I>(
             drive_until_end(connection, http2::Connection::graceful_shutdown, stopped).await;
         }
     }
+    let _in_use = client.begin_use();
     slot.run(stopping).await;
 }
 

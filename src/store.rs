@@ -84,11 +84,13 @@ impl Store {
             Some((file, secret)) => (Some(file), secret),
             None => open_durable(config, Intent::Use)?,
         };
+        let far = far.inspect(|far| far.set_accepted(accepted));
         let far = far.map(|far| (far, config.wait_limit));
         let bounds = (config.memory_bytes, config.ttl);
         let store = Self::from_parts(bounds, far, secret, metrics, accepted);
         let originals = if config.keeps_originals {
             let durable = open_originals(config, Intent::Use)?;
+            let durable = durable.inspect(|durable| durable.set_accepted(accepted));
             let sealer = Arc::clone(&store.sealer);
             let originals = OriginalStore::new(config, durable, sealer, accepted);
             Some(Arc::new(originals))

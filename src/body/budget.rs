@@ -5,17 +5,19 @@ pub(crate) mod spare_buffer;
 
 use std::sync::Arc;
 
+pub(crate) use fair_share::Exhausted;
 use fair_share::FairShare;
-pub(crate) use fair_share::{Exhausted, Owner};
 pub(crate) use spare_buffer::SpareBuffer;
+
+use crate::callers::owners::Owners;
 
 /// Bytes that may be buffered at once, over all requests. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct BufferBudget {
     bytes: Arc<FairShare>,
     limit: u64,
-    /// Holder of the reservations. `None` for longhaul itself.
-    owner: Option<Owner>,
+    /// Owners of the reservations. `None` for longhaul itself.
+    owners: Option<Owners>,
     spare_buffer: SpareBuffer,
 }
 
@@ -24,15 +26,15 @@ impl BufferBudget {
         Self {
             bytes: Arc::new(FairShare::new(bytes)),
             limit: bytes,
-            owner: None,
+            owners: None,
             spare_buffer: SpareBuffer::default(),
         }
     }
 
-    /// Returns a handle whose reservations count towards the share of `owner`.
-    pub(crate) fn owned_by(&self, owner: Option<Owner>) -> Self {
+    /// Returns a handle whose reservations count against `owners`.
+    pub(crate) fn owned_by(&self, owners: Owners) -> Self {
         Self {
-            owner,
+            owners: Some(owners),
             ..self.clone()
         }
     }
@@ -45,7 +47,7 @@ impl BufferBudget {
     pub(crate) fn reservation(&self) -> Reservation {
         Reservation {
             pool: Arc::clone(&self.bytes),
-            owner: self.owner,
+            owners: self.owners.clone(),
             bytes: 0,
             min_free: 0,
         }
@@ -74,7 +76,7 @@ impl BufferBudget {
 #[derive(Debug)]
 pub(crate) struct Reservation {
     pool: Arc<FairShare>,
-    owner: Option<Owner>,
+    owners: Option<Owners>,
     bytes: u64,
     /// Bytes that must stay free when this reservation grows.
     min_free: u64,
@@ -82,18 +84,18 @@ pub(crate) struct Reservation {
 
 impl Reservation {
     /// Grows the reservation to `bytes` in total. An error leaves the reservation unchanged. Fails
-    /// if the budget, or the owner's share of the budget, has too little left.
+    /// if the budget, or an owner's share of the budget, has too little left.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), Exhausted> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
             return Ok(());
         }
-        self.pool.take(self.owner, more, self.min_free)?;
+        self.pool.take(self.owners.as_ref(), more, self.min_free)?;
         self.bytes += more;
         Ok(())
     }
 
-    /// Merges another reservation of the same owner into this one.
+    /// Merges another reservation of the same owners into this one.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
@@ -102,7 +104,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.pool.give_back(self.owner, self.bytes);
+            self.pool.give_back(self.owners.as_ref(), self.bytes);
         }
     }
 }

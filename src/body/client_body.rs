@@ -3,6 +3,7 @@
 //! then lose the reply that names the reason.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -14,6 +15,8 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use crate::body::slow_bodies::BodyProgress;
+use crate::error::Fault;
 use crate::limits::LINGER;
 
 /// Maximum number of bytes discarded of one request. A client that sends more is cut off.
@@ -24,6 +27,18 @@ pub(crate) struct ClientBody {
     /// `Some` until drop.
     body: Option<Incoming>,
     rest: UnreadRest,
+    progress: Option<Arc<BodyProgress>>,
+}
+
+/// Reason why the rest of a body is missing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientBodyError {
+    /// The client left, or the framing is invalid.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+    /// The body arrived slowly and gave way to another request.
+    #[error("the body arrived slowly, and another request needed its place")]
+    GaveWay,
 }
 
 /// State of the unread rest.
@@ -37,6 +52,16 @@ enum UnreadRest {
     AwaitsContinue,
 }
 
+impl ClientBodyError {
+    /// Returns the fault that the client receives.
+    pub(crate) fn fault(&self) -> Fault {
+        match self {
+            Self::Broken(_) => Fault::RequestBodyBroken,
+            Self::GaveWay => Fault::SlowBody,
+        }
+    }
+}
+
 impl ClientBody {
     pub(crate) fn wrap(request: Request<Incoming>) -> Request<Self> {
         let (head, body) = request.into_parts();
@@ -48,12 +73,40 @@ impl ClientBody {
             UnreadRest::Arriving
         };
         let body = Some(body);
-        Request::from_parts(head, Self { body, rest })
+        Request::from_parts(
+            head,
+            Self {
+                body,
+                rest,
+                progress: None,
+            },
+        )
+    }
+
+    /// Records the arrival of the body in `progress`, which may end the body.
+    pub(crate) fn set_progress(&mut self, progress: Arc<BodyProgress>) {
+        self.progress = Some(progress);
+    }
+
+    fn record_frame(&self, frame: Option<&Result<Frame<Bytes>, hyper::Error>>) {
+        let Some(progress) = &self.progress else {
+            return;
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                progress.record_bytes(bytes as u64);
+            }
+            Some(Err(_)) | None => progress.finish(),
+        }
     }
 }
 
 impl Drop for ClientBody {
     fn drop(&mut self) {
+        if let Some(progress) = &self.progress {
+            progress.finish();
+        }
         let body = self.body.take().filter(|body| !body.is_end_stream());
         if let (Some(body), UnreadRest::Arriving, Ok(runtime)) =
             (body, self.rest, Handle::try_current())
@@ -77,23 +130,33 @@ async fn discard(mut body: Incoming) {
 
 impl Body for ClientBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = ClientBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientBodyError>>> {
         if self.rest == UnreadRest::AwaitsContinue {
             self.rest = UnreadRest::Arriving;
         }
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
-        let frame = ready!(Pin::new(body).poll_frame(cx));
+        let polled = Pin::new(body).poll_frame(cx);
+        if let (Poll::Pending, Some(progress)) = (&polled, &self.progress) {
+            progress.record_wait(cx.waker());
+            // The rest is not discarded: the client has not sent it for long.
+            if progress.is_ended() {
+                self.rest = UnreadRest::NoneLeft;
+                return Poll::Ready(Some(Err(ClientBodyError::GaveWay)));
+            }
+        }
+        let frame = ready!(polled);
+        self.record_frame(frame.as_ref());
         if !matches!(frame, Some(Ok(_))) {
             self.rest = UnreadRest::NoneLeft;
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(ClientBodyError::from)))
     }
 
     fn is_end_stream(&self) -> bool {

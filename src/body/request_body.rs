@@ -1,8 +1,8 @@
 //! The body of a request to the upstream.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::body::chunked_bytes::ChunkedBytes;
-use crate::body::client_body::ClientBody;
+use crate::body::client_body::{ClientBody, ClientBodyError};
 use crate::body::peeked_body::PeekedBody;
+use crate::error::Fault;
 
 /// Transfer statistics of one request.
 #[derive(Debug, Default)]
 pub(crate) struct TransferMeter {
     bytes: AtomicU64,
-    client_failed: AtomicBool,
+    client_fault: OnceLock<Fault>,
     /// Nanoseconds.
     waited_nanos: AtomicU64,
 }
@@ -47,9 +48,9 @@ impl TransferMeter {
         output
     }
 
-    /// Whether the client's side of the body failed.
-    pub(crate) fn has_client_failed(&self) -> bool {
-        self.client_failed.load(Ordering::Relaxed)
+    /// Returns the fault of the client's side of the body; `None` if that side did not fail.
+    pub(crate) fn client_fault(&self) -> Option<Fault> {
+        self.client_fault.get().copied()
     }
 }
 
@@ -109,12 +110,12 @@ impl Drop for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = ClientBodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientBodyError>>> {
         let frame = ready!(match &mut self.source {
             RequestSource::Peeked(body) => Pin::new(body).poll_frame(cx),
             RequestSource::Stream(body) => Pin::new(body).poll_frame(cx),
@@ -127,7 +128,9 @@ impl Body for RequestBody {
                 let length = frame.data_ref().map_or(0, Bytes::len) as u64;
                 self.meter.bytes.fetch_add(length, Ordering::Relaxed);
             }
-            Some(Err(_)) => self.meter.client_failed.store(true, Ordering::Relaxed),
+            Some(Err(error)) => {
+                _ = self.meter.client_fault.set(error.fault());
+            }
             None => {}
         }
         Poll::Ready(frame)

@@ -1,6 +1,7 @@
-//! A cache with one bound for all callers, of which each has an equal share.
+//! A cache with one bound for all callers. Each owner has an equal share, and each caller an equal part of
+//! the share of its owner.
 //!
-//! An entry gives way to another caller's only if its own caller holds more. Callers of whom no request
+//! An entry gives way to another owner's only if its own owner holds more. Callers of whom no request
 //! was accepted share a small part, so invented credentials evict nothing of other callers.
 
 #[cfg(test)]
@@ -14,15 +15,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::callers::owners::OwnerTag;
 use crate::callers::{AcceptedCallers, NEWCOMER_FRACTION};
 use longhaul_core::collections::CacheHashState;
 use longhaul_core::units::recall_id::RecallId;
 use longhaul_core::units::scope::{RecordKey, Scope, ScopeTag};
 
-/// Maximum callers with their own share. Further callers use the newcomers' share until all entries
-/// of some caller have expired.
+/// Maximum owners with their own share. Callers of further owners use the newcomers' share until all
+/// entries of some owner have expired.
 const MAX_SHARES: usize = 4_096;
-/// Room for one entry of each caller that has a share.
+/// Room for one entry of each owner that has a share.
 pub(crate) const ONE_FOR_EACH: u64 =
     (MAX_SHARES as u64 * NEWCOMER_FRACTION as u64).div_ceil(NEWCOMER_FRACTION as u64 - 1);
 /// Minimum time between two searches for expired entries.
@@ -52,6 +54,12 @@ impl CallerKey for Scope {
     }
 }
 
+impl CallerKey for ScopeTag {
+    fn caller(&self) -> ScopeTag {
+        *self
+    }
+}
+
 /// The caller of a pair is that of its first element.
 impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
     fn caller(&self) -> ScopeTag {
@@ -59,7 +67,8 @@ impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
     }
 }
 
-/// Entries of all callers. Evicts the least recently used entry of the caller that holds the most.
+/// Entries of all callers. Evicts the least recently used entry of the caller that holds the most, among
+/// those of the owner that holds the most.
 pub(crate) struct FairCache<K, V> {
     weight_of: fn(&V) -> u64,
     state: Mutex<CacheState<K, V>>,
@@ -70,8 +79,9 @@ struct CacheState<K, V> {
     idle: Duration,
     accepted: Arc<AcceptedCallers>,
     by_caller: HashMap<ScopeTag, CallerEntries<K, V>, CacheHashState>,
-    /// Callers by the weight of their state, to find the largest.
-    by_weight: BTreeSet<(u64, ScopeTag)>,
+    by_owner: HashMap<OwnerTag, OwnerShare, CacheHashState>,
+    /// Owners by the weight of their entries, to find the largest.
+    by_weight: BTreeSet<(u64, OwnerTag)>,
     newcomers: CallerEntries<K, V>,
     /// Weight of the entries in `by_caller`.
     weight: u64,
@@ -80,8 +90,18 @@ struct CacheState<K, V> {
     swept_at: Instant,
 }
 
+/// The share of one owner.
+#[derive(Default)]
+struct OwnerShare {
+    weight: u64,
+    /// Callers of the owner by the weight of their entries.
+    callers: BTreeSet<(u64, ScopeTag)>,
+}
+
 /// Entries of one caller, or of all newcomers.
 struct CallerEntries<K, V> {
+    /// `None` for newcomers.
+    owner: Option<OwnerTag>,
     entries: HashMap<K, CacheEntry<V>, CacheHashState>,
     /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
     queue: BTreeMap<u64, K>,
@@ -112,6 +132,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
                 idle,
                 accepted: Arc::clone(accepted),
                 by_caller: HashMap::default(),
+                by_owner: HashMap::default(),
                 by_weight: BTreeSet::new(),
                 newcomers: CallerEntries::default(),
                 weight: 0,
@@ -197,7 +218,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         own.flatten().or_else(|| {
             let value = self.newcomers.get(key, uses, idle)?;
             // The caller was accepted since.
-            if self.has_share(caller)
+            if self.owner_with_share(caller).is_some()
                 && let Some(entry) = self.newcomers.remove(key)
             {
                 self.put(key.clone(), entry.value, entry.weight);
@@ -215,32 +236,57 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         let own = self.by_caller.get_mut(&caller)?;
         let before = own.weight;
         let outcome = change(own);
-        let (after, is_empty) = (own.weight, own.entries.is_empty());
-        self.weight = self.weight - before + after;
+        let (after, is_empty, owner) = (own.weight, own.entries.is_empty(), own.owner);
         if before != after || is_empty {
-            self.by_weight.remove(&(before, caller));
+            self.reweigh(owner.unwrap_or(caller), (before, caller), after, is_empty);
         }
         if is_empty {
             self.by_caller.remove(&caller);
-        } else if before != after {
-            self.by_weight.insert((after, caller));
         }
         Some(outcome)
     }
 
-    /// Whether a caller has its own share, or may have one now.
-    fn has_share(&self, caller: ScopeTag) -> bool {
-        self.by_caller.contains_key(&caller)
-            || self.accepted.contains(caller) && self.by_caller.len() < MAX_SHARES
+    /// Updates the weights above a caller whose entries weighed `before` and now weigh `after`. Forgets the
+    /// owner of a caller that has left unless other callers remain.
+    fn reweigh(
+        &mut self,
+        owner: OwnerTag,
+        (before, caller): (u64, ScopeTag),
+        after: u64,
+        has_left: bool,
+    ) {
+        let share = self.by_owner.entry(owner).or_default();
+        self.by_weight.remove(&(share.weight, owner));
+        share.callers.remove(&(before, caller));
+        share.weight = share.weight - before + after;
+        self.weight = self.weight - before + after;
+        if !has_left {
+            share.callers.insert((after, caller));
+        }
+        if share.callers.is_empty() {
+            self.by_owner.remove(&owner);
+        } else {
+            self.by_weight.insert((share.weight, owner));
+        }
+    }
+
+    /// Returns the owner of a caller that has its own share, or may have one now.
+    fn owner_with_share(&self, caller: ScopeTag) -> Option<OwnerTag> {
+        if let Some(own) = self.by_caller.get(&caller) {
+            return own.owner;
+        }
+        let owner = self.accepted.owner(caller)?;
+        let has_share = self.by_owner.contains_key(&owner) || self.by_owner.len() < MAX_SHARES;
+        has_share.then_some(owner)
     }
 
     fn put(&mut self, key: K, value: V, weight: u64) {
         self.sweep();
         self.uses += 1;
         let (uses, caller) = (self.uses, key.caller());
-        let has_share = self.has_share(caller);
+        let owner = self.owner_with_share(caller);
         let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
-        let room = if has_share {
+        let room = if owner.is_some() {
             self.max_weight - for_newcomers
         } else {
             for_newcomers
@@ -249,8 +295,8 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         if weight > room {
             return;
         }
-        if has_share {
-            self.by_caller.entry(caller).or_default();
+        if owner.is_some() {
+            self.by_caller.entry(caller).or_default().owner = owner;
             self.change_entries(caller, |entries| entries.put(key, value, weight, uses));
         } else {
             self.newcomers.put(key, value, weight, uses);
@@ -276,17 +322,32 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
         while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
         while self.weight > self.max_weight - for_newcomers {
-            let own = self
-                .by_caller
-                .get(&caller)
-                .map_or(0, |entries| entries.weight);
-            let largest = self.by_weight.last().copied();
-            let larger = largest.filter(|(weight, _)| *weight > own);
-            let gives_way = larger.map_or(caller, |(_, tag)| tag);
+            let gives_way = self.largest_caller(caller);
             if self.change_entries(gives_way, CallerEntries::evict_one) != Some(true) {
                 break;
             }
         }
+    }
+
+    /// Returns the caller whose entry gives way to one of `caller`: the largest of the largest owner, or
+    /// `caller` itself among equals.
+    fn largest_caller(&self, caller: ScopeTag) -> ScopeTag {
+        let own = self.by_caller.get(&caller);
+        let owner = own.and_then(|own| own.owner);
+        let share_of = |owner: OwnerTag| self.by_owner.get(&owner);
+        let own_share = owner.and_then(share_of);
+        let largest = self.by_weight.last().and_then(|(weight, owner)| {
+            let is_larger = *weight > own_share.map_or(0, |share| share.weight);
+            share_of(*owner).filter(|_| is_larger)
+        });
+        let (share, least) = match largest {
+            Some(share) => (Some(share), 0),
+            None => (own_share, own.map_or(0, |own| own.weight)),
+        };
+        let candidate = share.and_then(|share| share.callers.last());
+        candidate
+            .filter(|(weight, _)| *weight > least)
+            .map_or(caller, |(_, largest)| *largest)
     }
 
     /// Removes expired entries, unless they were searched for a moment ago. A cache without uses keeps them
@@ -308,6 +369,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
 impl<K, V> Default for CallerEntries<K, V> {
     fn default() -> Self {
         Self {
+            owner: None,
             entries: HashMap::default(),
             queue: BTreeMap::new(),
             weight: 0,

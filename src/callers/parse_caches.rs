@@ -60,7 +60,7 @@ mod tests {
             caches.for_caller(known),
             &raw const caches.of_newcomers
         ));
-        callers.insert(known.tag());
+        callers.insert_alone(known.tag());
         assert!(ptr::eq(
             caches.for_caller(known),
             &raw const caches.of_accepted

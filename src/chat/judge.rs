@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use http::Response;
 
-use crate::body::budget::Owner;
+use crate::callers::owners;
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::learn::known_window::KnownWindow;
@@ -56,8 +56,8 @@ pub(crate) async fn judge(
     };
     let holds = holding.holds(reply.status().as_u16());
     let began = Instant::now();
-    let owner = chat.request.head.extensions.get::<Owner>().copied();
-    let budget = state.budget.owned_by(owner);
+    let owners = owners::of_request(&chat.request.head.extensions);
+    let budget = state.budget.owned_by(owners);
     let judging = pin!(reply_gate::judge(reply, holding, classifier, &budget));
     let judged = log.meter.measure_wait(judging).await;
     if holds {

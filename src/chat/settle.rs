@@ -3,6 +3,7 @@
 use http::{Response, StatusCode};
 
 use crate::body::peeked_body::PeekedBody;
+use crate::callers::owners;
 use crate::chat::adopt::RecordAdopted;
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
@@ -150,8 +151,9 @@ fn settle(
     count_retry(chat, attempt, outcome);
     if outcome == RetryOutcome::Accepted {
         let state = chat.state();
-        state.learned.record_answer(&chat.learned);
-        state.record_accepted(&chat.request.head.extensions);
+        let owners = owners::of_request(&chat.request.head.extensions);
+        state.learned.record_answer(&chat.learned, &owners);
+        state.record_accepted(&owners);
     }
     let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
         .then(|| adopt::adopt_removal(chat, attempt))

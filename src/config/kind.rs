@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
 use super::proxies::ProxyUrl;
@@ -63,7 +65,7 @@ kinds! {
     // An address may be a port.
     Integer: u32, u64, usize, Duration, SocketAddr, Tokens;
     Number: Price, ThresholdSetting;
-    List: ClassifierRules, Vec<String>;
+    List: ClassifierRules, Vec<IpNet>, Vec<String>;
     Text: BaseUrl, CallerIdentity, PathBuf, ProxyUrl, StoreLocation, String,
         SummaryModel;
 }

@@ -1,8 +1,10 @@
 //! Parsers for setting values: from text to a typed value, or a message that states what was
 //! expected.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+
+use ipnet::IpNet;
 
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
@@ -152,6 +154,20 @@ pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
             Ok(items.map(str::to_owned).collect())
         }
     }
+}
+
+/// Parses a list of networks, such as `10.0.0.0/8`. An address is a network of its own.
+pub(super) fn networks(raw: &RawValue) -> Result<Vec<IpNet>, String> {
+    let network = |text: String| {
+        let address = || {
+            text.parse()
+                .ok()
+                .map(|address: IpAddr| IpNet::from(address))
+        };
+        let network = text.parse().ok().or_else(address);
+        network.ok_or_else(|| "expected addresses or networks like 10.0.0.0/8".to_owned())
+    };
+    text_list(raw)?.into_iter().map(network).collect()
 }
 
 /// Builds the classifier's rules with additional patterns. As one text, patterns are separated by

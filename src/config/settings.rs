@@ -16,15 +16,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use super::base_url::BaseUrl;
 use super::choices::{
     Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket,
     SummaryApi, SummaryModel, SummaryStyle,
 };
 use super::parse::{
-    address, address_or_off, base_url, choice, count, integer, optional_base_url, optional_choice,
-    optional_integer, optional_path, optional_text, overflow_patterns, scope_by, store_location,
-    summary_model, switch, text_list,
+    address, address_or_off, base_url, choice, count, integer, networks, optional_base_url,
+    optional_choice, optional_integer, optional_path, optional_text, overflow_patterns, scope_by,
+    store_location, summary_model, switch, text_list,
 };
 use super::proxies::{ProxyUrl, optional_proxy_url};
 use super::quantities::{MAX_TOKENS as MOST, bytes, duration, optional_tokens, threshold};
@@ -411,9 +413,11 @@ settings! { ALL_SETTINGS:
     LIMITS_BODY: u64 = bytes, "limits.body" = "256MiB";
 
     /// The maximum bytes of all buffered chat bodies, large heads and held replies together: four of the
-    /// largest bodies. A body that does not fit is streamed through unchanged. One caller may hold
-    /// as much as is free, so at most half. A caller has a share of its own once an upstream has
-    /// accepted one of its requests. Until then, all callers at its address have one share.
+    /// largest bodies. A body that does not fit is streamed through unchanged. One credential may hold
+    /// as much as is free, so at most half. A request counts against each credential that it carries: a
+    /// client token, the header of store.scope, or the fields that upstreams read (limits.credentials).
+    /// Until an upstream has accepted the credentials, all such callers at one address have one share
+    /// too. An address leaves an eighth to addresses that hold less.
     LIMITS_BUFFERED: u64 = bytes, "limits.buffered" = "1GiB", restart;
 
     /// The maximum number of concurrent client connections; further ones wait to be accepted. Each
@@ -421,9 +425,20 @@ settings! { ALL_SETTINGS:
     LIMITS_CONNECTIONS: u32 = integer::<1, 1_000_000>, "limits.connections" = "16384", restart;
 
     /// The maximum number of concurrent requests, each stream of HTTP/2 included; further ones are
-    /// answered 503. A caller may have as many as are free, so at most half. Callers are distinguished
-    /// as for limits.buffered. Each request uses a connection to the upstream.
+    /// answered 503. A credential may have as many as are free, so at most half, as for limits.buffered.
+    /// If none is left, the slowest body of the largest holder is ended with 408, if one arrives at
+    /// less than 2 KiB a second. Each request uses a connection to the upstream.
     LIMITS_REQUESTS: u32 = integer::<1, 1_000_000>, "limits.requests" = "8192", restart;
+
+    /// Header fields and query parameters by which your upstream authenticates callers. Those of the known
+    /// APIs and gateways, such as authorization, x-api-key and key, need no entry. A request counts
+    /// against each of its credentials, so that made-up ones gain nothing.
+    LIMITS_CREDENTIALS: Vec<String> = text_list, "limits.credentials" = "[]", restart;
+
+    /// The reverse proxies in front of longhaul, as addresses or networks like 10.0.0.0/8. A request from
+    /// one of them counts against the last address in X-Forwarded-For that is none of them. Otherwise,
+    /// all clients of a proxy count as one address.
+    LIMITS_TRUSTED_PROXIES: Vec<IpNet> = networks, "limits.trusted_proxies" = "[]", restart;
 
     /// How long requests in flight may run after SIGTERM or SIGINT; a second signal ends them at
     /// once. Kubernetes kills after 30 s.

@@ -11,6 +11,7 @@ use crate::body::request_body::TransferMeter;
 use crate::costs::RequestCost;
 use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
+use crate::exchange::client_connection::ConnectionUse;
 use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
 use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
@@ -71,6 +72,8 @@ pub(crate) struct RequestLog {
     cost: Option<RequestCost>,
     pub(crate) trace: RequestTrace,
     metrics: Arc<Metrics>,
+    /// The client's connection, in use until the reply has ended.
+    pub(crate) connection: Option<ConnectionUse>,
     /// Place of the request among those under way, until the reply has ended.
     pub(crate) slot: Option<RequestSlot>,
 }
@@ -100,6 +103,7 @@ impl RequestLog {
             cost: None,
             trace: RequestTrace::start(request.headers()),
             metrics: Arc::clone(metrics),
+            connection: None,
             slot: None,
         })
     }

@@ -57,13 +57,7 @@ pub(crate) async fn send(
     let meter = &log.meter;
     let sending = pin!(state.upstream.send(request));
     let reply = meter.measure_wait(sending).await;
-    let reply = reply.map_err(|fault| {
-        if meter.has_client_failed() {
-            Fault::RequestBodyBroken
-        } else {
-            fault
-        }
-    });
+    let reply = reply.map_err(|fault| meter.client_fault().unwrap_or(fault));
     log.trace.record_reply(&reply);
     client_reply(state, reply?, route)
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
+use crate::callers::owners::Owners;
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::learned::MODELS_PER_CALLER;
 use crate::learned::binding_models::BindingModels;
@@ -100,12 +101,12 @@ impl LearnedByCaller {
         })
     }
 
-    /// Records that the upstream has accepted a chat of the caller with these facts. From now on,
-    /// other callers cannot evict them.
-    pub(crate) fn record_answer(&self, learned: &Arc<LearnedModels>) {
+    /// Records that the upstream has accepted a chat of the caller with these facts, which counts against
+    /// `owners`. From now on, other owners cannot evict the facts.
+    pub(crate) fn record_answer(&self, learned: &Arc<LearnedModels>, owners: &Owners) {
         let scope = learned.scope;
         if !self.accepted.contains(scope.tag()) {
-            self.accepted.insert(scope.tag());
+            self.accepted.insert(scope.tag(), owners);
             let key = if learned.owns_reported_windows {
                 QueryKey::Caller
             } else {
@@ -176,6 +177,10 @@ mod tests {
         Scope::new(&[0; 32], &[name.as_bytes()])
     }
 
+    fn owner(name: &str) -> Owners {
+        Owners::of_tags(&[scope(name).tag()])
+    }
+
     #[test]
     fn publishes_only_the_facts_of_callers_that_were_answered() {
         let learned = LearnedByCaller::new(&Arc::default());
@@ -186,7 +191,7 @@ mod tests {
         };
         caller.windows.record_accepted("m", size);
         assert_eq!(caller.facts("m"), None);
-        learned.record_answer(&caller);
+        learned.record_answer(&caller, &owner("a"));
         let again = learned.of_caller(scope("a"), QueryKey::Caller);
         let accepted = again.facts("m").unwrap().accepted.unwrap();
         assert_eq!(accepted.value, Tokens::new(100));
@@ -200,12 +205,13 @@ mod tests {
         let learned = LearnedByCaller::new(&Arc::default());
         let of = |name: &str| learned.of_caller(scope(name), QueryKey::Caller);
         let once = of("once");
-        learned.record_answer(&once);
+        learned.record_answer(&once, &owner("once"));
         for invented in 0..3 * MAX_CALLERS {
             of(&format!("invented {invented}"));
         }
         for answered in 0..2 * MAX_CALLERS {
-            learned.record_answer(&of(&format!("answered {answered}")));
+            let name = format!("answered {answered}");
+            learned.record_answer(&of(&name), &owner(&name));
         }
         assert!(Arc::ptr_eq(&once, &of("once")));
     }

@@ -26,7 +26,11 @@ impl ProxyState {
         let metrics = Arc::<Metrics>::default();
         let accepted = Arc::<AcceptedCallers>::default();
         let store = Arc::new(Store::open(&config.store, &metrics, &accepted)?);
-        let scopes = ScopeFactory::new(store.secret().clone(), config.store.scope.clone());
+        let scopes = ScopeFactory::new(
+            store.secret().clone(),
+            config.store.scope.clone(),
+            &config.limits.credentials,
+        );
         let summariser = SummaryUpstream::new(&config.summary, &config.upstream)?;
         let budget = BufferBudget::new(config.limits.buffered_bytes);
         let mut state = Self {

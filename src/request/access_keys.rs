@@ -25,6 +25,17 @@ pub(crate) struct AccessKeys {
     guarded: GuardedRequests,
 }
 
+/// Proof of who sends a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Authentication<'r> {
+    /// longhaul, by this token.
+    ClientToken(&'r [u8]),
+    /// Nothing: longhaul removes the credentials, or no token is valid.
+    None,
+    /// The upstream, by the credentials of the request.
+    Upstream,
+}
+
 /// The requests that are refused to web pages of other sites.
 #[derive(Clone, Copy)]
 enum GuardedRequests {
@@ -71,13 +82,31 @@ impl AccessKeys {
         if is_preflight(request.method(), request.headers()) {
             return Ok(());
         }
-        let mut shown = request.headers().get_all(AUTHORIZATION).iter();
+        let token = self.valid_token(request.headers());
+        token.map(drop).ok_or(Fault::InvalidToken)
+    }
+
+    /// Returns the client token of a request; `None` without a valid one.
+    fn valid_token<'r>(&self, headers: &'r HeaderMap) -> Option<&'r [u8]> {
+        let mut shown = headers.get_all(AUTHORIZATION).iter();
         // With two values, it is unclear which one an upstream would use.
         let (Some(only), None) = (shown.next(), shown.next()) else {
-            return Err(Fault::InvalidToken);
+            return None;
         };
-        let token = bearer_token(only.as_bytes()).filter(|token| self.tokens.contains(token));
-        token.map(drop).ok_or(Fault::InvalidToken)
+        bearer_token(only.as_bytes()).filter(|token| self.tokens.contains(token))
+    }
+
+    /// Returns the proof of who sends a request.
+    pub(crate) fn authentication<'r>(&self, headers: &'r HeaderMap) -> Authentication<'r> {
+        if !self.tokens.is_empty() {
+            let token = self.valid_token(headers);
+            return token.map_or(Authentication::None, Authentication::ClientToken);
+        }
+        if self.holds_upstream_key() {
+            Authentication::None
+        } else {
+            Authentication::Upstream
+        }
     }
 
     /// Whether longhaul's own key is sent upstream in place of the caller's credentials.

@@ -95,19 +95,34 @@ pub(crate) fn pseudonym(scope: Scope) -> String {
 ///
 /// Cookies are not among them. Load balancers and bot protection set new cookies with each reply
 /// and clients send them back, so each change would lose the conversation's records.
-pub(crate) fn identifying_headers(headers: &HeaderMap) -> Vec<&HeaderName> {
+///
+/// `is_further` tells the names that only the settings list.
+pub(crate) fn identifying_headers(
+    headers: &HeaderMap,
+    is_further: impl Fn(&str) -> bool,
+) -> Vec<&HeaderName> {
     let mut names: Vec<&HeaderName> = headers
         .keys()
-        .filter(|name| identifies_caller(name.as_str()))
+        .filter(|name| identifies_caller(name.as_str()) || is_further(name.as_str()))
         .collect();
     names.sort_unstable_by_key(|name| name.as_str());
     names
 }
 
-/// Returns the parameters of a query string that identify a caller, sorted.
-pub(crate) fn identifying_parameters(query: Option<&str>) -> Vec<(String, &str)> {
-    let parameters = query.unwrap_or_default().split('&');
-    let mut found: Vec<_> = parameters.filter_map(identifying_parameter).collect();
+/// Returns the parameters of a query string that identify a caller, sorted. `is_further` tells the names
+/// that only the settings list.
+pub(crate) fn identifying_parameters(
+    query: Option<&str>,
+    is_further: impl Fn(&str) -> bool,
+) -> Vec<(String, &str)> {
+    let parameters = query
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(named_parameter);
+    let is_identifying = |name: &str| identifies_caller(name) || is_further(name);
+    let mut found: Vec<_> = parameters
+        .filter(|(name, _)| is_identifying(name))
+        .collect();
     found.sort();
     found
 }
@@ -115,16 +130,17 @@ pub(crate) fn identifying_parameters(query: Option<&str>) -> Vec<(String, &str)>
 /// Returns the parameters of a query string that identify a caller, as sent.
 pub(crate) fn identifying_query(query: Option<&str>) -> String {
     let parameters = query.unwrap_or_default().split('&');
-    let identifying = parameters.filter(|parameter| identifying_parameter(parameter).is_some());
+    let identifying = parameters.filter(|parameter| {
+        named_parameter(parameter).is_some_and(|(name, _)| identifies_caller(&name))
+    });
     identifying.collect::<Vec<_>>().join("&")
 }
 
-/// Returns the name in lower case and the value of a parameter that identifies a caller.
-fn identifying_parameter(parameter: &str) -> Option<(String, &str)> {
+/// Returns the name in lower case and the value of a parameter.
+fn named_parameter(parameter: &str) -> Option<(String, &str)> {
     let (name, value) = parameter.split_once('=')?;
     let name = percent_decode_str(name).decode_utf8_lossy();
-    let name = name.to_ascii_lowercase();
-    identifies_caller(&name).then_some((name, value))
+    Some((name.to_ascii_lowercase(), value))
 }
 
 #[cfg(test)]
@@ -183,12 +199,15 @@ mod tests {
 
     #[test]
     fn parameters_are_found_in_any_spelling_and_order() {
-        let found = identifying_parameters(Some("b=1&K%65y=x&api-version=2&access_token=y&token"));
+        let found = identifying_parameters(
+            Some("b=1&K%65y=x&api-version=2&access_token=y&token"),
+            |_| false,
+        );
         assert_eq!(
             found,
             [("access_token".to_owned(), "y"), ("key".to_owned(), "x")]
         );
-        assert!(identifying_parameters(None).is_empty());
+        assert!(identifying_parameters(None, |_| false).is_empty());
     }
 
     #[test]

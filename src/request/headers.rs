@@ -309,7 +309,7 @@ pub(crate) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> Header
     let mut asking = HeaderMap::new();
     asking.insert(HOST, host.clone());
     asking.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    for name in identifying_headers(headers) {
+    for name in identifying_headers(headers, |_| false) {
         for value in headers.get_all(name) {
             asking.append(name, value.clone());
         }

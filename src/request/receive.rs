@@ -153,7 +153,7 @@ impl ChatBodyReader<'_> {
                 return Ok(self.stream_rest(UnreadReason::Slow, buffer, None, body));
             };
             let frame = match frame {
-                Some(frame) => frame.map_err(|_| Fault::RequestBodyBroken)?,
+                Some(frame) => frame.map_err(|error| error.fault())?,
                 None => return Ok(self.finish(buffer, None, decoding, body)),
             };
             let data = match frame.into_data() {

@@ -1,6 +1,7 @@
 //! Scopes of records, derived from the caller of a request.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
@@ -8,9 +9,11 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName};
 
 use crate::callers::AcceptedCallers;
+use crate::callers::owners::{OwnerTag, Owners};
 use crate::callers::parse_caches::ParseCaches;
 use crate::config::{BaseUrl, CallerIdentity};
 use crate::request::caller_identity::{identifying_headers, identifying_parameters};
+use crate::request::credentials::CredentialFields;
 use crate::store::Secret;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::units::scope::Scope;
@@ -27,16 +30,9 @@ pub(crate) static CREDENTIALS: [HeaderName; 4] = [
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RequestCaller {
     scope: Scope,
-    /// Whether anything in the request identifies the caller.
-    is_identified: bool,
 }
 
 impl RequestCaller {
-    /// Returns the scope of the caller; `None` if nothing in the request identifies a caller.
-    pub(crate) fn identified(self) -> Option<Scope> {
-        self.is_identified.then_some(self.scope)
-    }
-
     /// Returns the scope of the caller's requests to the upstream's path and query `target`.
     ///
     /// One origin may serve many tenants, each under its own path. A request that counts tokens has the
@@ -53,12 +49,18 @@ impl RequestCaller {
 pub(crate) struct ScopeFactory {
     secret: Secret,
     by: CallerIdentity,
+    credentials: CredentialFields,
 }
 
 impl ScopeFactory {
-    /// Creates the derivation with this secret, distinguishing callers by `by`.
-    pub(crate) fn new(secret: Secret, by: CallerIdentity) -> Self {
-        Self { secret, by }
+    /// Creates the derivation with this secret, distinguishing callers by `by`. The fields `credentials`
+    /// authenticate a caller, in addition to those that upstreams are known to read.
+    pub(crate) fn new(secret: Secret, by: CallerIdentity, credentials: &[String]) -> Self {
+        Self {
+            secret,
+            by,
+            credentials: CredentialFields::new(credentials),
+        }
     }
 
     /// Returns the header that identifies a caller, which is never forwarded.
@@ -75,32 +77,13 @@ impl ScopeFactory {
         ParseCaches::new(secret, accepted)
     }
 
-    /// Returns the caller of a request to the upstream at `base`.
-    pub(crate) fn caller(
+    /// Reads the fields of a request to the upstream at `base` that identify its caller.
+    pub(crate) fn read<'r>(
         &self,
-        base: &BaseUrl,
-        query: Option<&str>,
-        headers: &HeaderMap,
-    ) -> RequestCaller {
-        let caller = self.identity(query, headers);
-        let mut parts = upstream_identity(base).to_vec();
-        parts.extend(
-            caller
-                .iter()
-                .flat_map(|(name, value)| [name.as_bytes(), *value]),
-        );
-        RequestCaller {
-            scope: Scope::new(self.secret.as_bytes(), &parts),
-            is_identified: !caller.is_empty(),
-        }
-    }
-
-    /// Returns the names and values that identify the caller of a request.
-    fn identity<'r>(
-        &self,
+        base: &'r BaseUrl,
         query: Option<&'r str>,
         headers: &'r HeaderMap,
-    ) -> Vec<(Cow<'r, str>, &'r [u8])> {
+    ) -> CallerFields<'r> {
         let values = |name: &'r HeaderName| {
             let values = headers.get_all(name).iter();
             values.map(|value| (Cow::Borrowed(name.as_str()), value.as_bytes()))
@@ -110,17 +93,101 @@ impl ScopeFactory {
             .caller_header()
             .and_then(|name| headers.keys().find(|key| *key == name));
         if let Some(name) = trusted {
-            return values(name).collect();
+            return CallerFields {
+                upstream: upstream_identity(base),
+                is_vouched_for: true,
+                fields: values(name).collect(),
+            };
         }
-        let mut identity: Vec<_> = identifying_headers(headers)
+        let further = |name: &str| self.credentials.has_further(name);
+        let mut fields: Vec<_> = identifying_headers(headers, further)
             .into_iter()
             .flat_map(values)
             .collect();
         // A header's name cannot contain a question mark.
-        let parameters = identifying_parameters(query).into_iter();
-        identity
+        let parameters = identifying_parameters(query, further).into_iter();
+        fields
             .extend(parameters.map(|(name, value)| (format!("?{name}").into(), value.as_bytes())));
-        identity
+        CallerFields {
+            upstream: upstream_identity(base),
+            is_vouched_for: false,
+            fields,
+        }
+    }
+
+    /// Returns the caller with these fields.
+    pub(crate) fn caller(&self, caller: &CallerFields<'_>) -> RequestCaller {
+        let mut parts = caller.upstream.to_vec();
+        let fields = caller.fields.iter();
+        parts.extend(fields.flat_map(|(name, value)| [name.as_bytes(), *value]));
+        RequestCaller {
+            scope: Scope::new(self.secret.as_bytes(), &parts),
+        }
+    }
+
+    /// Returns the owners of a request of a caller with these fields: its credentials, or the header by
+    /// which the operator tells callers apart.
+    pub(crate) fn owners(&self, caller: &CallerFields<'_>, peer: Option<IpAddr>) -> Owners {
+        let tags: Vec<OwnerTag> = if caller.is_vouched_for {
+            let values = caller.fields.iter();
+            values
+                .map(|(_, value)| self.owner_tag(OwnerKind::Header, value))
+                .collect()
+        } else {
+            let values = self.credentials.values(&caller.fields).into_iter();
+            values
+                .map(|value| self.owner_tag(OwnerKind::Credential, &value))
+                .collect()
+        };
+        let set = match &*tags {
+            [] => return Owners::strangers(peer),
+            [only] => *only,
+            several => {
+                let mut sorted = several.to_vec();
+                sorted.sort_unstable();
+                let parts: Vec<u8> = sorted.iter().flat_map(|tag| tag.0).collect();
+                self.owner_tag(OwnerKind::Set, &parts)
+            }
+        };
+        Owners::new(tags, set, peer)
+    }
+
+    /// Returns the owners of a request with a valid client token.
+    pub(crate) fn owners_of_token(&self, token: &[u8], peer: Option<IpAddr>) -> Owners {
+        Owners::of_tag(self.owner_tag(OwnerKind::ClientToken, token), peer)
+    }
+
+    /// Returns the tag of the owner with this value. A value that is secret in one field may be public in
+    /// another, so each kind has its own tags.
+    fn owner_tag(&self, kind: OwnerKind, value: &[u8]) -> OwnerTag {
+        let parts: [&[u8]; 3] = [b"owner", &[kind as u8], value];
+        Scope::new(self.secret.as_bytes(), &parts).tag()
+    }
+}
+
+/// Source of the value of an owner.
+#[derive(Clone, Copy)]
+enum OwnerKind {
+    ClientToken,
+    Credential,
+    Header,
+    /// All credentials of a request.
+    Set,
+}
+
+/// The fields of a request that identify its caller.
+pub(crate) struct CallerFields<'r> {
+    upstream: [&'r [u8]; 3],
+    /// Whether the fields are the header by which the operator tells callers apart.
+    is_vouched_for: bool,
+    /// Names and values. The name of a query parameter begins with a question mark.
+    fields: Vec<(Cow<'r, str>, &'r [u8])>,
+}
+
+impl CallerFields<'_> {
+    /// Whether the fields are the header by which the operator tells callers apart.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.is_vouched_for
     }
 }
 
@@ -149,7 +216,11 @@ mod tests {
     }
 
     fn drawn() -> ScopeFactory {
-        ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Credentials)
+        ScopeFactory::new(
+            Secret::generate().unwrap(),
+            CallerIdentity::Credentials,
+            &[],
+        )
     }
 
     fn base(host: &str) -> BaseUrl {
@@ -170,7 +241,8 @@ mod tests {
         target: &PathAndQuery,
         headers: &HeaderMap,
     ) -> Scope {
-        let caller = factory.caller(&base(host), target.query(), headers);
+        let base = base(host);
+        let caller = factory.caller(&factory.read(&base, target.query(), headers));
         caller.at(target)
     }
 
@@ -259,21 +331,50 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_independent_of_paths_and_absent_without_credentials() {
+    fn a_caller_is_independent_of_paths() {
         let factory = drawn();
-        let caller = |query, fields: &[_]| {
-            let caller = factory.caller(&base("a"), query, &headers(fields));
-            caller.identified()
+        let (base, headers) = (base("a"), headers(&[KEY]));
+        let caller = |query| factory.caller(&factory.read(&base, query, &headers));
+        assert_eq!(caller(None), caller(Some("limit=2")));
+        assert_ne!(caller(None), caller(Some("key=2")));
+    }
+
+    #[test]
+    fn only_credentials_and_the_trusted_header_own_anything() {
+        let header = CallerIdentity::Header(HeaderName::from_static("x-user"));
+        let by_header = ScopeFactory::new(Secret::generate().unwrap(), header, &[]);
+        let owners = |factory: &ScopeFactory, fields: &[_]| {
+            let (base, headers) = (base("a"), headers(fields));
+            let owners = factory.owners(&factory.read(&base, None, &headers), None);
+            owners.credentials().to_vec()
         };
-        assert!(caller(None, &[("user-agent", "x")]).is_none());
-        assert_eq!(caller(None, &[KEY]), caller(Some("limit=2"), &[KEY]));
-        assert_ne!(caller(None, &[KEY]), caller(Some("key=2"), &[KEY]));
+        let factory = drawn();
+        let own = owners(&factory, &[KEY]);
+        assert_eq!(own.len(), 1);
+        assert_eq!(
+            own,
+            owners(&factory, &[KEY, ("x-a-token", "1"), ("x-user", "1")])
+        );
+        assert_eq!(own, owners(&factory, &[("x-api-key", "1")]), "in any field");
+        let both = owners(&factory, &[KEY, ("x-api-key", "2")]);
+        assert!(both.len() == 2 && both.contains(&own[0]));
+        assert!(owners(&factory, &[("x-user", "1")]).is_empty());
+        let user = owners(&by_header, &[KEY, ("x-user", "1")]);
+        assert_eq!(
+            user,
+            owners(&by_header, &[("x-user", "1"), ("x-api-key", "2")])
+        );
+        assert_ne!(user, owners(&by_header, &[("x-user", "2")]));
     }
 
     #[test]
     fn trusted_header_identifies_callers_regardless_of_credentials() {
         let name = HeaderName::from_static("x-user");
-        let factory = ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Header(name));
+        let factory = ScopeFactory::new(
+            Secret::generate().unwrap(),
+            CallerIdentity::Header(name),
+            &[],
+        );
         let scope = scope_of(&factory, CHAT, &[("x-user", "1"), KEY]);
         let rotated = [("authorization", "Bearer 2"), ("x-user", "1")];
         assert_eq!(scope, scope_of(&factory, CHAT, &rotated));

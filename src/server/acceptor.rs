@@ -8,9 +8,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
+use crate::body::budget::Exhausted;
+use crate::request::peer_address::PeerAddress;
+use crate::server::connections::{Connections, OpenConnection};
+
 /// Delay before the next accept after the process ran out of descriptors. Connections may end
 /// meanwhile, and clients do not notice the delay.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// Interval at which a connection that waits for a place looks for one.
+const PLACE_INTERVAL: Duration = Duration::from_millis(20);
 /// Minimum interval between two log lines about the same condition.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -53,16 +59,89 @@ impl Acceptor {
         let place = Arc::clone(&self.permits).acquire_owned().await.ok()?;
         match self.listener.accept().await {
             Ok((socket, _)) => Some((socket, place)),
-            Err(error) if is_connection_error(&error) => None,
             Err(error) => {
-                if is_log_due(&mut self.failure_logged_at) {
-                    tracing::error!(%error, "cannot accept; is the limit on open files (ulimit -n) too low?");
-                }
-                sleep(ACCEPT_BACKOFF).await;
+                back_off(&error, &mut self.failure_logged_at).await;
                 None
             }
         }
     }
+}
+
+/// Accepts connections of clients. Idle ones make room for further ones.
+pub(super) struct ClientAcceptor {
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    /// A connection that waits until another one ends.
+    waiting: Option<(TcpStream, PeerAddress)>,
+    limit_logged_at: Option<Instant>,
+    failure_logged_at: Option<Instant>,
+}
+
+impl ClientAcceptor {
+    pub(super) fn new(listener: TcpListener, connections: Arc<Connections>) -> Self {
+        Self {
+            listener,
+            connections,
+            waiting: None,
+            limit_logged_at: None,
+            failure_logged_at: None,
+        }
+    }
+
+    /// Waits for a connection and its place. If none is free, idle connections make room. Returns `None`
+    /// after an error, which costs at most a short delay. Cancel-safe.
+    pub(super) async fn accept(&mut self) -> Option<(TcpStream, OpenConnection)> {
+        if self.waiting.is_none() {
+            match self.listener.accept().await {
+                Ok((socket, address)) => {
+                    self.waiting = Some((socket, PeerAddress::new(address.ip())));
+                }
+                Err(error) => {
+                    if is_connection_error(&error) || !self.connections.make_room(None) {
+                        back_off(&error, &mut self.failure_logged_at).await;
+                    } else {
+                        // The descriptors are closed by other tasks.
+                        sleep(PLACE_INTERVAL).await;
+                    }
+                    return None;
+                }
+            }
+        }
+        loop {
+            let (_, peer) = self.waiting.as_ref()?;
+            let peer = *peer;
+            match self.connections.open(peer) {
+                Ok(open) => return self.waiting.take().map(|(socket, _)| (socket, open)),
+                Err(_) if self.connections.make_room(Some(peer)) => {}
+                Err(exhausted) => {
+                    if is_log_due(&mut self.limit_logged_at) {
+                        tracing::warn!(
+                            connections = self.connections.limit,
+                            bound = "limits.connections",
+                            "connection limit reached, and each connection has a request under way"
+                        );
+                    }
+                    // An address at its share holds up no other address.
+                    if exhausted == Exhausted::Share && self.connections.has_any(peer) {
+                        self.waiting = None;
+                        return None;
+                    }
+                    sleep(PLACE_INTERVAL).await;
+                }
+            }
+        }
+    }
+}
+
+/// Logs a failed accept and waits, unless the error concerns only the connection being accepted.
+async fn back_off(error: &io::Error, logged_at: &mut Option<Instant>) {
+    if is_connection_error(error) {
+        return;
+    }
+    if is_log_due(logged_at) {
+        tracing::error!(%error, "cannot accept; is the limit on open files (ulimit -n) too low?");
+    }
+    sleep(ACCEPT_BACKOFF).await;
 }
 
 /// Whether to log now. If so, updates the time of the last log line.

@@ -8,10 +8,12 @@
 //! is dropped.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::callers::AcceptedCallers;
 use crate::store::file::FileStore;
 use crate::store::redis::RedisStore;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
@@ -117,6 +119,13 @@ impl DurableStore {
             Self::Redis(redis) => redis.wait_until_ready().await,
             #[cfg(test)]
             Self::Scripted(_) => Ok(()),
+        }
+    }
+
+    /// Divides the store among the owners of `accepted` callers, if it has a bound of its own for all.
+    pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
+        if let Self::File(file) = self {
+            file.set_accepted(accepted);
         }
     }
 

@@ -18,8 +18,10 @@ mod table;
 mod threads;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::secret::Secret;
+use crate::callers::AcceptedCallers;
 use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, WriteResult};
@@ -95,6 +97,12 @@ impl FileStore {
         // The file has its own secret for its lock. The secret of the records seals the entries.
         let (file, _) = Self::open_within(&originals_path(path), limits, intent)?;
         Ok(file)
+    }
+
+    /// Divides the file among the owners of `accepted` callers.
+    pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
+        let accepted = Arc::clone(accepted);
+        _ = self.threads.queue(|thread| thread.set_accepted(accepted));
     }
 
     fn open_within(

@@ -121,7 +121,7 @@ impl Wire {
         Self::new(TcpStream::connect(address).await.unwrap())
     }
 
-    fn new(socket: TcpStream) -> Self {
+    pub(crate) fn new(socket: TcpStream) -> Self {
         Self {
             socket,
             read: Vec::new(),

@@ -18,6 +18,7 @@ mod clearing;
 mod cli;
 mod compaction_properties;
 mod completions;
+mod connections;
 mod counts;
 mod dashboard;
 mod dashboard_page;

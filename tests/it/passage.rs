@@ -289,22 +289,24 @@ async fn streams_chats_without_buffering_if_the_mode_is_off() {
 }
 
 #[tokio::test]
-async fn connection_beyond_the_limit_waits_for_a_free_slot() {
+async fn connection_beyond_the_limit_waits_until_another_has_no_request() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base(""), &[("limits.connections", "1")]).await;
     let mut first = proxy.connect().await;
-    let ask = "GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n";
-    first.send(ask).await;
+    let mut server = asked(&upstream, &mut first, MODELS).await;
     let mut second = proxy.connect().await;
-    second.send(ask).await;
-    first.until("}}").await;
-    for _ in 0..10 {
-        first.send(ask).await;
-        first.until("}}").await;
-    }
-    assert!(second.is_silent(), "served beside the first");
-    drop(first);
+    second
+        .send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    server
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\no")
+        .await;
+    first.until("\r\n\r\no").await;
+    assert!(second.is_silent(), "served although the first is in use");
+    server.send("ne").await;
+    first.until("ne").await;
     second.until("\r\n\r\n").await;
+    assert_eq!(first.rest().await, "");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Shares of callers, expiry and the order of eviction.
 
+use crate::callers::owners::Owners;
+
 use super::*;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -14,7 +16,7 @@ fn key(caller: u32, number: u32) -> RecordKey {
 fn cache() -> FairCache<RecordKey, ()> {
     let accepted = Arc::new(AcceptedCallers::default());
     for caller in 0..=3 {
-        accepted.insert(key(caller, 0).scope());
+        accepted.insert_alone(key(caller, 0).scope());
     }
     FairCache::of_entries(80, MINUTE, &accepted)
 }
@@ -34,7 +36,7 @@ fn kept(cache: &FairCache<RecordKey, ()>, caller: u32, numbers: std::ops::Range<
 #[tokio::test(start_paused = true)]
 async fn counts_the_entries_of_all_callers_that_have_not_expired() {
     let accepted = Arc::new(AcceptedCallers::default());
-    accepted.insert(key(1, 0).scope());
+    accepted.insert_alone(key(1, 0).scope());
     let cache = FairCache::of_entries(80, MINUTE, &accepted);
     cache.insert(key(1, 0), 1);
     tokio::time::advance(MINUTE / 2).await;
@@ -56,6 +58,25 @@ async fn a_caller_that_floods_the_cache_evicts_only_its_own_entries() {
     assert_eq!(kept(&cache, 1, 0..30).len(), 30);
     let newest: Vec<u32> = (960..1_000).collect();
     assert_eq!(kept(&cache, 2, 0..1_000), newest);
+}
+
+#[tokio::test]
+async fn callers_of_one_credential_have_one_share_and_are_equal_within_it() {
+    let accepted = Arc::new(AcceptedCallers::default());
+    let credential = Owners::of_tags(&[key(9, 9).scope()]);
+    accepted.insert_alone(key(0, 0).scope());
+    for caller in 1..=60 {
+        accepted.insert(key(caller, 0).scope(), &credential);
+    }
+    let cache = FairCache::of_entries(80, MINUTE, &accepted);
+    insert(&cache, 0, 0..35);
+    insert(&cache, 1, 0..5);
+    for caller in 2..=30 {
+        insert(&cache, caller, 0..3);
+    }
+    assert_eq!(kept(&cache, 0, 0..35).len(), 35);
+    assert!(!kept(&cache, 1, 0..5).is_empty());
+    assert_eq!(cache.weight(), 70);
 }
 
 #[tokio::test]
@@ -93,7 +114,7 @@ async fn an_entry_that_can_never_fit_evicts_no_other() {
 async fn entries_of_a_newcomer_are_safe_once_it_is_accepted() {
     let cache = cache();
     insert(&cache, 9, 0..1);
-    cache.state.lock().accepted.insert(key(9, 0).scope());
+    cache.state.lock().accepted.insert_alone(key(9, 0).scope());
     assert_eq!(kept(&cache, 9, 0..1), [0]);
     for invented in 1_000..2_000 {
         cache.insert(key(invented, 0), ());
@@ -143,7 +164,7 @@ async fn a_share_is_free_for_another_caller_after_its_entries_expired() {
     let accepted = Arc::new(AcceptedCallers::default());
     let callers = u32::try_from(MAX_SHARES).unwrap();
     for caller in 0..=callers {
-        accepted.insert(key(caller, 0).scope());
+        accepted.insert_alone(key(caller, 0).scope());
     }
     let cache = FairCache::of_entries(1 << 16, MINUTE, &accepted);
     for caller in 0..=callers {

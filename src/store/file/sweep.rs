@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::table::{METADATA, RECORDS};
+use crate::callers::owners::OwnerTag;
 use crate::store::file::entry_meta::EntryMeta;
 use longhaul_core::units::scope::ScopeTag;
 
@@ -32,18 +33,28 @@ impl FileLimits {
 }
 
 /// Removes entries that were not used for too long. Then removes the least recently used ones of the
-/// scopes that hold the most, until the rest fits. Returns how many bytes are left.
+/// largest scopes of the owners that hold the most, until the rest fits. Returns how many bytes are
+/// left.
 ///
 /// A last use in the future, by a wrong clock, counts as now. Otherwise the entry would stay while
 /// newer ones are removed.
-pub(super) fn sweep(database: &Database, bounds: FileLimits, now: u64) -> Result<u64, redb::Error> {
+pub(super) fn sweep(
+    database: &Database,
+    bounds: FileLimits,
+    now: u64,
+    owner_of: impl Fn(ScopeTag) -> OwnerTag,
+) -> Result<u64, redb::Error> {
     let since = bounds.expiry(now);
     let steps = bytes_by_step(database, since, now)?;
-    let share = fair_share(&steps, bounds.max_bytes);
-    let mut cuts: BTreeMap<_, _> = steps
+    let held = steps
         .iter()
-        .map(|(scope, steps)| (*scope, SweepCutoff::new(steps, share, since)))
-        .collect();
+        .map(|(scope, steps)| (*scope, steps.values().sum()));
+    let shares = share_by_scope(held.collect(), bounds.max_bytes, owner_of);
+    let cut = |(scope, steps): (&ScopeTag, &Steps)| {
+        let share = shares.get(scope).copied().unwrap_or_default();
+        (*scope, SweepCutoff::new(steps, share, since))
+    };
+    let mut cuts: BTreeMap<_, _> = steps.iter().map(cut).collect();
     let transaction = database.begin_write()?;
     {
         let mut gone = Vec::new();
@@ -86,14 +97,37 @@ fn scope_of(key: &[u8]) -> ScopeTag {
     ScopeTag(key.first_chunk().copied().unwrap_or_default())
 }
 
-/// Returns how much of `bytes` each scope may keep. Scopes with less than an equal share keep all, and
-/// the others share the rest equally.
-fn fair_share(steps: &BTreeMap<ScopeTag, Steps>, bytes: u64) -> u64 {
-    let mut held: Vec<u64> = steps.values().map(|steps| steps.values().sum()).collect();
+/// Returns how much of `bytes` each scope may keep of what it holds: an equal part of the equal share of its
+/// owner.
+fn share_by_scope(
+    held: BTreeMap<ScopeTag, u64>,
+    bytes: u64,
+    owner_of: impl Fn(ScopeTag) -> OwnerTag,
+) -> BTreeMap<ScopeTag, u64> {
+    let mut by_owner: BTreeMap<OwnerTag, BTreeMap<ScopeTag, u64>> = BTreeMap::new();
+    for (scope, held) in held {
+        by_owner
+            .entry(owner_of(scope))
+            .or_default()
+            .insert(scope, held);
+    }
+    let of_owners = by_owner.values().map(|scopes| scopes.values().sum());
+    let of_owner = fair_share(of_owners.collect(), bytes);
+    let mut shares = BTreeMap::new();
+    for scopes in by_owner.into_values() {
+        let share = fair_share(scopes.values().copied().collect(), of_owner);
+        shares.extend(scopes.into_keys().map(|scope| (scope, share)));
+    }
+    shares
+}
+
+/// Returns how much of `bytes` each holder of these quantities may keep. Holders of less than an equal
+/// share keep all, and the others share the rest equally.
+fn fair_share(mut held: Vec<u64>, bytes: u64) -> u64 {
     held.sort_unstable();
     let mut left = bytes;
-    for (scopes, held) in (1..=held.len() as u64).rev().zip(held) {
-        let share = left / scopes;
+    for (holders, held) in (1..=held.len() as u64).rev().zip(held) {
+        let share = left / holders;
         if held > share {
             return share;
         }
@@ -217,7 +251,7 @@ mod tests {
             max_bytes: bytes,
             idle_secs: IDLE,
         };
-        let left = sweep(&database, bounds, now).unwrap();
+        let left = sweep(&database, bounds, now, |scope| scope).unwrap();
         let transaction = database.begin_read().unwrap();
         let marks = transaction.open_table(METADATA).unwrap();
         let marks = marks.iter().unwrap().map(|found| found.unwrap().1);
@@ -283,16 +317,21 @@ mod tests {
 
     #[test]
     fn scopes_with_less_than_an_equal_share_keep_all() {
-        let share = |held: &[u64]| {
-            let scopes = (0..).map(|scope: u8| ScopeTag([scope; 8]));
-            let steps = held.iter().map(|bytes| BTreeMap::from([(0, *bytes)]));
-            fair_share(&scopes.zip(steps).collect(), 100)
-        };
+        let share = |held: &[u64]| fair_share(held.to_vec(), 100);
         assert_eq!(share(&[]), 100);
         assert_eq!(share(&[500]), 100);
         assert_eq!(share(&[10, 500, 20]), 70);
         assert_eq!(share(&[500, 500]), 50);
         assert_eq!(share(&[40, 60]), 100, "everything fits");
+    }
+
+    #[test]
+    fn scopes_of_one_owner_have_one_share() {
+        let scope = |number| ScopeTag([number; 8]);
+        let held = (0..=10).map(|number| (scope(number), 50)).collect();
+        let shares = share_by_scope(held, 100, |of| if of == scope(0) { of } else { scope(1) });
+        assert!(shares[&scope(0)] >= 50);
+        assert_eq!(shares[&scope(1)], 5);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::open::StoreFile;
 use super::purge::copy_other_scopes;
 use super::sweep::{FileLimits, sweep};
 use super::table;
+use crate::callers::AcceptedCallers;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, Unavailable, WriteResult};
 use crate::wall_clock;
@@ -73,6 +74,7 @@ impl FileThreads {
             limits,
             bytes: 0,
             last_sweep: None,
+            accepted: None,
         };
         spawn("store-read", move || reads.iter().for_each(|read| read()))?;
         spawn("store-write", move || write_thread.run(&orders))?;
@@ -190,6 +192,8 @@ pub(super) struct WriteThread {
     /// Approximate bytes of entries.
     bytes: u64,
     last_sweep: Option<Instant>,
+    /// Owners of callers. `None` where the process serves none.
+    accepted: Option<Arc<AcceptedCallers>>,
 }
 
 impl WriteThread {
@@ -216,6 +220,11 @@ impl WriteThread {
             }
             self.sweep_if_due();
         }
+    }
+
+    /// Divides the file among the owners of `accepted` callers. Any other caller counts as an owner.
+    pub(super) fn set_accepted(&mut self, accepted: Arc<AcceptedCallers>) {
+        self.accepted = Some(accepted);
     }
 
     /// Applies writes. Returns the resulting records.
@@ -264,7 +273,12 @@ impl WriteThread {
         if self.last_sweep.is_none_or(is_due) || self.bytes > self.limits.max_bytes {
             self.last_sweep = Some(Instant::now());
             let (limits, now) = (self.limits, wall_clock::unix_seconds());
-            if let Ok(left) = self.call(|database| sweep(database, limits, now)) {
+            let accepted = self.accepted.clone();
+            let owner_of = move |scope| {
+                let owner = accepted.as_ref().and_then(|accepted| accepted.owner(scope));
+                owner.unwrap_or(scope)
+            };
+            if let Ok(left) = self.call(|database| sweep(database, limits, now, owner_of)) {
                 self.bytes = left;
             }
         }

@@ -108,7 +108,7 @@ mod tests {
     async fn failures_of_made_up_callers_end_no_pause_of_an_accepted_one() {
         let accepted = Arc::<AcceptedCallers>::default();
         let scope = |name: u32| Scope::new(&[0; 32], &[&name.to_le_bytes()]);
-        accepted.insert(scope(0).tag());
+        accepted.insert_alone(scope(0).tag());
         let backoff = SummaryBackoff::new(&accepted);
         let body =
             br#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}"#;

@@ -7,8 +7,13 @@ use longhaul_core::summary::SummaryRejection;
 /// Hourly cap of one conversation.
 const MOST: usize = 6;
 
+/// Guards of callers that an upstream has accepted, each with a credential of its own.
 fn fresh() -> SummaryGuards {
-    SummaryGuards::new(MOST, &Arc::default(), &Arc::default())
+    let accepted = Arc::<AcceptedCallers>::default();
+    for number in 0..=u8::MAX {
+        accepted.insert_alone(scope(number).tag());
+    }
+    SummaryGuards::new(MOST, &Arc::default(), &accepted)
 }
 
 fn scope(number: u8) -> Scope {

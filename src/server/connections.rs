@@ -1,0 +1,223 @@
+//! The open connections of a listener, of which each address has a share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::body::budget::Exhausted;
+use crate::body::budget::fair_share::FairShare;
+use crate::callers::owners::Owners;
+use crate::exchange::client_connection::ClientConnection;
+use crate::request::peer_address::PeerAddress;
+use longhaul_core::collections::CacheHashState;
+
+/// Divisor of the places that idle connections leave at once when none is free: the search for them looks
+/// at each connection.
+const ROOM_FRACTION: u64 = 64;
+/// File descriptors that no connection uses: listeners, store, logs.
+const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors of a connection with a request: its own, and that of the connection to the upstream.
+const DESCRIPTORS_EACH: u64 = 2;
+
+/// The open connections.
+pub(super) struct Connections {
+    /// Maximum number of open connections.
+    pub(super) limit: u64,
+    places: FairShare,
+    open: Mutex<HashMap<usize, Arc<ClientConnection>, CacheHashState>>,
+}
+
+/// An open connection, and its place until the value is dropped.
+pub(super) struct OpenConnection {
+    pub(super) connection: Arc<ClientConnection>,
+    all: Arc<Connections>,
+}
+
+impl Connections {
+    /// Creates places for `limit` connections, or for as many as the process has file descriptors for.
+    pub(super) fn new(limit: u32) -> Arc<Self> {
+        let limit = u64::from(limit);
+        let most = descriptor_limit().map(|descriptors| {
+            (descriptors.saturating_sub(OTHER_DESCRIPTORS) / DESCRIPTORS_EACH).max(1)
+        });
+        if let Some(most) = most.filter(|most| *most < limit) {
+            tracing::warn!(
+                connections = most,
+                limit,
+                "the limit on open files (ulimit -n) admits fewer connections than limits.connections"
+            );
+        }
+        let limit = most.map_or(limit, |most| most.min(limit));
+        Arc::new(Self {
+            limit,
+            places: FairShare::new(limit),
+            open: Mutex::default(),
+        })
+    }
+
+    /// Takes a place for a connection from `peer`. Fails if all places, or the share of the address, are
+    /// taken.
+    pub(super) fn open(self: &Arc<Self>, peer: PeerAddress) -> Result<OpenConnection, Exhausted> {
+        self.places
+            .take(Some(&Owners::of_address(peer.peer)), 1, 0)?;
+        let connection = Arc::new(ClientConnection::new(peer));
+        let key = key(&connection);
+        self.open.lock().insert(key, Arc::clone(&connection));
+        Ok(OpenConnection {
+            connection,
+            all: Arc::clone(self),
+        })
+    }
+
+    /// Closes idle connections of the address that has the most: first those without any request so far,
+    /// then those that have been idle longest. For a connection from `peer`, other addresses that have no
+    /// more stay. Returns whether a place became free.
+    pub(super) fn make_room(&self, peer: Option<PeerAddress>) -> bool {
+        let mut idle: Vec<(bool, Instant, Arc<ClientConnection>)> = {
+            let open = self.open.lock();
+            let by_peer = |peer: IpAddr| {
+                let connections = open.values().filter(move |open| open.peer.peer == peer);
+                connections.filter_map(|open| {
+                    let since = open.idle_since()?;
+                    Some((open.requests() > 0, since, Arc::clone(open)))
+                })
+            };
+            let gives_way = largest_peer(open.values(), peer.map(|peer| peer.peer));
+            gives_way.into_iter().flat_map(by_peer).collect()
+        };
+        idle.sort_unstable_by_key(|(has_asked, since, _)| (*has_asked, *since));
+        let most = (self.limit / ROOM_FRACTION).max(1);
+        let mut closed = 0;
+        for (_, _, connection) in idle {
+            if closed == most {
+                break;
+            }
+            if connection.close_if_idle() {
+                self.forget(&connection);
+                closed += 1;
+            }
+        }
+        closed > 0
+    }
+
+    /// Whether the address has a connection.
+    pub(super) fn has_any(&self, peer: PeerAddress) -> bool {
+        self.open
+            .lock()
+            .values()
+            .any(|open| open.peer.peer == peer.peer)
+    }
+
+    fn forget(&self, connection: &Arc<ClientConnection>) {
+        if self.open.lock().remove(&key(connection)).is_some() {
+            self.places
+                .give_back(Some(&Owners::of_address(connection.peer.peer)), 1);
+        }
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.all.forget(&self.connection);
+    }
+}
+
+/// Returns the address with the most connections, of those with an idle one. Addresses other than `peer` count
+/// only if they have more.
+fn largest_peer<'c>(
+    open: impl Iterator<Item = &'c Arc<ClientConnection>>,
+    peer: Option<IpAddr>,
+) -> Option<IpAddr> {
+    let mut by_peer = HashMap::<IpAddr, (u64, bool), CacheHashState>::default();
+    for connection in open {
+        let (count, has_idle) = by_peer.entry(connection.peer.peer).or_default();
+        *count += 1;
+        *has_idle |= connection.idle_since().is_some();
+    }
+    let own = peer
+        .and_then(|peer| by_peer.get(&peer))
+        .map_or(0, |(count, _)| *count);
+    let may_give_way = |(other, (count, has_idle)): &(IpAddr, (u64, bool))| {
+        *has_idle && (*count > own || Some(*other) == peer || peer.is_none())
+    };
+    let candidates = by_peer.into_iter().filter(may_give_way);
+    candidates
+        .max_by_key(|(_, (count, _))| *count)
+        .map(|(peer, _)| peer)
+}
+
+fn key(connection: &Arc<ClientConnection>) -> usize {
+    Arc::as_ptr(connection).addr()
+}
+
+/// Returns the maximum number of file descriptors of the process; `None` if there is no limit, or if the
+/// system states none.
+fn descriptor_limit() -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(unix))]
+    return None;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn peer(number: u8) -> PeerAddress {
+        PeerAddress::new(IpAddr::from([10, 0, 0, number]))
+    }
+
+    fn open_all(connections: &Arc<Connections>, peers: &[u8]) -> Vec<OpenConnection> {
+        let opened = peers.iter().map(|number| connections.open(peer(*number)));
+        opened.map_while(Result::ok).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_leaves_the_last_places_and_makes_room_for_itself() {
+        let connections = Connections::new(16);
+        let mut open = Vec::new();
+        while let Ok(one) = connections.open(peer(1)) {
+            open.push(one);
+            advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(open.len(), 14);
+        let other = connections.open(peer(2)).unwrap();
+        assert!(connections.make_room(Some(peer(1))));
+        assert!(open[0].connection.is_closed(), "the oldest");
+        assert!(!open[1].connection.is_closed());
+        assert!(connections.open(peer(1)).is_ok());
+        drop((open, other));
+        assert!(connections.open.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn no_connection_with_a_request_makes_room() {
+        let connections = Connections::new(4);
+        let open = open_all(&connections, &[1, 1, 2, 3]);
+        let uses: Vec<_> = open
+            .iter()
+            .map(|open| open.connection.begin_use())
+            .collect();
+        assert!(!connections.make_room(None));
+        open[2]
+            .connection
+            .is_writing
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(uses);
+        assert!(connections.make_room(Some(peer(4))));
+        let closed = open.iter().map(|open| open.connection.is_closed());
+        assert_eq!(closed.filter(|is_closed| *is_closed).count(), 1);
+        assert!(open[..2].iter().any(|open| open.connection.is_closed()));
+        assert!(
+            !connections.make_room(Some(peer(2))),
+            "bytes of a reply wait"
+        );
+    }
+}
