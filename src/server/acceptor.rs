@@ -97,12 +97,7 @@ impl ClientAcceptor {
                     self.waiting = Some((socket, PeerAddress::new(address.ip())));
                 }
                 Err(error) => {
-                    if is_connection_error(&error) || !self.connections.make_room(None) {
-                        back_off(&error, &mut self.failure_logged_at).await;
-                    } else {
-                        // The descriptors are closed by other tasks.
-                        sleep(PLACE_INTERVAL).await;
-                    }
+                    back_off(&error, &mut self.failure_logged_at).await;
                     return None;
                 }
             }
@@ -112,7 +107,7 @@ impl ClientAcceptor {
             let peer = *peer;
             match self.connections.open(peer) {
                 Ok(open) => return self.waiting.take().map(|(socket, _)| (socket, open)),
-                Err(_) if self.connections.make_room(Some(peer)) => {}
+                Err(_) if self.connections.make_room(peer) => {}
                 Err(exhausted) => {
                     if is_log_due(&mut self.limit_logged_at) {
                         tracing::warn!(

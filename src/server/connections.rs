@@ -17,11 +17,6 @@ use longhaul_core::collections::CacheHashState;
 /// Divisor of the places that idle connections leave at once when none is free: the search for them looks
 /// at each connection.
 const ROOM_FRACTION: u64 = 64;
-/// File descriptors that no connection uses: listeners, store, logs.
-const OTHER_DESCRIPTORS: u64 = 64;
-/// Descriptors of a connection with a request: its own, and that of the connection to the upstream.
-const DESCRIPTORS_EACH: u64 = 2;
-
 /// The open connections.
 pub(super) struct Connections {
     /// Maximum number of open connections.
@@ -37,23 +32,11 @@ pub(super) struct OpenConnection {
 }
 
 impl Connections {
-    /// Creates places for `limit` connections, or for as many as the process has file descriptors for.
+    /// Creates places for `limit` connections.
     pub(super) fn new(limit: u32) -> Arc<Self> {
-        let limit = u64::from(limit);
-        let most = descriptor_limit().map(|descriptors| {
-            (descriptors.saturating_sub(OTHER_DESCRIPTORS) / DESCRIPTORS_EACH).max(1)
-        });
-        if let Some(most) = most.filter(|most| *most < limit) {
-            tracing::warn!(
-                connections = most,
-                limit,
-                "the limit on open files (ulimit -n) admits fewer connections than limits.connections"
-            );
-        }
-        let limit = most.map_or(limit, |most| most.min(limit));
         Arc::new(Self {
-            limit,
-            places: FairShare::new(limit),
+            limit: limit.into(),
+            places: FairShare::new(limit.into()),
             open: Mutex::default(),
         })
     }
@@ -75,7 +58,7 @@ impl Connections {
     /// Closes idle connections of the address that has the most: first those without any request so far,
     /// then those that have been idle longest. For a connection from `peer`, other addresses that have no
     /// more stay. Returns whether a place became free.
-    pub(super) fn make_room(&self, peer: Option<PeerAddress>) -> bool {
+    pub(super) fn make_room(&self, peer: PeerAddress) -> bool {
         let mut idle: Vec<(bool, Instant, Arc<ClientConnection>)> = {
             let open = self.open.lock();
             let by_peer = |peer: IpAddr| {
@@ -85,7 +68,7 @@ impl Connections {
                     Some((open.requests() > 0, since, Arc::clone(open)))
                 })
             };
-            let gives_way = largest_peer(open.values(), peer.map(|peer| peer.peer));
+            let gives_way = largest_peer(open.values(), peer.peer);
             gives_way.into_iter().flat_map(by_peer).collect()
         };
         idle.sort_unstable_by_key(|(has_asked, since, _)| (*has_asked, *since));
@@ -129,7 +112,7 @@ impl Drop for OpenConnection {
 /// only if they have more.
 fn largest_peer<'c>(
     open: impl Iterator<Item = &'c Arc<ClientConnection>>,
-    peer: Option<IpAddr>,
+    peer: IpAddr,
 ) -> Option<IpAddr> {
     let mut by_peer = HashMap::<IpAddr, (u64, bool), CacheHashState>::default();
     for connection in open {
@@ -137,11 +120,9 @@ fn largest_peer<'c>(
         *count += 1;
         *has_idle |= connection.idle_since().is_some();
     }
-    let own = peer
-        .and_then(|peer| by_peer.get(&peer))
-        .map_or(0, |(count, _)| *count);
+    let own = by_peer.get(&peer).map_or(0, |(count, _)| *count);
     let may_give_way = |(other, (count, has_idle)): &(IpAddr, (u64, bool))| {
-        *has_idle && (*count > own || Some(*other) == peer || peer.is_none())
+        *has_idle && (*count > own || *other == peer)
     };
     let candidates = by_peer.into_iter().filter(may_give_way);
     candidates
@@ -151,15 +132,6 @@ fn largest_peer<'c>(
 
 fn key(connection: &Arc<ClientConnection>) -> usize {
     Arc::as_ptr(connection).addr()
-}
-
-/// Returns the maximum number of file descriptors of the process; `None` if there is no limit, or if the
-/// system states none.
-fn descriptor_limit() -> Option<u64> {
-    #[cfg(unix)]
-    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    #[cfg(not(unix))]
-    return None;
 }
 
 #[cfg(test)]
@@ -189,10 +161,12 @@ mod tests {
         }
         assert_eq!(open.len(), 14);
         let other = connections.open(peer(2)).unwrap();
-        assert!(connections.make_room(Some(peer(1))));
+        assert!(connections.make_room(peer(1)));
         assert!(open[0].connection.is_closed(), "the oldest");
         assert!(!open[1].connection.is_closed());
-        assert!(connections.open(peer(1)).is_ok());
+        while connections.open(peer(1)).is_err() {
+            assert!(connections.make_room(peer(1)));
+        }
         drop((open, other));
         assert!(connections.open.lock().is_empty());
     }
@@ -205,19 +179,16 @@ mod tests {
             .iter()
             .map(|open| open.connection.begin_use())
             .collect();
-        assert!(!connections.make_room(None));
+        assert!(!connections.make_room(peer(4)));
         open[2]
             .connection
             .is_writing
             .store(true, std::sync::atomic::Ordering::Relaxed);
         drop(uses);
-        assert!(connections.make_room(Some(peer(4))));
+        assert!(connections.make_room(peer(4)));
         let closed = open.iter().map(|open| open.connection.is_closed());
         assert_eq!(closed.filter(|is_closed| *is_closed).count(), 1);
         assert!(open[..2].iter().any(|open| open.connection.is_closed()));
-        assert!(
-            !connections.make_room(Some(peer(2))),
-            "bytes of a reply wait"
-        );
+        assert!(!connections.make_room(peer(2)), "bytes of a reply wait");
     }
 }

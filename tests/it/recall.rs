@@ -310,6 +310,58 @@ fn run_tells_its_command_where_originals_are() {
     assert!(said(&["--recall=mcp"]).starts_with("at http://127.0.0.1:"));
 }
 
+/// Returns a chat whose first result is a long line, in which a search of [`SLOW_PATTERN`] is slow.
+fn chat_with_a_long_line() -> Vec<u8> {
+    let mut body: Value = serde_json::from_slice(&chat(20, 500)).unwrap();
+    let messages = body["messages"].as_array_mut().unwrap();
+    let result = messages
+        .iter_mut()
+        .find(|it| it["tool_call_id"] == json!("call_0"));
+    // The digits of a linear congruential generator.
+    let mut state = 1_u32;
+    let letters = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 31 == 0 { 'a' } else { 'b' }
+    });
+    result.unwrap()["content"] = json!(letters.take(1_000_000).collect::<String>());
+    serde_json::to_vec(&body).unwrap()
+}
+
+/// A pattern that the regex crate's lazy automaton cannot hold.
+const SLOW_PATTERN: &str = "%5Bab%5D*a%5Bab%5D%7B400%7Dc%7Ca";
+
+#[tokio::test]
+async fn eight_searches_of_one_caller_keep_no_other_waiting() {
+    let model = large_model().await;
+    let program = Program::told(&model.url(), &with(&[URL]));
+    let mut targets = Vec::new();
+    for (key, body) in [
+        ("Bearer greedy", chat_with_a_long_line()),
+        ("Bearer modest", chat(20, 500)),
+    ] {
+        let fields = [("authorization", key)];
+        let caller = Caller::of(program.address());
+        caller.ask_with(&fields, body).await;
+        targets.push(format!("/__longhaul__/recall/{}", ids(&last(&model))[0]));
+    }
+    let mut searches = Vec::new();
+    for _ in 0..8 {
+        let mut wire = Wire::to(program.address()).await;
+        let target = format!("{}?grep={SLOW_PATTERN}", targets[0]);
+        wire.send(&format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
+            .await;
+        searches.push(wire);
+    }
+    let (head, _) = get(program.address(), &targets[1], "").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let waiting = searches.iter().filter(|search| search.is_silent());
+    assert!(waiting.count() > 2, "the searches take longer");
+    // The places of searches whose clients have left are free again.
+    drop(searches);
+    let (head, _) = get(program.address(), &targets[0], "").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
+
 #[tokio::test]
 async fn facts_of_several_windows_are_found_by_one_search_each() {
     let model = agent::model().await;
