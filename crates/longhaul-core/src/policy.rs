@@ -59,6 +59,12 @@ const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
 /// Upper bound of [`SUMMARY_LEAD`], in percent of the hard threshold.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
 
+/// Size that clearing alone has to reach at the hard threshold, in percent of the capacity. A larger rest would
+/// reach the threshold again soon.
+const CLEAR_TARGET_PERCENT: u32 = 60;
+/// Share of the capacity for the steps that stay messages after a cut, in percent.
+const STEPS_PERCENT: u32 = 28;
+
 /// Named set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
@@ -206,6 +212,8 @@ pub struct Thresholds {
     /// Clearing at the threshold is enough if it reaches this size: 70% of the capacity, and well below the
     /// hard threshold.
     pub prune_target: Tokens,
+    /// Clearing at the hard threshold takes the place of a cut if it reaches this size.
+    pub clear_target: Tokens,
 }
 
 /// Returns the tokens of a window without the reserve for the reply.
@@ -255,12 +263,8 @@ impl Thresholds {
             hard,
             // 78 is 70% as a share of the 90% hard threshold, rounded up.
             prune_target: capacity.percent(70).min(hard.percent(78)),
+            clear_target: capacity.percent(CLEAR_TARGET_PERCENT),
         }
-    }
-
-    /// Whether a conversation may grow as large as in a window of [`WIDE_WINDOW`].
-    fn is_wide(&self) -> bool {
-        self.capacity >= usable(WIDE_WINDOW)
     }
 
     /// Returns the largest input that fits together with the requested `output`.
@@ -319,6 +323,9 @@ pub struct Policy {
     pub prune_summary_size: Tokens,
     /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,
+    /// Tokens of steps that stay messages after a cut, together with the newest results: the agent's own
+    /// words and calls, whose results are cleared in the same break.
+    pub steps: Tokens,
     /// Largest first user message, in tokens, that is kept verbatim.
     pub max_pinned_first: Tokens,
     /// Largest summary of the agent's own, as the first user message, that is kept verbatim.
@@ -355,10 +362,7 @@ impl Policy {
             user_turns: settings.user_turns.unwrap_or(user_turns),
             exempt_tools: settings.exempt_tools.clone(),
             keep_errors: settings.keep_errors,
-            placeholder: settings.placeholder.unwrap_or(match settings.profile {
-                Profile::Auto | Profile::Frugal => Placeholder::FixedIndex,
-                Profile::Local | Profile::Standard => Placeholder::Fixed,
-            }),
+            placeholder: settings.placeholder.unwrap_or(Placeholder::Fixed),
             recall: settings.recall.clone(),
         };
         let clearing = [rule.protect, rule.protect.min(share)];
@@ -377,6 +381,7 @@ impl Policy {
             proactive: settings.proactive,
             recover: settings.recover,
             keep_recent,
+            steps: thresholds.capacity.percent(STEPS_PERCENT),
             max_pinned_first: Tokens::new(2_000).min(share),
             max_pinned_summary: share,
             prune_summary_size: budgets.nominal(),
@@ -420,6 +425,7 @@ impl Policy {
     pub(super) fn tightened(&self) -> Self {
         Self {
             keep_recent: self.keep_recent.divided_by(2),
+            steps: self.steps.divided_by(2),
             ..self.clone()
         }
     }
@@ -431,6 +437,7 @@ impl Policy {
     pub fn with_window(mut self, settings: &CompactionSettings, tokens: Tokens) -> Self {
         self.thresholds = Thresholds::new(tokens, settings);
         self.keep_recent = keep_recent(settings, &self.thresholds);
+        self.steps = self.thresholds.capacity.percent(STEPS_PERCENT);
         self.budgets = SummaryBudgets::new(&self.thresholds);
         self
     }

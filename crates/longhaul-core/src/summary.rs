@@ -6,6 +6,7 @@ pub mod prompts;
 pub mod request;
 mod sections;
 pub mod segments;
+pub(crate) mod steps;
 pub mod transcript;
 pub mod user_messages;
 

@@ -35,6 +35,16 @@ impl Conversation<'_> {
         self.calls_before(&batch.results).get(batch.call_index(at)?)
     }
 
+    /// Returns the result of call `number` of the message at `at`; `None` if the call is not answered.
+    pub(crate) fn result_of(&self, at: usize, number: usize) -> Option<&Message> {
+        let batches = self.batches();
+        let batch = batches.partition_point(|batch| batch.results.start <= at);
+        let batch = batches.get(batch).filter(|it| it.results.start == at + 1)?;
+        let result = batch.results.clone();
+        let mut answers = result.filter(|result| batch.call_index(*result) == Some(number));
+        self.message(answers.next()?)
+    }
+
     pub(super) fn find_batches(&self) -> Vec<Batch> {
         let mut batches = Vec::new();
         let mut at = 0;

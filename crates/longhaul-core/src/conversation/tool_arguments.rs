@@ -61,6 +61,11 @@ impl ToolArguments {
             })
     }
 
+    /// Returns the pattern or the query for which a call searches a file or a directory.
+    pub(crate) fn pattern(&self) -> Option<&str> {
+        self.first_string(["pattern", "query", "regex"])
+    }
+
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.
     pub fn command(&self) -> Option<Cow<'_, str>> {
         ["command", "cmd", "script"]

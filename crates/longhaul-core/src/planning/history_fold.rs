@@ -289,6 +289,10 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         if !is_at_mark {
             return HardThresholdOutcome::NotReached;
         }
+        if self.cuts_first && !self.extends_at(point) && self.clearing_makes_room(point) {
+            self.prune_state.clear_all_clearable();
+            return HardThresholdOutcome::Cleared;
+        }
         let cut = self.scheduled_cut(point);
         match cut {
             Some(_) if self.hard_threshold_mode == HardThresholdMode::Report => {
@@ -314,9 +318,12 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         self.turns.count_up_to(self.conversation, messages);
         let size = self.size(messages);
         // A rule whose own threshold is above the threshold for cutting history comes too late.
-        let pruning_suffices = !self.cuts_first
-            && policy.prune_thresholds.hard <= policy.thresholds.hard
-            && self.pruning_suffices(messages);
+        let pruning_suffices = if self.cuts_first {
+            self.clearing_makes_room(messages)
+        } else {
+            policy.prune_thresholds.hard <= policy.thresholds.hard
+                && self.pruning_suffices(messages)
+        };
         let worthwhile = self.cutting_is_worthwhile(size);
         let user_turns = self.turns.count;
         let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
@@ -422,6 +429,17 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         self.rule_would_fire(PruneTrigger::HardThreshold)
             && self.prune_size(point) - self.clearable_tokens()
                 <= self.policy.prune_thresholds.prune_target
+    }
+
+    /// Whether clearing alone makes as much room at the hard threshold as a break of the prefix is worth.
+    /// The steps stay messages, and the text before them keeps its bytes.
+    fn clearing_makes_room(&self, point: usize) -> bool {
+        let fires = [PruneTrigger::HardThreshold, PruneTrigger::Always];
+        fires
+            .into_iter()
+            .any(|trigger| self.rule_would_fire(trigger))
+            && self.size(point) - self.prune_state.clearable_tokens()
+                <= self.policy.thresholds.clear_target
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

@@ -7,7 +7,7 @@
 use crate::conversation::{Conversation, Role};
 use crate::planning::view::Recallable;
 use crate::recall::RecallLink;
-use crate::summary::digest::render_call;
+use crate::summary::steps::StepRenderer;
 use crate::summary::user_messages::media_markers;
 use crate::text::wording;
 use crate::units::recall_id::RecallId;
@@ -194,7 +194,8 @@ fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
             }
         }
         let calls = conversation.calls(message).iter();
-        parts.extend(calls.map(|call| render_call(conversation, call, MAX_WORDS_CHARS)));
+        let renderer = StepRenderer::without_root(conversation);
+        parts.extend(calls.map(|call| renderer.call(call, MAX_WORDS_CHARS)));
     }
     wording::one_line(&parts.join("; "), MAX_TITLE_CHARS)
 }

@@ -10,7 +10,7 @@ use crate::policy::placement::Placement;
 use crate::policy::record::{PriorRecords, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thinking_removal::{PriorThinking, StaleThinking, ThinkingRemoval};
-use crate::pruning::rule::PruneState;
+use crate::pruning::rule::{Clearing, PruneState};
 use crate::summary::digest::summary_budgets;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
@@ -399,9 +399,19 @@ impl<'c, 'a> Candidate<'c, 'a> {
             ..
         } = self;
         let messages = conversation.messages().len();
+        let decisions = self.plan.decisions.as_ref();
+        let no_results = PruneState::default();
+        let prune_state = decisions.map_or(&no_results, |it| &it.prune_state);
         let thrash = outcome.thrash.after_compaction(conversation, messages);
-        let cut =
-            cut_point::find_adaptive(conversation, policy, thrash, self.pinned_head, messages);
+        let results = (prune_state, Clearing::UpToLimit);
+        let cut = cut_point::find_adaptive(
+            conversation,
+            policy,
+            results,
+            thrash,
+            self.pinned_head,
+            messages,
+        );
         let Some(cut) = cut.filter(|&cut| cut > outcome.summarised_until) else {
             return SummaryNeed::Nothing;
         };

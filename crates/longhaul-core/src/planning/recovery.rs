@@ -173,7 +173,13 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             }
         }
         let messages = self.conversation.messages().len();
-        let cut = cut_point::find(self.conversation, self.policy, self.pinned_head, messages);
+        let cut = cut_point::find(
+            self.conversation,
+            self.policy,
+            None,
+            self.pinned_head,
+            messages,
+        );
         let deepest = cut_point::deepest(self.conversation, self.pinned_head, messages);
         let cuts = [cut, deepest.filter(|_| cut != deepest)];
         let cuts = cuts.into_iter().flatten();

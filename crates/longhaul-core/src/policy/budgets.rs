@@ -15,12 +15,11 @@ const MIN_SEGMENT: Tokens = Tokens::new(450);
 /// Token budgets for the parts of a replacement text: of all segments together, or of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SummaryBudgets {
-    /// Text of the model, or steps of a digest: 4% of the capacity, 250 to 1,500.
+    /// Text of the model, or steps of a digest: 10% of the capacity, 300 to 4,000.
     pub prose: Tokens,
-    /// Files and commands: 3% of the capacity, at most 2,000.
+    /// Files: 1.5% of the capacity, at most 1,000.
     pub file_activity: Tokens,
-    /// Identifiers: 20% of the capacity, 5% in wide windows. `bench/COMPACTION.md` has the curve of
-    /// cost against survival.
+    /// Identifiers: 2% of the capacity, at most 1,000.
     pub identifiers: Tokens,
     /// User messages: 4.5% of the capacity, at most 5,000.
     pub user_messages: Tokens,
@@ -34,10 +33,10 @@ impl SummaryBudgets {
         let capacity = thresholds.capacity;
         Self {
             prose: capacity
-                .percent(4)
-                .clamp(Tokens::new(250), Tokens::new(1_500)),
-            file_activity: capacity.percent(3).min(Tokens::new(2_000)),
-            identifiers: capacity.percent(if thresholds.is_wide() { 5 } else { 20 }),
+                .percent(10)
+                .clamp(Tokens::new(300), Tokens::new(4_000)),
+            file_activity: capacity.percent(3).divided_by(2).min(Tokens::new(1_000)),
+            identifiers: capacity.percent(2).min(Tokens::new(1_000)),
             user_messages: capacity.percent(9).divided_by(2).min(Tokens::new(5_000)),
             requests: Tokens::ZERO,
         }

@@ -5,6 +5,7 @@ use crate::conversation::{Conversation, Role};
 use crate::policy::Policy;
 use crate::policy::record::RecordMatch;
 use crate::policy::thrash::ThrashState;
+use crate::pruning::rule::{Clearing, PruneState};
 
 /// Head of a conversation that is never replaced: the leading system and developer messages, and
 /// the first user message if it is small. A summary that the agent wrote itself may be larger.
@@ -48,18 +49,26 @@ impl PinnedHead {
 }
 
 /// Finds the cut for a history of `upto` messages. At least [`Policy::keep_recent`] is kept after
-/// it, and more if that keeps a turn or a run of reasoning whole. Returns `None` if there is
-/// nothing to cut.
+/// it, and of a break that clears results, the steps that fit [`Policy::steps`] without them. More is
+/// kept if that keeps a turn or a run of reasoning whole. Returns `None` if there is nothing to cut.
 pub fn find(
     conversation: &Conversation<'_>,
     policy: &Policy,
+    results: Option<(&PruneState, Clearing)>,
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     // A long history has many request points: a walk to the answer for each would cost too much.
     let enough = conversation.suffix_start(pinned_head.end..upto, policy.keep_recent)?;
-    let latest = enough.min(newest);
+    let steps = results.map(|(results, clearing)| {
+        let part = pinned_head.end..upto;
+        let start = results.cleared_suffix_start(clearing, conversation, part, policy.steps);
+        // The unit in which the run begins does not fit whole.
+        let first_whole = boundaries_from(conversation, start).first();
+        first_whole.copied().unwrap_or(start)
+    });
+    let latest = enough.min(steps.unwrap_or(enough)).min(newest);
     let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
     let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
     let rule = TurnStartRule::of(conversation, upto);
@@ -68,10 +77,9 @@ pub fn find(
     let turn = at_or_before()
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.divided_by(4))
         .find(|&cut| starts_turn(conversation, cut));
-    let twice = policy.keep_recent + policy.keep_recent;
-    let keeps_at_most = twice.min(policy.thresholds.capacity.divided_by(2));
-    let candidates =
-        || at_or_before().take_while(|&cut| conversation.tokens_of(cut..upto) <= keeps_at_most);
+    let candidates = || {
+        at_or_before().take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent)
+    };
     let all_reasoned =
         || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
     let whole_run =
@@ -88,15 +96,14 @@ pub fn find(
 pub(crate) fn find_adaptive(
     conversation: &Conversation<'_>,
     policy: &Policy,
+    results: (&PruneState, Clearing),
     thrash: ThrashState,
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
-    if thrash.is_thrashing() {
-        find(conversation, &policy.tightened(), pinned_head, upto)
-    } else {
-        find(conversation, policy, pinned_head, upto)
-    }
+    let tightened = thrash.is_thrashing().then(|| policy.tightened());
+    let policy = tightened.as_ref().unwrap_or(policy);
+    find(conversation, policy, Some(results), pinned_head, upto)
 }
 
 /// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.
@@ -137,6 +144,13 @@ fn inner_boundaries<'c>(
     let from = boundaries.partition_point(|&cut| cut <= start);
     let to = boundaries.partition_point(|&cut| cut < upto);
     boundaries.get(from..to).unwrap_or_default()
+}
+
+/// Returns the boundaries at `start` and later.
+fn boundaries_from<'c>(conversation: &'c Conversation<'_>, start: usize) -> &'c [usize] {
+    let boundaries = conversation.boundaries();
+    let from = boundaries.partition_point(|&cut| cut < start);
+    boundaries.get(from..).unwrap_or_default()
 }
 
 fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {

@@ -11,6 +11,7 @@ use crate::pruning::placeholder::Placeholder;
 use crate::pruning::tool_result::{ClearDecision, ToolResult, list_results};
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The clearing rule's numbers and exceptions. Decisions depend on these and the history alone.
@@ -56,6 +57,15 @@ pub struct PruneState {
     /// Number of results that were cleared and then restored because a later result refers to them.
     /// Used only by tests, which compare it with the oracle's count.
     pub restored: usize,
+}
+
+/// Results that count as cleared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Clearing {
+    /// Those that were cleared so far.
+    Past,
+    /// Those that a clearing up to the limit would have cleared.
+    UpToLimit,
 }
 
 impl PruneState {
@@ -112,6 +122,52 @@ impl PruneState {
     /// Tokens that clearing up to the limit would free, without results in replaced history.
     pub(crate) fn clearable_tokens(&self) -> Tokens {
         self.clearable - self.clearable_summarised
+    }
+
+    /// Returns the results that are cleared, or would be by clearing up to the limit.
+    fn cleared_by(&self, clearing: Clearing) -> &[ToolResult] {
+        let end = match clearing {
+            Clearing::Past => self.cleared_end,
+            Clearing::UpToLimit => self.clearable_end,
+        };
+        self.results.get(..end).unwrap_or_default()
+    }
+
+    /// Returns the tokens that this clearing frees of the messages from `start` on.
+    pub(crate) fn frees_from(&self, clearing: Clearing, start: usize) -> Tokens {
+        let clearable = self.cleared_by(clearing);
+        let from = clearable.partition_point(|result| result.message < start);
+        clearable
+            .get(from..)
+            .unwrap_or_default()
+            .iter()
+            .map(|result| result.frees)
+            .sum()
+    }
+
+    /// Returns the start of the longest run that ends with `messages` and has at most `tokens` after this
+    /// clearing.
+    pub(crate) fn cleared_suffix_start(
+        &self,
+        clearing: Clearing,
+        conversation: &Conversation<'_>,
+        messages: Range<usize>,
+        tokens: Tokens,
+    ) -> usize {
+        let mut clearable = self.cleared_by(clearing).iter().rev().peekable();
+        let mut start = messages.end;
+        let mut size = Tokens::ZERO;
+        for at in messages.rev() {
+            while clearable.next_if(|result| result.message > at).is_some() {}
+            let result = clearable.next_if(|result| result.message == at);
+            let frees = result.map_or(Tokens::ZERO, |result| result.frees);
+            size += conversation.tokens_of(at..at + 1) - frees;
+            if size > tokens {
+                break;
+            }
+            start = at;
+        }
+        start
     }
 
     /// Returns the message of the first result that clearing up to the limit would clear.

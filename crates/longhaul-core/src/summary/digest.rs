@@ -1,12 +1,12 @@
 //! Digest of history, computed without calling a model. The digest is a pure function of the
 //! history.
 
-use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Conversation, Message, Role, ToolCall};
+use crate::conversation::{Conversation, Message, Role};
 use crate::identifiers::{StillVisible, index_messages};
 use crate::policy::cut_point::open_turn;
 use crate::policy::{Policy, SummaryBudgets};
 use crate::summary::file_activity::FileActivity;
+use crate::summary::steps::{StepDetail, StepRenderer};
 use crate::summary::user_messages::{
     UserRequestSizes, includes_first_request, render_instructions, render_user_messages,
     text_with_markers,
@@ -16,14 +16,6 @@ use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
 
-/// Maximum characters of a recent step's text, and of the main argument of each of its calls.
-const MAX_TEXT_CHARS: usize = 200;
-const MAX_ARGUMENT_CHARS: usize = 80;
-/// Maximum characters of an older step's text. Shorter limits keep the action and drop the details.
-pub(crate) const MAX_OLD_TEXT_CHARS: usize = 70;
-const MAX_OLD_ARGUMENT_CHARS: usize = 40;
-/// Maximum calls listed for a step; the rest are shown as a count.
-const MAX_CALLS: usize = 4;
 /// Percentage of the space for steps that the newest steps may fill at full length.
 const FULL_LENGTH_PERCENT: usize = 60;
 /// Maximum characters of the first request in the goal section.
@@ -147,16 +139,20 @@ fn goal_and_steps(
     let room = budget
         .to_chars()
         .saturating_sub(goal.chars().count() + headings);
+    let renderer = StepRenderer::new(conversation, covered.clone());
+    let root = renderer.root_line();
+    let room = room.saturating_sub(root.chars().count());
     let all: Vec<AssistantStep<'_>> = messages
         .iter()
         .zip(covered)
         .filter(|(message, _)| message.role == Role::Assistant)
         .map(|(message, at)| AssistantStep {
+            at,
             message,
             in_open_turn: open_from.is_some_and(|request| at > request),
         })
         .collect();
-    let (lines, left_out) = fit_steps(conversation, &all, room);
+    let (lines, left_out) = fit_steps(&renderer, &all, room);
     if lines.is_empty() {
         let fits = goal.chars().count() <= budget.to_chars();
         return if fits {
@@ -170,7 +166,7 @@ fn goal_and_steps(
     let older = left_out.iter().map(String::as_str);
     let closed = lines.iter().skip(in_turn).rev();
     let closed: Vec<&str> = older.chain(closed.map(|line| line.text.as_str())).collect();
-    let mut text = goal;
+    let mut text = goal + &root;
     if !closed.is_empty() {
         text.extend(["## Progress\n### Steps\n", &closed.join("\n")]);
     }
@@ -193,6 +189,7 @@ pub(crate) const OPEN_TURN_HEADING: &str = "## Turn So Far";
 
 /// An assistant message.
 struct AssistantStep<'c> {
+    at: usize,
     message: &'c Message,
     in_open_turn: bool,
 }
@@ -229,20 +226,20 @@ fn goal_section(
 /// Renders the newest steps in full up to their share, then older ones in short form, evenly
 /// sampled to fit `room`. Returns the lines, newest first, and the number of omitted steps.
 fn fit_steps(
-    conversation: &Conversation<'_>,
+    renderer: &StepRenderer<'_, '_>,
     all: &[AssistantStep<'_>],
     room: usize,
 ) -> (Vec<StepLine>, usize) {
     let cost = |line: &StepLine| line.text.chars().count() + 1;
-    let render = |step: &AssistantStep<'_>, text_chars, argument_chars| StepLine {
-        text: step_line(conversation, step.message, text_chars, argument_chars),
+    let render = |step: &AssistantStep<'_>, detail| StepLine {
+        text: renderer.line(step.at, step.message, detail),
         in_open_turn: step.in_open_turn,
     };
     let mut lines = Vec::new();
     let mut left = room;
     let mut full_length = 0;
     for step in all.iter().rev() {
-        let line = render(step, MAX_TEXT_CHARS, MAX_ARGUMENT_CHARS);
+        let line = render(step, StepDetail::FULL);
         if !line.text.is_empty() {
             if cost(&line) > left.saturating_sub(room * (100 - FULL_LENGTH_PERCENT) / 100) {
                 break;
@@ -256,7 +253,7 @@ fn fit_steps(
         .iter()
         .rev()
         .skip(full_length)
-        .map(|step| render(step, MAX_OLD_TEXT_CHARS, MAX_OLD_ARGUMENT_CHARS))
+        .map(|step| render(step, StepDetail::SHORT))
         .filter(|line| !line.text.is_empty())
         .collect();
     let total: usize = older.iter().map(cost).sum();
@@ -271,45 +268,6 @@ fn fit_steps(
     }
     let listed = lines.len() - before;
     (lines, count - listed)
-}
-
-/// Renders a step: its text, then each call's name and main argument.
-fn step_line(
-    conversation: &Conversation<'_>,
-    message: &Message,
-    text_chars: usize,
-    argument_chars: usize,
-) -> String {
-    let text = wording::one_line(&conversation.text(message), text_chars);
-    let calls = conversation.calls(message);
-    let mut shown: Vec<String> = calls
-        .iter()
-        .take(MAX_CALLS)
-        .map(|call| render_call(conversation, call, argument_chars))
-        .collect();
-    if calls.len() > MAX_CALLS {
-        shown.push(format!("{} more", calls.len() - MAX_CALLS));
-    }
-    match (text.is_empty(), shown.is_empty()) {
-        (true, true) => String::new(),
-        (false, true) => format!("- {text}"),
-        (true, false) => format!("- {}", shown.join(", ")),
-        (false, false) => format!("- {text} → {}", shown.join(", ")),
-    }
-}
-
-/// Renders a call: its name and main argument.
-pub(crate) fn render_call(
-    conversation: &Conversation<'_>,
-    call: &ToolCall,
-    argument_chars: usize,
-) -> String {
-    let name = wording::one_line(&call.decoded_name(conversation), MAX_ARGUMENT_CHARS);
-    let arguments = ToolArguments::decode(conversation, call);
-    let main = arguments
-        .primary()
-        .map(|main| wording::one_line(main, argument_chars));
-    format!("{name}({})", main.unwrap_or_default())
 }
 
 #[cfg(test)]

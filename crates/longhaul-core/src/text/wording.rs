@@ -296,8 +296,8 @@ pub fn clip(text: &str, head: Tokens, tail: Tokens) -> Cow<'_, str> {
     clip_chars(text, head.to_chars(), tail.to_chars())
 }
 
-/// Returns at most `max_chars` characters of `text` on one line, plus an ellipsis if the text is
-/// cut.
+/// Returns at most `max_chars` characters of `text` on one line, plus a space and an ellipsis if the text
+/// is cut.
 pub fn one_line(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     let mut chars = 0;
@@ -307,8 +307,11 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
         if chars + gap + length > max_chars {
             if chars == 0 {
                 line.extend(word.chars().take(max_chars.saturating_sub(1)));
+                line.push('…');
+            } else {
+                // A word before the ellipsis is whole, and looks so.
+                line.push_str(" …");
             }
-            line.push('…');
             return line;
         }
         if gap > 0 {
@@ -392,7 +395,7 @@ mod tests {
     #[test]
     fn one_line_never_exceeds_its_limit() {
         assert_eq!(one_line(" a\n b  c ", 10), "a b c");
-        assert_eq!(one_line("aaaa bbbb", 6), "aaaa…");
+        assert_eq!(one_line("aaaa bbbb", 6), "aaaa …");
         assert_eq!(one_line("aaaaaaaaaa", 6), "aaaaa…");
     }
 }

@@ -5,6 +5,7 @@ use crate::planning::history_fold::size::AssumedSummary;
 use crate::policy::cut_point;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{PruneTrigger, SummaryBudgets};
+use crate::pruning::rule::Clearing;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
 
@@ -25,6 +26,18 @@ impl HistoryFold<'_, '_> {
         self.extended_at == Some(point)
     }
 
+    /// Returns the results that a cut at `point` leaves cleared.
+    fn clearing_at_cut(&self, point: usize) -> Clearing {
+        let is_at_mark = self.extends_at(point) || self.is_at_prune_mark(point);
+        let clears = self.rule_would_fire(PruneTrigger::HardThreshold)
+            || self.policy.weighs_clearing && self.rule_would_fire(PruneTrigger::Always);
+        if is_at_mark && clears {
+            Clearing::UpToLimit
+        } else {
+            Clearing::Past
+        }
+    }
+
     /// Returns the cut at `point`, or `None` if it is not worthwhile.
     ///
     /// A cut has to save 15%: otherwise the threshold would be reached again at the next turn, with a broken
@@ -40,13 +53,16 @@ impl HistoryFold<'_, '_> {
             self.thrash.after_requests(self.requests_since_cut, point)
         };
         let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
-        let until = cut_point::find_adaptive(conversation, policy, thrash, pinned, point)
+        let clearing = self.clearing_at_cut(point);
+        let results = (&self.prune_state, clearing);
+        let until = cut_point::find_adaptive(conversation, policy, results, thrash, pinned, point)
             .filter(|&cut| cut > self.summarised_until)?;
         let (budgets, summary) = self.assume_summary(until);
         let after = self.fixed_tokens
             + self.pinned_tokens()
             + self.largest_text(until, &budgets)
-            + self.conversation.tokens_of(until..point);
+            + self.conversation.tokens_of(until..point)
+            - self.prune_state.frees_from(clearing, until);
         let saves_enough = if self.extends_at(point) {
             after < size
         } else {
@@ -68,8 +84,7 @@ impl HistoryFold<'_, '_> {
             budgets,
             summary,
         } = cut;
-        let is_at_mark = self.extends_at(point) || self.is_at_prune_mark(point);
-        if is_at_mark && self.rule_would_fire(PruneTrigger::HardThreshold) {
+        if self.clearing_at_cut(point) == Clearing::UpToLimit {
             self.prune_state.clear_all_clearable();
         }
         let place = SegmentPlace {

@@ -46,7 +46,7 @@ fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Op
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
     policy.keep_recent = recent(&conversation);
-    let cut = find(&conversation, &policy, PinnedHead { end: 1 }, letters.len());
+    let cut = find(&conversation, &policy, None, PinnedHead { end: 1 }, letters.len());
     assert_eq!(cut, expect, "{letters}");
 }
 
@@ -85,7 +85,7 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
     let cut_at = |keep_recent, upto| {
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = keep_recent;
-        find(&conversation, &policy, PinnedHead { end: 1 }, upto)
+        find(&conversation, &policy, None, PinnedHead { end: 1 }, upto)
     };
     // End of the history at which message 5 has just enough after it to be the latest cut.
     let upto = (6..letters.len())
@@ -166,7 +166,7 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = ONE;
         let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
-        let found = find(&conversation, &policy, kept, upto);
+        let found = find(&conversation, &policy, None, kept, upto);
         (found, deepest(&conversation, kept, upto))
     };
     let manual = "claude-sonnet-4-5";
@@ -181,7 +181,7 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
         let conversation = read(body.as_bytes()).unwrap();
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = conversation.tokens_of(keep..letters.len());
-        find(&conversation, &policy, PinnedHead { end: 1 }, letters.len())
+        find(&conversation, &policy, None, PinnedHead { end: 1 }, letters.len())
     };
     assert_eq!(policy_keeping("urtctctctauauaua", 5), Some(5));
     assert_eq!(policy_keeping("uctrtctct", 5), Some(3));
@@ -229,7 +229,7 @@ fn a_question_and_the_beginning_of_its_answer_stay() {
         let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
         let deepest = deepest(&conversation, kept, upto);
         assert_eq!(
-            find(&conversation, &policy, kept, upto),
+            find(&conversation, &policy, None, kept, upto),
             deepest,
             "{letters}"
         );

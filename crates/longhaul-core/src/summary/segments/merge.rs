@@ -2,18 +2,20 @@
 
 use crate::identifiers::{SegmentWords, merge_indexes};
 use crate::policy::segments::LooseSegment;
-use crate::summary::digest::{MAX_OLD_TEXT_CHARS, OPEN_TURN_HEADING, SECTION_GAP, append_section};
+use crate::summary::digest::{OPEN_TURN_HEADING, SECTION_GAP, append_section};
 use crate::summary::file_activity::FileActivity;
 use crate::summary::sections::{GENERATED_HEADINGS, Section, drop_finished_items, join};
 use crate::summary::segments::HEADING_TOKENS;
+use crate::summary::steps::ROOT_PREFIX;
 use crate::summary::user_messages::{FirstRequest, merge_instructions, merge_user_messages};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 
-/// Shares of a merged segment, in percent. The index has the rest.
-const PROSE_PERCENT: u32 = 4;
+/// Shares of a merged segment, in percent.
+const PROSE_PERCENT: u32 = 55;
 const USER_PERCENT: u32 = 25;
-const FILES_PERCENT: u32 = 3;
+const FILES_PERCENT: u32 = 8;
+const INDEX_PERCENT: u32 = 12;
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
@@ -116,7 +118,7 @@ pub(super) fn merge(
     // Room of the requests: the size of the user messages beyond their share.
     let beyond = Tokens::estimate_text(&user_messages) - user_room;
     let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
-    let index = merge_indexes(&words, &text, left);
+    let index = merge_indexes(&words, &text, left.min(room.percent(INDEX_PERCENT)));
     append_section(&mut text, &index);
     let count = segments.iter().map(|it| it.compactions).sum::<u32>();
     let first = wording::segment_ordinal(segments.first().map_or("", |it| &it.text));
@@ -131,7 +133,7 @@ pub(super) fn merge(
 }
 
 /// Joins the sections of the same heading, and shortens them to `budget`. Finished items go first, then
-/// the ends of lines. At last, every other line of the longest section goes.
+/// every other older line of the longest section. Each line that stays is whole.
 fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
     let mut merged: Vec<Section<'_>> = Vec::new();
     for section in segments.iter().flat_map(|it| Section::parse(it.prose)) {
@@ -167,21 +169,7 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
     }
     drop_finished_items(&mut merged, budget);
     let fits = |sections: &[Section<'_>]| join(sections).chars().count() <= budget.to_chars();
-    if fits(&merged) {
-        return join(&merged);
-    }
-    let short: Vec<Vec<String>> = merged
-        .iter()
-        .map(|section| section.lines.iter().map(|line| shorten(line)).collect())
-        .collect();
-    let mut sections: Vec<Section<'_>> = merged
-        .iter()
-        .zip(&short)
-        .map(|(section, lines)| Section {
-            heading: section.heading,
-            lines: lines.iter().map(String::as_str).collect(),
-        })
-        .collect();
+    let mut sections = merged;
     while !fits(&sections) {
         let longest = sections.iter_mut().max_by_key(|it| it.lines.len());
         match longest {
@@ -206,16 +194,12 @@ fn thin_out(lines: &mut Vec<&str>) {
     let mut at = 0;
     lines.retain(|line| {
         at += 1;
-        at > older || at % 2 == 0 || line.starts_with('#')
+        let is_frame = line.starts_with('#') || line.starts_with(ROOT_PREFIX);
+        at > older || at % 2 == 0 || is_frame
     });
     if lines.len() == before {
         lines.remove(0);
     }
-}
-
-/// Returns a line of at most [`MAX_OLD_TEXT_CHARS`] characters.
-fn shorten(line: &str) -> String {
-    wording::one_line(line, MAX_OLD_TEXT_CHARS)
 }
 
 #[cfg(test)]

@@ -1,0 +1,290 @@
+//! Lines of a digest that say what the agent did: its words, its calls and what came of them.
+
+use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::{Conversation, Message, ToolCall};
+use crate::text::labels::{LINE_ENDS, escape_label};
+use crate::text::wording;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Maximum calls listed for a step; the rest are shown as a count.
+const MAX_CALLS: usize = 4;
+/// Maximum characters of a tool's name.
+const MAX_NAME_CHARS: usize = 80;
+/// Maximum characters of the first line of a failed result.
+const MAX_FAILURE_CHARS: usize = 120;
+/// Maximum bytes of a path; a longer string is no usable path.
+const MAX_PATH_BYTES: usize = 300;
+/// Share of the paths, in percent, that a common root has to contain.
+const ROOT_PERCENT: usize = 80;
+/// Fewest paths for which a line that states their root saves anything.
+const MIN_ROOTED_PATHS: usize = 3;
+/// Minimum length of such a root, in bytes.
+const MIN_ROOT_BYTES: usize = 8;
+
+/// Line that states the root of the paths in the lines after it.
+pub(super) const ROOT_PREFIX: &str = "Paths are relative to ";
+
+/// Room for the parts of a step's line, in characters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepDetail {
+    /// Words of the agent.
+    pub(super) text: usize,
+    /// A command, a pattern or another argument that is no path. Longer ones lose their middle.
+    pub(super) argument: usize,
+}
+
+impl StepDetail {
+    /// Of the newest steps.
+    pub(super) const FULL: Self = Self {
+        text: 240,
+        argument: 200,
+    };
+    /// Of older steps.
+    pub(super) const SHORT: Self = Self {
+        text: 120,
+        argument: 100,
+    };
+}
+
+/// Renders the steps of a history.
+pub(crate) struct StepRenderer<'c, 'a> {
+    conversation: &'c Conversation<'a>,
+    /// Directory that contains nearly all files, with a slash at the end.
+    root: Option<String>,
+}
+
+impl<'c, 'a> StepRenderer<'c, 'a> {
+    /// Creates a renderer for the messages `covered`.
+    pub(super) fn new(conversation: &'c Conversation<'a>, covered: Range<usize>) -> Self {
+        Self {
+            conversation,
+            root: common_root(conversation, covered),
+        }
+    }
+
+    /// Creates a renderer of whole paths.
+    pub(crate) fn without_root(conversation: &'c Conversation<'a>) -> Self {
+        Self {
+            conversation,
+            root: None,
+        }
+    }
+
+    /// Returns the line that states the common root of the paths; empty without one.
+    pub(super) fn root_line(&self) -> String {
+        let root = self.root.as_deref();
+        root.map(|root| format!("{ROOT_PREFIX}{root}\n"))
+            .unwrap_or_default()
+    }
+
+    /// Renders the step of the message at `at`: its words, then each call with its main arguments and
+    /// whether it failed. Empty if there is nothing to say.
+    pub(super) fn line(&self, at: usize, message: &Message, detail: StepDetail) -> String {
+        let text = wording::one_line(&self.conversation.text(message), detail.text);
+        let calls = self.conversation.calls(message);
+        let mut shown: Vec<String> = calls
+            .iter()
+            .enumerate()
+            .take(MAX_CALLS)
+            .map(|(number, call)| {
+                let outcome = self.outcome(at, number);
+                self.call(call, detail.argument) + &outcome
+            })
+            .collect();
+        if calls.len() > MAX_CALLS {
+            shown.push(format!("{} more", calls.len() - MAX_CALLS));
+        }
+        match (text.is_empty(), shown.is_empty()) {
+            (true, true) => String::new(),
+            (false, true) => format!("- {text}"),
+            (true, false) => format!("- {}", shown.join(", ")),
+            (false, false) => format!("- {text} → {}", shown.join(", ")),
+        }
+    }
+
+    /// Renders a call: its name, its main argument, and its file.
+    pub(crate) fn call(&self, call: &ToolCall, argument_chars: usize) -> String {
+        let name = wording::one_line(&call.decoded_name(self.conversation), MAX_NAME_CHARS);
+        let arguments = ToolArguments::decode(self.conversation, call);
+        let path = arguments.path().filter(|path| is_path(path));
+        let path = path.map(|path| self.relative(path).to_owned());
+        let main = match &path {
+            Some(_) => arguments.pattern(),
+            None => arguments.primary(),
+        };
+        let main = main.map(|main| without_middle(main, argument_chars));
+        let shown: Vec<String> = main.into_iter().chain(path).collect();
+        format!("{name}({})", shown.join(", "))
+    }
+
+    /// Returns the outcome of call `number` of the message at `at`: the first line of a failed result, as
+    /// a quotation. Empty for any other outcome.
+    fn outcome(&self, at: usize, number: usize) -> String {
+        let Some(result) = self.conversation.result_of(at, number) else {
+            return String::new();
+        };
+        let text = self.conversation.text(result);
+        if !result.is_error && !wording::reports_failure(&text) {
+            return String::new();
+        }
+        let first = text.lines().find(|line| !line.trim().is_empty());
+        let first = wording::one_line(first.unwrap_or_default(), MAX_FAILURE_CHARS);
+        let first = escape_label(first.replace('"', "'"));
+        if first.is_empty() {
+            " failed".to_owned()
+        } else {
+            format!(" failed: \"{first}\"")
+        }
+    }
+
+    fn relative<'p>(&self, path: &'p str) -> &'p str {
+        let root = self.root.as_deref();
+        let rest = root.and_then(|root| path.strip_prefix(root));
+        rest.filter(|rest| !rest.is_empty()).unwrap_or(path)
+    }
+}
+
+/// Returns `text` on one line. A longer one loses its middle: both ends of a command say what it does.
+fn without_middle(text: &str, max_chars: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let chars = line.chars().count();
+    if chars <= max_chars {
+        return line;
+    }
+    let tail = max_chars / 3;
+    let head = max_chars - tail - 3;
+    let head: String = line.chars().take(head).collect();
+    let tail: String = line.chars().skip(chars - tail).collect();
+    format!("{head} … {tail}")
+}
+
+fn is_path(path: &str) -> bool {
+    !path.trim().is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(LINE_ENDS)
+}
+
+/// Returns the deepest directory that contains nearly all absolute paths of the calls, with a slash at the end.
+fn common_root(conversation: &Conversation<'_>, covered: Range<usize>) -> Option<String> {
+    let messages = conversation.messages().get(covered).unwrap_or_default();
+    let calls = messages.iter().flat_map(|it| conversation.calls(it));
+    let mut paths: Vec<String> = calls
+        .filter_map(|call| {
+            let arguments = ToolArguments::decode(conversation, call);
+            let path = arguments.path().filter(|path| path.starts_with('/'))?;
+            is_path(path).then(|| path.to_owned())
+        })
+        .collect();
+    let least = (paths.len() * ROOT_PERCENT)
+        .div_ceil(100)
+        .max(MIN_ROOTED_PATHS);
+    let mut root = "/".to_owned();
+    loop {
+        paths.retain(|path| path.starts_with(&root));
+        let mut children: BTreeMap<&str, usize> = BTreeMap::new();
+        for path in &paths {
+            let rest = path.get(root.len()..).unwrap_or_default();
+            if let Some((child, _)) = rest.split_once('/') {
+                *children.entry(child).or_default() += 1;
+            }
+        }
+        let largest = children.into_iter().max_by_key(|(_, count)| *count);
+        let Some((child, _)) =
+            largest.filter(|(child, count)| *count >= least && !child.is_empty())
+        else {
+            break;
+        };
+        root = format!("{root}{child}/");
+    }
+    (root.len() >= MIN_ROOT_BYTES).then_some(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::chat_completions::read;
+    use serde_json::{Value, json};
+
+    fn steps(calls: &[(&str, Value, &str)]) -> Vec<String> {
+        let mut messages = vec![json!({"role": "user", "content": "go"})];
+        for (at, (name, arguments, result)) in calls.iter().enumerate() {
+            let id = format!("c{at}");
+            let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+            messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+            messages.push(json!({"role": "tool", "tool_call_id": id, "content": result}));
+        }
+        let body = json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let all = 0..messages.len();
+        let renderer = StepRenderer::new(&conversation, all.clone());
+        let assistants = all.filter(|at| at % 2 == 1);
+        let lines = assistants.map(|at| {
+            let message = conversation.message(at).unwrap();
+            renderer.line(at, message, StepDetail::SHORT)
+        });
+        [renderer.root_line()].into_iter().chain(lines).collect()
+    }
+
+    #[test]
+    fn paths_are_whole_and_relative_to_their_root() {
+        let lines = steps(&[
+            (
+                "Read",
+                json!({"file_path": "/home/dev/work/src/main.rs"}),
+                "x",
+            ),
+            (
+                "Grep",
+                json!({"pattern": "fn run", "path": "/home/dev/work/src"}),
+                "x",
+            ),
+            (
+                "Edit",
+                json!({"file_path": "/home/dev/work/src/lib.rs", "new_string": "y"}),
+                "x",
+            ),
+            (
+                "Read",
+                json!({"file_path": "/home/dev/work/Cargo.toml"}),
+                "x",
+            ),
+            ("Read", json!({"file_path": "/etc/hosts"}), "x"),
+        ]);
+        assert_eq!(
+            lines,
+            [
+                "Paths are relative to /home/dev/work/\n",
+                "- Read(src/main.rs)",
+                "- Grep(fn run, src)",
+                "- Edit(src/lib.rs)",
+                "- Read(Cargo.toml)",
+                "- Read(/etc/hosts)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failure_is_quoted_and_a_long_command_keeps_both_ends() {
+        let long = format!(
+            "cargo run --bin tool -- {} --out result.json",
+            "x ".repeat(100)
+        );
+        let lines = steps(&[
+            (
+                "Bash",
+                json!({"command": "make \\n test"}),
+                "Error: no \"rule\" to make\\nmore",
+            ),
+            ("Bash", json!({"command": long}), "fine"),
+        ]);
+        assert_eq!(
+            lines[1],
+            "- Bash(make \\n test) failed: \"Error: no 'rule' to make\\nmore\""
+        );
+        assert!(
+            lines[2].starts_with("- Bash(cargo run --bin tool -- x"),
+            "{}",
+            lines[2]
+        );
+        assert!(lines[2].ends_with(" --out result.json)"), "{}", lines[2]);
+    }
+}
