@@ -15,7 +15,6 @@ use crate::pruning::placeholder::Placeholder;
 use crate::pruning::rule::PruneRule;
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
-use budgets::MAX_INDEX_PERCENT;
 pub use budgets::SummaryBudgets;
 use cache_price::CachePrice;
 use placement::Placement;
@@ -59,11 +58,8 @@ const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
 /// Upper bound of [`SUMMARY_LEAD`], in percent of the hard threshold.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
 
-/// Size that clearing alone has to reach at the hard threshold, in percent of the capacity. A larger rest would
-/// reach the threshold again soon.
-const CLEAR_TARGET_PERCENT: u32 = 60;
-/// Share of the capacity for the steps that stay messages after a cut, in percent.
-const STEPS_PERCENT: u32 = 28;
+/// Default of [`Policy::break_percent`]. A larger rest would reach the threshold again soon.
+const BREAK_PERCENT: u32 = 60;
 
 /// Named set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -212,8 +208,6 @@ pub struct Thresholds {
     /// Clearing at the threshold is enough if it reaches this size: 70% of the capacity, and well below the
     /// hard threshold.
     pub prune_target: Tokens,
-    /// Clearing at the hard threshold takes the place of a cut if it reaches this size.
-    pub clear_target: Tokens,
 }
 
 /// Returns the tokens of a window without the reserve for the reply.
@@ -263,7 +257,6 @@ impl Thresholds {
             hard,
             // 78 is 70% as a share of the 90% hard threshold, rounded up.
             prune_target: capacity.percent(70).min(hard.percent(78)),
-            clear_target: capacity.percent(CLEAR_TARGET_PERCENT),
         }
     }
 
@@ -323,9 +316,9 @@ pub struct Policy {
     pub prune_summary_size: Tokens,
     /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,
-    /// Tokens of steps that stay messages after a cut, together with the newest results: the agent's own
-    /// words and calls, whose results are cleared in the same break.
-    pub steps: Tokens,
+    /// Size to aim at in a break at the hard threshold, in percent of the room between the head and the
+    /// threshold. Steps stay messages as far as the size allows.
+    pub break_percent: u32,
     /// Largest first user message, in tokens, that is kept verbatim.
     pub max_pinned_first: Tokens,
     /// Largest summary of the agent's own, as the first user message, that is kept verbatim.
@@ -381,7 +374,7 @@ impl Policy {
             proactive: settings.proactive,
             recover: settings.recover,
             keep_recent,
-            steps: thresholds.capacity.percent(STEPS_PERCENT),
+            break_percent: BREAK_PERCENT,
             max_pinned_first: Tokens::new(2_000).min(share),
             max_pinned_summary: share,
             prune_summary_size: budgets.nominal(),
@@ -402,14 +395,17 @@ impl Policy {
         }
     }
 
+    /// Returns the tokens between `fixed`, which no compaction removes, and the hard threshold that a break
+    /// leaves in use.
+    pub(crate) fn break_target(&self, fixed: Tokens) -> Tokens {
+        (self.thresholds.hard - fixed).percent(self.break_percent)
+    }
+
     /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large
-    /// head leaves a smaller index: otherwise the conversation would fill up again at once.
+    /// head leaves a smaller text: otherwise the conversation would fill up again at once.
     pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
-        let limit = (self.thresholds.hard - fixed).percent(MAX_INDEX_PERCENT);
-        SummaryBudgets {
-            identifiers: self.budgets.identifiers.min(limit),
-            ..self.budgets
-        }
+        let hard = self.thresholds.hard;
+        self.budgets.scaled(hard - fixed, hard)
     }
 
     /// Returns the minimum space for a replacement text that makes a compaction worthwhile: a fifth of the
@@ -425,7 +421,6 @@ impl Policy {
     pub(super) fn tightened(&self) -> Self {
         Self {
             keep_recent: self.keep_recent.divided_by(2),
-            steps: self.steps.divided_by(2),
             ..self.clone()
         }
     }
@@ -437,7 +432,6 @@ impl Policy {
     pub fn with_window(mut self, settings: &CompactionSettings, tokens: Tokens) -> Self {
         self.thresholds = Thresholds::new(tokens, settings);
         self.keep_recent = keep_recent(settings, &self.thresholds);
-        self.steps = self.thresholds.capacity.percent(STEPS_PERCENT);
         self.budgets = SummaryBudgets::new(&self.thresholds);
         self
     }

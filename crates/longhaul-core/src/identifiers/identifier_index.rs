@@ -141,7 +141,8 @@ impl IdentifierIndex {
     /// Returns the identifiers that a list may contain.
     pub(super) fn candidates(&self) -> Vec<(&str, &IdentifierStats)> {
         let all = self.words.iter().zip(&self.entries);
-        all.filter(|(_, entry)| !entry.still_visible).collect()
+        all.filter(|(_, entry)| !entry.still_visible && entry.has_reason())
+            .collect()
     }
 
     /// Number of identifiers, with those that are left out.

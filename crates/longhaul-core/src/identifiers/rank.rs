@@ -148,6 +148,17 @@ impl IdentifierStats {
         self.newest_message = self.newest_message.max(at);
     }
 
+    /// Whether the identifier says by itself what it is: an address, a digest, or a value with its name. A code
+    /// does so only where someone has named it. Paths stand in the steps, and names in the code.
+    pub(super) fn has_reason(&self) -> bool {
+        match self.kind {
+            IdentifierKind::Assignment | IdentifierKind::Hash | IdentifierKind::Location => true,
+            IdentifierKind::Number => self.cued,
+            IdentifierKind::Code => !self.only_in_results,
+            IdentifierKind::Name | IdentifierKind::Path | IdentifierKind::Version => false,
+        }
+    }
+
     /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
     /// its history. Recency does not count, because a fact that was stated once stays valid.
     pub(super) fn distinctive_score(&self, length: usize) -> u64 {

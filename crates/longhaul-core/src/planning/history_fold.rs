@@ -76,6 +76,8 @@ pub struct FoldOutcome {
     pub size: Tokens,
     /// Tokens of `size` that the first and the newest user request take in a replacement text.
     pub request_tokens: Tokens,
+    /// Room for steps after a cut.
+    pub(crate) steps_room: Tokens,
     /// Whether clearing at the threshold would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
     /// Whether compacting at the threshold helps, and is either required or worthwhile.
@@ -334,7 +336,9 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         if let Some((_, rule)) = &policy.prune {
             self.prune_state.assign_retention_reasons(rule, user_turns);
         }
+        let steps_room = self.steps_room();
         FoldOutcome {
+            steps_room,
             prune_state: self.prune_state,
             summarised_until: self.summarised_until,
             cut_here: self.cut_here,
@@ -434,12 +438,13 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     /// Whether clearing alone makes as much room at the hard threshold as a break of the prefix is worth.
     /// The steps stay messages, and the text before them keeps its bytes.
     fn clearing_makes_room(&self, point: usize) -> bool {
+        let fixed = self.fixed_tokens + self.pinned_tokens();
         let fires = [PruneTrigger::HardThreshold, PruneTrigger::Always];
         fires
             .into_iter()
             .any(|trigger| self.rule_would_fire(trigger))
             && self.size(point) - self.prune_state.clearable_tokens()
-                <= self.policy.thresholds.clear_target
+                <= fixed + self.policy.break_target(fixed)
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

@@ -5,7 +5,7 @@ use crate::planning::history_fold::{FoldOutcome, HardThresholdMode, fold_without
 use crate::planning::view::ForwardedView;
 use crate::policy::Policy;
 use crate::policy::cut_point;
-use crate::policy::cut_point::PinnedHead;
+use crate::policy::cut_point::{PinnedHead, RetainedSteps};
 use crate::policy::placement::Placement;
 use crate::policy::record::{PriorRecords, RecordMatch};
 use crate::policy::segments::SegmentedText;
@@ -403,11 +403,15 @@ impl<'c, 'a> Candidate<'c, 'a> {
         let no_results = PruneState::default();
         let prune_state = decisions.map_or(&no_results, |it| &it.prune_state);
         let thrash = outcome.thrash.after_compaction(conversation, messages);
-        let results = (prune_state, Clearing::UpToLimit);
+        let steps = RetainedSteps {
+            results: prune_state,
+            clearing: Clearing::UpToLimit,
+            room: outcome.steps_room,
+        };
         let cut = cut_point::find_adaptive(
             conversation,
             policy,
-            results,
+            steps,
             thrash,
             self.pinned_head,
             messages,

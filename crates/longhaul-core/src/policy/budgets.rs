@@ -15,8 +15,10 @@ const MIN_SEGMENT: Tokens = Tokens::new(450);
 /// Token budgets for the parts of a replacement text: of all segments together, or of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SummaryBudgets {
-    /// Text of the model, or steps of a digest: 10% of the capacity, 300 to 4,000.
+    /// Text of the model: 4% of the capacity, 250 to 1,500.
     pub prose: Tokens,
+    /// Steps of a digest, in place of such a text: 8% of the capacity, 300 to 4,000.
+    pub steps: Tokens,
     /// Files: 1.5% of the capacity, at most 1,000.
     pub file_activity: Tokens,
     /// Identifiers: 2% of the capacity, at most 1,000.
@@ -33,7 +35,10 @@ impl SummaryBudgets {
         let capacity = thresholds.capacity;
         Self {
             prose: capacity
-                .percent(10)
+                .percent(4)
+                .clamp(Tokens::new(250), Tokens::new(1_500)),
+            steps: capacity
+                .percent(8)
                 .clamp(Tokens::new(300), Tokens::new(4_000)),
             file_activity: capacity.percent(3).divided_by(2).min(Tokens::new(1_000)),
             identifiers: capacity.percent(2).min(Tokens::new(1_000)),
@@ -55,9 +60,16 @@ impl SummaryBudgets {
             .max(part.percent(MIN_SEGMENT_PERCENT))
             .max(MIN_SEGMENT)
             .min(all);
-        let share = |budget: Tokens| budget.scaled(tokens, all);
+        self.scaled(tokens, all)
+    }
+
+    /// Scales all budgets but that of the requests by `part` of `whole`.
+    #[must_use]
+    pub(super) fn scaled(&self, part: Tokens, whole: Tokens) -> Self {
+        let share = |budget: Tokens| budget.scaled(part, whole);
         Self {
             prose: share(self.prose),
+            steps: share(self.steps),
             file_activity: share(self.file_activity),
             identifiers: share(self.identifiers),
             user_messages: share(self.user_messages),
@@ -68,9 +80,10 @@ impl SummaryBudgets {
     /// Maximum size of the replacement text, without its frame. The fold decides with this
     /// size whether a cut helps.
     pub fn nominal(&self) -> Tokens {
-        self.prose + self.file_activity + self.identifiers + self.user_messages + self.requests
+        self.prose.max(self.steps)
+            + self.file_activity
+            + self.identifiers
+            + self.user_messages
+            + self.requests
     }
 }
-
-/// Largest share of the space below the hard threshold that the index may take, in percent.
-pub(super) const MAX_INDEX_PERCENT: u32 = 23;

@@ -6,6 +6,8 @@ use crate::policy::Policy;
 use crate::policy::record::RecordMatch;
 use crate::policy::thrash::ThrashState;
 use crate::pruning::rule::{Clearing, PruneState};
+use crate::units::tokens::Tokens;
+use std::ops::Range;
 
 /// Head of a conversation that is never replaced: the leading system and developer messages, and
 /// the first user message if it is small. A summary that the agent wrote itself may be larger.
@@ -48,22 +50,40 @@ impl PinnedHead {
     }
 }
 
+/// The steps that stay messages after a cut.
+#[derive(Clone, Copy, Debug)]
+pub struct RetainedSteps<'r> {
+    /// Results of the conversation.
+    pub(crate) results: &'r PruneState,
+    /// The results that are cleared after the cut.
+    pub(crate) clearing: Clearing,
+    /// Room for the steps, with the results that are not cleared.
+    pub(crate) room: Tokens,
+}
+
+impl RetainedSteps<'_> {
+    /// Returns the first message of the steps among `messages` that fit.
+    fn start(&self, conversation: &Conversation<'_>, messages: Range<usize>) -> usize {
+        self.results
+            .cleared_suffix_start(self.clearing, conversation, messages, self.room)
+    }
+}
+
 /// Finds the cut for a history of `upto` messages. At least [`Policy::keep_recent`] is kept after
-/// it, and of a break that clears results, the steps that fit [`Policy::steps`] without them. More is
-/// kept if that keeps a turn or a run of reasoning whole. Returns `None` if there is nothing to cut.
+/// it, and the `steps` of a break that clears results. More is kept if that keeps a turn or a run of
+/// reasoning whole. Returns `None` if there is nothing to cut.
 pub fn find(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    results: Option<(&PruneState, Clearing)>,
+    steps: Option<RetainedSteps<'_>>,
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     // A long history has many request points: a walk to the answer for each would cost too much.
     let enough = conversation.suffix_start(pinned_head.end..upto, policy.keep_recent)?;
-    let steps = results.map(|(results, clearing)| {
-        let part = pinned_head.end..upto;
-        let start = results.cleared_suffix_start(clearing, conversation, part, policy.steps);
+    let steps = steps.map(|steps| {
+        let start = steps.start(conversation, pinned_head.end..upto);
         // The unit in which the run begins does not fit whole.
         let first_whole = boundaries_from(conversation, start).first();
         first_whole.copied().unwrap_or(start)
@@ -96,14 +116,22 @@ pub fn find(
 pub(crate) fn find_adaptive(
     conversation: &Conversation<'_>,
     policy: &Policy,
-    results: (&PruneState, Clearing),
+    mut steps: RetainedSteps<'_>,
     thrash: ThrashState,
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
-    let tightened = thrash.is_thrashing().then(|| policy.tightened());
-    let policy = tightened.as_ref().unwrap_or(policy);
-    find(conversation, policy, Some(results), pinned_head, upto)
+    if !thrash.is_thrashing() {
+        return find(conversation, policy, Some(steps), pinned_head, upto);
+    }
+    steps.room = steps.room.divided_by(2);
+    find(
+        conversation,
+        &policy.tightened(),
+        Some(steps),
+        pinned_head,
+        upto,
+    )
 }
 
 /// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.

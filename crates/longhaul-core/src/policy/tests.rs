@@ -165,24 +165,25 @@ fn recovery_target_is_60_percent_or_less_beside_a_large_output() {
 
 #[test]
 fn nominal_summary_size_is_the_sum_of_its_budgets() {
-    let check = |window, [prose, activity, index, said]: [u32; 4]| {
+    let check = |window, [prose, steps, activity, index, said]: [u32; 5]| {
         let policy = policy(window);
         let expect = SummaryBudgets {
             prose: Tokens::new(prose),
+            steps: Tokens::new(steps),
             file_activity: Tokens::new(activity),
             identifiers: Tokens::new(index),
             user_messages: Tokens::new(said),
             requests: Tokens::ZERO,
         };
         assert_eq!(policy.budgets, expect, "{window}");
-        let all = Tokens::new(prose + activity + index + said);
+        let all = Tokens::new(prose.max(steps) + activity + index + said);
         assert_eq!(policy.budgets.nominal(), all, "{window}");
         assert_eq!(policy.prune_summary_size, all, "{window}");
     };
     // Shares of a capacity of 3,500, of 28,000 and of 183,616 tokens.
-    check(4_000, [250, 105, 700, 157]);
-    check(32_000, [1_120, 840, 5_600, 1_260]);
-    check(200_000, [1_500, 2_000, 9_180, 5_000]);
+    check(4_000, [250, 300, 52, 70, 157]);
+    check(32_000, [1_120, 2_240, 420, 560, 1_260]);
+    check(200_000, [1_500, 4_000, 1_000, 1_000, 5_000]);
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(crate) fn digest_with(
     visible: &StillVisible<'_>,
     budgets: &SummaryBudgets,
 ) -> String {
-    let prose = goal_and_steps(conversation, covered.clone(), budgets.prose - SECTION_GAP);
+    let prose = goal_and_steps(conversation, covered.clone(), budgets.steps - SECTION_GAP);
     append_generated_sections(prose, conversation, covered, visible, budgets)
 }
 

@@ -145,18 +145,32 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     }
 }
 
-/// Returns `text` on one line. A longer one loses its middle: both ends of a command say what it does.
+/// Returns `text` on one line. A longer one loses the words in its middle: both ends of a command say what
+/// the command does.
 fn without_middle(text: &str, max_chars: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let chars = line.chars().count();
-    if chars <= max_chars {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if line.chars().count() <= max_chars {
         return line;
     }
-    let tail = max_chars / 3;
-    let head = max_chars - tail - 3;
-    let head: String = line.chars().take(head).collect();
-    let tail: String = line.chars().skip(chars - tail).collect();
-    format!("{head} … {tail}")
+    let room = max_chars.saturating_sub(" … ".chars().count());
+    let take = |words: &mut dyn Iterator<Item = &&str>, room: usize| {
+        let mut left = room;
+        let fits = words.take_while(|word| {
+            let rest = left.checked_sub(word.chars().count() + 1);
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        });
+        fits.count()
+    };
+    let tail = take(&mut words.iter().rev(), room / 3);
+    let (rest, tail) = words.split_at(words.len() - tail);
+    let head = take(&mut rest.iter(), room - room / 3);
+    if head == 0 {
+        return wording::one_line(text, max_chars);
+    }
+    let head = rest.get(..head).unwrap_or_default().join(" ");
+    format!("{head} … {}", tail.join(" ")).trim_end().to_owned()
 }
 
 fn is_path(path: &str) -> bool {

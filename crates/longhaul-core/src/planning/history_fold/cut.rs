@@ -3,11 +3,13 @@
 use crate::planning::history_fold::HistoryFold;
 use crate::planning::history_fold::size::AssumedSummary;
 use crate::policy::cut_point;
+use crate::policy::cut_point::RetainedSteps;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{PruneTrigger, SummaryBudgets};
 use crate::pruning::rule::Clearing;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
+use crate::units::tokens::Tokens;
 
 /// Cut at a request point, with the text to expect in place of the history.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,14 @@ impl HistoryFold<'_, '_> {
         }
     }
 
+    /// Returns the room for steps after a cut: what the replacement text leaves of the size to aim at.
+    pub(super) fn steps_room(&self) -> Tokens {
+        let fixed = self.fixed_tokens + self.pinned_tokens();
+        let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(2);
+        let text = self.summary.map(|it| it.nominal).unwrap_or_default();
+        self.policy.break_target(fixed) - text.max(expected)
+    }
+
     /// Returns the cut at `point`, or `None` if it is not worthwhile.
     ///
     /// A cut has to save 15%: otherwise the threshold would be reached again at the next turn, with a broken
@@ -54,8 +64,12 @@ impl HistoryFold<'_, '_> {
         };
         let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
         let clearing = self.clearing_at_cut(point);
-        let results = (&self.prune_state, clearing);
-        let until = cut_point::find_adaptive(conversation, policy, results, thrash, pinned, point)
+        let steps = RetainedSteps {
+            results: &self.prune_state,
+            clearing,
+            room: self.steps_room(),
+        };
+        let until = cut_point::find_adaptive(conversation, policy, steps, thrash, pinned, point)
             .filter(|&cut| cut > self.summarised_until)?;
         let (budgets, summary) = self.assume_summary(until);
         let after = self.fixed_tokens

@@ -33,9 +33,12 @@ pub(crate) fn policy() -> Policy {
     policy.prune = None;
     (policy.weighs_clearing, policy.weighs_cuts) = (false, false);
     policy.keep_recent = ONE;
+    // No steps stay: a test of a cut names what it keeps.
+    policy.break_percent = 0;
     policy.prune_summary_size = Tokens::new(100);
     policy.budgets = SummaryBudgets {
         prose: Tokens::new(100),
+        steps: Tokens::new(100),
         file_activity: Tokens::ZERO,
         identifiers: Tokens::ZERO,
         user_messages: Tokens::ZERO,

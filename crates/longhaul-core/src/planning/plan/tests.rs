@@ -28,7 +28,11 @@ fn body_of(messages: usize, characters: usize) -> String {
 
 /// Policy for a window in which about thirty of these messages fit.
 fn policy() -> Policy {
-    Policy::new(&CompactionSettings::default(), Tokens::new(8_000))
+    let policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
+    Policy {
+        break_percent: 0,
+        ..policy
+    }
 }
 
 fn seen() -> PriorRecords {

@@ -46,7 +46,13 @@ fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Op
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
     policy.keep_recent = recent(&conversation);
-    let cut = find(&conversation, &policy, None, PinnedHead { end: 1 }, letters.len());
+    let cut = find(
+        &conversation,
+        &policy,
+        None,
+        PinnedHead { end: 1 },
+        letters.len(),
+    );
     assert_eq!(cut, expect, "{letters}");
 }
 
@@ -181,7 +187,13 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
         let conversation = read(body.as_bytes()).unwrap();
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = conversation.tokens_of(keep..letters.len());
-        find(&conversation, &policy, None, PinnedHead { end: 1 }, letters.len())
+        find(
+            &conversation,
+            &policy,
+            None,
+            PinnedHead { end: 1 },
+            letters.len(),
+        )
     };
     assert_eq!(policy_keeping("urtctctctauauaua", 5), Some(5));
     assert_eq!(policy_keeping("uctrtctct", 5), Some(3));

@@ -102,6 +102,7 @@ fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     let percent = u32::try_from(percent).unwrap_or(100);
     SummaryBudgets {
         prose: budgets.prose.percent(percent),
+        steps: budgets.steps.percent(percent),
         file_activity: budgets.file_activity.percent(percent),
         identifiers: budgets.identifiers.percent(percent),
         user_messages: budgets.user_messages.percent(percent),
@@ -272,6 +273,7 @@ mod tests {
     fn budgets_are_scaled_down_evenly_to_fit() {
         let budgets = |[prose, activity, index, said]: [u32; 4]| SummaryBudgets {
             prose: Tokens::new(prose),
+            steps: Tokens::new(prose),
             file_activity: Tokens::new(activity),
             identifiers: Tokens::new(index),
             user_messages: Tokens::new(said),
