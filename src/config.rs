@@ -88,6 +88,8 @@ pub struct Config {
     /// Whether chats are read. Forced to [`Mode::Off`] if clearing, proactive compaction and
     /// overflow recovery are all disabled.
     pub mode: Mode,
+    /// Whether a request that carries its own key may do more by its headers than the settings allow.
+    pub headers_may_raise: bool,
     /// Treatment of requests to speak the Responses API over a WebSocket.
     pub responses_websocket: ResponsesWebSocket,
     /// Upstream for requests outside every mount.
@@ -316,6 +318,7 @@ impl Config {
             is_for_this_machine: listener::is_loopback(listen)
                 && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
+            headers_may_raise: found.value(&settings::HEADERS_MAY_RAISE)?,
             responses_websocket: found.value(&settings::RESPONSES_WEBSOCKET)?,
             upstream,
             mounts,
