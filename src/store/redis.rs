@@ -27,8 +27,8 @@ use connection::ReconnectingConnection;
 use error_kind::{MALFORMED_ANSWER, unavailable};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
-/// Number of keys in one page of a scan: few enough that the server serves others in between, and that
-/// the bound on a batch of replies has room for their entries.
+/// Number of keys in one page of a scan: few enough that the server serves others in between. The bound
+/// on a batch of replies has room for their entries.
 const SCAN_COUNT: usize = 64;
 
 /// Script that takes a lease, or extends it if the same token holds it: an answer may have been

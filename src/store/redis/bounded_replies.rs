@@ -1,5 +1,6 @@
-//! Bounds on the length of a server's replies, checked before they are read: the client library keeps a
-//! reply until its end, and the replies to a batch of commands until the last one.
+//! Bounds on the length of a server's replies, checked before they are read.
+//!
+//! The client library keeps a reply until the reply ends, and the replies to a batch until the last one.
 
 use std::io;
 use std::pin::Pin;
@@ -108,9 +109,9 @@ struct Bounds {
 
 /// Part of a value.
 enum Part {
-    /// Its first byte.
+    /// The first byte.
     Kind,
-    /// Its first line, after the kind.
+    /// The first line, after the kind.
     Line {
         kind: u8,
         /// Beginning of the line, as far as it may state a length.
@@ -118,7 +119,7 @@ enum Part {
         /// The last byte, which may be the first of the line end.
         last: u8,
     },
-    /// As many bytes of its text, with the line end.
+    /// As many bytes of the text, with the line end.
     Text(u64),
 }
 
