@@ -83,7 +83,8 @@ pub(crate) fn exposed_file_warning(_: &Path) -> Option<String> {
     None
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
@@ -137,8 +138,9 @@ mod tests {
             (0o640, None),
             (0o600, None),
         ] {
-            all.iter()
-                .for_each(|name| set_mode(path(name).as_ref(), mode));
+            for name in &all {
+                set_mode(path(name).as_ref(), mode);
+            }
             let mut found = warnings(&config, dir.path());
             found.sort();
             let expect = |name: &&str| {

@@ -237,7 +237,9 @@ mod tests {
                 .iter()
                 .all(|open| open.idle_since.lock().is_none())
         );
-        open.iter().for_each(|open| *open.idle_since.lock() = None);
+        for open in &open {
+            *open.idle_since.lock() = None;
+        }
         let task = tasks.spawn(std::future::pending::<()>());
         let idle_since = Arc::default();
         open.push(Open { idle_since, task });

@@ -28,7 +28,7 @@ use crate::store::redis::bounded_replies::BoundedReplies;
 /// distant server must be reached in the end.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How the servers of one store are reached.
+/// Opens connections to the servers of one store.
 pub(super) struct Dialer {
     id: u64,
     tls: Option<TlsConnector>,
