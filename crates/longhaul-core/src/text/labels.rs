@@ -1,9 +1,8 @@
 //! Labels and headings of longhaul. Lines that begin with one are written by longhaul; in any other text
 //! such lines are indented.
 
-use crate::text::lookalikes::{is_like, is_word, reads_as};
+use crate::text::lookalikes::{begins_like, is_like, is_word, marks, reads_as};
 use crate::text::wording;
-use memchr::memchr2_iter;
 use std::borrow::Cow;
 
 /// Characters that a model or a terminal treats as line ends.
@@ -42,31 +41,23 @@ pub(super) const INDENT: &str = "  ";
 /// of longhaul's. A file or a tool result that looks like a transcript thus remains one message of its
 /// speaker. The first line follows a label.
 pub(crate) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
+    // Few lines begin with the first character of a label or a heading, or with a space before it.
+    let starts = marks(&text, ['#', '[']).filter_map(|(at, _)| {
+        let before = text.get(..at)?.trim_end_matches(is_blank);
+        let is_line = before.ends_with(LINE_ENDS) && is_reserved(text.get(before.len()..)?);
+        is_line.then_some(before.len())
+    });
+    let mut starts: Vec<usize> = starts.collect();
+    if starts.is_empty() {
+        return text;
+    }
+    starts.sort_unstable();
+    starts.dedup();
     let mut out = String::new();
     let mut copied = 0;
-    let mut escape = |start: usize| {
-        if start > 0 && is_reserved(text.get(start..).unwrap_or_default()) {
-            out.extend([text.get(copied..start).unwrap_or_default(), INDENT]);
-            copied = start;
-        }
-    };
-    if text.is_ascii() {
-        // Few lines begin with the first character of a label or a heading, or with a space before it.
-        for at in memchr2_iter(b'#', b'[', text.as_bytes()) {
-            let before = text
-                .get(..at)
-                .unwrap_or_default()
-                .trim_end_matches(is_blank);
-            if before.ends_with(LINE_ENDS) {
-                escape(before.len());
-            }
-        }
-    } else {
-        text.match_indices(LINE_ENDS)
-            .for_each(|(at, end)| escape(at + end.len()));
-    }
-    if copied == 0 {
-        return text;
+    for start in starts {
+        out.extend([text.get(copied..start).unwrap_or_default(), INDENT]);
+        copied = start;
     }
     out.push_str(text.get(copied..).unwrap_or_default());
     out.into()
@@ -117,13 +108,19 @@ fn is_reserved(text: &str) -> bool {
     match chars.next() {
         Some(first) if reads_as(first, '[') => begins_with_label(chars.as_str()),
         Some(first) if reads_as(first, '#') => {
-            let shown = shown.split(LINE_ENDS).next().unwrap_or_default();
             let title = shown.trim_start_matches(|c| reads_as(c, '#'));
-            let marks = shown.strip_suffix(title).unwrap_or_default();
+            let marks = shown.len() - title.len();
+            let marks = shown.get(..marks).unwrap_or_default();
             let is_second_level = text.starts_with(marks) && marks.chars().count() == 2;
-            is_own_title(title, is_like)
-                || is_segment_title(title)
-                || (is_second_level && title.starts_with(is_blank))
+            if is_second_level && title.starts_with(is_blank) {
+                return true;
+            }
+            // Most headings differ in the first letter, so the end of the line need not be found.
+            if !is_own_title(title, begins_like) && !begins_like(title, SEGMENT_HEADING) {
+                return false;
+            }
+            let title = title.split(LINE_ENDS).next().unwrap_or_default();
+            is_own_title(title, is_like) || is_segment_title(title)
         }
         Some(_) | None => false,
     }

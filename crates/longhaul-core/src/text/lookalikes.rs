@@ -1,5 +1,6 @@
 //! Reading of a text as a person or a model reads it: what only looks like a letter counts as that letter.
 
+use memchr::{memchr2_iter, memchr3_iter};
 use std::sync::LazyLock;
 
 /// Characters outside ASCII, sorted, each with the ones of ASCII that it reads as.
@@ -26,9 +27,41 @@ fn ascii_of(c: char) -> Option<&'static str> {
     table.get(at).map(|(_, ascii)| *ascii)
 }
 
-/// Whether `c` reads as `mark`, a character of ASCII.
+/// The lookalikes of punctuation alone, sorted: few, so that a search among them is short.
+static PUNCTUATION: LazyLock<Vec<(char, &str)>> = LazyLock::new(|| {
+    let is_mark = |ascii: &str| ascii.chars().all(|c| c.is_ascii_punctuation());
+    let all = LOOKALIKES.iter().copied();
+    all.filter(|(_, ascii)| is_mark(ascii)).collect()
+});
+
+/// Whether `c` reads as `mark`, a punctuation mark of ASCII.
 pub(crate) fn reads_as(c: char, mark: char) -> bool {
-    c == mark || ascii_of(c).is_some_and(|ascii| ascii.len() == 1 && ascii.starts_with(mark))
+    if c.is_ascii() {
+        return c == mark;
+    }
+    let table = &*PUNCTUATION;
+    let found = table.binary_search_by_key(&c, |(other, _)| *other);
+    let found = found.ok().and_then(|at| table.get(at));
+    found.is_some_and(|(_, ascii)| ascii.starts_with(mark))
+}
+
+/// Returns the places in `text` of characters that read as one of two marks, in no order.
+///
+/// Searches for the marks and for the first bytes of their lookalikes, which few texts have.
+pub(crate) fn marks(text: &str, marks: [char; 2]) -> impl Iterator<Item = (usize, char)> + '_ {
+    let bytes = text.as_bytes();
+    let [one, other] = marks.map(|mark| u8::try_from(mark).unwrap_or_default());
+    let found = memchr2_iter(one, other, bytes).chain(memchr3_iter(0xe2, 0xe3, 0xef, bytes));
+    found.filter_map(move |at| {
+        let c = text.get(at..)?.chars().next()?;
+        let is_mark = marks.into_iter().any(|mark| reads_as(c, mark));
+        is_mark.then_some((at, c))
+    })
+}
+
+/// Whether `text` has a character that reads as `mark`.
+pub(crate) fn has_mark(text: &str, mark: char) -> bool {
+    marks(text, [mark; 2]).next().is_some()
 }
 
 /// Whether `c` is a letter or a digit, and shows.
@@ -125,5 +158,11 @@ mod tests {
             assert!(reads_as(c, mark));
         }
         assert!(!reads_as('［', ']') && !reads_as('a', '['));
+        for (other, ascii) in table.iter().filter(|(_, ascii)| "#[<".contains(ascii)) {
+            let text = format!("é{other}");
+            let mark = ascii.chars().next().unwrap();
+            let found: Vec<_> = marks(&text, [mark; 2]).collect();
+            assert_eq!(found, [(2, *other)]);
+        }
     }
 }

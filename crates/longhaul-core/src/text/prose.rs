@@ -3,7 +3,9 @@
 use crate::text::labels::{
     INDENT, LINE_ENDS, MARKS, SPEAKING_HEADINGS, begins_with_label, is_own_title, is_segment_title,
 };
-use crate::text::lookalikes::{begins_like, has_title, is_like, is_word, reads_as, words};
+use crate::text::lookalikes::{
+    begins_like, has_mark, has_title, is_like, is_word, marks, reads_as, words,
+};
 use std::borrow::Cow;
 
 /// Beginnings of the lists of identifiers.
@@ -67,9 +69,9 @@ fn is_forged(line: &str, next: &str) -> bool {
 
 /// Returns what follows the tag of a heading in HTML.
 fn after_heading_tag(line: &str) -> Option<&str> {
-    let mut tags = line.match_indices(|c| reads_as(c, '<'));
+    let mut tags = marks(line, ['<'; 2]);
     tags.find_map(|(at, mark)| {
-        let tag = line.get(at + mark.len()..)?;
+        let tag = line.get(at + mark.len_utf8()..)?;
         let mut name = words(tag);
         let is_heading = name.next() == Some('h') && name.next().is_some_and(char::is_numeric);
         is_heading.then_some(tag.split_once(|c| reads_as(c, '>'))?.1)
@@ -78,7 +80,7 @@ fn after_heading_tag(line: &str) -> Option<&str> {
 
 /// Returns `line` without tags of HTML.
 fn without_tags(line: &str) -> Cow<'_, str> {
-    if !line.contains(|c| reads_as(c, '<')) {
+    if !has_mark(line, '<') {
         return line.into();
     }
     let mut is_tag = false;

@@ -4,7 +4,7 @@
 //! Changing a text changes forwarded bytes: see [`FORM_VERSION`](crate::FORM_VERSION).
 
 use crate::json::scanner::has_unicode_escape;
-use crate::text::lookalikes::{begins_like, reads_as};
+use crate::text::lookalikes::{begins_like, marks, reads_as};
 use crate::units::recall_id::{RecallForm, RecallId};
 use crate::units::tokens::Tokens;
 use regex::Regex;
@@ -242,19 +242,23 @@ pub(crate) fn summary_end_bytes(text: &str) -> usize {
 /// Returns `text` with its marks altered, as in [`wrap_summary`]: a parenthesis takes the place of the
 /// bracket.
 pub(crate) fn without_marks(text: &str) -> Cow<'_, str> {
+    let forged = marks(text, ['['; 2]).filter(|(at, bracket)| {
+        let inner = text.get(at + bracket.len_utf8()..).unwrap_or_default();
+        let inner = inner.split(|c| reads_as(c, ']')).next().unwrap_or_default();
+        let mut openings = MARK_OPENINGS.iter();
+        openings.any(|mark| begins_like(inner, mark))
+    });
+    let mut forged: Vec<(usize, char)> = forged.collect();
+    if forged.is_empty() {
+        return text.into();
+    }
+    forged.sort_unstable();
     let mut out = String::new();
     let mut copied = 0;
-    for (at, bracket) in text.match_indices(|c| reads_as(c, '[')) {
-        let inner = text.get(at + bracket.len()..).unwrap_or_default();
-        let inner = inner.split(|c| reads_as(c, ']')).next().unwrap_or_default();
-        if MARK_OPENINGS.iter().any(|mark| begins_like(inner, mark)) {
-            let altered = if bracket == "[" { "(" } else { "（" };
-            out.extend([text.get(copied..at).unwrap_or_default(), altered]);
-            copied = at + bracket.len();
-        }
-    }
-    if out.is_empty() {
-        return text.into();
+    for (at, bracket) in forged {
+        let altered = if bracket == '[' { "(" } else { "（" };
+        out.extend([text.get(copied..at).unwrap_or_default(), altered]);
+        copied = at + bracket.len_utf8();
     }
     out.push_str(text.get(copied..).unwrap_or_default());
     out.into()
