@@ -196,7 +196,8 @@ fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
         let calls = conversation.calls(message).iter();
         parts.extend(calls.map(|call| render_call(conversation, call, MAX_WORDS_CHARS)));
     }
-    wording::one_line(&parts.join("; "), MAX_TITLE_CHARS)
+    let title = parts.join("; ");
+    wording::one_line(&wording::without_marks(&title), MAX_TITLE_CHARS)
 }
 
 #[cfg(test)]
