@@ -3,6 +3,7 @@
 mod base_url;
 mod choices;
 mod compaction;
+mod exposed_files;
 mod file;
 mod keys;
 mod kind;
@@ -34,6 +35,7 @@ mod upstream;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -44,6 +46,7 @@ pub use choices::{
     Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryApi,
     SummaryModel, SummaryStyle,
 };
+pub(crate) use exposed_files::exposed_file_warning;
 pub use keys::ClientTokens;
 pub(crate) use layers::Layers;
 pub use listener::{AdminListener, TlsFiles};
@@ -90,6 +93,8 @@ pub struct Config {
     /// Whether chats are read. Forced to [`Mode::Off`] if clearing, proactive compaction and
     /// overflow recovery are all disabled.
     pub mode: Mode,
+    /// Whether a request that carries its own key may do more by its headers than the settings allow.
+    pub headers_may_raise: bool,
     /// Treatment of requests to speak the Responses API over a WebSocket.
     pub responses_websocket: ResponsesWebSocket,
     /// Upstream for requests outside every mount.
@@ -132,6 +137,8 @@ pub struct Config {
     pub summary: SummaryConfig,
     /// Record storage: location, scope and lifetime.
     pub store: StoreConfig,
+    /// Files of keys and tokens that the settings name.
+    secret_files: Vec<PathBuf>,
     /// Whether replies carry headers that report what was done to their requests.
     pub report_headers: bool,
 }
@@ -303,6 +310,7 @@ impl Config {
             models = all_of(models);
             prices = all_of(found.price_tables.iter().map(prices::build_price));
             listen = listener::listen_address(found);
+            secret_files = exposed_files::secret_files(found);
             tls = listener::tls_files(found);
             client_tokens = keys::read_client_tokens(found);
             upstream = upstream::read_upstream(found);
@@ -316,12 +324,14 @@ impl Config {
         let mode = found.value(&settings::MODE)?;
         Ok(Self {
             listen,
+            secret_files,
             tls,
             client_tokens,
             allowed_hosts: found.value(&settings::ALLOWED_HOSTS)?,
             is_for_this_machine: listener::is_loopback(listen)
                 && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
+            headers_may_raise: found.value(&settings::HEADERS_MAY_RAISE)?,
             responses_websocket: found.value(&settings::RESPONSES_WEBSOCKET)?,
             upstream,
             mounts,

@@ -141,9 +141,9 @@ faults! {
         "longhaul keeps no original under this ID: the ID is wrong, or the original has expired or \
          made room for newer ones";
 
-    /// Compaction was requested, but the mode is off.
+    /// Compaction was requested, but the mode or a switch turns it off.
     CompactionOff = "compaction_off", FORBIDDEN, Useless,
-        "compaction is disabled because the mode is off; set LONGHAUL_MODE=on, or leave out \
+        "compaction is disabled; set LONGHAUL_MODE=on and DISABLE_AUTOCOMPACT=0, or leave out \
          x-longhaul-mode: off";
 
     /// The request path and the upstream's base URL do not form a valid target.

@@ -34,7 +34,6 @@ use crate::proxy_state::cross_origin::CrossOriginFields;
 use crate::recall;
 use crate::report::ChatReport;
 use crate::request::headers::{BodyFraming, is_clearly_framed, is_upgrade_request};
-use crate::request::overrides::RequestOverrides;
 use crate::request::paths;
 use crate::request::receive::Received;
 use crate::upstream::UpstreamBody;
@@ -167,7 +166,7 @@ async fn forward(
         return Ok(reply.map(PeekedBody::new));
     }
 
-    let overrides = RequestOverrides::from_headers(&head.headers);
+    let overrides = state.overrides(&head.headers);
     let meter = &log.meter;
     let received = meter
         .measure_wait(pin!(state.receive(&head, overrides, body, meter)))
@@ -223,7 +222,7 @@ async fn forward(
 /// nothing for it.
 fn refuses_websocket(state: &ProxyState, route: &Route, head: &Parts) -> bool {
     let has_websocket = Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket);
-    let overrides = RequestOverrides::from_headers(&head.headers);
+    let overrides = state.overrides(&head.headers);
     has_websocket
         && state.mode(overrides) == Mode::On
         && state.config.responses_websocket == ResponsesWebSocket::Refuse

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use tokio::time::{Instant, timeout_at};
 
 use crate::body::budget::BufferBudget;
@@ -152,6 +152,30 @@ impl ProxyState {
     pub(crate) fn owners_to_accept(&self, head: &Parts, path: &str) -> Option<Owners> {
         let is_endpoint = head.method == Method::POST && self.keys.is_endpoint(path);
         is_endpoint.then(|| owners::of_request(&head.extensions))
+    }
+
+    /// Returns the overrides that count for a request with these headers.
+    pub(crate) fn overrides(&self, headers: &HeaderMap) -> RequestOverrides {
+        let asked = RequestOverrides::from_headers(headers);
+        if self.may_raise(headers) {
+            asked
+        } else {
+            asked.within(&self.config)
+        }
+    }
+
+    /// Whether the settings allow a request with these headers to be compacted explicitly.
+    pub(crate) fn may_compact(&self, headers: &HeaderMap) -> bool {
+        self.mode(self.overrides(headers)) != Mode::Off
+            && (self.config.compaction.proactive || self.may_raise(headers))
+    }
+
+    /// Whether a request's headers may do more than the settings. The operator has to permit it, and the
+    /// caller's own key has to pay for all that follows.
+    fn may_raise(&self, headers: &HeaderMap) -> bool {
+        self.config.headers_may_raise
+            && self.summary_endpoint.is_none()
+            && self.keys.forwards_credential(headers)
     }
 
     /// Returns the mode that the request selects, or else the configured one.

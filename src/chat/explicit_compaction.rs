@@ -81,8 +81,8 @@ fn bypass_fault(why: Bypass) -> Fault {
     }
 }
 
-/// Answers an explicit compaction request with the compacted body. Fails if the mode is off, or the
-/// body is not a valid chat or exceeds a limit.
+/// Answers an explicit compaction request with the compacted body. Fails if the settings or the request
+/// switch compaction off, or the body is not a valid chat or exceeds a limit.
 pub(crate) async fn answer(
     state: &Arc<ProxyState>,
     request: Request<ClientBody>,
@@ -91,10 +91,10 @@ pub(crate) async fn answer(
     log.set_path(paths::COMPACT_PATH);
     state.keys.admit(&request)?;
     let (head, body) = request.into_parts();
-    let overrides = RequestOverrides::from_headers(&head.headers);
-    if state.mode(overrides) == Mode::Off {
+    if !state.may_compact(&head.headers) {
         return Err(Fault::CompactionOff);
     }
+    let overrides = state.overrides(&head.headers);
     let meter = &log.meter;
     let reader = state.body_reader(&head, meter);
     let received = meter
@@ -113,7 +113,7 @@ pub(crate) async fn answer(
     Ok(reply)
 }
 
-/// Compacts a body in memory, for a caller with the credentials in `head`. Fails if the mode is
+/// Compacts a body in memory for the operator, with the credentials in `head`. Fails if the mode is
 /// off, or the body is not a valid chat or exceeds a limit.
 pub(crate) async fn compact_body(
     state: &Arc<ProxyState>,

@@ -60,7 +60,8 @@ pub(super) fn check(
     if !problems.is_empty() {
         return Err(problems);
     }
-    for message in config.keyless_upstream_warnings() {
+    let exposed = config.exposed_file_warnings();
+    for message in config.keyless_upstream_warnings().chain(exposed) {
         crate::cli::print_error(&format!("longhaul: {message}\n"));
     }
     let json = matches.get_flag("json");

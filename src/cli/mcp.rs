@@ -1,5 +1,6 @@
 //! `longhaul mcp`: a server of the Model Context Protocol through which an agent reads originals.
 
+mod http;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -7,9 +8,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use rmcp::ServiceExt as _;
 use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -25,9 +23,6 @@ const LONG: &str = "\
     Serves the tools recall, search_history and conversation_outline to an agent, on standard \
     input and output. Reads originals from the running longhaul, which needs recall = \"mcp\".\n\n\
     In the agent's list of MCP servers, give the command `longhaul` with the argument `mcp`.";
-
-/// Maximum number of connections over HTTP; further ones wait.
-const MAX_CONNECTIONS: usize = 64;
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
@@ -91,27 +86,12 @@ async fn serve_http(tools: RecallTools, address: SocketAddr) -> Result<(), Probl
     (config.legacy_session_mode, config.json_response) = (false, true);
     let manager = Arc::<NeverSessionManager>::default();
     let service = StreamableHttpService::new(move || Ok(tools.clone()), manager, config);
-    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-            return Ok(());
-        };
-        let Ok((socket, _)) = listener.accept().await else {
-            continue;
-        };
+    http::serve(listener, move |request| {
         let service = service.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            let answer = service_fn(move |request| {
-                let service = service.clone();
-                async move { Ok::<_, std::convert::Infallible>(service.handle(request).await) }
-            });
-            // A connection that breaks ends its own client alone.
-            _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(socket), answer)
-                .await;
-        });
-    }
+        async move { service.handle(request).await }
+    })
+    .await;
+    Ok(())
 }
 
 #[cfg(test)]

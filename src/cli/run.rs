@@ -123,6 +123,9 @@ pub(super) fn run(
     let mut config = Config::from_resolved(&resolved)?;
     crate::cli::state_folder::keep_lessons(&mut config, env);
     crate::cli::warn_unknown_variables(env);
+    for warning in config.exposed_file_warnings() {
+        crate::cli::print_error(&format!("longhaul: {warning}\n"));
+    }
     let _waits = match log_file {
         Some(path) => telemetry::start_log_file(config.log, path)?,
         None => telemetry::start_log(config.log)?,

@@ -42,7 +42,8 @@ pub(super) fn serve(
     for problem in unknown_variables(env) {
         tracing::warn!("{problem}");
     }
-    for warning in config.keyless_upstream_warnings() {
+    let exposed = config.exposed_file_warnings();
+    for warning in config.keyless_upstream_warnings().chain(exposed) {
         tracing::warn!("{warning}");
     }
     let reload = SettingsReloader {

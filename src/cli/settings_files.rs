@@ -7,7 +7,7 @@ use clap::ArgMatches;
 
 use super::check::KEY_VARIABLE;
 use super::flags::{CONFIG_FLAG, ENV_FILE_FLAG};
-use crate::config::secret_variables;
+use crate::config::{exposed_file_warning, secret_variables};
 use crate::error::Problem;
 
 /// The variable with the path of the configuration file.
@@ -139,6 +139,9 @@ pub(super) fn add_env_file(
     let problem =
         |reason: String| Problem::CommandLine(format!("--{ENV_FILE_FLAG} {path}: {reason}"));
     let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    if let Some(warning) = exposed_file_warning(Path::new(path)) {
+        crate::cli::print_error(&format!("longhaul: {warning}\n"));
+    }
     // The reader replaces `$NAME` by a variable of the environment, which may be a key.
     if let Some(at) = text.lines().position(may_expand) {
         let number = at + 1;

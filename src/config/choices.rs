@@ -131,6 +131,17 @@ choices! {
     }
 }
 
+impl Mode {
+    /// Returns the mode of the two that does less.
+    pub(crate) fn lower(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Off, _) | (_, Self::Off) => Self::Off,
+            (Self::Shadow, _) | (_, Self::Shadow) => Self::Shadow,
+            (Self::On, Self::On) => Self::On,
+        }
+    }
+}
+
 /// Model that writes summaries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SummaryModel {

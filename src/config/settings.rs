@@ -50,6 +50,11 @@ settings! { ALL_SETTINGS:
     /// as off.
     MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
 
+    /// Whether the headers x-longhaul-mode and x-longhaul-compact of a request may do more than mode and
+    /// compact.auto_disabled allow. Such a request needs a key of its own, and no key of longhaul, client
+    /// token or summary.upstream may be set. By default, headers only lower.
+    HEADERS_MAY_RAISE: bool = switch, "headers_may_raise" = "false";
+
     /// The context window, in tokens (32768, 32k or 1M), to assume for every model. Empty: the window learned from a
     /// refusal, reported by the upstream, or listed in the table of models. If none of them gives
     /// it, 200000, or 10000 with the profile local. A number that is too large is corrected by the

@@ -114,6 +114,11 @@ impl AccessKeys {
         self.upstream_key.is_some()
     }
 
+    /// Whether `headers` carry a credential of the caller's own, and every path of the upstream receives it.
+    pub(crate) fn forwards_credential(&self, headers: &HeaderMap) -> bool {
+        self.tokens.is_empty() && self.upstream_key.is_none() && has_credential(headers)
+    }
+
     /// Checks whether a token's owner may request the upstream's path `path`. Only paths that
     /// receive the key of the settings are open to tokens; a preflight shows none. Fails
     /// with `KeyPath` for any other path.

@@ -1,8 +1,8 @@
-//! Overrides that a request sets in its own `x-longhaul-*` headers.
+//! Overrides that a request sets in its own `x-longhaul-*` headers, and what the settings allow of them.
 
 use http::{HeaderMap, HeaderName};
 
-use crate::config::{ChoiceSetting, Mode};
+use crate::config::{ChoiceSetting, Config, Mode};
 
 const MODE: HeaderName = HeaderName::from_static("x-longhaul-mode");
 const PRUNE: HeaderName = HeaderName::from_static("x-longhaul-prune");
@@ -29,24 +29,42 @@ pub(crate) enum CompactionOverride {
 }
 
 impl RequestOverrides {
+    /// Reads the headers. If a header has several values, the one that does least counts.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
-        let word = |name: HeaderName| {
-            let value = headers.get(name).and_then(|value| value.to_str().ok());
-            value.unwrap_or_default().trim()
+        let has = |name: &HeaderName, word: &str| {
+            let mut values = headers.get_all(name).iter();
+            values.any(|value| {
+                value
+                    .as_bytes()
+                    .trim_ascii()
+                    .eq_ignore_ascii_case(word.as_bytes())
+            })
         };
-        let mode = word(MODE);
-        let named = |(name, _): &&(&str, Mode)| mode.eq_ignore_ascii_case(name);
-        let compact = word(COMPACT);
-        let compact = if compact.eq_ignore_ascii_case("now") {
-            Some(CompactionOverride::Now)
+        let modes = Mode::ALL.iter().filter(|(word, _)| has(&MODE, word));
+        let compaction = if has(&COMPACT, "off") {
+            Some(CompactionOverride::Off)
         } else {
-            let off = compact.eq_ignore_ascii_case("off");
-            off.then_some(CompactionOverride::Off)
+            has(&COMPACT, "now").then_some(CompactionOverride::Now)
         };
         Self {
-            mode: Mode::ALL.iter().find(named).map(|(_, mode)| *mode),
-            no_prune: word(PRUNE).eq_ignore_ascii_case("off"),
-            compaction: compact,
+            mode: modes.map(|(_, mode)| *mode).reduce(Mode::lower),
+            no_prune: has(&PRUNE, "off"),
+            compaction,
+        }
+    }
+
+    /// Returns the overrides without those that raise what the operator's settings allow. Whoever sends
+    /// the request may spend another's key.
+    pub(crate) fn within(self, config: &Config) -> Self {
+        let compacts = config.compaction.proactive;
+        let compaction = match self.compaction {
+            Some(CompactionOverride::Now) if !compacts => None,
+            compaction => compaction,
+        };
+        Self {
+            mode: self.mode.map(|mode| mode.lower(config.mode)),
+            compaction,
+            ..self
         }
     }
 }
@@ -60,6 +78,52 @@ mod tests {
             .into_iter()
             .collect();
         assert_eq!(RequestOverrides::from_headers(&headers), expect);
+    }
+
+    #[test]
+    fn of_several_values_the_one_that_does_least_counts() {
+        for [mode, other] in [["on", "shadow"], ["shadow", "on"]] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [
+                (MODE, mode),
+                (MODE, other),
+                (COMPACT, "now"),
+                (COMPACT, "off"),
+            ] {
+                headers.append(name, value.parse().unwrap());
+            }
+            let read = RequestOverrides::from_headers(&headers);
+            assert_eq!(read.mode, Some(Mode::Shadow));
+            assert_eq!(read.compaction, Some(CompactionOverride::Off));
+        }
+    }
+
+    #[test]
+    fn headers_lower_what_the_settings_allow_and_never_raise_it() {
+        let modes = [Mode::On, Mode::Shadow, Mode::Off];
+        let asked = |mode, compaction| RequestOverrides {
+            mode: Some(mode),
+            no_prune: true,
+            compaction: Some(compaction),
+        };
+        for (at, operator) in modes.into_iter().enumerate() {
+            for (wish, mode) in modes.into_iter().enumerate() {
+                let settings = [("mode", operator.name()), ("compact.auto_disabled", "true")];
+                let config = Config::default_with(settings).unwrap();
+                let within = asked(mode, CompactionOverride::Now).within(&config);
+                let expect = RequestOverrides {
+                    mode: Some(modes[at.max(wish)]),
+                    no_prune: true,
+                    compaction: None,
+                };
+                assert_eq!(within, expect, "{operator:?} {mode:?}");
+            }
+        }
+        for compaction in [CompactionOverride::Now, CompactionOverride::Off] {
+            let asked = asked(Mode::Off, compaction);
+            let config = Config::default_with([]).unwrap();
+            assert_eq!(asked.within(&config), asked);
+        }
     }
 
     #[test]

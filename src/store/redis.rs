@@ -3,8 +3,10 @@
 //! Each entry is one hash, written by one script and read by one command, so no reader sees half of
 //! a write. A malformed entry counts as absent.
 
+mod bounded_replies;
 pub(crate) mod client;
 pub(crate) mod connection;
+mod dialer;
 mod entry;
 pub(crate) mod error_kind;
 mod tls;
@@ -25,8 +27,9 @@ use connection::ReconnectingConnection;
 use error_kind::{MALFORMED_ANSWER, unavailable};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
-/// Number of keys in one page of a scan: few enough that the server serves others in between.
-const SCAN_COUNT: usize = 256;
+/// Number of keys in one page of a scan: few enough that the server serves others in between. The bound
+/// on a batch of replies has room for their entries.
+const SCAN_COUNT: usize = 64;
 
 /// Script that takes a lease, or extends it if the same token holds it: an answer may have been
 /// lost.

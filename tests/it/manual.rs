@@ -124,9 +124,7 @@ async fn manual_digest_is_not_stored_before_an_upstream_has_answered() {
 }
 
 #[tokio::test]
-async fn manual_compaction_works_with_automatic_compaction_disabled() {
-    let without_auto = |config: &mut Config| config.compaction.proactive = false;
-    check_compacted(SummaryBehaviour::Faithful, without_auto, "summary").await;
+async fn manual_compaction_works_with_recovery_disabled() {
     let without_overflow = |config: &mut Config| config.compaction.recover = false;
     check_compacted(SummaryBehaviour::Faithful, without_overflow, "summary").await;
 }
@@ -295,6 +293,14 @@ fn compact_command_works_without_a_network() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     is_compacted(&body, &output.stdout);
     assert!(said(&output).contains("longhaul: digest: about"));
+}
+
+#[test]
+fn compact_command_works_with_automatic_compaction_disabled() {
+    let body = talk(20, 2_000);
+    let settings = [("DISABLE_AUTOCOMPACT", "1")];
+    let output = run(&["--summary-model", "none"], &settings, &body);
+    is_compacted(&body, &output.stdout);
 }
 
 #[test]

@@ -134,7 +134,7 @@ pub(crate) fn model_sections(text: &SegmentedText, until: usize) -> String {
         let mut sections = Section::parse(&segment.text);
         sections.retain(|section| !section.is_generated());
         let heading = wording::segment_heading_of(&segment.text);
-        [heading, &sections::join(&sections)].concat()
+        [heading, &sections::join_escaped(&sections)].concat()
     });
     segments.collect::<Vec<_>>().join("\n\n")
 }

@@ -2,4 +2,6 @@
 
 pub(crate) mod delimiters;
 pub mod labels;
+mod lookalikes;
+pub(crate) mod prose;
 pub mod wording;

@@ -1,24 +1,21 @@
 //! Client of a Redis server: made from a URL, and opens connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::ConnectionLike;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
-use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError, Value,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
+    RedisError, Value,
 };
-use socket2::TcpKeepalive;
 
 use crate::config::StoreConfig;
-use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::store::redis::dialer::{BoundedConnection, CONNECT_TIMEOUT, Dialer};
 use crate::store::redis::tls;
 
-/// Timeout for opening a connection: TCP, TLS, the password. No request waits that long, but a
-/// distant server must be reached in the end.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout for the answers to one batch of commands. Requests give up earlier; this bounds the
 /// other callers, such as a purge, whose batches take long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,18 +29,22 @@ const MAX_REDIRECTION_WAIT_MS: u64 = 100;
 #[derive(Clone)]
 pub(super) enum RedisClient {
     /// Several servers, each with a part of the keys.
-    Cluster(Box<ClusterClient>),
+    Cluster {
+        client: Box<ClusterClient>,
+        /// Lives as long as the client, which finds it by its ID.
+        _dialer: Arc<Dialer>,
+    },
     /// A single server.
-    Single(Box<Client>),
+    Single(ConnectionAddr, Arc<Dialer>),
 }
 
 /// A connection, which its clones share.
 #[derive(Clone)]
 pub(super) enum RedisConnection {
     /// Connections to every node that has keys.
-    Cluster(ClusterConnection),
+    Cluster(ClusterConnection<BoundedConnection>),
     /// A connection to the only server.
-    Single(MultiplexedConnection),
+    Single(BoundedConnection),
 }
 
 /// Destination of commands.
@@ -64,56 +65,54 @@ impl RedisClient {
             Some(scheme) => (scheme, true),
             None => (scheme, false),
         };
-        let tls = matches!(scheme, "rediss" | "valkeys");
-        let certificates = tls
-            .then(|| tls::certificates(config.ca_file.as_deref()))
-            .transpose()?;
-        let nodes: Result<Vec<ConnectionInfo>, String> = if cluster {
-            seed_urls(rest)
-                .map(|seed| connection_info(scheme, &seed))
-                .collect()
-        } else {
-            connection_info(scheme, rest).map(|node| vec![node])
+        let plain = match scheme {
+            "rediss" => Some("redis"),
+            "valkeys" => Some("valkey"),
+            _ => None,
         };
+        let tls = plain
+            .map(|_| tls::connector(config.ca_file.as_deref()))
+            .transpose()?;
+        // The dialer does the handshake, so that it can bound what the server sends.
+        let scheme = plain.unwrap_or(scheme);
+        if !cluster {
+            let node = connection_info(scheme, rest)?;
+            let dialer = Dialer::new(tls, node.redis_settings().clone());
+            return Ok(Self::Single(node.addr().clone(), dialer));
+        }
+        let nodes: Result<Vec<ConnectionInfo>, String> = seed_urls(rest)
+            .map(|seed| connection_info(scheme, &seed))
+            .collect();
         let nodes = nodes?;
-        if cluster {
-            let builder = ClusterClientBuilder::new(nodes)
-                .connection_timeout(CONNECT_TIMEOUT)
-                .response_timeout(ANSWER_TIMEOUT)
-                .overall_response_timeout(Some(ANSWER_TIMEOUT))
-                .retries(MAX_REDIRECTIONS)
-                .max_retry_wait(MAX_REDIRECTION_WAIT_MS)
-                .min_retry_wait(1)
-                .tcp_settings(keepalive());
-            let builder = match certificates {
-                Some(certificates) => builder.certs(certificates),
-                None => builder,
-            };
-            return builder
-                .build()
-                .map(|client| Self::Cluster(Box::new(client)))
-                .map_err(|error| invalid_settings(&error));
-        }
-        let node = nodes.into_iter().next().ok_or("it names no server")?;
-        match certificates {
-            Some(certificates) => Client::build_with_tls(node, certificates),
-            None => Client::open(node),
-        }
-        .map(|client| Self::Single(Box::new(client)))
-        .map_err(|error| invalid_settings(&error))
+        let login = nodes.first().ok_or("it names no server")?.redis_settings();
+        let dialer = Dialer::new(tls, login.clone());
+        let nodes = nodes.into_iter();
+        let nodes = nodes.map(|node| node.set_redis_settings(dialer.named_login()));
+        ClusterClientBuilder::new(nodes.collect::<Vec<_>>())
+            .connection_timeout(CONNECT_TIMEOUT)
+            .response_timeout(ANSWER_TIMEOUT)
+            .overall_response_timeout(Some(ANSWER_TIMEOUT))
+            .retries(MAX_REDIRECTIONS)
+            .max_retry_wait(MAX_REDIRECTION_WAIT_MS)
+            .min_retry_wait(1)
+            .build()
+            .map(|client| Self::Cluster {
+                client: Box::new(client),
+                _dialer: dialer,
+            })
+            .map_err(|error| invalid_settings(&error))
     }
 
     pub(super) async fn connect(&self) -> Result<RedisConnection, RedisError> {
         match self {
-            Self::Cluster(client) => client
-                .get_async_connection()
+            Self::Cluster { client, .. } => client
+                .get_async_generic_connection()
                 .await
                 .map(RedisConnection::Cluster),
-            Self::Single(client) => {
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(CONNECT_TIMEOUT))
-                    .set_response_timeout(Some(ANSWER_TIMEOUT));
-                let connecting = client.get_multiplexed_async_connection_with_config(&config);
+            Self::Single(address, dialer) => {
+                let config =
+                    AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_TIMEOUT));
+                let connecting = dialer.connect(address, config);
                 connecting.await.map(RedisConnection::Single)
             }
         }
@@ -196,17 +195,7 @@ fn connection_info(scheme: &str, rest: &str) -> Result<ConnectionInfo, String> {
         return Err("it contains a #; write a # in a password as %23".to_owned());
     }
     let info = format!("{scheme}://{rest}").into_connection_info();
-    let info = info.map_err(|error| invalid_settings(&error))?;
-    Ok(info.set_tcp_settings(keepalive()))
-}
-
-fn keepalive() -> TcpSettings {
-    let keepalive = TcpKeepalive::new()
-        .with_time(TCP_KEEPALIVE)
-        .with_interval(TCP_KEEPALIVE_INTERVAL);
-    TcpSettings::default()
-        .set_nodelay(true)
-        .set_keepalive(keepalive)
+    info.map_err(|error| invalid_settings(&error))
 }
 
 /// Returns the library's message about invalid settings without its details. The message is fixed;

@@ -23,7 +23,8 @@ const MAX_RECORD_BYTES: usize = MAX_SEALED_BYTES;
 /// conversation changes its model now and then, not a hundred times at one prefix.
 const MAX_FIELDS: u32 = 64;
 /// Maximum bytes of all fields and values of an entry.
-const MAX_ENTRY_BYTES: usize = MAX_RECORD_BYTES + MAX_FIELDS as usize * (MAX_NOTE_BYTES + 64);
+pub(super) const MAX_ENTRY_BYTES: usize =
+    MAX_RECORD_BYTES + MAX_FIELDS as usize * (MAX_NOTE_BYTES + 64);
 /// Maximum bytes of a note.
 const MAX_NOTE_BYTES: usize = 4 << 10;
 

@@ -1,6 +1,7 @@
 //! Tests of the store against a real server.
 
 mod failover;
+mod hostile;
 mod permitted;
 
 use std::time::Duration;

@@ -2,29 +2,31 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use pem::Pem;
-use redis::TlsCertificates;
-use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
 
-/// Returns the authorities of the operator's file and no others, if there is a file. Otherwise
-/// returns the machine's, or Mozilla's if it has none. A store is a private server more often than
-/// not. The error describes the defect of the file.
-pub(super) fn certificates(ca_file: Option<&Path>) -> Result<TlsCertificates, String> {
-    let root_cert = match ca_file {
-        Some(path) => Some(from_file(path).map_err(|why| format!("{}: {why}", path.display()))?),
-        // Without any, the library trusts Mozilla's.
+/// Returns a connector that trusts the authorities of the operator's file and no others, if there is a file.
+/// Otherwise it trusts the machine's, or Mozilla's if it has none. A store is a private server more often
+/// than not. The error describes the defect of the file.
+pub(super) fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
+    let roots = match ca_file {
+        Some(path) => from_file(path).map_err(|why| format!("{}: {why}", path.display()))?,
         None => from_machine(),
     };
-    Ok(TlsCertificates {
-        client_tls: None,
-        root_cert,
-    })
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config).into())
 }
 
-fn from_file(path: &Path) -> Result<Vec<u8>, String> {
+fn from_file(path: &Path) -> Result<RootCertStore, String> {
     let text = fs::read(path).map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
@@ -36,21 +38,16 @@ fn from_file(path: &Path) -> Result<Vec<u8>, String> {
     if roots.is_empty() {
         return Err("it holds no certificate".to_owned());
     }
-    Ok(text)
+    Ok(roots)
 }
 
-/// Returns the machine's authorities as PEM, which the library expects. The library accepts all
-/// certificates or none, so unusable ones are left out.
-fn from_machine() -> Option<Vec<u8>> {
+fn from_machine() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    let mut text = Vec::new();
-    for certificate in rustls_native_certs::load_native_certs().certs {
-        if roots.add(certificate.clone()).is_ok() {
-            let written = Pem::new("CERTIFICATE", certificate.as_ref());
-            text.extend_from_slice(pem::encode(&written).as_bytes());
-        }
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
-    (!roots.is_empty()).then_some(text)
+    roots
 }
 
 #[cfg(test)]
@@ -62,8 +59,12 @@ mod tests {
         let machine = rustls_native_certs::load_native_certs().certs;
         let mut roots = RootCertStore::empty();
         let (usable, _) = roots.add_parsable_certificates(machine);
-        let text = certificates(None).unwrap().root_cert.unwrap_or_default();
-        assert_eq!(CertificateDer::pem_slice_iter(&text).count(), usable);
+        let expect = if usable > 0 {
+            usable
+        } else {
+            webpki_roots::TLS_SERVER_ROOTS.len()
+        };
+        assert_eq!(from_machine().len(), expect);
     }
 
     #[test]
@@ -71,7 +72,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         fs::write(&path, "hello").unwrap();
-        let why = certificates(Some(&path)).unwrap_err();
+        let why = connector(Some(&path)).err().unwrap();
         assert!(why.contains("ca.pem: it holds no certificate"), "{why}");
     }
 }

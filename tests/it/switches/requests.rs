@@ -3,8 +3,8 @@
 use longhaul_mock_model::{ErrorFamily, ModelOptions};
 
 use super::{
-    AUTO, BY_RULE, HUGE, NO_MODEL, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL, STANDS_FOR_HISTORY,
-    Stage, foldable, full_of_words,
+    AUTO, BY_RULE, HUGE, NO_MODEL, OFF, OVERFLOW, PLACEHOLDER, PRUNE, SHADOW, SMALL,
+    STANDS_FOR_HISTORY, Stage, foldable, full_of_words,
 };
 use crate::caller::chat;
 
@@ -51,7 +51,7 @@ async fn compact_now_makes_a_digest_without_a_summary_model() {
 
 #[tokio::test]
 async fn compact_now_makes_a_summary_that_stays_in_use() {
-    for environment in [&[][..], &[AUTO], &[PRUNE, OVERFLOW]] {
+    for environment in [&[][..], &[PRUNE, OVERFLOW]] {
         let stage = Stage::start(HUGE, environment).await;
         let now = [("x-longhaul-compact", "now")];
         let sent = stage.send_with(&now, full_of_words()).await;
@@ -65,13 +65,76 @@ async fn compact_now_makes_a_summary_that_stays_in_use() {
     }
 }
 
+/// Headers that raise whatever the settings switch off.
+const RAISE: [(&str, &str); 2] = [("x-longhaul-mode", "on"), ("x-longhaul-compact", "now")];
+const OWN_KEY: [(&str, &str); 1] = [("authorization", "Bearer own")];
+const MAY_RAISE: (&str, &str) = ("LONGHAUL_HEADERS_MAY_RAISE", "true");
+const OPERATORS_KEY: (&str, &str) = ("LONGHAUL_UPSTREAM_API_KEY", "sk-operator");
+
+/// Checks that headers change no byte and spend nothing under the operator's `settings`.
+async fn check_lowered(settings: &[(&str, &str)], fields: &[(&str, &str)]) {
+    let stage = Stage::start(HUGE, settings).await;
+    let sent = stage.send_with(fields, full_of_words()).await;
+    sent.went_untouched();
+    let path = "/__longhaul__/compact";
+    _ = stage.caller.ask_at(path, fields, full_of_words()).await;
+    assert_eq!(stage.summaries(), 0, "{settings:?}");
+    stage
+        .send_with(fields, full_of_words())
+        .await
+        .went_untouched();
+}
+
 #[tokio::test]
-async fn mode_header_on_overrides_shadow_mode() {
-    let stage = Stage::start(HUGE, &[BY_RULE, SHADOW]).await;
-    let sent = stage
-        .send_with(&[("x-longhaul-mode", "on")], foldable())
-        .await;
-    assert_eq!(sent.arrived.action(), "prune");
+async fn headers_raise_nothing_that_the_operator_switched_off() {
+    for switched_off in [&[OFF][..], &[SHADOW], &[PRUNE, AUTO, OVERFLOW], &[AUTO]] {
+        for key in [&[][..], &[OPERATORS_KEY]] {
+            let fields = [&RAISE[..], &OWN_KEY].concat();
+            check_lowered(&[switched_off, key].concat(), &fields).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn permitted_headers_raise_only_at_the_callers_own_cost() {
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    let token = "0123456789abcdef0123456789abcdef";
+    std::fs::write(tokens.path(), token).unwrap();
+    let tokens = (
+        "LONGHAUL_CLIENT_TOKENS_FILE",
+        tokens.path().to_str().unwrap(),
+    );
+    let endpoint = ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:9/v1");
+    let endpoint = [endpoint, ("LONGHAUL_SUMMARY_MODEL", "small")];
+    let of_token = [("authorization", &*format!("Bearer {token}"))];
+    for switched_off in [OFF, SHADOW, AUTO] {
+        let permitted = [switched_off, MAY_RAISE];
+        for (settings, key) in [
+            (&[][..], &[][..]),
+            (&[OPERATORS_KEY], &OWN_KEY),
+            (&[OPERATORS_KEY, tokens], &of_token),
+            (&[tokens], &of_token),
+            (&endpoint, &OWN_KEY),
+        ] {
+            let settings = [&permitted, settings].concat();
+            check_lowered(&settings, &[&RAISE, key].concat()).await;
+        }
+        let stage = Stage::start(HUGE, &permitted).await;
+        let fields = [&RAISE[..], &OWN_KEY].concat();
+        let sent = stage.send_with(&fields, full_of_words()).await;
+        assert_eq!(sent.arrived.action(), "summary", "{switched_off:?}");
+    }
+}
+
+#[tokio::test]
+async fn manual_compaction_is_refused_where_compaction_is_switched_off() {
+    for (settings, status) in [(&[OFF][..], 403), (&[AUTO], 403), (&[OFF, MAY_RAISE], 200)] {
+        let stage = Stage::start(HUGE, settings).await;
+        let fields = [&RAISE[..], &OWN_KEY].concat();
+        let path = "/__longhaul__/compact";
+        let reply = stage.caller.ask_at(path, &fields, full_of_words()).await;
+        assert_eq!(reply.status, status, "{settings:?}");
+    }
 }
 
 #[tokio::test]

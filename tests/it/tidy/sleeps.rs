@@ -50,10 +50,12 @@ const SLEEPS: &[Listed] = &[
 /// Files with timeouts and queries of elapsed time.
 const TIMES: &[Listed] = &[
     ("src/chat/summarise/tests.rs", Why::Clock),
+    ("src/cli/mcp/http.rs", Why::Clock),
     ("src/exchange/reply_gate/tests.rs", Why::Clock),
     ("src/server/admin_listener.rs", Why::Clock),
     ("src/store/redis/tests.rs", Why::Limit),
     ("src/store/redis/tests/failover.rs", Why::Limit),
+    ("src/store/redis/tests/hostile.rs", Why::Limit),
     ("src/store/tests/leases.rs", Why::Clock),
     ("src/store/tests/tiers.rs", Why::Clock),
     ("src/upstream/tests.rs", Why::Limit),

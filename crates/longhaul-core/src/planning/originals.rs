@@ -197,7 +197,8 @@ fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
         let renderer = StepRenderer::without_root(conversation);
         parts.extend(calls.map(|call| renderer.call(call, MAX_WORDS_CHARS)));
     }
-    wording::one_line(&parts.join("; "), MAX_TITLE_CHARS)
+    let title = parts.join("; ");
+    wording::one_line(&wording::without_marks(&title), MAX_TITLE_CHARS)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::conversation::{Content, Conversation, Message, ToolCall};
 use crate::identifiers;
 use crate::json::quote::needs_no_escape;
 use crate::recall::RecallLink;
+use crate::text::labels::LINE_ENDS;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -226,10 +227,11 @@ fn describe(
         return Cow::Borrowed(wording::CLEARED);
     }
     let line = |text: &str, chars: usize| -> String {
-        text.chars()
-            .take(chars)
-            .map(|c| if c == '\n' { ' ' } else { c })
-            .collect()
+        let chars = text.chars().take(chars);
+        let line: String = chars
+            .map(|c| if LINE_ENDS.contains(&c) { ' ' } else { c })
+            .collect();
+        wording::without_marks(&line).into_owned()
     };
     let arguments = call.map(|call| ToolArguments::decode(conversation, call));
     let main = arguments.as_ref().and_then(ToolArguments::primary);

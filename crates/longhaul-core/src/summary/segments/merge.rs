@@ -4,7 +4,9 @@ use crate::identifiers::{SegmentWords, merge_indexes};
 use crate::policy::segments::LooseSegment;
 use crate::summary::digest::{OPEN_TURN_HEADING, SECTION_GAP, append_section};
 use crate::summary::file_activity::FileActivity;
-use crate::summary::sections::{GENERATED_HEADINGS, Section, drop_finished_items, join};
+use crate::summary::sections::{
+    GENERATED_HEADINGS, Section, drop_finished_items, join, join_escaped,
+};
 use crate::summary::segments::HEADING_TOKENS;
 use crate::summary::steps::ROOT_PREFIX;
 use crate::summary::user_messages::{FirstRequest, merge_instructions, merge_user_messages};
@@ -168,7 +170,11 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
         }
     }
     drop_finished_items(&mut merged, budget);
-    let fits = |sections: &[Section<'_>]| join(sections).chars().count() <= budget.to_chars();
+    let fits = |sections: &[Section<'_>]| {
+        let is_within = |text: &str| text.chars().count() <= budget.to_chars();
+        // Escapes only add to the text.
+        is_within(&join(sections)) && is_within(&join_escaped(sections))
+    };
     let mut sections = merged;
     while !fits(&sections) {
         let longest = sections.iter_mut().max_by_key(|it| it.lines.len());
@@ -182,7 +188,7 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
             }
         }
     }
-    join(&sections)
+    join_escaped(&sections)
 }
 
 /// Heading of a digest's steps.

@@ -1,0 +1,163 @@
+//! Connections to one server, each with a bound on its replies.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster_async::Connect;
+use redis::{
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+    Pipeline, RedisConnectionInfo, RedisError, RedisFuture, Value,
+};
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::store::redis::bounded_replies::BoundedReplies;
+
+/// Timeout for opening a connection: TCP, TLS, the password. No request waits that long, but a
+/// distant server must be reached in the end.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Opens connections to the servers of one store.
+pub(super) struct Dialer {
+    id: u64,
+    tls: Option<TlsConnector>,
+    /// Login and protocol.
+    login: RedisConnectionInfo,
+}
+
+/// The dialers in use, by their IDs. The client of a Cluster opens connections by a function of their type,
+/// which receives nothing but the library's settings.
+static DIALERS: LazyLock<Mutex<HashMap<u64, Weak<Dialer>>>> = LazyLock::new(Mutex::default);
+
+impl Dialer {
+    /// Creates a dialer for servers with this login, over TLS if `tls` is set.
+    pub(super) fn new(tls: Option<TlsConnector>, login: RedisConnectionInfo) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dialer = Arc::new(Self { id, tls, login });
+        DIALERS.lock().insert(id, Arc::downgrade(&dialer));
+        dialer
+    }
+
+    /// Returns the login that names this dialer to [`BoundedConnection`], in place of a password.
+    pub(super) fn named_login(&self) -> RedisConnectionInfo {
+        self.login.clone().set_password(self.id.to_string())
+    }
+
+    fn named_in(login: &RedisConnectionInfo) -> Option<Arc<Self>> {
+        let id: u64 = login.password()?.parse().ok()?;
+        DIALERS.lock().get(&id)?.upgrade()
+    }
+
+    /// Opens a connection.
+    pub(super) async fn connect(
+        &self,
+        address: &ConnectionAddr,
+        config: AsyncConnectionConfig,
+    ) -> Result<BoundedConnection, RedisError> {
+        let connecting = async {
+            let stream = BoundedReplies::new(self.open(address).await?);
+            MultiplexedConnection::new_with_config(&self.login, stream, config).await
+        };
+        let connected = timeout(CONNECT_TIMEOUT, connecting).await;
+        let (link, driver) = connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let driver = tokio::spawn(driver).abort_handle();
+        Ok(BoundedConnection {
+            link,
+            _driver: Arc::new(Driver(driver)),
+        })
+    }
+
+    async fn open(&self, address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
+        let (host, port) = match address {
+            ConnectionAddr::Tcp(host, port) => (host, *port),
+            #[cfg(unix)]
+            ConnectionAddr::Unix(path) => {
+                return Ok(Box::new(tokio::net::UnixStream::connect(path).await?));
+            }
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        let stream = TcpStream::connect((&**host, port)).await?;
+        stream.set_nodelay(true)?;
+        let keepalive = TcpKeepalive::new()
+            .with_time(TCP_KEEPALIVE)
+            .with_interval(TCP_KEEPALIVE_INTERVAL);
+        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        let Some(tls) = &self.tls else {
+            return Ok(Box::new(stream));
+        };
+        let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+        Ok(Box::new(tls.connect(name, stream).await?))
+    }
+}
+
+impl Drop for Dialer {
+    fn drop(&mut self) {
+        DIALERS.lock().remove(&self.id);
+    }
+}
+
+/// A byte stream in both directions.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A connection to one server, which its clones share.
+#[derive(Clone)]
+pub(super) struct BoundedConnection {
+    link: MultiplexedConnection,
+    _driver: Arc<Driver>,
+}
+
+/// The task that reads and writes; ends with the last clone of the connection.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Connect for BoundedConnection {
+    fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>
+    where
+        T: IntoConnectionInfo + Send + 'a,
+    {
+        Box::pin(async move {
+            let info: ConnectionInfo = info.into_connection_info()?;
+            let gone = (ErrorKind::InvalidClientConfig, "the store is closed");
+            let dialer = Dialer::named_in(info.redis_settings()).ok_or(gone)?;
+            dialer.connect(info.addr(), config).await
+        })
+    }
+}
+
+impl ConnectionLike for BoundedConnection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.link.req_packed_command(command)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.link.req_packed_commands(commands, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.link.get_db()
+    }
+}
