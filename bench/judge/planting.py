@@ -173,21 +173,25 @@ def plant(session, number, plan):
     """A session with the insertions of a plan (`said` or `heard`), and what is planted."""
     planter = Planter(session.api, number)
     getattr(planter, f"plant_{plan}")()
-    items, starts = list(session.items), [start for start, _ in session.steps()]
-    sizes = [0]
-    for item in items:
+    starts, sizes, places = [start for start, _ in session.steps()], [0], {}
+    for item in session.items:
         sizes.append(sizes[-1] + sessions.tokens(sessions.turns(session.api, [item])))
-    places = {}
     for insertion in sorted(planter.insertions, key=lambda it: it.share):
         if insertion.words:
-            items = with_words(session, items, insertion.words)
+            session = dataclasses.replace(session, items=with_words(session, insertion.words))
             continue
         free = [at for at in starts[1:] if sizes[at] >= insertion.share * sizes[-1] and at not in places]
         if free:
             places[free[0]] = insertion.items
+    return inserted(session, places), planter.planted
+
+
+def inserted(session, places):
+    """A session with items in front of the positions of `places`."""
+    items = list(session.items)
     for at in sorted(places, reverse=True):
         items[at:at] = joined(session.api, items, at, places[at])
-    return dataclasses.replace(session, items=items), planter.planted
+    return dataclasses.replace(session, items=items)
 
 
 def joined(api, items, at, new):
@@ -201,10 +205,10 @@ def joined(api, items, at, new):
     return new[1:]
 
 
-def with_words(session, items, words):
-    """The items, with words behind the text of the user's first request."""
+def with_words(session, words):
+    """The items of a session, with words behind the text of the user's first request."""
     at = session.first_request()
-    content = items[at]["content"]
+    content = session.items[at]["content"]
     kind = "input_text" if session.api is sessions.RESPONSES else "text"
     longer = f"{content}\n\n{words}" if isinstance(content, str) else [*content, {"type": kind, "text": words}]
-    return [*items[:at], {**items[at], "content": longer}, *items[at + 1 :]]
+    return [*session.items[:at], {**session.items[at], "content": longer}, *session.items[at + 1 :]]

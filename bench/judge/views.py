@@ -24,18 +24,35 @@ def units(turns):
 
 
 def newest(history, size):
-    """The system prompt, the first user message and the newest messages, in at most `size` tokens."""
+    """The system prompt, the first user message and the newest messages, in `size` tokens.
+
+    The oldest step that is kept loses the beginnings of its results, and a first message above half of the size its end, so
+    that the sizes are equal."""
     head = [turn for turn in history if turn.role == "system"]
     rest = [turn for turn in history if turn.role != "system"]
     if rest and rest[0].role == "user":
-        head.append(rest.pop(0))
+        first = rest.pop(0)
+        head.append(dataclasses.replace(first, text=first.text[: int(size / 2 * 4)]))
     left, kept = size - sessions.tokens(head), []
     for unit in reversed(units(rest)):
+        kept = (clipped(unit, left) or ([] if kept else unit)) + kept
         left -= sessions.tokens(unit)
-        if left < 0 and kept:
+        if left <= 0:
             break
-        kept = unit + kept
     return head + kept
+
+
+def clipped(unit, size):
+    """A unit within a size: its results lose their beginnings. Empty if what is left does not fit."""
+    left = size - unit[0].tokens()
+    if left < 0:
+        return []
+    kept = []
+    for turn in reversed(unit[1:]):
+        end = max(0, int(left * 4))
+        kept.insert(0, dataclasses.replace(turn, text=turn.text[-end:] if end else ""))
+        left -= turn.tokens()
+    return [unit[0], *kept]
 
 
 def cleared(history, which):
