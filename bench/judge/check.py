@@ -26,8 +26,16 @@ class Reading(unittest.TestCase):
         for api in sessions.Api:
             planter = planting.Planter(api, 0)
             items = planter.user("do it") + planter.said("I do") + planter.user("and?") + planter.call("Read", {"path": "a/b"}, "text")
-            found = [(turn.role, turn.text, [(name, sessions.leaves(args)) for name, args in turn.calls]) for turn in sessions.turns(api, items)]
-            wanted = [("user", "do it", []), ("assistant", "I do", []), ("user", "and?", []), ("assistant", "", [("Read", "a/b")]), ("tool", "text", [])]
+            found = [
+                (turn.role, turn.text, [(name, sessions.leaves(args)) for name, args in turn.calls]) for turn in sessions.turns(api, items)
+            ]
+            wanted = [
+                ("user", "do it", []),
+                ("assistant", "I do", []),
+                ("user", "and?", []),
+                ("assistant", "", [("Read", "a/b")]),
+                ("tool", "text", []),
+            ]
             self.assertEqual(found, wanted, api)
 
     def test_a_step_is_one_turn_of_the_model(self):
@@ -113,7 +121,10 @@ class Rules(unittest.TestCase):
     def test_a_rule_that_is_split_between_two_messages_is_lost(self):
         planted = [planting.Planted("said", "alone", "never push to main")]
         before = [Turn("user", "never push to main")]
-        for after, stands in (([Turn("user", "never push"), Turn("user", "to main")], False), ([Turn("user", "- never push\n  to main")], True)):
+        for after, stands in (
+            ([Turn("user", "never push"), Turn("user", "to main")], False),
+            ([Turn("user", "- never push\n  to main")], True),
+        ):
             self.assertEqual(rules.judge(planted, before, after, 32_000)[0].stands, stands)
 
     def test_a_stranger_s_rule_outside_of_a_result_is_stated(self):
@@ -172,7 +183,14 @@ class Reports(unittest.TestCase):
 
     def test_a_path_is_cut_where_a_longer_one_goes_on(self):
         history = "opened src/store/file.rs and src/store/file/sweep.rs"
-        for text, cut in (("src/store/file.rs", 0), ("src/store/fi…", 1), ("src/store/…", 1), ("src/store/swee", 0), ("src/sto", 1), ("src/store", 0)):
+        for text, cut in (
+            ("src/store/file.rs", 0),
+            ("src/store/fi…", 1),
+            ("src/store/…", 1),
+            ("src/store/swee", 0),
+            ("src/sto", 1),
+            ("src/store", 0),
+        ):
             self.assertEqual(readable.paths(text, history), (1, cut), text)
 
     def test_identifiers_are_no_ordinary_words(self):
@@ -181,7 +199,16 @@ class Reports(unittest.TestCase):
 
     def test_the_table_subtracts_the_whole_history(self):
         def result(way, step, nats, right):
-            return {"sid": f"s{step}", "step": step, "since": step, "way": way, "tokens": 9, "nats": nats, "n": 10, "right": {"far": [right, 1]}}
+            return {
+                "sid": f"s{step}",
+                "step": step,
+                "since": step,
+                "way": way,
+                "tokens": 9,
+                "nats": nats,
+                "n": 10,
+                "right": {"far": [right, 1]},
+            }
 
         losses = {steps.WHOLE: 1, "newest messages": 3, steps.BASE: 2}
         text = table.render([result(way, step, nats, way == steps.WHOLE) for way, nats in losses.items() for step in (1, 9)])

@@ -90,7 +90,9 @@ class Planter:
         for step, (place, share) in enumerate(PLACES.items()):
             rule = self.pick(TEXTS["rules"], step)
             form = ("alone", "in prose", "after a log")[(self.number + step) % 3]
-            words = {"alone": rule, "in prose": self.pick(TEXTS["prose"], step).format(rule), "after a log": f"{self.log(step)}\n\n{rule}"}[form]
+            words = {"alone": rule, "in prose": self.pick(TEXTS["prose"], step).format(rule), "after a log": f"{self.log(step)}\n\n{rule}"}[
+                form
+            ]
             self.add(share, self.user(words), row="said", kind=f"{place}, {form}", text=rule)
             if place == "first":
                 self.insertions[-1] = Insertion(share, words=words)
@@ -134,7 +136,9 @@ class Planter:
         name = self.pick(TEXTS["files"])
         rules = [self.pick(TEXTS["rules"], 7 + step) for step in range(5)]
         about = TEXTS["about"] * (4 if self.number % 2 else 1)
-        text = "\n\n".join(["# Working in this repository", *about[: 20 if self.number % 2 else 1], "\n".join(f"- {rule}" for rule in rules)])
+        text = "\n\n".join(
+            ["# Working in this repository", *about[: 20 if self.number % 2 else 1], "\n".join(f"- {rule}" for rule in rules)]
+        )
         path = f"/srv/app/{name}"
         if self.number % 3:
             numbered = "\n".join(f"{at:6}\u2192{line}" for at, line in enumerate(text.split("\n"), 1))

@@ -9,9 +9,16 @@ import sessions
 WINDOW = 32_000
 # Judging sessions of the three APIs, by the order of their names: long ones of different repositories and clients.
 SESSIONS = (
-    "agentv-0422", "agentv-0434", "context-evaluator-0368", "oh-my-posh-0298",
-    "mise-76829a52", "mise-8916f128", "mise-c28f5a69",
-    "oh-my-posh-6c0a282a", "oh-my-posh-7072595a", "skills-fe3ed705",
+    "agentv-0422",
+    "agentv-0434",
+    "context-evaluator-0368",
+    "oh-my-posh-0298",
+    "mise-76829a52",
+    "mise-8916f128",
+    "mise-c28f5a69",
+    "oh-my-posh-6c0a282a",
+    "oh-my-posh-7072595a",
+    "skills-fe3ed705",
 )
 # Words in a row that are neighbours in the history nowhere, from which on they are a list.
 RUN = 8

@@ -112,31 +112,41 @@ def scored(step, way, chances, hits, offsets, length):
     return {**known, "way": way, "tokens": length, "nats": -sum(chances), "n": len(chances), "right": right}
 
 
-def run(file, prompts, out, device, seconds):
-    """Scores whole sessions one after the other, until the time is up. Writes one line for each step and way."""
+def run(file, prompts, scores, device, seconds):
+    """Scores whole sessions one after the other, until the time is up. Writes one line for each step and way.
+
+    A run that was stopped goes on behind the sessions that its file has."""
     began, coder = time.time(), tokenizer(file)
     built = model(file, device)
-    rows = [json.loads(line) for line in gzip.open(prompts, "rt")]
+    with gzip.open(prompts, "rt") as lines:
+        rows = [json.loads(line) for line in lines]
     steps = {(row["sid"], row["step"]): row for row in rows if "step" in row}
     by_session = {}
     for row in rows:
         if "parts" in row:
             by_session.setdefault(row["sid"], []).append(row)
-    for number, (sid, passes) in enumerate(by_session.items(), 1):
-        if time.time() - began > seconds:
-            break
-        results = []
-        for row in passes:
-            ids, spans, offsets, targets = [], [], [], dict(row["targets"])
-            for at, (head, text, tail) in enumerate(row["parts"]):
-                before, inside, after = (coder.encode(part, add_special_tokens=False) for part in (head, text, tail))
-                if at in targets:
-                    spans.append((len(ids) + len(before.ids), len(ids) + len(before.ids) + len(inside.ids)))
-                    offsets.append(inside.offsets)
-                ids += before.ids + inside.ids + after.ids
-            found = likelihoods(built, ids[: spans[-1][1]], spans, device)
-            for step, span, places, (chances, hits) in zip(targets.values(), spans, offsets, found):
-                results.append(scored(steps[sid, step], row["way"], chances, hits, places, span[0]))
-        out.writelines(json.dumps(result) + "\n" for result in results)
-        out.flush()
-        print(f"{number} of {len(by_session)} sessions, {time.time() - began:,.0f} s", flush=True)
+    with open(scores, "a+") as out:
+        out.seek(0)
+        done = {json.loads(line)["sid"] for line in out}
+        for sid in [sid for sid in by_session if sid not in done]:
+            if time.time() - began > seconds:
+                break
+            results = [result for row in by_session[sid] for result in score_pass(built, coder, row, steps, device)]
+            out.writelines(json.dumps(result) + "\n" for result in results)
+            out.flush()
+            done.add(sid)
+            print(f"{len(done)} of {len(by_session)} sessions, {time.time() - began:,.0f} s", flush=True)
+
+
+def score_pass(built, coder, row, steps, device):
+    """The results of all steps of one pass."""
+    ids, spans, offsets, targets = [], [], [], dict(row["targets"])
+    for at, (head, text, tail) in enumerate(row["parts"]):
+        before, inside, after = (coder.encode(part, add_special_tokens=False) for part in (head, text, tail))
+        if at in targets:
+            spans.append((len(ids) + len(before.ids), len(ids) + len(before.ids) + len(inside.ids)))
+            offsets.append(inside.offsets)
+        ids += before.ids + inside.ids + after.ids
+    found = likelihoods(built, ids[: spans[-1][1]], spans, device)
+    for step, span, places, (chances, hits) in zip(targets.values(), spans, offsets, found):
+        yield scored(steps[row["sid"], step], row["way"], chances, hits, places, span[0])

@@ -164,16 +164,14 @@ class Session:
         return head_turns(self.api, self.body) + turns(self.api, self.items[:end])
 
     def cut(self, most):
-        """This session up to `most` tokens."""
-        size, end = 0, 0
-        for end, item in enumerate(self.items):
+        """This session up to `most` tokens, to the end of a step."""
+        size = 0
+        for at, item in enumerate(self.items):
             size += tokens(turns(self.api, [item]))
             if size > most:
-                break
-        else:
-            return self
-        starts = [start for start, _ in self.steps() if start <= end]
-        return dataclasses.replace(self, items=self.items[: starts[-1] + 1] if starts else self.items[:1])
+                ends = [end for start, end in self.steps() if start <= at]
+                return dataclasses.replace(self, items=self.items[: ends[-1] if ends else 1])
+        return self
 
     def with_short_head(self):
         """This session with a system prompt of one sentence, for windows that its own head would fill.

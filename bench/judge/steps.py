@@ -103,7 +103,7 @@ def of_session(job):
             steps[step] = described(session, step, all_steps.index(step), near)
         passes = [(BASE, start, base, scored)]
         passes += [(name, start, way(history, size), scored) for name, way in views.WAYS.items()]
-        for name in found.keys() - {BASE}:  # Another setting breaks elsewhere, and has stretches of its own.
+        for name in list(found)[1:]:  # Another setting breaks elsewhere, and has stretches of its own.
             for step in scored:
                 own = next(((at, view) for at, view, inside in found[name] if step in inside), (0, []))
                 passes.append((name, own[0], head + sessions.turns(session.api, own[1]), [step]))
@@ -117,7 +117,7 @@ def described(session, step, since, near):
     """A step: what the agent wrote, and which of its identifiers the newest messages lack."""
     text = step_text(target(session, step))
     before, shown = ("\n".join(render(turn)[1] for turn in some) for some in (session.turns(step[0]), near))
-    kinds = {word: "new" if word not in before else "near" if word in shown else "far" for word in identifiers.of(text)}
+    kinds = {word: "new" if word not in before else "near" if word in shown else "far" for word in sorted(identifiers.of(text))}
     return {"sid": key(session), "step": step[0], "since": since, "target": text, "ids": kinds, "standing": {}, "size": {}}
 
 
@@ -146,7 +146,8 @@ def prepare(file, window, to, most, ways, programs, part, limit):
         jobs += [(at, (one, window, most, ways, {"to": to, "programs": programs})) for at, one in enumerate(picked)]
     # The APIs take turns, so that a run of the model that is stopped has seen all of them.
     rows = workers.each(of_session, [job for _, job in sorted(jobs, key=lambda job: job[0])])
-    with gzip.open(file, "wt", compresslevel=6) as out:
+    # Without a time in its head, the file of the same prompts has the same bytes.
+    with open(file, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
         for of_one in rows:
-            out.writelines(json.dumps(row) + "\n" for row in of_one)
+            out.writelines(f"{json.dumps(row)}\n".encode() for row in of_one)
     return [row for of_one in rows for row in of_one]
