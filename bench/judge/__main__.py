@@ -3,7 +3,6 @@
 Settings of the program come from the environment: LONGHAUL_PROFILE=frugal python3 bench/judge rules."""
 
 import argparse
-import gzip
 import json
 import os
 import pathlib
@@ -62,8 +61,8 @@ def score(options):
 
 def show(options):
     """Prints the table of scores."""
-    opened = gzip.open if options.scores.endswith(".gz") else open
-    print(table.render([json.loads(line) for line in opened(options.scores, "rt")]))
+    with open(options.scores) as lines:
+        print(table.render([json.loads(line) for line in lines]))
 
 
 def check(_):
@@ -99,7 +98,7 @@ def main():
     )
     added.add_argument("--show", action="store_true", help="print what stands for history")
     added = command("steps", prepare, "prompts for the model, and their sizes")
-    added.add_argument("prompts", help="file to write, .jsonl.gz")
+    added.add_argument("prompts", help="file to write: JSON lines, compressed")
     added.add_argument("--scale", choices=SCALES, default="large", help="large: windows of 32,000; small: of 9,000")
     added.add_argument("--window", type=int)
     added.add_argument("--to", type=int, help="longest history, in tokens")
@@ -108,7 +107,7 @@ def main():
     added = command("score", score, "scores of prompts by a model")
     added.add_argument("model", help="a GGUF file of Qwen2.5-Coder")
     added.add_argument("prompts")
-    added.add_argument("scores", help="file to write, .jsonl; a run that was stopped goes on")
+    added.add_argument("scores", help="file to write: JSON lines. A run that was stopped goes on")
     added.add_argument("--device", default="cpu", help="cpu or cuda")
     added.add_argument("--seconds", type=float, default=1e9, help="no further session begins after this time")
     added = command("table", show, "table of scores")

@@ -104,13 +104,21 @@ def of_session(job):
         passes = [(BASE, start, base, scored)]
         passes += [(name, start, way(history, size), scored) for name, way in views.WAYS.items()]
         for name in list(found)[1:]:  # Another setting breaks elsewhere, and has stretches of its own.
-            for step in scored:
-                own = next(((at, view) for at, view, inside in found[name] if step in inside), (0, []))
-                passes.append((name, own[0], head + sessions.turns(session.api, own[1]), [step]))
+            for (own, view), inside in by_stretch(found[name], scored):
+                passes.append((name, own, head + sessions.turns(session.api, view), inside))
         rows += [passed(session, *one, steps) for one in passes if one[0] in ways]
     if steps and WHOLE in ways:
         rows.append(passed(session, WHOLE, 0, head, sorted(steps), steps))
     return rows + list(steps.values())
+
+
+def by_stretch(found, scored):
+    """The steps of each stretch, with its beginning and view. Steps before the first compaction have the whole history."""
+    groups = {}
+    for step in scored:
+        start, view = next(((at, view) for at, view, inside in found if step in inside), (0, []))
+        groups.setdefault(start, ((start, view), []))[1].append(step)
+    return groups.values()
 
 
 def described(session, step, since, near):

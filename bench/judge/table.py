@@ -19,12 +19,15 @@ def loss(pairs):
     return (sum(own["nats"] for own, _ in pairs) - sum(base["nats"] for _, base in pairs)) / count if count else float("nan")
 
 
-def interval(by_session):
-    """The interval of the loss, by resampling whole sessions."""
+def interval(pairs):
+    """The loss of pairs of results with its interval, by resampling whole sessions."""
+    by_session = collections.defaultdict(list)
+    for own, base in pairs:
+        by_session[own["sid"]].append((own, base))
     chance, groups = random.Random(1), list(by_session.values())
     drawn = sorted(loss(sum((chance.choice(groups) for _ in groups), [])) for _ in range(RESAMPLES))
     edge = int((1 - LEVEL) / 2 * RESAMPLES)
-    return drawn[edge], drawn[-edge - 1]
+    return f"{loss(pairs):+.3f} ({drawn[edge]:+.3f}, {drawn[-edge - 1]:+.3f})"
 
 
 def render(results):
@@ -33,53 +36,45 @@ def render(results):
     for result in results:
         at[result["sid"], result["step"]][result["way"]] = result
     base = steps.WHOLE if any(steps.WHOLE in found for found in at.values()) else NEWEST
-    common = {name: found for name, found in at.items() if base in found and NEWEST in found}
-    ways = list(dict.fromkeys([steps.WHOLE, steps.BASE, *views.WAYS, *(way for found in common.values() for way in found)]))
-    fresh = sum(found[base]["since"] < FRESH for found in common.values())
+    common = [found for found in at.values() if base in found and NEWEST in found]
+    fresh = [found for found in common if found[base]["since"] < FRESH]
     lines = [
-        f"{len(common)} steps of {len({name for name, _ in common})} sessions, {fresh} of them right behind a compaction.",
+        f"{len(common)} steps of {len({found[base]['sid'] for found in common})} sessions, {len(fresh)} of them right behind a compaction.",
+        "Cells after the intervals: all steps / those right behind a compaction.",
         "",
-        f"| way | tokens | nats a token above the {base} (95% by session) | right behind a compaction | beside {NEWEST} | "
-        f"likelier than by {NEWEST} | right behind a compaction | far identifiers right |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        f"| way | tokens | nats a token above the {base} (95%) | right behind a compaction (95%) | loss beside that of the {NEWEST} "
+        f"| likelier than by the {NEWEST} | far identifiers right |",
+        "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    of = {way: [(found[way], found[base], found[NEWEST]) for found in common.values() if way in found] for way in ways}
-    newest = {kind: loss(pairs_of(of[NEWEST], kind)) for kind in (False, True)}
-    for way in ways:
-        if of[way]:
-            lines.append(f"| {way} | {' | '.join(cells(of[way], newest))} |")
+    for way in dict.fromkeys([steps.WHOLE, steps.BASE, *views.WAYS, *(way for found in common for way in found)]):
+        parts = [[found for found in part if way in found] for part in (common, fresh)]
+        if all(parts):
+            lines.append(f"| {way} | {' | '.join(cells(parts, way, base))} |")
     return "\n".join(lines)
 
 
-def pairs_of(found, only_fresh):
-    """Pairs of a result and its base; `only_fresh`: right behind a compaction."""
-    return [(own, base) for own, base, _ in found if not only_fresh or own["since"] < FRESH]
+def cells(parts, way, base):
+    """The cells of a way: of all steps, and of those right behind a compaction."""
 
+    def pairs(part, one):
+        return [(found[one], found[base]) for found in part]
 
-def cells(found, newest):
-    """The cells of a way."""
-    by_session = collections.defaultdict(list)
-    for own, base, _ in found:
-        by_session[own["sid"]].append((own, base))
-    low, high = interval(by_session)
-    every, fresh = loss(pairs_of(found, False)), loss(pairs_of(found, True))
+    def beside(part):
+        # A share of the loss of the newest messages has a meaning only where they lose something.
+        short = loss(pairs(part, NEWEST))
+        return f"{100 * loss(pairs(part, way)) / short:.0f}%" if short > 0 else "–"
 
-    def likelier(only_fresh):
-        won = [own["nats"] < short["nats"] for own, _, short in found if not only_fresh or own["since"] < FRESH]
-        return f"{sum(won)} of {len(won)}"
+    def likelier(part):
+        return f"{sum(found[way]['nats'] < found[NEWEST]['nats'] for found in part)} of {len(part)}"
 
-    right = [sum(own["right"].get("far", [0, 0])[at] for own, _, _ in found) for at in (0, 1)]
-    # A share of the loss of the newest messages has a meaning only where they lose something.
-    share = " / ".join(f"{100 * own / short:.0f}%" if short > 0 else "–" for own, short in ((every, newest[False]), (fresh, newest[True])))
-    return [
-        f"{sum(own['tokens'] for own, _, _ in found) / len(found):,.0f}",
-        f"{every:+.3f} ({low:+.3f}, {high:+.3f})",
-        f"{fresh:+.3f}",
-        share,
-        likelier(False),
-        likelier(True),
-        f"{100 * right[0] / right[1]:.0f}% of {right[1]}" if right[1] else "–",
-    ]
+    def right(part):
+        counts = [found[way]["right"].get("far", [0, 0]) for found in part]
+        hits, count = (sum(pair[at] for pair in counts) for at in (0, 1))
+        return f"{100 * hits / count:.0f}% of {count}" if count else "–"
+
+    size = sum(found[way]["tokens"] for found in parts[0]) / len(parts[0])
+    losses = [interval(pairs(part, way)) for part in parts]
+    return [f"{size:,.0f}", *losses, *(" / ".join(cell(part) for part in parts) for cell in (beside, likelier, right))]
 
 
 def standing(rows):

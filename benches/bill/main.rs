@@ -15,7 +15,6 @@ mod pinned;
 mod play;
 mod prices;
 mod sessions;
-mod sweep;
 mod table;
 mod three;
 mod workers;
@@ -57,7 +56,6 @@ fn main() -> Result<(), Failure> {
     let recorded = recorded(sessions, &options)?;
     match options.report {
         Report::Bill => println!("{}", page(&options, &recorded)?),
-        Report::Sweep => sweep::print(&options, &recorded)?,
         Report::Three => println!("{}", three::page(&options, &recorded)?),
     }
     Ok(())

@@ -30,8 +30,6 @@ pub(crate) struct Options {
 pub(crate) enum Report {
     /// The bill of each profile and window, with the goals.
     Bill,
-    /// The bill for a range of clearing parameters.
-    Sweep,
     /// Only the session of three windows, with its goals.
     Three,
 }
@@ -63,9 +61,7 @@ impl Options {
             values.unwrap_or_default().cloned().collect()
         };
         Self {
-            report: if matches.get_flag("sweep") {
-                Report::Sweep
-            } else if matches.get_flag("three") {
+            report: if matches.get_flag("three") {
                 Report::Three
             } else {
                 Report::Bill
@@ -190,10 +186,6 @@ fn command() -> Command {
         .arg(flag(
             "three",
             "The session of three windows of 32,000 alone",
-        ))
-        .arg(flag(
-            "sweep",
-            "The profile standard at 200,000 over protect x minimum x user turns",
         ))
         // Cargo passes this flag to every benchmark.
         .arg(flag("bench", "").hide(true))
