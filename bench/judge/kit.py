@@ -42,7 +42,7 @@ def hosts(window):
 
 
 def after_last_break(session, turns, running, caller):
-    """The text that is forwarded right behind the last compaction."""
+    """The text that is forwarded right after the last compaction."""
     found = rules.last_break(spread(session, turns), running, caller)
     return "\n".join(turn.whole() for turn in sessions.turns(session.api, found[1])).lower() if found else None
 
@@ -76,7 +76,7 @@ class Tally:
 
 
 def report(settings):
-    """Prints survival by the kit's types right behind the last compaction."""
+    """Prints survival by the kit's types right after the last compaction."""
     tallies = {}
     for window in rules.WINDOWS:
         tally = tallies[window] = Tally()

@@ -210,7 +210,7 @@ def joined(api, items, at, new):
 
 
 def with_words(session, words):
-    """The items of a session, with words behind the text of the user's first request."""
+    """The items of a session, with words after the text of the user's first request."""
     at = session.first_request()
     content = session.items[at]["content"]
     kind = "input_text" if session.api is sessions.RESPONSES else "text"

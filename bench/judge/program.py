@@ -154,7 +154,7 @@ class Program:
         self.home.cleanup()
 
     def play(self, session, caller=None):
-        """Sends each request of a session. Yields the range of the step behind it, and the body that was forwarded.
+        """Sends each request of a session. Yields the range of the step that answered it, and the body that was forwarded.
 
         A request that gets no answer ends the session, as it would end the agent's work."""
         api, body = session.api, {**session.body, "stream": False}
@@ -163,14 +163,14 @@ class Program:
             if body.get("thinking", {}).get("budget_tokens"):
                 body["thinking"] = {**body["thinking"], "budget_tokens": 1024}
         head = json.dumps({**body, api.member: []}, ensure_ascii=False).encode()
-        before, behind = head.split(f'"{api.member}": []'.encode())
+        before, after = head.split(f'"{api.member}": []'.encode())
         joined, ends = b"", [0]
         for item in session.items:
             joined += (b"," if joined else b"") + json.dumps(item, ensure_ascii=False).encode()
             ends.append(len(joined))
         fields = {"content-type": "application/json", "authorization": f"Bearer {caller or session.name}"}
         for start, end in session.steps():
-            whole = before + f'"{api.member}": ['.encode() + joined[: ends[start]] + b"]" + behind
+            whole = before + f'"{api.member}": ['.encode() + joined[: ends[start]] + b"]" + after
             self.connection.request("POST", api.path, whole, fields)
             reply = self.connection.getresponse()
             reply.read()

@@ -1,4 +1,4 @@
-"""Counts planted rules that stand whole in one message of what is forwarded right behind the last compaction."""
+"""Counts planted rules that stand whole in one message of what is forwarded right after the last compaction."""
 
 import collections
 import dataclasses

@@ -101,7 +101,7 @@ def spans_of(text, words):
 
 
 def scored(step, way, chances, hits, offsets, length):
-    """The result of one step behind one prompt: nats, tokens, and identifiers right by kind."""
+    """The result of one step after one prompt: nats, tokens, and identifiers right by kind."""
     right = {}
     for start, end, kind in spans_of(step["target"], step["ids"]):
         inside = [at for at, (first, last) in enumerate(offsets) if first < end and last > start]
@@ -115,7 +115,7 @@ def scored(step, way, chances, hits, offsets, length):
 def run(file, prompts, scores, device, seconds):
     """Scores whole sessions one after the other, until the time is up. Writes one line for each step and way.
 
-    A run that was stopped goes on behind the sessions that its file has."""
+    A run that was stopped goes on after the sessions that its file has."""
     began, coder = time.time(), tokenizer(file)
     built = model(file, device)
     with gzip.open(prompts, "rt") as lines:

@@ -1,4 +1,4 @@
-"""Prompts for the next-step measure: each step that an agent took, behind its history and behind what could stand for it."""
+"""Prompts for the next-step measure: each step that an agent took, after its history and after what could stand for it."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ def step_text(turn):
 
 
 def render(turn):
-    """A turn in the form of Qwen's template: what stands in front of its text, the text, and what stands behind it."""
+    """A turn in the form of Qwen's template: what comes before its text, the text, and what comes after it."""
     if turn.role == "tool":
         return ["<|im_start|>user\n<tool_response>\n", turn.text, "\n</tool_response><|im_end|>\n"]
     return [f"<|im_start|>{turn.role}\n", step_text(turn), "<|im_end|>\n"]
@@ -69,7 +69,7 @@ def target(session, step):
 
 
 def stretches_of(session, window, settings):
-    """The stretches of a session behind its first compaction."""
+    """The stretches of a session after its first compaction."""
     with program.Program(window, settings) as running:
         return [one for one in program.stretches(session, running.play(session)) if one[1] != session.items[: one[0]]]
 

@@ -6,7 +6,7 @@ import random
 import steps
 import views
 
-# Steps that count as right behind a compaction: the first of a stretch.
+# Steps that count as right after a compaction: the first of a stretch.
 FRESH = 5
 NEWEST = "newest messages"
 # Resamples of the bootstrap by session, and the share between the ends of the interval.
@@ -39,10 +39,10 @@ def render(results):
     common = [found for found in at.values() if base in found and NEWEST in found]
     fresh = [found for found in common if found[base]["since"] < FRESH]
     lines = [
-        f"{len(common)} steps of {len({found[base]['sid'] for found in common})} sessions, {len(fresh)} of them right behind a compaction.",
-        "Cells after the intervals: all steps / those right behind a compaction.",
+        f"{len(common)} steps of {len({found[base]['sid'] for found in common})} sessions, {len(fresh)} of them right after a compaction.",
+        "Cells after the intervals: all steps / those right after a compaction.",
         "",
-        f"| way | tokens | nats a token above the {base} (95%) | right behind a compaction (95%) | loss beside that of the {NEWEST} "
+        f"| way | tokens | nats a token above the {base} (95%) | right after a compaction (95%) | share of the loss of the {NEWEST} "
         f"| likelier than by the {NEWEST} | far identifiers right |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
@@ -54,12 +54,12 @@ def render(results):
 
 
 def cells(parts, way, base):
-    """The cells of a way: of all steps, and of those right behind a compaction."""
+    """The cells of a way: of all steps, and of those right after a compaction."""
 
     def pairs(part, one):
         return [(found[one], found[base]) for found in part]
 
-    def beside(part):
+    def share(part):
         # A share of the loss of the newest messages has a meaning only where they lose something.
         short = loss(pairs(part, NEWEST))
         return f"{100 * loss(pairs(part, way)) / short:.0f}%" if short > 0 else "–"
@@ -74,7 +74,7 @@ def cells(parts, way, base):
 
     size = sum(found[way]["tokens"] for found in parts[0]) / len(parts[0])
     losses = [interval(pairs(part, way)) for part in parts]
-    return [f"{size:,.0f}", *losses, *(" / ".join(cell(part) for part in parts) for cell in (beside, likelier, right))]
+    return [f"{size:,.0f}", *losses, *(" / ".join(cell(part) for part in parts) for cell in (share, likelier, right))]
 
 
 def standing(rows):
@@ -83,7 +83,7 @@ def standing(rows):
     far = sum(kind == "far" for row in described for kind in row["ids"].values())
     lines = [
         f"{len(described)} steps of {len({row['sid'] for row in described})} sessions, "
-        f"{sum(row['since'] < FRESH for row in described)} of them right behind a compaction.",
+        f"{sum(row['since'] < FRESH for row in described)} of them right after a compaction.",
         "",
         f"| way | tokens | far identifiers that stand, of {far} |",
         "|---|--:|--:|",
