@@ -56,18 +56,6 @@ impl Bill {
         }
     }
 
-    /// The bill of a session that longhaul did not change.
-    pub(crate) fn untouched(direct: &[Input]) -> Self {
-        Self {
-            sessions: 1,
-            answered: direct.len(),
-            requests: direct.len(),
-            chats: direct.iter().copied().sum(),
-            without: direct.iter().copied().sum(),
-            ..Self::default()
-        }
-    }
-
     /// Total input with longhaul.
     pub(crate) fn with(&self) -> Input {
         self.chats + self.briefs

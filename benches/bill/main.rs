@@ -10,13 +10,11 @@
 mod bill;
 mod goal;
 mod goals;
-mod hundred;
 mod options;
 mod pinned;
 mod play;
 mod prices;
 mod sessions;
-mod sweep;
 mod table;
 mod three;
 mod workers;
@@ -55,15 +53,9 @@ impl Run {
 fn main() -> Result<(), Failure> {
     let options = Options::read();
     let sessions = sessions(options.api, &options.sessions, options.part)?;
-    if options.report == Report::Hundred {
-        println!("{}", hundred::page(&options, &sessions)?);
-        return Ok(());
-    }
     let recorded = recorded(sessions, &options)?;
     match options.report {
         Report::Bill => println!("{}", page(&options, &recorded)?),
-        Report::Hundred => {}
-        Report::Sweep => sweep::print(&options, &recorded)?,
         Report::Three => println!("{}", three::page(&options, &recorded)?),
     }
     Ok(())

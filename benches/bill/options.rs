@@ -11,8 +11,6 @@ pub(crate) struct Options {
     pub(crate) report: Report,
     pub(crate) api: Api,
     pub(crate) rows: Rows,
-    /// In the session of a hundred windows, only every `stride`th request is sent.
-    pub(crate) stride: usize,
     /// Windows, in tokens.
     pub(crate) windows: Vec<u64>,
     pub(crate) profiles: Vec<String>,
@@ -32,10 +30,6 @@ pub(crate) struct Options {
 pub(crate) enum Report {
     /// The bill of each profile and window, with the goals.
     Bill,
-    /// The bill for a range of clearing parameters.
-    Sweep,
-    /// A session of a hundred windows, chained from the recorded ones, with its goals.
-    Hundred,
     /// Only the session of three windows, with its goals.
     Three,
 }
@@ -67,12 +61,8 @@ impl Options {
             values.unwrap_or_default().cloned().collect()
         };
         Self {
-            report: if matches.get_flag("sweep") {
-                Report::Sweep
-            } else if matches.get_flag("three") {
+            report: if matches.get_flag("three") {
                 Report::Three
-            } else if matches.get_flag("hundred") {
-                Report::Hundred
             } else {
                 Report::Bill
             },
@@ -85,7 +75,6 @@ impl Options {
             } else {
                 Rows::Sums
             },
-            stride: matches.get_one("stride").copied().unwrap_or(1),
             windows: numbers(&matches, "windows"),
             profiles: all("profile"),
             sessions: all("sessions"),
@@ -197,24 +186,6 @@ fn command() -> Command {
         .arg(flag(
             "three",
             "The session of three windows of 32,000 alone",
-        ))
-        .arg(
-            Arg::new("stride")
-                .long("stride")
-                .default_value("2")
-                .value_parser(|text: &str| match text.parse::<usize>() {
-                    Ok(stride) if stride > 0 => Ok(stride),
-                    Ok(_) | Err(_) => Err("expected a number from 1 up"),
-                })
-                .help("Of the session of a hundred windows, send every so many-th request"),
-        )
-        .arg(flag(
-            "hundred",
-            "A session of a hundred windows of 32,000, chained from the recorded ones",
-        ))
-        .arg(flag(
-            "sweep",
-            "The profile standard at 200,000 over protect x minimum x user turns",
         ))
         // Cargo passes this flag to every benchmark.
         .arg(flag("bench", "").hide(true))

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 /// Header with the number of the agent's request that a call to the model belongs to.
-pub(crate) const ORDINAL: &str = "x-ordinal";
+const ORDINAL: &str = "x-ordinal";
 /// A window that no session fills.
 const ENDLESS: u64 = 1 << 40;
 /// Header with longhaul's action.
@@ -108,7 +108,7 @@ pub(crate) fn play_direct(
 }
 
 /// An agent with its proxy and model.
-pub(crate) struct Agent {
+struct Agent {
     model: Model,
     setup: Setup,
     proxy: JoinHandle<Result<(), longhaul::Problem>>,
@@ -117,7 +117,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) async fn start(setup: &Setup) -> Result<Self, Failure> {
+    async fn start(setup: &Setup) -> Result<Self, Failure> {
         let model = Model::start(ModelOptions {
             density: setup.density,
             ..ModelOptions::with_window(setup.window)
@@ -131,18 +131,6 @@ impl Agent {
             url,
             client: Client::builder(TokioExecutor::new()).build_http(),
         })
-    }
-
-    /// Replaces the proxy with a fresh one that shares no state with it.
-    pub(crate) async fn restart_proxy(&mut self) -> Result<(), Failure> {
-        self.proxy.abort();
-        (self.proxy, self.url) = serve(&self.setup, &self.model.url()).await?;
-        Ok(())
-    }
-
-    /// Returns all requests that the model has seen.
-    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
-        self.model.seen()
     }
 
     async fn play(self, replay: &SessionRecording) -> Result<Played, Failure> {
@@ -174,7 +162,7 @@ impl Agent {
     }
 
     /// Sends a request. Returns longhaul's action, or `None` if the request was not answered.
-    pub(crate) async fn ask(&self, at: usize, body: Vec<u8>) -> Result<Option<String>, Failure> {
+    async fn ask(&self, at: usize, body: Vec<u8>) -> Result<Option<String>, Failure> {
         let request = Request::post(&self.url)
             .header("content-type", "application/json")
             .header(ORDINAL, at)
@@ -229,7 +217,7 @@ async fn serve(
 }
 
 /// Builds the step of request `at` from the model's records.
-pub(crate) fn step<'s>(
+fn step<'s>(
     seen: impl Iterator<Item = &'s SeenRequest>,
     at: usize,
     action: &str,

@@ -10,15 +10,8 @@ use std::path::Path;
 /// Error type that can be passed between threads.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Names of the repositories whose sessions judge what the others helped to choose.
-const JUDGING: [&str; 6] = [
-    "agentv",
-    "context-evaluator",
-    "oh-my-posh",
-    "openhands",
-    "pi-",
-    "sweagent",
-];
+/// Names of the repositories on whose sessions numbers were chosen. All others judge the choice, as in `bench/judge`.
+const BUILDING: [&str; 4] = ["cli-", "deepagents-", "session-bridge-", "tau-airline-"];
 
 /// The API of the sessions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -95,7 +88,7 @@ impl Part {
     }
 
     fn contains(self, session: &str) -> bool {
-        let judges = JUDGING.iter().any(|start| session.starts_with(start));
+        let judges = !BUILDING.iter().any(|start| session.starts_with(start));
         match self {
             Self::All => true,
             Self::Build => !judges,

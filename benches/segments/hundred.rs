@@ -1,14 +1,9 @@
 //! A session of a hundred windows of 32,000 tokens, chained from the recorded ones.
 
-#[path = "../bill/hundred/story.rs"]
 mod story;
 
 use crate::caches::Rule;
-use crate::facts;
-use crate::history;
-use crate::options::{Detail, Options};
-use crate::places;
-use crate::places::Fact;
+use crate::options::Options;
 use crate::player::Player;
 use crate::requests::{Marks, Requests};
 use crate::sessions::{Failure, Session};
@@ -37,32 +32,17 @@ pub(crate) struct Chained {
     /// The last body.
     whole: Value,
     pub(crate) requests: Requests,
-    /// Facts on which the numbers of the index were chosen, in addition to those of the story.
-    seen: Vec<String>,
-    /// Facts in other places, on which numbers may be chosen too.
-    elsewhere: Vec<Fact>,
-    /// Facts that judge the choice.
-    judging: Vec<Fact>,
 }
 
 impl Chained {
     pub(crate) fn of(sessions: &[Session]) -> Result<Self, Failure> {
         let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
         let last = story.replay.requests().next_back().ok_or("no request")?;
-        let mut whole: Value = serde_json::from_slice(&last.body())?;
-        let messages = whole.get_mut("messages").and_then(Value::as_array_mut);
-        let messages = messages.ok_or("no messages")?;
-        let seen = facts::plant(messages);
-        let elsewhere = places::plant(messages);
-        let judging = places::plant_judging(messages);
-        let requests = Requests::read(&whole.to_string())?;
+        let body = String::from_utf8(last.body())?;
         Ok(Self {
+            whole: serde_json::from_str(&body)?,
+            requests: Requests::read(&body)?,
             story,
-            whole,
-            requests,
-            seen,
-            elsewhere,
-            judging,
         })
     }
 
@@ -77,18 +57,16 @@ impl Chained {
         Ok((kept.count(), said.len()))
     }
 
+    /// Number of planted facts of the first `parts` parts that a forwarded body has.
+    fn facts(&self, body: &str, parts: usize) -> usize {
+        let facts = self.story.facts.iter().take(parts * EACH);
+        facts.filter(|fact| body.contains(&fact.token)).count()
+    }
+
     /// Returns the number of messages of each request that is sent.
-    pub(crate) fn counts(&self, detail: Detail) -> Vec<usize> {
-        let counts: Vec<usize> = self
-            .story
-            .replay
-            .requests()
-            .map(|it| it.messages())
-            .collect();
-        match detail {
-            Detail::Building | Detail::Full => counts.into_iter().step_by(STRIDE).collect(),
-            Detail::End => counts.last().copied().into_iter().collect(),
-        }
+    pub(crate) fn counts(&self) -> Vec<usize> {
+        let requests = self.story.replay.requests();
+        requests.map(|it| it.messages()).step_by(STRIDE).collect()
     }
 }
 
@@ -99,11 +77,9 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
     for rule in Rule::ALL {
         _ = write!(text, " {} |", rule.title());
     }
-    // For facts of the parts before the last, a cell holds the number of the last request, then the
-    // lowest number and the mean of the last part's requests.
     text.push_str(
-        " spread of the tenths | facts | facts of other shapes | in other places | judging facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        " spread of the tenths | facts | user messages | compactions | refused | slowest compaction over median request, last tenth |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for &(name, profile) in &options.profiles {
         let settings = CompactionSettings {
@@ -111,16 +87,10 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
             ..CompactionSettings::default()
         };
         let policy = Policy::new(&settings, WINDOW);
-        let counts = chained.counts(options.detail);
+        let counts = chained.counts();
         let plain = drive(&chained, &policy, &counts, Marks::None)?;
-        let marked = match options.detail {
-            Detail::Full => drive(&chained, &policy, &counts, Marks::Three)?,
-            Detail::Building | Detail::End => Run::default(),
-        };
+        let marked = drive(&chained, &policy, &counts, Marks::Three)?;
         text.push_str(&row(name, &chained, &plain, &marked)?);
-        if options.detail != Detail::Full {
-            text.push_str(&lost(&chained, &plain)?);
-        }
     }
     Ok(text)
 }
@@ -133,25 +103,21 @@ fn row(name: &str, chained: &Chained, plain: &Run, marked: &Run) -> Result<Strin
         _ = write!(text, " {} |", hundredths(run.cost(rule)));
     }
     _ = write!(text, " {}% |", plain.spread());
-    let last = kept(chained, &plain.last, PARTS)?;
-    let before: Vec<[usize; KINDS]> = plain
-        .samples
-        .iter()
-        .map(|body| kept(chained, body, PARTS - 1))
-        .collect::<Result<_, _>>()?;
-    let (_, said) = chained.user_messages(&plain.last)?;
-    for (kind, last) in last.into_iter().enumerate() {
-        let of = if kind + 1 == KINDS {
-            said
-        } else {
-            EACH * PARTS
-        };
-        let counts = || before.iter().filter_map(|it| it.get(kind));
-        let sum: usize = counts().sum();
-        let (least, mean) = (counts().min(), sum / before.len().max(1));
-        let least = least.copied().unwrap_or_default();
+    // The number of the last request, then the lowest number and the mean of the last part's requests.
+    let mut cell = |last: usize, of: usize, before: &[usize]| {
+        let least = before.iter().min().copied().unwrap_or_default();
+        let mean = before.iter().sum::<usize>() / before.len().max(1);
         _ = write!(text, " {last} of {of} ({least}, {mean}) |");
-    }
+    };
+    let samples = plain.samples.iter();
+    let facts: Vec<usize> = samples.map(|body| chained.facts(body, PARTS - 1)).collect();
+    cell(chained.facts(&plain.last, PARTS), PARTS * EACH, &facts);
+    let samples = plain.samples.iter();
+    let messages: Vec<usize> = samples
+        .map(|body| Ok(chained.user_messages(body)?.0))
+        .collect::<Result<_, Failure>>()?;
+    let (kept, said) = chained.user_messages(&plain.last)?;
+    cell(kept, said, &messages);
     _ = writeln!(
         text,
         " {} | {} | {} |",
@@ -162,65 +128,8 @@ fn row(name: &str, chained: &Chained, plain: &Run, marked: &Run) -> Result<Strin
     Ok(text)
 }
 
-/// Kinds of what is planted, and user messages.
-const KINDS: usize = 5;
-/// Facts of a kind in each part.
+/// Facts of each part.
 const EACH: usize = 4;
-
-/// Counts what a forwarded body has of the first `parts` parts: facts by kind, and user messages.
-fn kept(chained: &Chained, body: &str, parts: usize) -> Result<[usize; KINDS], Failure> {
-    let shown = shown(body)?;
-    let most = parts * EACH;
-    let story = chained.story.facts.iter().take(most);
-    let seen = chained.seen.iter().take(most);
-    let count = |facts: &[Fact]| {
-        let facts = facts.iter().take(most);
-        facts.filter(|fact| fact.stands_in(&shown)).count()
-    };
-    Ok([
-        story.filter(|it| shown.contains(&it.token)).count(),
-        seen.filter(|it| shown.contains(&**it)).count(),
-        count(&chained.elsewhere),
-        count(&chained.judging),
-        chained.user_messages(body)?.0,
-    ])
-}
-
-/// Returns all texts and arguments of a forwarded body.
-fn shown(body: &str) -> Result<String, Failure> {
-    let messages = history::messages(body.as_bytes())?;
-    let texts = messages
-        .into_iter()
-        .map(|it| [it.text, it.calls].join("\n"));
-    Ok(texts.collect::<Vec<_>>().join("\n"))
-}
-
-/// Lists the lost facts on which numbers may be chosen.
-fn lost(chained: &Chained, run: &Run) -> Result<String, Failure> {
-    let mut text = String::new();
-    for (at, fact) in chained.story.facts.iter().enumerate() {
-        if !run.last.contains(&fact.token) {
-            _ = writeln!(
-                text,
-                "- lost: {} {:?}, part {}",
-                fact.token,
-                fact.place,
-                at / 4
-            );
-        }
-    }
-    for (at, fact) in chained.seen.iter().enumerate() {
-        if !run.last.contains(fact) {
-            _ = writeln!(text, "- lost: {fact}, place {} of part {}", at % 4, at / 4);
-        }
-    }
-    let shown = shown(&run.last)?;
-    let elsewhere = chained.elsewhere.iter();
-    for fact in elsewhere.filter(|fact| !fact.stands_in(&shown)) {
-        _ = writeln!(text, "- lost: {} {:?}", fact.pieces.join(" … "), fact.place);
-    }
-    Ok(text)
-}
 
 /// Totals of a run.
 #[derive(Default)]

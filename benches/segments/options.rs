@@ -9,22 +9,10 @@ pub(crate) struct Options {
     pub(crate) part: Part,
     /// Profiles with their names.
     pub(crate) profiles: Vec<(&'static str, Profile)>,
-    pub(crate) detail: Detail,
     /// Reports to print.
     pub(crate) windows: bool,
     pub(crate) hundred: bool,
     pub(crate) work: bool,
-}
-
-/// Detail of a run of a hundred windows.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Detail {
-    /// Every cache rule.
-    Full,
-    /// The rules of clients without cache marks, and the lost facts on which numbers may be chosen.
-    Building,
-    /// As [`Detail::Building`], but only the last request is sent, to a program that has seen none.
-    End,
 }
 
 impl Options {
@@ -33,9 +21,7 @@ impl Options {
     /// - `--windows` or `--hundred` prints one of the reports;
     /// - `--work` prints the third, which needs valgrind;
     /// - `--build` or `--judge` takes one part of the sessions;
-    /// - `--auto` or `--frugal` takes one profile;
-    /// - `--lost` lists the lost facts, and leaves out the rule of marks;
-    /// - `--end` sends only the last request of a hundred windows.
+    /// - `--auto` or `--frugal` takes one profile.
     pub(crate) fn read() -> Self {
         let flags: Vec<String> = std::env::args().skip(1).collect();
         let has = |flag: &str| flags.iter().any(|it| it == flag);
@@ -50,11 +36,6 @@ impl Options {
                 (_, _) => Part::All,
             },
             profiles,
-            detail: match (has("--end"), has("--lost")) {
-                (true, _) => Detail::End,
-                (false, true) => Detail::Building,
-                (false, false) => Detail::Full,
-            },
             windows: !has("--hundred") && !has("--work"),
             hundred: !has("--windows") && !has("--work"),
             work: has("--work"),

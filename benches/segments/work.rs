@@ -5,7 +5,7 @@
 //! the child restores the record, sends the requests before, and counts [`counted_send`] alone.
 
 use crate::hundred::{Chained, WINDOW};
-use crate::options::{Detail, Options};
+use crate::options::Options;
 use crate::player::Player;
 use crate::requests::Marks;
 use crate::sessions::{Failure, Session};
@@ -82,7 +82,7 @@ fn policy(profile: Profile) -> Policy {
 
 /// Plays the last tenth. The first request of the process replays what came before.
 fn last_tenth(chained: &Chained, profile: Profile) -> Result<Vec<Met>, Failure> {
-    let counts = chained.counts(Detail::Building);
+    let counts = chained.counts();
     let from = counts.len() * 9 / 10;
     let mut player = Player::new(policy(profile), &[]);
     let first = *counts.get(from).ok_or("no request")?;

@@ -88,7 +88,7 @@ pub(super) fn score_in_tier(tier: usize, position: u64, count: u64) -> u64 {
     highest - highest / 2 * position / count.max(1)
 }
 
-// Only the ratios of the weights within a score matter; `benches/survival` measures their effect.
+// Only the ratios of the weights within a score matter.
 impl IdentifierStats {
     /// Returns the source by which an index groups identifiers.
     pub(super) fn origin(&self) -> IdentifierSource {

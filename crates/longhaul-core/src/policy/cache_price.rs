@@ -59,7 +59,7 @@ impl CachePrice {
 }
 
 /// Smallest size limit. Below, a conversation keeps fewer than 96% of the identifiers that its agent uses
-/// again (`cargo bench --bench survival -- --windows`).
+/// again.
 const MIN_ROOM: Tokens = Tokens::new(32_000);
 
 #[cfg(test)]
