@@ -204,6 +204,6 @@ words! {
     CachePrice { Fiftieth = "fiftieth", Tenth = "tenth", Quarter = "quarter", Half = "half" }
     PruneTrigger { Always = "always", HardThreshold = "mark" }
     Placeholder {
-        Fixed = "fixed", FixedIndex = "fixed-index", Described = "described", Index = "index"
+        Fixed = "fixed", Described = "described"
     }
 }

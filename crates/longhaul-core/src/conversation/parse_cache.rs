@@ -22,7 +22,6 @@ mod tool_definitions;
 
 use crate::units::scope::Scope;
 use highway::{HighwayHash, HighwayHasher, Key};
-use memo::{FreeIndexBytes, MAX_INDEX_BYTES};
 use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, MAX_STORED, ParsedMessages};
 use tool_definitions::{CachedDefinitions, GENERATION_DEFINITIONS};
@@ -49,7 +48,6 @@ pub struct ParseCache {
     messages: ParsedMessages,
     pages: CachePages,
     tools: CachedDefinitions,
-    free_index_bytes: FreeIndexBytes,
     /// Maximum messages that one body adds.
     max_stored: usize,
 }
@@ -73,7 +71,6 @@ impl ParseCache {
             messages: ParsedMessages::new(GENERATION_MESSAGES / divisor),
             pages: CachePages::new(GENERATION_PAGES / divisor),
             tools: CachedDefinitions::new(GENERATION_DEFINITIONS / divisor),
-            free_index_bytes: FreeIndexBytes::new(MAX_INDEX_BYTES / divisor),
             max_stored: MAX_STORED / divisor,
         }
     }

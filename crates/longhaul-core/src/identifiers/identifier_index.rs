@@ -1,18 +1,18 @@
 //! Index of the identifiers of texts, with the statistics that rank them.
 
 use crate::collections::CacheHashState;
-use crate::conversation::{Conversation, Role};
+use crate::conversation::Conversation;
 use crate::identifiers::for_each_argument;
 use crate::identifiers::kind::IdentifierKind;
 use crate::identifiers::lexer;
 use crate::identifiers::lexer::{FoundIdentifier, IdentifierSink};
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
 use crate::identifiers::word_table::WordTable;
+use crate::text::labels::LINE_ENDS;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Maximum identifiers to rank, which bounds memory at about 10 MB. Identifiers from the user and
-/// the model come first, then those from the newest results.
+/// Maximum identifiers to rank, which bounds memory at about 10 MB. The newest come first.
 pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
 
 /// The identifiers collected so far.
@@ -37,24 +37,15 @@ impl IdentifierIndex {
                 .rev()
         };
         for (at, message) in newest_first().filter(|(_, message)| !message.role.is_tool_result()) {
-            let source = match message.role {
-                Role::Assistant => IdentifierSource::Assistant,
-                Role::User => IdentifierSource::User,
-                Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {
-                    IdentifierSource::Result
-                }
+            let source = if message.role.is_user() {
+                IdentifierSource::User
+            } else {
+                IdentifierSource::Assistant
             };
             index.add_text(&conversation.text(message), source, at);
             for_each_argument(conversation, message, |value| {
                 index.add_text(value, IdentifierSource::Call, at);
             });
-        }
-        let named = index.entries.len();
-        for (at, message) in newest_first().filter(|(_, message)| message.role.is_tool_result()) {
-            index.add_text(&conversation.text(message), IdentifierSource::Result, at);
-        }
-        for entry in index.entries.iter_mut().skip(named) {
-            entry.only_in_results = true;
         }
         index
     }
@@ -72,34 +63,6 @@ impl IdentifierIndex {
         );
         let new = self.entries.get_mut(first..).unwrap_or_default();
         count_families_in_text(new);
-    }
-
-    /// Adds an identifier of a segment, or joins both its sightings.
-    pub(super) fn add_entry(&mut self, text: &str, new: IdentifierStats) {
-        if let Some(entry) = self.entry_mut(text) {
-            entry.cued |= new.cued;
-            entry.source = entry.source.max(new.source);
-            entry.only_in_results &= new.only_in_results;
-            entry.messages = entry.messages.saturating_add(new.messages);
-            entry.agent_uses = entry.agent_uses.saturating_add(new.agent_uses);
-            entry.newest_message = entry.newest_message.max(new.newest_message);
-            entry.frozen = entry.frozen.max(new.frozen);
-        } else {
-            self.insert(text, || new);
-        }
-    }
-
-    /// Returns all identifiers with their scores, in the order of their texts.
-    pub(super) fn into_scored(mut self) -> Vec<(Box<str>, IdentifierStats)> {
-        self.count_families();
-        let scored = self.words.iter().zip(self.entries);
-        let scored = scored.map(|(text, mut entry)| {
-            entry.frozen = entry.distinctive_score(text.len());
-            (text.into(), entry)
-        });
-        let mut scored: Vec<(Box<str>, IdentifierStats)> = scored.collect();
-        scored.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        scored
     }
 
     /// Leaves out the identifiers that appear in `text`, where the agent can still read them.
@@ -138,10 +101,18 @@ impl IdentifierIndex {
         }
     }
 
-    /// Returns the identifiers that a list may contain.
-    pub(super) fn candidates(&self) -> Vec<(&str, &IdentifierStats)> {
+    /// Returns the identifiers that a list may contain with their origins, the highest scores first.
+    pub(super) fn best_first(&self) -> Vec<(&str, IdentifierSource)> {
         let all = self.words.iter().zip(&self.entries);
-        all.filter(|(_, entry)| !entry.still_visible && entry.has_reason())
+        let listed = all.filter(|(text, entry)| {
+            !entry.still_visible && entry.has_reason() && !text.contains(LINE_ENDS)
+        });
+        let scored = listed.map(|(text, entry)| (entry.score(text.len()), text, entry.origin()));
+        let mut scored: Vec<(u64, &str, IdentifierSource)> = scored.collect();
+        scored.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
+        scored
+            .into_iter()
+            .map(|(_, text, origin)| (text, origin))
             .collect()
     }
 
@@ -211,10 +182,6 @@ impl IdentifierSink for Sightings<'_> {
                 IdentifierStats::new(identifier, self.source, self.at)
             }),
         }
-    }
-
-    fn takes_settings(&self) -> bool {
-        self.source > IdentifierSource::Result
     }
 }
 

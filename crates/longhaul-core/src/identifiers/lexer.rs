@@ -39,29 +39,6 @@ pub(super) trait IdentifierSink {
 
     /// Receives an identifier.
     fn receive(&mut self, identifier: &FoundIdentifier<'_>);
-
-    /// Whether a number is received with the name before its colon, or with its currency. An index has no room for
-    /// those of results.
-    fn takes_settings(&self) -> bool {
-        true
-    }
-}
-
-/// Calls `found` with each identifier of `text`, in order.
-pub(super) fn for_each_identifier(text: &str, found: impl FnMut(&FoundIdentifier<'_>)) {
-    struct CollectingSink<F>(F);
-
-    impl<F: FnMut(&FoundIdentifier<'_>)> IdentifierSink for CollectingSink<F> {
-        fn receive_known(&mut self, _: &str, _: bool) -> bool {
-            false
-        }
-
-        fn receive(&mut self, identifier: &FoundIdentifier<'_>) {
-            self.0(identifier);
-        }
-    }
-
-    scan(text, &mut CollectingSink(found));
 }
 
 /// Passes each identifier of `text` to `sink`, in order.
@@ -145,9 +122,6 @@ impl<'t> Lexer<'t> {
 
     /// Reads a name with the number after its colon, or an amount of money. Returns the end.
     fn read_setting(&self, run: Run, sink: &mut impl IdentifierSink) -> Option<usize> {
-        if !sink.takes_settings() {
-            return None;
-        }
         let bytes = self.text.as_bytes();
         let (found, kind) = match number_end(bytes, run) {
             Some(end) => (run.start..end, IdentifierKind::Assignment),

@@ -1,4 +1,4 @@
-//! Scores for identifiers: distinctiveness, and membership in the working set.
+//! Scores for identifiers: how specific and rare they are, and who has named them.
 
 use crate::identifiers::kind;
 use crate::identifiers::kind::IdentifierKind;
@@ -7,8 +7,6 @@ use crate::identifiers::lexer::FoundIdentifier;
 /// Origin of the text that contains an identifier, from the weakest signal to the strongest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum IdentifierSource {
-    /// A tool result.
-    Result,
     /// The arguments of a tool call.
     Call,
     /// The text of an assistant message.
@@ -19,7 +17,7 @@ pub(super) enum IdentifierSource {
 
 impl IdentifierSource {
     /// Number of sources.
-    pub(super) const COUNT: usize = 4;
+    pub(super) const COUNT: usize = 3;
 }
 
 /// Statistics of one identifier.
@@ -34,19 +32,13 @@ pub(super) struct IdentifierStats {
     pub(super) unguessable_chars: usize,
     /// The strongest source seen.
     pub(super) source: IdentifierSource,
-    /// Whether only tool results have named the identifier.
-    pub(super) only_in_results: bool,
     /// Whether a cue word introduces the identifier anywhere.
     pub(super) cued: bool,
     /// Number of messages that contain the identifier; a message's text and its calls count
     /// separately.
     pub(super) messages: u32,
-    /// Number of those in which the agent or the user wrote the identifier.
-    pub(super) agent_uses: u32,
     /// The last text counted: message index and source.
     pub(super) last_seen: (usize, IdentifierSource),
-    /// Index of the newest message that contains the identifier.
-    pub(super) newest_message: usize,
     /// Number of identifiers of the family that first appeared in the same text.
     pub(super) family_in_text: u32,
     /// Number of identifiers of the family whose source is at least as strong.
@@ -57,8 +49,6 @@ pub(super) struct IdentifierStats {
     pub(super) form: u64,
     /// Number of identifiers of the form whose source is at least as strong.
     pub(super) form_size: u32,
-    /// Score from a segment whose texts are gone. Zero outside of a merge.
-    pub(super) frozen: u64,
     /// Whether the agent can still read the identifier elsewhere.
     pub(super) still_visible: bool,
 }
@@ -72,32 +62,13 @@ const ONE: u64 = 1 << 20;
 const MAX_DISTINCTIVE_TREE: u32 = 16;
 /// Length that is added to that of each identifier in the scores of distinctive ones.
 const DISTINCTIVE_LENGTH: u64 = 24;
-/// Score of the first tier. Scores are below.
-const TOP_SCORE: u64 = ONE << 8;
-/// Number of tiers. The last one holds all lower scores.
-pub(super) const TIERS: usize = 14;
-
-/// Returns the tier of a score. Each tier has half the scores of the one before.
-pub(super) fn tier(score: u64) -> usize {
-    let halvings = (TOP_SCORE / score.max(1)).max(1).ilog2();
-    (halvings as usize).min(TIERS - 1)
-}
-
-pub(super) fn score_in_tier(tier: usize, position: u64, count: u64) -> u64 {
-    let highest = TOP_SCORE >> tier.min(TIERS - 1);
-    highest - highest / 2 * position / count.max(1)
-}
-
 // Only the ratios of the weights within a score matter.
 impl IdentifierStats {
     /// Returns the source by which an index groups identifiers.
     pub(super) fn origin(&self) -> IdentifierSource {
         match self.source {
-            _ if self.only_in_results => IdentifierSource::Result,
             IdentifierSource::User => IdentifierSource::User,
-            IdentifierSource::Assistant | IdentifierSource::Call | IdentifierSource::Result => {
-                IdentifierSource::Assistant
-            }
+            IdentifierSource::Assistant | IdentifierSource::Call => IdentifierSource::Assistant,
         }
     }
 
@@ -120,18 +91,14 @@ impl IdentifierStats {
             tree: kind::tree_key(word.text, word.kind),
             unguessable_chars: kind::unguessable_chars(word.text, word.kind),
             source,
-            only_in_results: false,
             cued: word.cued,
             messages: 1,
-            agent_uses: u32::from(source >= IdentifierSource::Call),
             last_seen: (at, source),
-            newest_message: at,
             family_in_text: 1,
             family_size: 1,
             tree_size: 1,
             form,
             form_size: 1,
-            frozen: 0,
             still_visible: false,
         }
     }
@@ -142,32 +109,26 @@ impl IdentifierStats {
         if self.last_seen != (at, source) {
             self.last_seen = (at, source);
             self.messages = self.messages.saturating_add(1);
-            self.agent_uses += u32::from(source >= IdentifierSource::Call);
         }
         self.source = self.source.max(source);
-        self.newest_message = self.newest_message.max(at);
     }
 
-    /// Whether the identifier says by itself what it is: an address, a digest, or a value with its name. A code
-    /// does so only where someone has named it. Paths stand in the steps, and names in the code.
+    /// Whether the identifier says by itself what it is: an address, or a digest. A code or a value does so
+    /// only where someone has named it in words. Paths stand in the steps, and names in the code.
     pub(super) fn has_reason(&self) -> bool {
+        let is_named = self.source > IdentifierSource::Call;
         match self.kind {
-            IdentifierKind::Assignment | IdentifierKind::Hash | IdentifierKind::Location => true,
-            IdentifierKind::Number => self.cued,
-            IdentifierKind::Code => !self.only_in_results,
+            IdentifierKind::Hash | IdentifierKind::Location => true,
+            IdentifierKind::Assignment | IdentifierKind::Code => is_named,
+            IdentifierKind::Number => is_named && self.cued,
             IdentifierKind::Name | IdentifierKind::Path | IdentifierKind::Version => false,
         }
     }
 
     /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
     /// its history. Recency does not count, because a fact that was stated once stays valid.
-    pub(super) fn distinctive_score(&self, length: usize) -> u64 {
-        // In results, the words that are cues elsewhere are mostly source code.
-        let cue = if self.cued && self.source > IdentifierSource::Result {
-            3
-        } else {
-            2
-        };
+    pub(super) fn score(&self, length: usize) -> u64 {
+        let cue = if self.cued { 3 } else { 2 };
         let rare = if self.messages <= 3 { 4 } else { 2 };
         let crowd = u64::from(self.family_in_text.saturating_sub(1));
         let kin = u64::from(self.family_size.isqrt());
@@ -177,11 +138,6 @@ impl IdentifierStats {
             / (2 + kin)
             / (1 + alike)
             / (DISTINCTIVE_LENGTH + length as u64)
-    }
-
-    /// Returns the score that a merge has for the identifier.
-    pub(super) fn frozen_score(&self, _length: usize) -> u64 {
-        self.frozen
     }
 
     /// Returns the weight by kind, source and specific characters.
@@ -196,7 +152,7 @@ impl IdentifierStats {
             IdentifierKind::Name => 1,
         };
         let source = match self.source {
-            IdentifierSource::Call | IdentifierSource::Result => 2,
+            IdentifierSource::Call => 2,
             IdentifierSource::Assistant => 6,
             IdentifierSource::User => 10,
         };
@@ -210,32 +166,6 @@ impl IdentifierStats {
         };
         kind * source * specific
     }
-
-    /// Scores how much the current work depends on the identifier: written by the agent or the
-    /// user, frequent, recent.
-    pub(super) fn working_set_score(&self, length: usize, age: usize, span: usize) -> u64 {
-        let kind = match self.kind {
-            IdentifierKind::Name | IdentifierKind::Path => 4,
-            IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 2,
-            IdentifierKind::Hash | IdentifierKind::Number | IdentifierKind::Version => 1,
-        };
-        let used = u64::from(self.agent_uses.min(8)) * 3;
-        let frequency = u64::from((self.messages + 1).ilog2()) * 2;
-        ONE * kind * (1 + used + frequency) * 16 / length_penalty(length) * recency(age, span) / ONE
-    }
-}
-
-/// Returns the length penalty. The constant flattens the penalty, so short identifiers do not
-/// always win.
-fn length_penalty(length: usize) -> u64 {
-    u64::try_from(12 + length).unwrap_or(u64::MAX)
-}
-
-/// Returns a factor from one for the newest message down to a third for the oldest.
-fn recency(age: usize, span: usize) -> u64 {
-    let share = u64::try_from(age).unwrap_or(u64::MAX).saturating_mul(ONE)
-        / u64::try_from(span.max(1)).unwrap_or(u64::MAX);
-    ONE * ONE / (ONE + 2 * share.min(ONE))
 }
 
 #[cfg(test)]
@@ -250,18 +180,14 @@ mod tests {
             tree: None,
             unguessable_chars: 4,
             source: IdentifierSource::Assistant,
-            only_in_results: false,
             cued: false,
             messages: 1,
-            agent_uses: 1,
             last_seen: (0, IdentifierSource::Assistant),
-            newest_message: 0,
             family_in_text: 1,
             family_size: 1,
             tree_size: 1,
             form: 0,
             form_size: 1,
-            frozen: 0,
             still_visible: false,
         }
     }
@@ -270,7 +196,7 @@ mod tests {
     fn check_order(entries: &[IdentifierStats]) {
         for pair in entries.windows(2) {
             let [one, other] = pair else { unreachable!() };
-            let scores = (one.distinctive_score(10), other.distinctive_score(10));
+            let scores = (one.score(10), other.score(10));
             assert!(scores.0 > scores.1, "{one:?} {other:?} {scores:?}");
         }
     }
@@ -281,7 +207,7 @@ mod tests {
         check_order(&[
             of(IdentifierSource::User),
             of(IdentifierSource::Assistant),
-            of(IdentifierSource::Result),
+            of(IdentifierSource::Call),
         ]);
         check_order(&[
             IdentifierStats {
@@ -301,16 +227,13 @@ mod tests {
             ..code()
         };
         check_order(&[of(4), of(3), of(2), of(1), of(0)]);
-        assert_eq!(of(4).distinctive_score(10), of(9).distinctive_score(10));
+        assert_eq!(of(4).score(10), of(9).score(10));
         // A location does not become more specific with digits.
         let reached = |figures| IdentifierStats {
             kind: IdentifierKind::Location,
             ..of(figures)
         };
-        assert_eq!(
-            reached(0).distinctive_score(10),
-            reached(9).distinctive_score(10)
-        );
+        assert_eq!(reached(0).score(10), reached(9).score(10));
     }
 
     #[test]
@@ -341,10 +264,7 @@ mod tests {
             ..code()
         };
         let result = IdentifierSource::Result;
-        assert_eq!(
-            cued(result, true).distinctive_score(10),
-            cued(result, false).distinctive_score(10)
-        );
+        assert_eq!(cued(result, true).score(10), cued(result, false).score(10));
     }
 
     #[test]
@@ -389,13 +309,7 @@ mod tests {
         let score = |entry: IdentifierStats| entry.working_set_score(10, 0, 100);
         assert!(score(path(2, 2)) > score(path(1, 2)));
         assert!(score(path(1, 7)) > score(path(1, 2)));
-        assert!(
-            score(path(1, 1))
-                > score(IdentifierStats {
-                    agent_uses: 1,
-                    ..code()
-                })
-        );
+        assert!(score(path(1, 1)) > score(IdentifierStats { ..code() }));
         assert_eq!(score(path(8, 9)), score(path(9, 9)));
     }
 

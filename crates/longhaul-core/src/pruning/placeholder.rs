@@ -2,7 +2,6 @@
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Content, Conversation, Message, ToolCall};
-use crate::identifiers;
 use crate::json::quote::needs_no_escape;
 use crate::recall::RecallLink;
 use crate::text::labels::LINE_ENDS;
@@ -19,10 +18,6 @@ pub enum Placeholder {
     /// A fixed text for every result.
     #[default]
     Fixed,
-    /// The fixed text as the first line, followed by the identifiers of the result.
-    FixedIndex,
-    /// Like [`Described`](Self::Described), followed by the identifiers of the result.
-    Index,
 }
 
 /// Placeholder for one result. Depends on that result and its call alone, so it never changes.
@@ -31,18 +26,9 @@ pub struct PlaceholderText {
     line: Cow<'static, str>,
     /// Plain estimate of `line`.
     line_tokens: Tokens,
-    /// Token budget of the result's identifiers, which follow `line`.
-    index_budget: Tokens,
     /// Link of the last line, on how to read the result in full.
     recall: Option<Arc<RecallLink>>,
 }
-
-/// Largest share of a result, in percent, that its identifiers may take.
-const INDEX_PERCENT: u32 = 10;
-
-/// Smallest useful index: in a smaller one, names of arguments and kinds would fill most of the
-/// space.
-const MIN_INDEX: Tokens = Tokens::new(20);
 
 impl Placeholder {
     /// Builds the placeholder for a result of `tokens`, returned by a call to `tool`.
@@ -55,26 +41,16 @@ impl Placeholder {
         recall: Option<&Arc<RecallLink>>,
     ) -> PlaceholderText {
         let (line, line_tokens) = match self {
-            Self::Fixed | Self::FixedIndex => {
-                (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS)
-            }
-            Self::Described | Self::Index => {
+            Self::Fixed => (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS),
+            Self::Described => {
                 let line = describe(conversation, call, tool, tokens);
                 let line_tokens = Tokens::estimate_text(&line);
                 (line, line_tokens)
             }
         };
-        let room = tokens.percent(INDEX_PERCENT);
-        let index = match self {
-            Self::FixedIndex | Self::Index if room >= MIN_INDEX => {
-                room.min(wording::MAX_IDENTIFIER_TOKENS)
-            }
-            Self::Described | Self::Fixed | Self::FixedIndex | Self::Index => Tokens::ZERO,
-        };
         PlaceholderText {
             line,
             line_tokens,
-            index_budget: index,
             recall: recall.cloned(),
         }
     }
@@ -84,7 +60,7 @@ impl PlaceholderText {
     /// Upper bound of the placeholder's size.
     pub fn max_tokens(&self) -> Tokens {
         let recall = self.recall.as_ref().map(|link| link.line_tokens());
-        self.line_tokens + self.index_budget + recall.unwrap_or_default()
+        self.line_tokens + recall.unwrap_or_default()
     }
 
     /// Whether the placeholder, without the index, is shorter than the result in bytes too. Escapes
@@ -112,26 +88,9 @@ impl PlaceholderText {
             let hash = conversation.text_hash(message);
             link.line(link.result_id(&hash))
         });
-        let with_recall = |words: Cow<'static, str>| match &recall {
-            Some(line) => Cow::Owned([&*words, "\n", line].concat()),
-            None => words,
-        };
-        if self.index_budget == Tokens::ZERO {
-            return with_recall(self.line.clone());
-        }
-        let index = || identifiers::index_text(&conversation.text(message), self.index_budget);
-        let index = match message.memo() {
-            Some(memo) => memo.index(self.index_budget, index),
-            None => index().into(),
-        };
-        if index.is_empty() {
-            return with_recall(self.line.clone());
-        }
-        let words = with_recall(wording::with_identifiers(&self.line, &index).into());
-        if is_shorter(conversation, message, &words) {
-            words
-        } else {
-            with_recall(self.line.clone())
+        match recall {
+            Some(line) => Cow::Owned([&*self.line, "\n", &line].concat()),
+            None => self.line.clone(),
         }
     }
 }
@@ -155,22 +114,14 @@ pub(crate) fn is_placeholder(conversation: &Conversation<'_>, message: &Message)
 fn is_placeholder_text(text: &str) -> bool {
     const DESCRIPTION: usize =
         wording::MAX_TOOL_CHARS + wording::MAX_ARGUMENT_CHARS + "  , about 4294967295 tokens".len();
-    let is_index = |index: &str| {
-        Tokens::estimate_text(index) <= wording::MAX_IDENTIFIER_TOKENS
-            && identifiers::is_index(index)
-    };
     let (text, _) = wording::split_recall_line(text);
-    if let Some(rest) = text.strip_prefix(wording::CLEARED) {
-        return rest.is_empty() || rest.strip_prefix('\n').is_some_and(is_index);
+    if text == wording::CLEARED {
+        return true;
     }
-    let rest = text
-        .strip_prefix(wording::CLEARED_PREFIX)
-        .and_then(|rest| rest.strip_suffix(']'));
-    let described = |rest: &str| {
-        let (line, index) = rest.split_once('\n').unwrap_or((rest, ""));
-        line.chars().nth(DESCRIPTION).is_none() && (index.is_empty() || is_index(index))
-    };
-    rest.and_then(|rest| rest.strip_prefix(':'))
+    let described = |rest: &str| !rest.contains('\n') && rest.chars().nth(DESCRIPTION).is_none();
+    text.strip_prefix(wording::CLEARED_PREFIX)
+        .and_then(|rest| rest.strip_suffix(']'))
+        .and_then(|rest| rest.strip_prefix(':'))
         .is_some_and(described)
 }
 

@@ -1,4 +1,4 @@
-//! Files read, files modified and commands run, extracted from the tool calls by fixed rules.
+//! Files modified, extracted from the tool calls by fixed rules. Files read and commands run stand in the steps.
 
 mod effects;
 #[cfg(test)]
@@ -6,35 +6,27 @@ mod tests;
 
 use crate::conversation::Conversation;
 use crate::text::labels::LINE_ENDS;
-use crate::text::wording;
 use crate::units::tokens::Tokens;
-use effects::CallEffect;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// The section's heading.
 pub(crate) const HEADING: &str = "## Files Touched";
 
-/// Headings of the lists.
+/// Heading of the list.
 const MODIFIED_HEADING: &str = "### Modified";
-const READ_HEADING: &str = "### Read";
-const COMMANDS_HEADING: &str = "### Commands";
 /// End of the line that counts the items left out.
 const LEFT_OUT: &str = " older left out]";
 
-/// Maximum characters of a command; longer ones are clipped.
-const MAX_COMMAND_CHARS: usize = 100;
 /// Maximum bytes of a path; a longer string is not a usable path.
 const MAX_PATH_BYTES: usize = 300;
 /// Maximum entries per list, which bounds memory.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Files and commands without duplicates.
+/// Modified files without duplicates.
 #[derive(Debug, Default)]
 pub struct FileActivity {
-    read: RecencyList,
     modified: RecencyList,
-    commands: RecencyList,
 }
 
 /// Effect of a call on a file, as far as the call states it.
@@ -61,9 +53,10 @@ pub fn for_each_file_access(
         .iter()
         .flat_map(|message| conversation.calls(message))
     {
-        effects::for_each_effect(conversation, call, |effect| match effect {
-            CallEffect::FileTouched(path, touch) if is_path(&path) => found(path, touch),
-            CallEffect::CommandRun(_) | CallEffect::FileTouched(..) => {}
+        effects::for_each_effect(conversation, call, |path, access| {
+            if is_path(&path) {
+                found(path, access);
+            }
         });
     }
 }
@@ -104,11 +97,12 @@ impl FileActivity {
             .iter()
             .flat_map(|message| conversation.calls(message));
         for (number, call) in calls.enumerate() {
-            effects::for_each_effect(conversation, call, |effect| {
-                activity.record_effect(effect, number);
+            effects::for_each_effect(conversation, call, |path, access| {
+                if access != FileAccess::Read && is_path(&path) {
+                    activity.modified.record(path, number);
+                }
             });
         }
-        activity.drop_reads_of_modified();
         activity
     }
 
@@ -119,21 +113,9 @@ impl FileActivity {
         for section in sections {
             // Within a list, the newest item comes first.
             end += section.lines().count();
-            let mut heading = "";
-            for (at, line) in section.lines().enumerate() {
-                if line.starts_with("### ") {
-                    heading = line;
-                    continue;
-                }
-                let list = match heading {
-                    MODIFIED_HEADING => &mut activity.modified,
-                    READ_HEADING => &mut activity.read,
-                    COMMANDS_HEADING => &mut activity.commands,
-                    _ => continue,
-                };
-                let Some(item) = line.strip_prefix("- ") else {
-                    continue;
-                };
+            let lines = section.lines().enumerate();
+            for (at, item) in lines.filter_map(|(at, line)| Some((at, line.strip_prefix("- ")?))) {
+                let list = &mut activity.modified;
                 match item
                     .strip_prefix('[')
                     .and_then(|it| it.strip_suffix(LEFT_OUT))
@@ -146,57 +128,17 @@ impl FileActivity {
                 }
             }
         }
-        activity.drop_reads_of_modified();
         activity
     }
 
-    /// A modified file is listed as modified only.
-    fn drop_reads_of_modified(&mut self) {
-        let modified = &self.modified.last_call;
-        self.read
-            .last_call
-            .retain(|path, _| !modified.contains_key(path));
-    }
-
-    fn record_effect(&mut self, effect: CallEffect, call: usize) {
-        match effect {
-            CallEffect::FileTouched(path, touch) if is_path(&path) => match touch {
-                FileAccess::Created | FileAccess::Deleted | FileAccess::Modified => {
-                    self.modified.record(path, call);
-                }
-                FileAccess::Read => self.read.record(path, call),
-            },
-            CallEffect::FileTouched(..) => {}
-            CallEffect::CommandRun(command) => {
-                let line = wording::one_line(&command, MAX_COMMAND_CHARS);
-                if !line.is_empty() {
-                    self.commands.record(line, call);
-                }
-            }
-        }
-    }
-
-    /// Renders the lists, newest first, in at most `budget` tokens. Empty if all lists are empty.
+    /// Renders the list, newest first, in at most `budget` tokens. Empty if no file was modified.
     pub fn render(&self, budget: Tokens) -> String {
         let room = budget.to_chars().saturating_sub(HEADING.len());
-        // Modifications cannot be found again by reading, so they come first. Commands can be
-        // repeated.
-        let lists = [
-            (MODIFIED_HEADING, &self.modified, 45),
-            (READ_HEADING, &self.read, 55),
-            (COMMANDS_HEADING, &self.commands, 100),
-        ];
-        let mut left = room;
-        let mut text = String::new();
-        for (heading, entries, percent) in lists {
-            let list = render_list(heading, entries, left * percent / 100);
-            left = left.saturating_sub(list.chars().count());
-            text.push_str(&list);
+        let list = render_list(MODIFIED_HEADING, &self.modified, room);
+        if list.is_empty() {
+            return list;
         }
-        if text.is_empty() {
-            return text;
-        }
-        format!("{HEADING}{text}")
+        format!("{HEADING}{list}")
     }
 }
 

@@ -28,8 +28,6 @@ pub(crate) const CLEARED_PREFIX: &str = "[Old tool result content cleared";
 pub(crate) const MAX_TOOL_CHARS: usize = 64;
 /// Maximum characters of the argument in a placeholder.
 pub(crate) const MAX_ARGUMENT_CHARS: usize = 120;
-/// Maximum tokens of the identifiers in a placeholder, for results of any length.
-pub(crate) const MAX_IDENTIFIER_TOKENS: Tokens = Tokens::new(4_000);
 
 /// Maximum tokens of a result that only refers to an earlier read.
 const MAX_POINTER_TOKENS: Tokens = Tokens::new(125);
@@ -60,15 +58,6 @@ pub(crate) fn describe_cleared_result(
 ) -> String {
     let argument = argument.map(|text| format!(" {text}")).unwrap_or_default();
     format!("{CLEARED_PREFIX}: {tool}{argument}, about {tokens} tokens]")
-}
-
-/// Adds the index of the cleared result's identifiers to the placeholder `line`: after the fixed
-/// text, or inside the brackets of a description.
-pub(crate) fn with_identifiers(line: &str, index: &str) -> String {
-    match line.strip_suffix(']') {
-        Some(description) if line != CLEARED => [description, "\n", index, "]"].concat(),
-        _ => [line, "\n", index].concat(),
-    }
 }
 
 /// Returns the instruction to search again for tools whose definitions left with the result of a search.

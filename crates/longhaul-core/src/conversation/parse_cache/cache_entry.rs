@@ -42,7 +42,7 @@ impl CacheEntry {
             stored
         } else {
             let pieces = fingerprints.clone().collect::<Option<_>>()?;
-            let memo = Arc::new(last.empty_sibling());
+            let memo = Arc::new(MessageMemo::default());
             last.joined.get_or_init(|| JoinedMemo { pieces, memo })
         };
         let stored_pieces = stored.pieces.iter().copied().map(Some);

@@ -247,7 +247,7 @@ impl ParseCursor<'_> {
             .fingerprint(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < self.cache.max_stored {
             self.stored += 1;
-            let memo = MessageMemo::new(self.cache.free_index_bytes.clone());
+            let memo = MessageMemo::default();
             let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
             let parsed = Arc::new(parsed);
             message.cached = Some(CacheEntry::Parsed(Arc::clone(&parsed)));

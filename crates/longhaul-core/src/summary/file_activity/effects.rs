@@ -6,15 +6,6 @@ use crate::summary::file_activity::FileAccess;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
-/// An effect of a call.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum CallEffect {
-    /// The call ran a command.
-    CommandRun(String),
-    /// The call touched a file.
-    FileTouched(String, FileAccess),
-}
-
 /// Words in the names of tools that change files, taken from recorded sessions of agents.
 const MODIFYING_TOOL_WORDS: [&str; 10] = [
     "append", "create", "delete", "edit", "insert", "move", "patch", "rename", "replace", "write",
@@ -52,7 +43,7 @@ const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", 
 pub(super) fn for_each_effect(
     conversation: &Conversation<'_>,
     call: &ToolCall,
-    mut found: impl FnMut(CallEffect),
+    mut found: impl FnMut(String, FileAccess),
 ) {
     let name = call.decoded_name(conversation).to_lowercase();
     let arguments = ToolArguments::decode(conversation, call);
@@ -61,7 +52,7 @@ pub(super) fn for_each_effect(
     let mut look_for_patch = |text: &str| {
         for (path, touch) in patched_files(text) {
             patched = true;
-            found(CallEffect::FileTouched(path.to_owned(), touch));
+            found(path.to_owned(), touch);
         }
     };
     for (_, text) in arguments.pairs() {
@@ -89,16 +80,14 @@ pub(super) fn for_each_effect(
             } else {
                 FileAccess::Modified
             };
-            found(CallEffect::FileTouched(path.to_owned(), touch));
+            found(path.to_owned(), touch);
         } else if has(&READING_TOOL_WORDS) && looks_like_file(path) || views {
-            found(CallEffect::FileTouched(path.to_owned(), FileAccess::Read));
+            found(path.to_owned(), FileAccess::Read);
         }
     } else if let Some(command) =
         command.filter(|_| has(&RUNNING_TOOL_WORDS) || !has(&MODIFYING_TOOL_WORDS))
     {
-        let command = strip_shell_wrapper(&command);
-        shell_file_accesses(command, &mut found);
-        found(CallEffect::CommandRun(command.to_owned()));
+        shell_file_accesses(strip_shell_wrapper(&command), &mut found);
     }
 }
 
@@ -125,7 +114,7 @@ fn strip_shell_wrapper(command: &str) -> &str {
 }
 
 /// Reports the files that a shell line reads or changes, as far as its plain words show.
-fn shell_file_accesses(command: &str, found: &mut impl FnMut(CallEffect)) {
+fn shell_file_accesses(command: &str, found: &mut impl FnMut(String, FileAccess)) {
     for step in command.split(['|', ';', '&', '\n']) {
         let mut words = step
             .split_whitespace()
@@ -147,7 +136,7 @@ fn shell_file_accesses(command: &str, found: &mut impl FnMut(CallEffect)) {
             } else {
                 FileAccess::Read
             };
-            found(CallEffect::FileTouched(path.to_owned(), touch));
+            found(path.to_owned(), touch);
         }
     }
 }

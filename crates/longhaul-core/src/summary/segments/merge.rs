@@ -108,12 +108,9 @@ pub(super) fn merge(
     );
     let words: Vec<SegmentWords<'_>> = split
         .iter()
-        .zip(segments)
-        .map(|(it, segment)| SegmentWords {
-            compactions: segment.compactions,
+        .map(|it| SegmentWords {
             user: it.user_messages,
             prose: it.prose,
-            others: it.files,
             index: it.index,
         })
         .collect();
