@@ -224,10 +224,8 @@ settings! { ALL_SETTINGS:
     /// tries it again.
     PRUNE_KEEP_ERRORS: bool = switch, "prune.keep_errors" = "false";
 
-    /// The text that replaces a cleared result. fixed: the same words every time. fixed-index: the
-    /// same words, then the identifiers in the result, in at most a tenth of its size. described:
-    /// the tool's name, its main argument and the size. index: described, with the identifiers.
-    /// Empty: fixed-index, or fixed under the profiles standard and local.
+    /// The text that replaces a cleared result. fixed: the same words every time. described: the
+    /// tool's name, its main argument and the size. Empty: fixed.
     PRUNE_PLACEHOLDER: Option<Placeholder> = optional_choice, "prune.placeholder" = "";
 
     /// Neither create nor adopt a summary before an overflow. Summaries created on an overflow stay

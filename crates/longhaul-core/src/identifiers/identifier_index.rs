@@ -70,11 +70,10 @@ impl IdentifierIndex {
         lexer::scan(text, &mut Exclusion(self));
     }
 
-    /// Counts how many identifiers share each family, each form and each directory tree.
+    /// Counts how many identifiers share each family and each form.
     pub(super) fn count_families(&mut self) {
         type Counts = HashMap<u64, [u32; IdentifierSource::COUNT], CacheHashState>;
         let (mut families, mut forms) = (Counts::default(), Counts::default());
-        let mut trees: HashMap<u64, u32, CacheHashState> = HashMap::default();
         for entry in &self.entries {
             // A listing in a tool result does not make an identifier from the user less rare.
             for counts in [
@@ -85,9 +84,6 @@ impl IdentifierIndex {
                     *count += 1;
                 }
             }
-            if let Some(tree) = entry.tree {
-                *trees.entry(tree).or_default() += 1;
-            }
         }
         for entry in &mut self.entries {
             let size = |counts: &Counts, key: u64| {
@@ -96,8 +92,6 @@ impl IdentifierIndex {
             };
             entry.family_size = size(&families, entry.family).unwrap_or(1);
             entry.form_size = size(&forms, entry.form).unwrap_or(1);
-            let neighbours = entry.tree.and_then(|tree| trees.get(&tree));
-            entry.tree_size = neighbours.copied().unwrap_or(1);
         }
     }
 

@@ -291,21 +291,6 @@ pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
     value.bytes().filter(u8::is_ascii_digit).count()
 }
 
-/// Returns a hash of the first two folders of an absolute path, or `None` for anything else. Paths
-/// in the project's tree can be found again by exploring; paths elsewhere have to be remembered.
-pub(super) fn tree_key(word: &str, kind: IdentifierKind) -> Option<u64> {
-    let inside = word
-        .strip_prefix('/')
-        .filter(|_| kind == IdentifierKind::Path)?;
-    let (folders, _) = inside.rsplit_once('/')?;
-    let mut hasher = KeyHasher::new();
-    "/".hash(&mut hasher);
-    for folder in folders.split('/').take(2) {
-        folder.hash(&mut hasher);
-    }
-    Some(hasher.finish())
-}
-
 /// Hashes the words of a code and the shape of the rest, so `PROJ-118` belongs to the `PROJ-`
 /// family. Short hexadecimal of equal length is one family, whatever its digits.
 fn hash_code(word: &str, hasher: &mut impl Hasher) {

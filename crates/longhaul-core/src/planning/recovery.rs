@@ -68,21 +68,8 @@ pub fn plan_recovery(
     if !policy.recover || conversation.is_stateful() {
         return RecoveryDecision::GiveUp;
     }
-    let mut planner = RecoveryPlanner::new(conversation, policy, prior, refused);
-    match planner.decide(summaries) {
-        RecoveryDecision::GiveUp => {
-            planner.least_index_percent = LAST_INDEX_PERCENT;
-            planner.decide(summaries)
-        }
-        decision @ (RecoveryDecision::Retry(..) | RecoveryDecision::Summarise(_)) => decision,
-    }
+    RecoveryPlanner::new(conversation, policy, prior, refused).decide(summaries)
 }
-
-/// Smallest share of its room that the index of a digest shrinks to, in percent. Facts that leave the index are lost
-/// for good; a result that is clipped instead can be read again.
-const LEAST_INDEX_PERCENT: u32 = 50;
-/// Smallest share if nothing else makes the request fit.
-const LAST_INDEX_PERCENT: u32 = 25;
 
 struct RecoveryPlanner<'l, 'a> {
     conversation: &'l Conversation<'a>,
@@ -98,8 +85,6 @@ struct RecoveryPlanner<'l, 'a> {
     /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
     /// again at the next turn.
     max_with_progress: Tokens,
-    /// Smallest share of its room that the index of a digest keeps, in percent.
-    least_index_percent: u32,
 }
 
 impl<'l, 'a> RecoveryPlanner<'l, 'a> {
@@ -156,7 +141,6 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             target: policy.thresholds.recovery_target(output).min(max_input),
             max_input,
             max_with_progress: refused.tokens(conversation).percent(90),
-            least_index_percent: LEAST_INDEX_PERCENT,
         }
     }
 
@@ -344,21 +328,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         appended.filter(fits).unwrap_or_else(|| text(None))
     }
 
-    /// Returns the budgets for the replacement text of the history before `cut`. Where the rest leaves
-    /// little room, the index shrinks first.
+    /// Returns the budgets for the replacement text of the history before `cut`.
     fn budgets(&self, cut: usize) -> SummaryBudgets {
-        let budgets = summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut);
-        let others = budgets.nominal() - budgets.identifiers - budgets.requests;
-        let fixed = self.tokens_without_summary(cut)
-            + Tokens::estimate_text(&wording::wrap_summary(""))
-            + others;
-        let left = self.target.min(self.max_with_progress) - fixed;
-        SummaryBudgets {
-            identifiers: budgets
-                .identifiers
-                .min(left.max(budgets.identifiers.percent(self.least_index_percent))),
-            ..budgets
-        }
+        summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut)
     }
 
     /// Returns the messages after `cut` that are retained as long as the digest: not cleared, and

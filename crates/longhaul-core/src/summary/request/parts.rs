@@ -89,14 +89,8 @@ fn digest_budget(room: Tokens) -> Tokens {
     room.divided_by(4)
 }
 
-/// Returns `budgets`, scaled down evenly to fit `room`. The index has at most a third, since a
-/// model needs the events before the names.
+/// Returns `budgets`, scaled down evenly to fit `room`.
 fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
-    let others = budgets.nominal() - budgets.identifiers;
-    let budgets = SummaryBudgets {
-        identifiers: budgets.identifiers.min(others.divided_by(2)),
-        ..*budgets
-    };
     let nominal = budgets.nominal().get().max(1);
     let percent = (u64::from(room.get()) * 100 / u64::from(nominal)).min(100);
     let percent = u32::try_from(percent).unwrap_or(100);
