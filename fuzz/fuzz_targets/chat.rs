@@ -53,7 +53,7 @@ fuzz_target!(|body: &[u8]| {
     }
     let merged = CompactionSettings {
         placement: Placement::Merged,
-        placeholder: Some(Placeholder::Index),
+        placeholder: Some(Placeholder::Described),
         ..CompactionSettings::default()
     };
     for wishes in [CompactionSettings::default(), merged] {

@@ -152,11 +152,11 @@ async fn a_placeholder_that_keeps_the_path_keeps_the_step() {
         "lost.json",
         &session(Api::Chat, "Go on.", &mark("src/lost.rs")),
     );
-    let arms = ["--placeholder", "fixed", "--placeholder", "index"];
+    let arms = ["--placeholder", "fixed", "--placeholder", "described"];
     let report = evaluation.report(&arms).await;
     let share = |arm: usize| number(&report["arms"][arm]["same_step"]["treatment"]["share"]);
     assert_eq!(report["arms"][0]["name"], "placeholder fixed");
-    assert_eq!(report["arms"][1]["name"], "placeholder index");
+    assert_eq!(report["arms"][1]["name"], "placeholder described");
     assert!(
         share(0).abs() < 1e-9 && (share(1) - 1.0).abs() < 1e-9,
         "{report}"

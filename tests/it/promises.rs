@@ -16,7 +16,6 @@ use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::record::PriorRecords;
-use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::scope::Scope;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::ValidityRules;
@@ -237,7 +236,7 @@ pub(crate) fn forwarded(
     // If a member name is repeated, the trees of the oracle and of the strict model keep the last
     // member. The product refuses such bodies.
     let sent = read(&out).map(|sent| sent.tokens());
-    costs_what_it_says(conversation, policy, view, sent.unwrap());
+    costs_what_it_says(conversation, view, sent.unwrap());
     let (before, after) = (messages(body), messages(&out));
     let head = before
         .iter()
@@ -270,7 +269,6 @@ pub(crate) fn forwarded(
 /// differ by at most one per item.
 fn costs_what_it_says(
     conversation: &Conversation<'_>,
-    policy: &Policy,
     view: &ForwardedView,
     sent: Tokens,
 ) {
@@ -291,7 +289,7 @@ fn costs_what_it_says(
             Replacement::Output { .. } | Replacement::Thinking { .. } => {}
             Replacement::Result { at, .. } => {
                 let message = conversation.message(*at).unwrap();
-                // The note of a clipping, or the colon and the line before identifiers.
+                // The note of a clipping.
                 let is_clip = clips.iter().any(|clip| clip.message == *at);
                 more += Tokens::new(if is_clip { 16 } else { 2 });
                 less += Tokens::new(1);
@@ -299,12 +297,6 @@ fn costs_what_it_says(
                 if is_clip {
                     let parts = conversation.parts(message).iter();
                     less += parts.map(|part| part.tokens).sum();
-                }
-                // Identifiers may use less than their limit.
-                let rule = policy.prune.as_ref().map(|(_, rule)| rule);
-                let lists = [Placeholder::FixedIndex, Placeholder::Index];
-                if rule.is_some_and(|rule| lists.contains(&rule.placeholder)) {
-                    less += message.text_tokens.divided_by(10);
                 }
             }
         }

@@ -20,9 +20,7 @@ pub(crate) fn wishes() -> impl Strategy<Value = CompactionSettings> {
         select(vec![
             None,
             Some(Placeholder::Fixed),
-            Some(Placeholder::FixedIndex),
             Some(Placeholder::Described),
-            Some(Placeholder::Index),
         ]),
         select(vec![vec![], vec!["keep".to_owned()]]),
         any::<bool>(),
