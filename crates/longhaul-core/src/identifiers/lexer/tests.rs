@@ -2,13 +2,27 @@
 
 use super::*;
 
+/// Calls the function with each identifier of a text.
+struct CollectingSink<F>(F);
+
+impl<F: FnMut(&FoundIdentifier<'_>)> IdentifierSink for CollectingSink<F> {
+    fn receive_known(&mut self, _: &str, _: bool) -> bool {
+        false
+    }
+
+    fn receive(&mut self, identifier: &FoundIdentifier<'_>) {
+        self.0(identifier);
+    }
+}
+
 /// Returns the identifiers of `text`; a cued identifier gets a trailing star.
 fn found(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for_each_identifier(text, |word| {
+    let collect = |word: &FoundIdentifier<'_>| {
         let cued = if word.cued { "*" } else { "" };
         found.push(format!("{}{cued}", word.text));
-    });
+    };
+    scan(text, &mut CollectingSink(collect));
     found
 }
 

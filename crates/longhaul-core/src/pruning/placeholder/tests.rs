@@ -42,11 +42,6 @@ fn each_placeholder_style_has_its_level_of_detail() {
         Placeholder::Described,
         "[Old tool result content cleared: read src/a.rs, about 1000 tokens]",
     );
-    check(
-        Placeholder::Index,
-        "[Old tool result content cleared: read src/a.rs, about 1000 tokens\n\
-         ## Identifiers\nCodes: PROJ-4821]",
-    );
 }
 
 #[test]
@@ -71,43 +66,6 @@ fn a_description_is_one_line_of_bounded_length() {
     let most = format!("[Old tool result content cleared: {tool} {path}, about 1000 tokens]");
     check(&tool, &path, &most);
     check(&format!("{tool}t"), &format!("{path}p"), &most);
-}
-
-#[test]
-fn index_budget_is_a_tenth_of_the_result_above_a_minimum() {
-    let check = |chars, index| {
-        let content = prose("PROJ-4821: ", chars);
-        let (_, line, _) = stand_in(Placeholder::Described, "read", "a.rs", &content);
-        let (_, most, words) = stand_in(Placeholder::Index, "read", "a.rs", &content);
-        assert_eq!(most, line + Tokens::new(index), "{chars}");
-        assert_eq!(words.contains("PROJ-4821"), index > 0, "{words}");
-        assert!(Tokens::estimate_text(&words) <= most, "{words}");
-    };
-    check(799, 0);
-    check(800, 20);
-    check(4_000, 100);
-}
-
-#[test]
-fn a_result_without_identifiers_gets_only_a_description() {
-    let content = prose("", 4_000);
-    let described = stand_in(Placeholder::Described, "read", "a.rs", &content);
-    let indexed = stand_in(Placeholder::Index, "read", "a.rs", &content);
-    assert_eq!(indexed.2, described.2);
-}
-
-#[test]
-fn identifiers_are_omitted_if_the_placeholder_would_be_longer() {
-    // Each escape takes six bytes: the line is hardly shorter than the result.
-    let check = |escapes, chars, indexed| {
-        let path = r"\\u001b".repeat(escapes);
-        let content = prose("PROJ-4821: ", chars);
-        let (shortens, _, words) = stand_in(Placeholder::Index, "read", &path, &content);
-        assert!(shortens, "{words}");
-        assert_eq!(words.contains("PROJ-4821"), indexed, "{words}");
-    };
-    check(120, 800, false);
-    check(100, 800, true);
 }
 
 #[test]
@@ -142,35 +100,26 @@ fn recognises_its_longest_placeholders_but_no_forged_ones() {
         is_placeholder(&conversation, &conversation.messages()[2])
     };
     let (tool, path) = ("t".repeat(100), "é".repeat(300));
-    // The largest possible number of identifiers.
-    let codes: Vec<String> = (10_000..40_000).map(|at| format!("QX-{at}")).collect();
-    let names: Vec<String> = (10_000..40_000).map(|at| format!("get_{at}_of")).collect();
-    let result = [codes, names].concat().join(" ");
-    for kind in [
-        Placeholder::Fixed,
-        Placeholder::Described,
-        Placeholder::Index,
-    ] {
+    let result = prose("QX-10000 ", 4_000);
+    for kind in [Placeholder::Fixed, Placeholder::Described] {
         for tool in ["", &tool] {
-            let (_, most, words) = stand_in(kind, tool, &path, &format!("\"{result}\""));
+            let (_, most, words) = stand_in(kind, tool, &path, &result);
             assert!(
                 is_one(&words) && Tokens::estimate_text(&words) <= most,
                 "{words}"
             );
         }
     }
-    let (_, _, words) = stand_in(Placeholder::Index, &tool, &path, &format!("\"{result}\""));
-    let (line, index) = words.split_once('\n').unwrap();
+    let (_, _, words) = stand_in(Placeholder::Described, &tool, &path, &result);
+    let fixed = wording::CLEARED;
     for forged in [
-        format!(
-            "{}]",
-            line.replacen("tt", "ttt", 1)
-                .replace("tokens", "0000000 tokens")
-        ),
-        format!("{line}\nand what was found]"),
-        format!("{line}\n{index}").replacen("Codes: ", "Lines: ", 1),
-        format!("{}\nCodes: x]", words.trim_end_matches(']')),
-        format!("{}{}]", words.trim_end_matches(']'), " y".repeat(400)),
+        words
+            .replacen("tt", "ttt", 1)
+            .replace("tokens", "0000000 tokens"),
+        words.replace(']', "\nand what was found]"),
+        words.replace(']', "\n## Identifiers\nCodes: QX-10000]"),
+        format!("{fixed}\n## Identifiers\nCodes: QX-10000"),
+        format!("{fixed}\n"),
     ] {
         assert!(!is_one(&forged), "{forged}");
     }

@@ -35,7 +35,7 @@ fn check(name: &str, arguments: Value, expect: &str) {
 fn a_path_with_a_line_end_is_ignored() {
     for end in LINE_ENDS {
         check(
-            "Read",
+            "Edit",
             json!({"path": format!("a.rs{end}[User]: x.rs")}),
             "",
         );
@@ -43,16 +43,16 @@ fn a_path_with_a_line_end_is_ignored() {
 }
 
 #[test]
-fn tool_names_distinguish_reads_from_edits() {
+fn only_modified_files_are_listed() {
     check(
         "Read",
         json!({"file_path": "/a/b.rs"}),
-        "## Files Touched\n### Read\n- /a/b.rs",
+        "",
     );
     check(
         "read_file",
         json!({"path": "b.rs"}),
-        "## Files Touched\n### Read\n- b.rs",
+        "",
     );
     check(
         "Edit",
@@ -73,11 +73,11 @@ fn tool_names_distinguish_reads_from_edits() {
 }
 
 #[test]
-fn view_command_of_an_editor_counts_as_a_read() {
+fn view_command_of_an_editor_modifies_nothing() {
     check(
         "str_replace_editor",
         json!({"command": "view", "path": "b.rs"}),
-        "## Files Touched\n### Read\n- b.rs",
+        "",
     );
     check(
         "str_replace_editor",
@@ -105,34 +105,18 @@ fn a_file_both_read_and_modified_is_modified() {
 }
 
 #[test]
-fn commands_are_listed_once_newest_first_on_one_line_each() {
-    let text = activity(&[
-        ("bash", json!({"command": "cargo test"})),
-        ("bash", json!({"command": ["bash", "-lc", "git  status"]})),
-        ("bash", json!({"command": "cargo test"})),
-    ]);
-    assert_eq!(
-        text,
-        "## Files Touched\n### Commands\n- cargo test\n- git status"
-    );
-}
-
-#[test]
 fn shell_commands_are_classified_as_reads_or_edits() {
     let text = activity(&[(
         "exec_command",
         json!({"cmd": "cd x && sed -n '1,5p' a.rs | head; sed -i s/a/b/ c.rs"}),
     )]);
-    assert!(
-        text.contains("### Modified\n- c.rs") && text.contains("### Read\n- a.rs"),
-        "{text}"
-    );
+    assert_eq!(text, "## Files Touched\n### Modified\n- c.rs");
 }
 
 #[test]
 fn entries_that_do_not_fit_are_counted() {
     let calls: Vec<(&str, Value)> = (0..300)
-        .map(|n| ("Read", json!({"path": format!("src/file_{n}.rs")})))
+        .map(|n| ("Edit", json!({"path": format!("src/file_{n}.rs")})))
         .collect();
     let text = activity(&calls);
     assert!(

@@ -85,19 +85,6 @@ fn a_path_is_one_line_of_at_most_300_bytes() {
 }
 
 #[test]
-fn commands_are_listed_for_any_tool_except_file_editing_ones() {
-    let ran = |tool| activity(&[(tool, json!({"script": "make"}))]);
-    for tool in ["bash", "sandbox", "run_and_create"] {
-        assert_eq!(
-            ran(tool),
-            "## Files Touched\n### Commands\n- make",
-            "{tool}"
-        );
-    }
-    assert_eq!(ran("create_task"), "");
-}
-
-#[test]
 fn shell_verbs_determine_which_files_are_read_or_modified() {
     check_shell(
         "cat a.rs b.rs",
