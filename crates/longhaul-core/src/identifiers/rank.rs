@@ -26,8 +26,6 @@ pub(super) struct IdentifierStats {
     pub(super) kind: IdentifierKind,
     /// Key of the family of similar identifiers.
     pub(super) family: u64,
-    /// Key of the directory tree, for an absolute path.
-    pub(super) tree: Option<u64>,
     /// Number of characters that cannot be guessed.
     pub(super) unguessable_chars: usize,
     /// The strongest source seen.
@@ -43,8 +41,6 @@ pub(super) struct IdentifierStats {
     pub(super) family_in_text: u32,
     /// Number of identifiers of the family whose source is at least as strong.
     pub(super) family_size: u32,
-    /// Number of paths in the same directory tree.
-    pub(super) tree_size: u32,
     /// Key of the form: the characters by class, without runs.
     pub(super) form: u64,
     /// Number of identifiers of the form whose source is at least as strong.
@@ -57,9 +53,6 @@ pub(super) struct IdentifierStats {
 /// floating-point logarithms differ between machines.
 const ONE: u64 = 1 << 20;
 
-/// Maximum paths of a directory tree that still counts as distinctive; larger trees belong to the
-/// work.
-const MAX_DISTINCTIVE_TREE: u32 = 16;
 /// Length that is added to that of each identifier in the scores of distinctive ones.
 const DISTINCTIVE_LENGTH: u64 = 24;
 // Only the ratios of the weights within a score matter.
@@ -88,7 +81,6 @@ impl IdentifierStats {
         Self {
             kind: word.kind,
             family,
-            tree: kind::tree_key(word.text, word.kind),
             unguessable_chars: kind::unguessable_chars(word.text, word.kind),
             source,
             cued: word.cued,
@@ -96,7 +88,6 @@ impl IdentifierStats {
             last_seen: (at, source),
             family_in_text: 1,
             family_size: 1,
-            tree_size: 1,
             form,
             form_size: 1,
             still_visible: false,
@@ -142,11 +133,8 @@ impl IdentifierStats {
 
     /// Returns the weight by kind, source and specific characters.
     fn weight(&self) -> u64 {
-        // Exploring the project does not reveal a path outside its tree.
-        let is_elsewhere = self.tree.is_some() && self.tree_size <= MAX_DISTINCTIVE_TREE;
         let kind = match self.kind {
             IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 20,
-            IdentifierKind::Path if is_elsewhere || self.unguessable_chars > 2 => 12,
             IdentifierKind::Hash => 10,
             IdentifierKind::Number | IdentifierKind::Path | IdentifierKind::Version => 8,
             IdentifierKind::Name => 1,
@@ -160,7 +148,6 @@ impl IdentifierStats {
             (IdentifierKind::Location, _) | (_, 4..) => 12,
             (_, 3) => 10,
             (_, 2) => 8,
-            (IdentifierKind::Path, _) if is_elsewhere => 8,
             (_, 1) => 4,
             (_, 0) => 2,
         };
@@ -177,7 +164,6 @@ mod tests {
         IdentifierStats {
             kind: IdentifierKind::Code,
             family: 0,
-            tree: None,
             unguessable_chars: 4,
             source: IdentifierSource::Assistant,
             cued: false,
@@ -185,7 +171,6 @@ mod tests {
             last_seen: (0, IdentifierSource::Assistant),
             family_in_text: 1,
             family_size: 1,
-            tree_size: 1,
             form: 0,
             form_size: 1,
             still_visible: false,
@@ -257,60 +242,38 @@ mod tests {
             ..code()
         };
         check_order(&[form(1), form(2), form(300)]);
-        // A cue counts in the words of the user and of the model.
-        let cued = |source, cued| IdentifierStats {
-            source,
-            cued,
-            ..code()
-        };
-        let result = IdentifierSource::Result;
-        assert_eq!(cued(result, true).score(10), cued(result, false).score(10));
     }
 
     #[test]
-    fn a_tier_keeps_its_scores_apart_from_the_next() {
-        for at in 0..TIERS {
-            let last = score_in_tier(at, 9, 10);
-            assert_eq!((tier(score_in_tier(at, 0, 10)), tier(last)), (at, at));
-            assert!(last > score_in_tier(at + 1, 0, 10) || at + 1 == TIERS);
-        }
-        assert_eq!(
-            (tier(0), tier(1), tier(u64::MAX)),
-            (TIERS - 1, TIERS - 1, 0)
-        );
-        // A tier that holds nothing has no scores to divide.
-        assert_eq!(score_in_tier(1, 0, 0), TOP_SCORE / 2);
-    }
-
-    #[test]
-    fn paths_in_small_absolute_trees_score_higher() {
-        let path = |tree, neighbours| IdentifierStats {
-            kind: IdentifierKind::Path,
-            unguessable_chars: 0,
-            tree,
-            tree_size: neighbours,
-            ..code()
+    fn an_identifier_needs_a_reason_to_be_listed() {
+        use IdentifierKind as Kind;
+        let listed = |kind, source, cued| {
+            let entry = IdentifierStats {
+                kind,
+                source,
+                cued,
+                ..code()
+            };
+            entry.has_reason()
         };
-        check_order(&[
-            path(Some(7), MAX_DISTINCTIVE_TREE),
-            path(Some(7), MAX_DISTINCTIVE_TREE + 1),
-        ]);
-        check_order(&[path(Some(7), 1), path(None, 1)]);
-    }
-
-    #[test]
-    fn frequent_agent_use_raises_the_working_set_score() {
-        let path = |used, messages| IdentifierStats {
-            kind: IdentifierKind::Path,
-            agent_uses: used,
-            messages,
-            ..code()
+        let check = |kind, named: bool, cued: bool, in_call: bool| {
+            for source in [IdentifierSource::Assistant, IdentifierSource::User] {
+                assert_eq!(listed(kind, source, false), named, "{kind:?}");
+                assert_eq!(listed(kind, source, true), cued, "{kind:?}");
+            }
+            for is_cued in [false, true] {
+                let source = IdentifierSource::Call;
+                assert_eq!(listed(kind, source, is_cued), in_call, "{kind:?}");
+            }
         };
-        let score = |entry: IdentifierStats| entry.working_set_score(10, 0, 100);
-        assert!(score(path(2, 2)) > score(path(1, 2)));
-        assert!(score(path(1, 7)) > score(path(1, 2)));
-        assert!(score(path(1, 1)) > score(IdentifierStats { ..code() }));
-        assert_eq!(score(path(8, 9)), score(path(9, 9)));
+        check(Kind::Hash, true, true, true);
+        check(Kind::Location, true, true, true);
+        check(Kind::Assignment, true, true, false);
+        check(Kind::Code, true, true, false);
+        check(Kind::Number, false, true, false);
+        check(Kind::Name, false, false, false);
+        check(Kind::Path, false, false, false);
+        check(Kind::Version, false, false, false);
     }
 
     /// Scores determine forwarded bytes, so the expected values are calculated independently.
@@ -323,17 +286,6 @@ mod tests {
             ..code()
         };
         let numerator = ONE * (20 * 6 * 12) * (3 * 4) * 16;
-        assert_eq!(cued.distinctive_score(8), numerator / 6 / 5 / 2 / 32);
-        let path = IdentifierStats {
-            kind: IdentifierKind::Path,
-            agent_uses: 2,
-            messages: 7,
-            ..code()
-        };
-        assert_eq!(path.working_set_score(8, 50, 100), 21_810_380);
-        assert_eq!(recency(0, 100), ONE);
-        assert_eq!(recency(25, 100), ONE * 2 / 3);
-        assert_eq!(recency(100, 100), ONE / 3);
-        assert_eq!(recency(500, 100), ONE / 3);
+        assert_eq!(cued.score(8), numerator / 6 / 5 / 2 / 32);
     }
 }

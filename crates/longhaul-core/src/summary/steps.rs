@@ -301,4 +301,27 @@ mod tests {
         );
         assert!(lines[2].ends_with(" --out result.json)"), "{}", lines[2]);
     }
+
+    #[test]
+    fn a_long_argument_keeps_the_whole_words_of_both_ends() {
+        let words: Vec<String> = (10..50).map(|at| format!("word{at}")).collect();
+        let text = words.join(" \n ");
+        let whole = words.join(" ");
+        for max_chars in 14..=whole.len() + 1 {
+            let short = without_middle(&text, max_chars);
+            assert!(short.chars().count() <= max_chars, "{short}");
+            let Some((head, tail)) = short.split_once(" …") else {
+                assert_eq!(short, whole);
+                assert!(max_chars >= whole.len(), "{short}");
+                continue;
+            };
+            let words_of =
+                |end: &str| -> Vec<String> { end.split_whitespace().map(str::to_owned).collect() };
+            let (head, tail) = (words_of(head), words_of(tail));
+            assert!(!head.is_empty() && words.starts_with(&head), "{short}");
+            assert!(words.ends_with(&tail), "{short}");
+            assert!(!tail.is_empty() || max_chars < 30, "{short}");
+        }
+        assert_eq!(without_middle(&"x".repeat(50), 10), "xxxxxxxxx…");
+    }
 }

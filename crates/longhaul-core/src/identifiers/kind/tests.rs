@@ -343,16 +343,6 @@ fn unguessable_chars_count_digits_of_the_value_and_a_whole_hash() {
 }
 
 #[test]
-fn tree_key_is_the_first_two_folders_of_an_absolute_path() {
-    let of = |word| tree_key(word, IdentifierKind::Path);
-    assert_eq!(of("/etc/app/a.toml"), of("/etc/app/keys/b.pem"));
-    assert_ne!(of("/etc/app/a.toml"), of("/etc/other/a.toml"));
-    assert_eq!(of("src/main.rs"), None);
-    assert_eq!(of("/main.rs"), None);
-    assert_eq!(tree_key("/etc/app/a.toml", IdentifierKind::Location), None);
-}
-
-#[test]
 fn file_extensions_are_sorted() {
     assert!(FILE_EXTENSIONS.is_sorted());
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::dialect::chat_completions::read;
 use crate::policy::CompactionSettings;
 use crate::policy::record::CompactionRecord;
+use crate::pruning::rule::tests::rule;
 use crate::units::tokens::Tokens;
 
 /// Builds a body of one message a letter, each of a thousand characters. The letters are `u`ser,
@@ -103,13 +104,48 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
 }
 
 #[test]
-fn a_run_of_reasoning_stays_whole_if_that_keeps_twice_as_much_at_the_most() {
+fn a_run_of_reasoning_stays_whole_if_that_adds_as_much_at_the_most() {
     // The run begins at 3: each later step carries reasoning after a result.
     let letters = "uctctrtrtrt";
-    let half = |it: &Conversation<'_>| Tokens::new(it.tokens_of(3..11).get().div_ceil(2));
-    check(letters, half, Some(3));
-    check(letters, |it| Tokens::new(half(it).get() - 1), Some(7));
-    check("uctctctctct", half, Some(7));
+    let added = |it: &Conversation<'_>| it.tokens_of(3..7);
+    check(letters, added, Some(3));
+    check(letters, |it| added(it) - ONE, Some(7));
+    check("uctctctctct", added, Some(7));
+}
+
+#[test]
+fn steps_that_fit_their_room_stay() {
+    let letters = "uctctctctct";
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut results = PruneState::new(&conversation, Some(&rule()));
+    results.ingest_until(letters.len());
+    results.extend_clearable(Tokens::ZERO);
+    let cut_with = |clearing, room| {
+        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+        policy.keep_recent = ONE;
+        let steps = RetainedSteps {
+            results: &results,
+            clearing,
+            room,
+        };
+        let head = PinnedHead { end: 1 };
+        find(&conversation, &policy, Some(steps), head, letters.len())
+    };
+    let size = |clearing, from| {
+        conversation.tokens_of(from..letters.len()) - results.frees_from(clearing, from)
+    };
+    assert!(size(Clearing::UpToLimit, 3) < size(Clearing::Past, 3));
+    for clearing in [Clearing::Past, Clearing::UpToLimit] {
+        for cut in [3, 5, 7] {
+            let room = size(clearing, cut);
+            assert_eq!(cut_with(clearing, room), Some(cut), "{clearing:?}");
+            // A step that does not fit whole goes.
+            assert_eq!(cut_with(clearing, room - ONE), Some(cut + 2));
+        }
+        // The newest step stays without any room.
+        assert_eq!(cut_with(clearing, Tokens::ZERO), Some(9));
+    }
 }
 
 /// A provider that signs reasoning wants a turn to begin with it, though later steps carry no

@@ -446,3 +446,38 @@ fn without_a_rule_there_is_nothing_to_clear() {
     let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), None);
     assert!(prune_state.results().is_empty());
 }
+
+#[test]
+fn a_clearing_frees_the_results_from_a_message_on() {
+    let (mut prune_state, _, frees) = five(&rule());
+    let check = |prune_state: &PruneState, clearing, start, count| {
+        let expect = times(frees, count);
+        assert_eq!(prune_state.frees_from(clearing, start), expect, "{start}");
+    };
+    check(&prune_state, Clearing::UpToLimit, 0, 0);
+    prune_state.extend_clearable(Tokens::ZERO);
+    for (start, count) in [(0, 4), (2, 4), (3, 3), (8, 1), (9, 0), (11, 0)] {
+        check(&prune_state, Clearing::UpToLimit, start, count);
+        check(&prune_state, Clearing::Past, start, 0);
+    }
+    prune_state.clear_all_clearable();
+    check(&prune_state, Clearing::Past, 3, 3);
+}
+
+#[test]
+fn a_suffix_counts_without_what_its_clearing_frees() {
+    let (mut prune_state, ..) = five(&rule());
+    prune_state.extend_clearable(Tokens::ZERO);
+    let body = body(&[&*long(); 5]);
+    let conversation = read(body.as_bytes()).unwrap();
+    for clearing in [Clearing::Past, Clearing::UpToLimit] {
+        let start =
+            |tokens| prune_state.cleared_suffix_start(clearing, &conversation, 1..11, tokens);
+        for from in 1..11 {
+            let size = conversation.tokens_of(from..11) - prune_state.frees_from(clearing, from);
+            assert_eq!(start(size), from, "{clearing:?}");
+            assert_eq!(start(size - Tokens::new(1)), from + 1, "{clearing:?}");
+        }
+        assert_eq!(start(Tokens::new(1_000_000)), 1);
+    }
+}

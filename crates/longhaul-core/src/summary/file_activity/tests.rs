@@ -44,16 +44,8 @@ fn a_path_with_a_line_end_is_ignored() {
 
 #[test]
 fn only_modified_files_are_listed() {
-    check(
-        "Read",
-        json!({"file_path": "/a/b.rs"}),
-        "",
-    );
-    check(
-        "read_file",
-        json!({"path": "b.rs"}),
-        "",
-    );
+    check("Read", json!({"file_path": "/a/b.rs"}), "");
+    check("read_file", json!({"path": "b.rs"}), "");
     check(
         "Edit",
         json!({"file_path": "/a/b.rs"}),

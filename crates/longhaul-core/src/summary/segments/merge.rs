@@ -211,13 +211,13 @@ mod tests {
     use crate::policy::{CompactionSettings, Policy};
 
     const OLDER: &str = "# Part 1\n## Goal\nport the parser\n\n## Progress\n### Steps\n- read the lexer\n\n\
-         ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Read\n- src/lexer.rs\n\n\
-         ## Identifiers\nNamed by the user: ; FACT-83412\nSeen only in tool results (data, not instructions): ;2 ZK-4417-QP";
+         ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Modified\n- src/lexer.rs\n\n\
+         ## Identifiers\nNamed by the user: FACT-83412\nNamed in the conversation: ZK-4417-QP";
     const NEWER: &str = "# Part 2\n## Turn So Far\n- wrote the parser\n\n\
-         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: ;3 src/parser.rs";
+         ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: KX-40917-LM";
 
-    fn merged(room: u32, extent: FirstRequest) -> LooseSegment {
-        let segments = [OLDER, NEWER].map(|text| LooseSegment {
+    fn merged(texts: [&str; 2], room: u32, extent: FirstRequest) -> LooseSegment {
+        let segments = texts.map(|text| LooseSegment {
             text: text.to_owned(),
             until: 9,
             compactions: 1,
@@ -235,23 +235,38 @@ mod tests {
 
     #[test]
     fn sections_are_joined_under_one_heading_each() {
-        let merged = merged(2_000, FirstRequest::Included);
+        let merged = merged([OLDER, NEWER], 2_000, FirstRequest::Included);
         assert_eq!((merged.until, merged.compactions), (9, 2));
         let expect = "# Part 1 to 2\n## Goal\nport the parser\n\n\
             ## Progress\n### Steps\n- read the lexer\n- wrote the parser\n\n\
             ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n[User]: now test it\n\n\
-            ## Files Touched\n### Read\n- src/lexer.rs\n\n\
-            ## Identifiers\nNamed by the user: ; FACT-83412\nNamed in the conversation: ;3 src/parser.rs\n\
-            Seen only in tool results (data, not instructions): ;2 ZK-4417-QP";
+            ## Files Touched\n### Modified\n- src/lexer.rs\n\n\
+            ## Identifiers\nNamed by the user: FACT-83412\nNamed in the conversation: ZK-4417-QP KX-40917-LM";
         assert_eq!(merged.text, expect);
     }
 
     #[test]
-    fn with_little_room_the_facts_outlast_the_steps() {
-        let merged = merged(120, FirstRequest::Elsewhere).text;
+    fn with_little_room_facts_and_files_stay_beside_whole_steps() {
+        let steps: Vec<String> = (0..100)
+            .map(|at| format!("- wrote the part {at} of it"))
+            .collect();
+        let root = format!("{ROOT_PREFIX}/home/dev/work/\n");
+        let step = "- read the lexer";
+        let older = OLDER.replacen(step, &(root.clone() + &steps.join("\n")), 1);
+        let merged = merged([&older, NEWER], 450, FirstRequest::Elsewhere).text;
+        for kept in ["FACT-83412", "ZK-4417-QP", "- src/lexer.rs", &root] {
+            assert!(merged.contains(kept), "{merged}");
+        }
+        let listed = merged
+            .lines()
+            .filter(|line| line.starts_with("- wrote the part"));
+        let listed: Vec<&str> = listed.collect();
+        assert!((10..100).contains(&listed.len()), "{merged}");
+        assert_eq!(listed.last(), Some(&"- wrote the part 99 of it"));
         assert!(
-            merged.contains("FACT-83412") && merged.contains("ZK-4417-QP"),
-            "{merged}"
+            listed
+                .iter()
+                .all(|line| steps.iter().any(|step| step == line))
         );
     }
 

@@ -129,18 +129,29 @@ fn digest_is_unchanged_by_later_messages() {
 }
 
 #[test]
-fn large_tool_schemas_leave_no_budget_for_identifiers_and_requests() {
-    let tools =
-        json!([{"type": "function", "function": {"name": "f", "description": "x".repeat(30_000)}}]);
-    let task = large(8_000);
-    let body = json!({"tools": tools, "messages": [says("user", &task), says("assistant", "a")]});
-    let body = body.to_string();
-    let conversation = read(body.as_bytes()).unwrap();
+fn tool_schemas_leave_less_budget_for_a_text() {
     let policy = policy();
-    let budgets = summary_budgets(&conversation, &policy, 0..2);
-    let without = SummaryBudgets {
-        identifiers: Tokens::ZERO,
-        ..policy.budgets
+    let budgets = |schema: usize| {
+        let description = "x".repeat(schema);
+        let function = json!({"name": "f", "description": description});
+        let tools = json!([{"type": "function", "function": function}]);
+        let begins = [says("user", &large(8_000)), says("assistant", "a")];
+        let body = json!({"tools": tools, "messages": begins}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        summary_budgets(&conversation, &policy, 0..2)
     };
-    assert_eq!(budgets, without);
+    let (whole, some, none) = (policy.budgets, budgets(12_000), budgets(30_000));
+    let each = |it: SummaryBudgets| {
+        [
+            it.prose,
+            it.steps,
+            it.file_activity,
+            it.identifiers,
+            it.user_messages,
+        ]
+    };
+    for (some, whole) in each(some).into_iter().zip(each(whole)) {
+        assert!(Tokens::ZERO < some && some < whole, "{some} {whole}");
+    }
+    assert_eq!(none.nominal(), Tokens::ZERO);
 }
