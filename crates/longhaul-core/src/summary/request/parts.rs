@@ -145,10 +145,16 @@ mod tests {
     /// Separator between the digest at the start of a part and the part's entries.
     const FOLLOWS: &str = "\n\n[What follows it]:\n";
 
+    /// Renders user messages with these texts.
     fn rendered(texts: &[String], room: Tokens, calls: usize) -> Vec<String> {
+        let texts: Vec<_> = texts.iter().map(|text| ("user", text.clone())).collect();
+        rendered_of(&texts, room, calls)
+    }
+
+    fn rendered_of(texts: &[(&str, String)], room: Tokens, calls: usize) -> Vec<String> {
         let messages = texts
             .iter()
-            .map(|text| serde_json::json!({"role": "user", "content": text}));
+            .map(|(role, text)| serde_json::json!({"role": role, "content": text}));
         let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
         let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let conversation = read(body.as_bytes()).unwrap();
@@ -203,13 +209,16 @@ mod tests {
     #[test]
     fn a_part_with_a_digest_fits_its_room() {
         let mut heaviest = Tokens::ZERO;
-        for paths in 0..60 {
-            let paths = (0..paths).map(|path| format!(" src/a{path}.rs"));
-            let older = "界".repeat(150) + &paths.collect::<String>();
-            let texts = [older, weighing(251, "older"), weighing(750, "newest")];
-            let parts = rendered(&texts, ROOM, 1);
+        for chars in 0..240 {
+            let step = "界".repeat(chars) + &"x".repeat(1_000);
+            let texts = [
+                ("user", "界".repeat(100)),
+                ("assistant", step),
+                ("user", weighing(750, "newest")),
+            ];
+            let parts = rendered_of(&texts, ROOM, 1);
             let (older, entries) = parts[0].split_once(FOLLOWS).unwrap();
-            assert_eq!(entries, format!("[User]: {}\n", texts[2]));
+            assert_eq!(entries, format!("[User]: {}\n", texts[2].1));
             assert!(older.contains("界"), "{older}");
             heaviest = heaviest.max(conservative_tokens(&parts[0]));
         }
