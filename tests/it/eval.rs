@@ -146,24 +146,6 @@ async fn agreement_is_what_the_visible_marks_imply_in_responses() {
 }
 
 #[tokio::test]
-async fn a_placeholder_that_keeps_the_path_keeps_the_step() {
-    let mut evaluation = Evaluation::new(ModelOptions::with_window(200_000)).await;
-    evaluation.add(
-        "lost.json",
-        &session(Api::Chat, "Go on.", &mark("src/lost.rs")),
-    );
-    let arms = ["--placeholder", "fixed", "--placeholder", "described"];
-    let report = evaluation.report(&arms).await;
-    let share = |arm: usize| number(&report["arms"][arm]["same_step"]["treatment"]["share"]);
-    assert_eq!(report["arms"][0]["name"], "placeholder fixed");
-    assert_eq!(report["arms"][1]["name"], "placeholder described");
-    assert!(
-        share(0).abs() < 1e-9 && (share(1) - 1.0).abs() < 1e-9,
-        "{report}"
-    );
-}
-
-#[tokio::test]
 async fn a_second_run_asks_only_for_what_changed() {
     let mut evaluation = three_sessions(Api::Chat).await;
     let first = evaluation.report(&FIXED).await;

@@ -35,7 +35,7 @@ fn message(steps: Steps, at: usize) -> Value {
         (Steps::Calls, _) if at.is_multiple_of(2) => {
             json!({"role": "tool", "tool_call_id": call(at - 1), "content": text})
         }
-        (Steps::Calls, _) => json!({"role": "assistant", "content": null, "tool_calls": [{
+        (Steps::Calls, _) => json!({"role": "assistant", "content": text, "tool_calls": [{
             "id": call(at), "type": "function",
             "function": {"name": "read", "arguments": format!(r#"{{"path":"{at}.rs"}}"#)}}]}),
         (Steps::Words, _) if at.is_multiple_of(2) => json!({"role": "user", "content": text}),

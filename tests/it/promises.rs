@@ -267,11 +267,7 @@ pub(crate) fn forwarded(
 
 /// Checks that a view's estimate equals the estimate of the forwarded body. Sums of rounded numbers
 /// differ by at most one per item.
-fn costs_what_it_says(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    sent: Tokens,
-) {
+fn costs_what_it_says(conversation: &Conversation<'_>, view: &ForwardedView, sent: Tokens) {
     let said = view.tokens(conversation);
     let clips = view.to_record(conversation).clips;
     let (mut more, mut less) = (Tokens::ZERO, Tokens::ZERO);

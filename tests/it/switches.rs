@@ -178,8 +178,8 @@ async fn without_compact_on_overflow_old_results_are_cleared() {
 #[tokio::test]
 async fn small_window_clears_results_at_its_mark_with_a_digest_if_needed() {
     for (environment, action) in [
-        (&[TAKEN_FOR_SMALL, NO_MODEL][..], "prune, digest"),
-        (&[TAKEN_FOR_SMALL], "prune, digest"),
+        (&[TAKEN_FOR_SMALL, NO_MODEL][..], "prune"),
+        (&[TAKEN_FOR_SMALL], "prune"),
         (&[TAKEN_FOR_SMALL, AUTO], "prune"),
     ] {
         let stage = Stage::start(HUGE, environment).await;

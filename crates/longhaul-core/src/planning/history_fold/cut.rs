@@ -77,7 +77,11 @@ impl HistoryFold<'_, '_> {
             + self.largest_text(until, &budgets)
             + self.conversation.tokens_of(until..point)
             - self.prune_state.frees_from(clearing, until);
-        let saves_enough = if self.extends_at(point) {
+        // Cleared results after the cut may save enough for a text that is longer than the history.
+        let replaced = self.conversation.tokens_of(self.pinned_head.end..until);
+        let saves_enough = if self.largest_text(until, &budgets) >= replaced {
+            false
+        } else if self.extends_at(point) {
             after < size
         } else {
             after <= size.percent(85)
