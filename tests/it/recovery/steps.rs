@@ -61,8 +61,8 @@ async fn retry_uses_a_digest_if_clearing_is_not_enough() {
     check(Case {
         session: "cli-0018",
         from: 60,
-        window_percent: 30,
-        action: "retry, prune, digest",
+        window_percent: 40,
+        action: "retry, digest",
     })
     .await;
 }
