@@ -4,7 +4,7 @@ pub(crate) mod acceptor;
 pub(crate) mod admin_listener;
 mod certificates;
 mod client_stream;
-mod connections;
+pub(crate) mod connections;
 mod idle_memory;
 pub(crate) mod protocol;
 pub(crate) mod reloadable_proxy;
@@ -176,7 +176,7 @@ impl Server {
             }
             sleep(drain_delay).await;
         };
-        let connections = Connections::new(connections);
+        let connections = Connections::new(connections, "limits.connections");
         let mut acceptor = ClientAcceptor::new(listener, connections);
         let (stopping, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();

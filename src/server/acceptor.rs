@@ -68,7 +68,7 @@ impl Acceptor {
 }
 
 /// Accepts connections of clients. Idle ones make room for further ones.
-pub(super) struct ClientAcceptor {
+pub(crate) struct ClientAcceptor {
     listener: TcpListener,
     connections: Arc<Connections>,
     /// A connection that waits until another one ends.
@@ -78,7 +78,7 @@ pub(super) struct ClientAcceptor {
 }
 
 impl ClientAcceptor {
-    pub(super) fn new(listener: TcpListener, connections: Arc<Connections>) -> Self {
+    pub(crate) fn new(listener: TcpListener, connections: Arc<Connections>) -> Self {
         Self {
             listener,
             connections,
@@ -90,7 +90,7 @@ impl ClientAcceptor {
 
     /// Waits for a connection and its place. If none is free, idle connections make room. Returns `None`
     /// after an error, which costs at most a short delay. Cancel-safe.
-    pub(super) async fn accept(&mut self) -> Option<(TcpStream, OpenConnection)> {
+    pub(crate) async fn accept(&mut self) -> Option<(TcpStream, OpenConnection)> {
         if self.waiting.is_none() {
             match self.listener.accept().await {
                 Ok((socket, address)) => {
@@ -112,7 +112,7 @@ impl ClientAcceptor {
                     if is_log_due(&mut self.limit_logged_at) {
                         tracing::warn!(
                             connections = self.connections.limit,
-                            bound = "limits.connections",
+                            bound = self.connections.limit_name,
                             "connection limit reached, and each connection has a request under way"
                         );
                     }

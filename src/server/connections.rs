@@ -18,24 +18,27 @@ use longhaul_core::collections::CacheHashState;
 /// at each connection.
 const ROOM_FRACTION: u64 = 64;
 /// The open connections.
-pub(super) struct Connections {
+pub(crate) struct Connections {
     /// Maximum number of open connections.
     pub(super) limit: u64,
+    /// Name of the setting or constant that defines the limit.
+    pub(super) limit_name: &'static str,
     places: FairShare,
     open: Mutex<HashMap<usize, Arc<ClientConnection>, CacheHashState>>,
 }
 
 /// An open connection, and its place until the value is dropped.
-pub(super) struct OpenConnection {
-    pub(super) connection: Arc<ClientConnection>,
+pub(crate) struct OpenConnection {
+    pub(crate) connection: Arc<ClientConnection>,
     all: Arc<Connections>,
 }
 
 impl Connections {
-    /// Creates places for `limit` connections.
-    pub(super) fn new(limit: u32) -> Arc<Self> {
+    /// Creates places for `limit` connections, a limit named `limit_name`.
+    pub(crate) fn new(limit: u32, limit_name: &'static str) -> Arc<Self> {
         Arc::new(Self {
             limit: limit.into(),
+            limit_name,
             places: FairShare::new(limit.into()),
             open: Mutex::default(),
         })
@@ -153,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_address_leaves_the_last_places_and_makes_room_for_itself() {
-        let connections = Connections::new(16);
+        let connections = Connections::new(16, "sixteen");
         let mut open = Vec::new();
         while let Ok(one) = connections.open(peer(1)) {
             open.push(one);
@@ -173,7 +176,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_connection_with_a_request_makes_room() {
-        let connections = Connections::new(4);
+        let connections = Connections::new(4, "four");
         let open = open_all(&connections, &[1, 1, 2, 3]);
         let uses: Vec<_> = open
             .iter()

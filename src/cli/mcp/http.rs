@@ -14,30 +14,22 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::exchange::client_connection::ClientConnection;
+use crate::server::acceptor::ClientAcceptor;
+use crate::server::connections::Connections;
 
 /// Maximum number of connections. A further one replaces the one that has asked nothing for longest.
-const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: u32 = 64;
 /// Time for a head to arrive, from the start of the connection or the end of the last answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for a body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of a body: a call of a tool has a few arguments.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// Pause after a failed `accept`: the process may be out of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// An open connection.
-struct Open {
-    /// Time since which no whole request is under way; `None` while one is.
-    idle_since: Arc<Mutex<Option<Instant>>>,
-    task: AbortHandle,
-}
-
 /// Answers requests with `respond` until dropped, which ends all connections.
 pub(super) async fn serve<R, F, B>(listener: TcpListener, respond: R)
 where
@@ -45,87 +37,53 @@ where
     F: Future<Output = Response<B>> + Send,
     B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
 {
+    let connections = Connections::new(MAX_CONNECTIONS, "MAX_CONNECTIONS");
+    let mut acceptor = ClientAcceptor::new(listener, connections);
     let mut tasks = JoinSet::new();
-    let mut open: Vec<Open> = Vec::with_capacity(MAX_CONNECTIONS);
-    let answered = Arc::new(Notify::new());
     loop {
         let accepted = tokio::select! {
             // Reaps finished tasks, so that the set does not grow with uptime.
             Some(_) = tasks.join_next() => continue,
-            accepted = listener.accept() => accepted,
+            accepted = acceptor.accept() => accepted,
         };
-        let Ok((socket, _)) = accepted else {
-            sleep(ACCEPT_PAUSE).await;
+        let Some((socket, open)) = accepted else {
             continue;
         };
-        while !has_room(&mut open) {
-            // Every connection has a request under way, which must not be cut off.
+        let respond = respond.clone();
+        tasks.spawn(async move {
+            let connection = &open.connection;
             tokio::select! {
-                _ = tasks.join_next() => {}
-                () = answered.notified() => {}
+                () = serve_connection(socket, connection, respond) => {}
+                () = connection.closed() => {}
             }
-        }
-        let idle_since = Arc::new(Mutex::new(Some(Instant::now())));
-        let connection = Connection {
-            respond: respond.clone(),
-            idle_since: Arc::clone(&idle_since),
-            answered: Arc::clone(&answered),
-        };
-        let task = tasks.spawn(async move { connection.serve(socket).await });
-        open.push(Open { idle_since, task });
+        });
     }
 }
 
-/// Makes room for a connection, if need be by closing the one that has asked nothing for longest. Returns
-/// whether there is room.
-fn has_room(open: &mut Vec<Open>) -> bool {
-    open.retain(|open| !open.task.is_finished());
-    if open.len() < MAX_CONNECTIONS {
-        return true;
-    }
-    let idle = open.iter().enumerate();
-    let idle = idle.filter_map(|(at, open)| Some(((*open.idle_since.lock())?, at)));
-    let Some((_, at)) = idle.min() else {
-        return false;
-    };
-    open.remove(at).task.abort();
-    true
-}
-
-/// A connection being served.
-struct Connection<R> {
+/// Answers the requests of a connection, each once it is whole. A connection that breaks ends its own client
+/// alone.
+async fn serve_connection<R, F, B>(
+    socket: TcpStream,
+    connection: &Arc<ClientConnection>,
     respond: R,
-    idle_since: Arc<Mutex<Option<Instant>>>,
-    answered: Arc<Notify>,
-}
-
-impl<R, F, B> Connection<R>
-where
+) where
     R: Fn(Request<Full<Bytes>>) -> F,
     F: Future<Output = Response<B>>,
     B: Body<Data = Bytes, Error = Infallible> + 'static,
 {
-    async fn serve(&self, socket: TcpStream) {
-        // A connection that breaks ends its own client alone.
-        _ = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(socket), service_fn(|it| self.answer(it)))
-            .await;
-    }
-
-    /// Answers a request once it is whole. An error ends the connection.
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<B>, io::Error> {
+    let answer = async |request: Request<Incoming>| {
         let (head, body) = request.into_parts();
         let body = Limited::new(body, MAX_BODY_BYTES).collect();
         let body = timeout(BODY_TIMEOUT, body).await?;
         let body = body.map_err(io::Error::other)?.to_bytes();
-        *self.idle_since.lock() = None;
-        let answer = (self.respond)(Request::from_parts(head, Full::new(body))).await;
-        *self.idle_since.lock() = Some(Instant::now());
-        self.answered.notify_one();
-        Ok(answer)
-    }
+        let _in_use = connection.begin_use();
+        Ok::<_, io::Error>(respond(Request::from_parts(head, Full::new(body))).await)
+    };
+    _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(socket), service_fn(answer))
+        .await;
 }
 
 #[cfg(test)]
@@ -133,7 +91,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::time::pause;
+    use tokio::time::{Instant, pause};
 
     use super::*;
 
@@ -217,32 +175,5 @@ mod tests {
         let mut large = sent(address, &head).await;
         _ = large.write_all(&vec![b'x'; length]).await;
         assert_eq!(answered(&mut large).await, "");
-    }
-
-    #[tokio::test]
-    async fn a_request_under_way_is_never_cut_off() {
-        let mut tasks = JoinSet::new();
-        let mut open = Vec::new();
-        for at in 0..MAX_CONNECTIONS {
-            let idle_since = (at > 1).then(|| Instant::now() + Duration::from_secs(at as u64 % 7));
-            let idle_since = Arc::new(Mutex::new(idle_since));
-            let task = tasks.spawn(std::future::pending::<()>());
-            open.push(Open { idle_since, task });
-        }
-        let longest = open[7].task.id();
-        assert!(has_room(&mut open) && open.len() == MAX_CONNECTIONS - 1);
-        assert!(open.iter().all(|open| open.task.id() != longest));
-        assert!(
-            open[..2]
-                .iter()
-                .all(|open| open.idle_since.lock().is_none())
-        );
-        for open in &open {
-            *open.idle_since.lock() = None;
-        }
-        let task = tasks.spawn(std::future::pending::<()>());
-        let idle_since = Arc::default();
-        open.push(Open { idle_since, task });
-        assert!(!has_room(&mut open));
     }
 }
