@@ -122,8 +122,8 @@ impl BodyProgress {
         }
     }
 
-    /// Whether the slot of the request is to be returned now: true once. The request and whoever ends its body
-    /// may both return the slot.
+    /// Whether the caller returns the slot of the request: true for the first call alone. The end of the request
+    /// and the search for a slow body both call.
     pub(crate) fn may_return_slot(&self) -> bool {
         !self.is_slot_returned.swap(true, Ordering::AcqRel)
     }
