@@ -7,6 +7,7 @@ use crate::policy::thrash::ThrashState;
 use crate::policy::{PruneTrigger, SummaryBudgets};
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
+use crate::units::tokens::Tokens;
 
 /// Cut at a request point, with the text to expect in place of the history.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,9 @@ impl HistoryFold<'_, '_> {
             + self.pinned_tokens()
             + self.largest_text(until, &budgets)
             + self.conversation.tokens_of(until..point);
-        let saves_enough = if self.extends_at(point) {
+        let saves_enough = if self.largest_text(until, &budgets) >= self.replaced_bytes(until) {
+            false
+        } else if self.extends_at(point) {
             after < size
         } else {
             after <= size.percent(85)
@@ -58,6 +61,18 @@ impl HistoryFold<'_, '_> {
             budgets,
             summary,
         })
+    }
+
+    /// Returns the size in bytes of the history before `until`, in tokens of a text as long. A splice
+    /// refuses a longer text, and an image by reference has more tokens than bytes.
+    fn replaced_bytes(&self, until: usize) -> Tokens {
+        let history = self
+            .conversation
+            .messages()
+            .get(self.pinned_head.end..until);
+        let ends = history.and_then(|history| Some((history.first()?, history.last()?)));
+        let bytes = ends.map_or(0, |(first, last)| last.span.end() - first.span.start());
+        Tokens::estimate_chars(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// Cuts the history, and clears results in the same cache break.
