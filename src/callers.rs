@@ -45,14 +45,17 @@ impl AcceptedCallers {
         if generations.get(caller).is_some() {
             return;
         }
-        let Some(owner) = generations.choose_owner(&owners.tags()) else {
+        let tags = owners.tags();
+        let Some(owner) = generations.choose_owner(&tags) else {
             return;
         };
         // What is kept for an owner has the share of the owner.
         if generations.get(owner).is_none() {
             generations.put(owner, owner);
         }
-        generations.put(caller, owner);
+        if generations.put(caller, owner) {
+            generations.count_carried(&tags, owner);
+        }
     }
 
     /// Records that an upstream has accepted `caller`, which shares no credential with another.
@@ -83,28 +86,34 @@ impl Generations {
     }
 
     /// Returns the credential that the most callers carry, among those of one request: the valid one stays
-    /// while made-up ones vary. Every credential of the request counts as carried once more.
-    fn choose_owner(&mut self, tags: &[OwnerTag]) -> Option<OwnerTag> {
+    /// while made-up ones vary.
+    fn choose_owner(&self, tags: &[OwnerTag]) -> Option<OwnerTag> {
         let carried = |tag: &OwnerTag| self.callers.get(tag).copied().unwrap_or_default();
         // The first of equal ones: `max_by_key` returns the last.
-        let owner = tags.iter().rev().copied().max_by_key(carried)?;
+        tags.iter().rev().copied().max_by_key(carried)
+    }
+
+    /// Counts the credentials of a stored caller, other than its owner's, as carried once more.
+    fn count_carried(&mut self, tags: &[OwnerTag], owner: OwnerTag) {
         for tag in tags.iter().filter(|tag| **tag != owner) {
             *self.callers.entry(*tag).or_default() += 1;
         }
-        Some(owner)
     }
 
-    /// Stores a caller, unless its owner has its share of callers already.
-    fn put(&mut self, caller: ScopeTag, owner: OwnerTag) {
+    /// Stores a caller, unless its owner has its share of callers already. Returns whether the caller was
+    /// stored.
+    fn put(&mut self, caller: ScopeTag, owner: OwnerTag) -> bool {
         if self.young.len() >= MAX_ACCEPTED {
             self.old = std::mem::take(&mut self.young);
             self.callers.clear();
         }
         let callers = self.callers.entry(owner).or_default();
-        if *callers < MAX_ACCEPTED_OF_OWNER {
+        let has_room = *callers < MAX_ACCEPTED_OF_OWNER;
+        if has_room {
             *callers += 1;
             self.young.insert(caller, owner);
         }
+        has_room
     }
 }
 
@@ -127,6 +136,19 @@ mod tests {
         let owners = (1..100).map(|made_up| accepted.owner(tag(1_000 + made_up)));
         let others = owners.filter(|owner| *owner != Some(valid)).count();
         assert!(others <= 1, "{others}");
+    }
+
+    #[test]
+    fn made_up_credentials_of_an_owner_at_its_share_take_no_memory() {
+        let accepted = AcceptedCallers::default();
+        let valid = tag(0);
+        for made_up in 1..4 * MAX_ACCEPTED as u64 {
+            let set = tag(made_up + (1 << 32));
+            accepted.insert(set, &Owners::of_tags(&[valid, tag(made_up)]));
+        }
+        let generations = accepted.0.lock();
+        assert!(generations.callers.len() <= MAX_ACCEPTED_OF_OWNER + 1);
+        assert!(generations.young.len() <= MAX_ACCEPTED_OF_OWNER);
     }
 
     #[test]

@@ -77,8 +77,8 @@ pub(crate) async fn answer(
     Ok(reply)
 }
 
-/// Returns the owners of a read: whoever owns the conversation, or else the address. A reader need not
-/// show the credentials of the chat.
+/// Returns the owners of a read: the owner of the conversation, or else the address. A reader may lack the
+/// credentials of the chat.
 fn reader_of(state: &ProxyState, id: RecallId, request: &Request<ClientBody>) -> Owners {
     let peer = owners::of_request(request.extensions()).peer();
     let owner = state.accepted.owner(id.scope());

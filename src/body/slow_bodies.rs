@@ -31,6 +31,7 @@ pub(crate) struct BodyProgress {
     bodies: Arc<SlowBodies>,
     received: AtomicU64,
     is_ended: AtomicBool,
+    is_slot_returned: AtomicBool,
     /// `None` until the body first waits for its client.
     wait: Mutex<Option<Wait>>,
 }
@@ -53,6 +54,7 @@ impl SlowBodies {
             bodies: Arc::clone(self),
             received: AtomicU64::new(0),
             is_ended: AtomicBool::new(false),
+            is_slot_returned: AtomicBool::new(false),
             wait: Mutex::new(None),
         })
     }
@@ -118,6 +120,12 @@ impl BodyProgress {
         if self.wait.lock().take().is_some() {
             self.bodies.waiting.lock().remove(&self.key());
         }
+    }
+
+    /// Whether the caller returns the slot of the request: true for the first call alone. The end of the request
+    /// and the search for a slow body both call.
+    pub(crate) fn may_return_slot(&self) -> bool {
+        !self.is_slot_returned.swap(true, Ordering::AcqRel)
     }
 
     /// Whether the body was ended to make room.

@@ -23,7 +23,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Maximum credentials of one request that count. A client sends one or two.
+/// Maximum credentials of one request. A client sends one or two; made-up ones must hide no valid one.
 const MAX_CREDENTIALS: usize = 16;
 
 /// The fields that carry credentials: the known ones, and those of the settings.
@@ -48,20 +48,20 @@ impl CredentialFields {
     }
 
     /// Returns the values of all credentials among `fields`, each once. The name of a query parameter begins
-    /// with a question mark.
+    /// with a question mark. None of more than [`MAX_CREDENTIALS`] counts.
     pub(crate) fn values<'r>(&self, fields: &[(Cow<'r, str>, &'r [u8])]) -> Vec<Vec<u8>> {
-        let mut values = Vec::new();
+        let mut unique = Vec::new();
         for (name, value) in fields {
             let is_credential = FIELDS.contains(&&**name)
                 || self.has_further(name.strip_prefix('?').unwrap_or(name));
-            if is_credential {
-                values.extend(words(name, value));
-            }
-        }
-        let mut unique = Vec::with_capacity(values.len());
-        for value in values {
-            if unique.len() < MAX_CREDENTIALS && !unique.contains(&value) {
-                unique.push(value);
+            let values = is_credential.then(|| words(name, value));
+            for value in values.into_iter().flatten() {
+                if !unique.contains(&value) {
+                    unique.push(value);
+                }
+                if unique.len() > MAX_CREDENTIALS {
+                    return Vec::new();
+                }
             }
         }
         unique
@@ -136,6 +136,15 @@ mod tests {
         }
         let both = [("authorization", "Bearer KEY"), ("x-api-key", "KEY")];
         assert_eq!(values(&both), ["KEY"]);
+    }
+
+    /// An upstream may read the last of them, so a share for the first ones would be made up.
+    #[test]
+    fn a_flood_of_credentials_counts_as_none() {
+        let many: Vec<String> = (0..=MAX_CREDENTIALS).map(|it| it.to_string()).collect();
+        let many: &'static str = many.join(" ").leak();
+        let fields = [("api-key", many), ("authorization", "Bearer KEY")];
+        assert!(values(&fields).is_empty());
     }
 
     #[test]

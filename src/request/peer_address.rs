@@ -75,9 +75,8 @@ mod tests {
         let client = |connected: &str, lists: &[&'static str]| {
             let connected = PeerAddress::new(connected.parse().unwrap());
             let lists = lists.iter().map(|list| HeaderValue::from_static(list));
-            let headers =
-                HeaderMap::from_iter(lists.map(|list| (FORWARDED_FOR.parse().unwrap(), list)));
-            client_address(connected, &trusted, &headers)
+            let named = lists.map(|list| (FORWARDED_FOR.parse().unwrap(), list));
+            client_address(connected, &trusted, &named.collect())
                 .peer
                 .to_string()
         };

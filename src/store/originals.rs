@@ -76,7 +76,7 @@ pub(crate) struct OriginalStore {
 /// Place where originals are kept.
 enum Place {
     Durable(DurableStore),
-    Memory(FairCache<RecallId, Arc<Original>>),
+    Memory(Box<FairCache<RecallId, Arc<Original>>>),
 }
 
 /// Right to keep the originals of one body. Ends when dropped.
@@ -106,7 +106,8 @@ impl OriginalStore {
             Place::Durable(durable)
         } else {
             let (bytes, idle) = (config.recall_max_bytes, config.recall_ttl);
-            Place::Memory(FairCache::new(bytes, idle, |it| weight(it), accepted))
+            let cache = FairCache::new(bytes, idle, |it: &Arc<Original>| weight(it), accepted);
+            Place::Memory(Box::new(cache))
         };
         let renew_after = RENEW_AFTER.min(config.recall_ttl / 2);
         Self {

@@ -59,7 +59,9 @@ impl RequestSlots {
             return false;
         };
         tracing::warn!("ended a slow request body: no slot was left for another request");
-        self.share.give_back(Some(&ended.owners), 1);
+        if ended.may_return_slot() {
+            self.share.give_back(Some(&ended.owners), 1);
+        }
         true
     }
 }
@@ -77,7 +79,7 @@ pub(crate) struct RequestSlot {
 impl Drop for RequestSlot {
     fn drop(&mut self) {
         // The slot of a body that was ended has a new holder.
-        if !self.progress.is_ended() {
+        if self.progress.may_return_slot() {
             self.share.give_back(Some(&self.progress.owners), 1);
         }
     }

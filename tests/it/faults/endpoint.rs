@@ -69,12 +69,6 @@ impl Endpoint {
         }
     }
 
-    /// Returns an address without a listener.
-    pub(super) async fn nobody() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap()
-    }
-
     /// Waits until at least one connection has been failed.
     pub(super) async fn met(&self) {
         let mut met = self.met.clone();

@@ -6,6 +6,7 @@ use longhaul_mock_model::{Model, ModelOptions};
 
 use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};
+use crate::harness::Nobody;
 use crate::program::Program;
 
 /// Requests compaction at any size.
@@ -55,7 +56,8 @@ async fn check_conduct(conduct: Conduct) {
 
 #[tokio::test]
 async fn store_that_refuses_connections_affects_no_request() {
-    check(&format!("redis://{}", Endpoint::nobody().await)).await;
+    let nobody = Nobody::bind();
+    check(&nobody.base("").replace("http://", "redis://")).await;
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use longhaul_mock_model::{Model, ModelOptions, RequestKind};
 
 use super::endpoint::{Conduct, Endpoint, NOBODY};
 use crate::caller::{Caller, talk};
+use crate::harness::Nobody;
 use crate::program::Program;
 
 /// Requests compaction at any size.
@@ -53,8 +54,8 @@ const UNREACHABLE: Option<&str> = Some("unreachable");
 
 #[tokio::test]
 async fn digest_replaces_the_summary_if_the_summariser_refuses_connections() {
-    let nobody = Endpoint::nobody().await;
-    check(&format!("http://{nobody}/v1"), LONG, UNREACHABLE).await;
+    let nobody = Nobody::bind();
+    check(&nobody.base("/v1"), LONG, UNREACHABLE).await;
 }
 
 #[tokio::test]

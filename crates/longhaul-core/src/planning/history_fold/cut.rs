@@ -77,21 +77,33 @@ impl HistoryFold<'_, '_> {
             + self.largest_text(until, &budgets)
             + self.conversation.tokens_of(until..point)
             - self.prune_state.frees_from(clearing, until);
-        // Cleared results after the cut may save enough for a text that is longer than the history.
         let replaced = self.conversation.tokens_of(self.pinned_head.end..until);
-        let saves_enough = if self.largest_text(until, &budgets) >= replaced {
-            false
-        } else if self.extends_at(point) {
-            after < size
-        } else {
-            after <= size.percent(85)
-        };
+        let saves_enough =
+            if self.largest_text(until, &budgets) >= replaced.min(self.replaced_bytes(until)) {
+                false
+            } else if self.extends_at(point) {
+                after < size
+            } else {
+                after <= size.percent(85)
+            };
         saves_enough.then_some(ScheduledCut {
             until,
             thrash,
             budgets,
             summary,
         })
+    }
+
+    /// Returns the size in bytes of the history before `until`, in tokens of a text as long. A splice
+    /// refuses a longer text, and an image by reference has more tokens than bytes.
+    fn replaced_bytes(&self, until: usize) -> Tokens {
+        let history = self
+            .conversation
+            .messages()
+            .get(self.pinned_head.end..until);
+        let ends = history.and_then(|history| Some((history.first()?, history.last()?)));
+        let bytes = ends.map_or(0, |(first, last)| last.span.end() - first.span.start());
+        Tokens::estimate_chars(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// Cuts the history, and clears results in the same cache break.
