@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A random mix of events in a history; each number selects an event.
 #[derive(Clone, Debug)]
-pub(super) struct RandomInput(Vec<u32>);
+pub(super) struct RandomInput(pub(super) Vec<u32>);
 
 pub(super) fn random_input() -> impl Strategy<Value = RandomInput> {
     prop::collection::vec(any::<u32>(), 4..60).prop_map(RandomInput)

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::RecordedInput;
-use super::inputs::random_input;
+use super::inputs::{RandomInput, random_input};
 
 fn read(body: &[u8]) -> Conversation<'_> {
     Dialect::Responses.read(body).unwrap()
@@ -200,6 +200,21 @@ fn every_plan_for_a_recorded_session_is_valid() {
         }
     }
     assert!(changed > 100, "{changed}");
+}
+
+/// A history of a few words and images by reference, shorter in bytes than its digest.
+#[test]
+fn every_plan_for_images_with_few_bytes_is_valid() {
+    let events = [
+        2_511_388_021,
+        3_846_549_831,
+        2_263_243_265,
+        262_366_286,
+        810_130_580,
+        202_123_872,
+    ];
+    let input = RandomInput(events.to_vec());
+    check_plans(&input.body(), 4_000, "images");
 }
 
 proptest! {

@@ -43,11 +43,12 @@ impl HistoryFold<'_, '_> {
         let until = cut_point::find_adaptive(conversation, policy, thrash, pinned, point)
             .filter(|&cut| cut > self.summarised_until)?;
         let (budgets, summary) = self.assume_summary(until);
-        let after = self.fixed_tokens
-            + self.pinned_tokens()
-            + self.largest_text(until, &budgets)
-            + self.conversation.tokens_of(until..point);
-        let saves_enough = if self.extends_at(point) {
+        let fixed = self.fixed_tokens + self.pinned_tokens();
+        let text = self.largest_text(until, &budgets);
+        let after = fixed + text + conversation.tokens_of(until..point);
+        let saves_enough = if Some(text.to_chars()) >= self.replaced_bytes(until) {
+            false
+        } else if self.extends_at(point) {
             after < size
         } else {
             after <= size.percent(85)
@@ -58,6 +59,14 @@ impl HistoryFold<'_, '_> {
             budgets,
             summary,
         })
+    }
+
+    /// Counts the bytes of the history before `until`. A splice refuses a longer text, and an image by
+    /// reference has fewer bytes than its tokens would take.
+    fn replaced_bytes(&self, until: usize) -> Option<usize> {
+        let first = self.conversation.message(self.pinned_head.end)?;
+        let last = self.conversation.message(until.checked_sub(1)?)?;
+        last.span.end().checked_sub(first.span.start())
     }
 
     /// Cuts the history, and clears results in the same cache break.
