@@ -62,10 +62,10 @@ pub struct RetainedSteps<'r> {
 }
 
 impl RetainedSteps<'_> {
-    /// Returns the first message of the steps among `messages` that fit.
-    fn start(&self, conversation: &Conversation<'_>, messages: Range<usize>) -> usize {
-        self.results
-            .cleared_suffix_start(self.clearing, conversation, messages, self.room)
+    /// Whether the steps among `messages` fit.
+    fn fit(&self, conversation: &Conversation<'_>, messages: Range<usize>) -> bool {
+        let cleared = self.results.frees_in(self.clearing, messages.clone());
+        conversation.tokens_of(messages) - cleared <= self.room
     }
 }
 
@@ -82,14 +82,12 @@ pub fn find(
     let newest = conversation.newest_unit(upto);
     // A long history has many request points: a walk to the answer for each would cost too much.
     let enough = conversation.suffix_start(pinned_head.end..upto, policy.keep_recent)?;
-    let steps = steps.map(|steps| {
-        let start = steps.start(conversation, pinned_head.end..upto);
-        // The unit in which the run begins does not fit whole.
-        let first_whole = boundaries_from(conversation, start).first();
-        first_whole.copied().unwrap_or(start)
+    let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
+    let steps = steps.and_then(|steps| {
+        let at = boundaries.partition_point(|&cut| !steps.fit(conversation, cut..upto));
+        boundaries.get(at).copied()
     });
     let latest = enough.min(steps.unwrap_or(enough)).min(newest);
-    let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
     let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
     let rule = TurnStartRule::of(conversation, upto);
     let is_accepted = |cut: &usize| rule.accepts(conversation, *cut);
@@ -172,13 +170,6 @@ fn inner_boundaries<'c>(
     let from = boundaries.partition_point(|&cut| cut <= start);
     let to = boundaries.partition_point(|&cut| cut < upto);
     boundaries.get(from..to).unwrap_or_default()
-}
-
-/// Returns the boundaries at `start` and later.
-fn boundaries_from<'c>(conversation: &'c Conversation<'_>, start: usize) -> &'c [usize] {
-    let boundaries = conversation.boundaries();
-    let from = boundaries.partition_point(|&cut| cut < start);
-    boundaries.get(from..).unwrap_or_default()
 }
 
 fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {

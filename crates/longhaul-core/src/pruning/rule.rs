@@ -36,11 +36,12 @@ pub struct PruneRule {
 /// Tool results of a conversation and the progress of clearing them.
 ///
 /// Invariants: the rule has decided on all results before `cleared_end`; `sums[k]` is the original
-/// size of the first `k` results, if there are any.
+/// size of the first `k` results, and `frees_sums[k]` what clearing frees of them, if there are any.
 #[derive(Debug, Default)]
 pub struct PruneState {
     results: Vec<ToolResult>,
     sums: Vec<Tokens>,
+    frees_sums: Vec<Tokens>,
     ingested: usize,
     cleared_end: usize,
     clearable_end: usize,
@@ -77,6 +78,7 @@ impl PruneState {
         let results = list_results(conversation, rule);
         Self {
             sums: Tokens::prefix_sums(results.iter().map(|result| result.tokens)),
+            frees_sums: Tokens::prefix_sums(results.iter().map(|result| result.frees)),
             results,
             ..Self::default()
         }
@@ -133,41 +135,14 @@ impl PruneState {
         self.results.get(..end).unwrap_or_default()
     }
 
-    /// Returns the tokens that this clearing frees of the messages from `start` on.
-    pub(crate) fn frees_from(&self, clearing: Clearing, start: usize) -> Tokens {
-        let clearable = self.cleared_by(clearing);
-        let from = clearable.partition_point(|result| result.message < start);
-        clearable
-            .get(from..)
-            .unwrap_or_default()
-            .iter()
-            .map(|result| result.frees)
-            .sum()
-    }
-
-    /// Returns the start of the longest run that ends with `messages` and has at most `tokens` after this
-    /// clearing.
-    pub(crate) fn cleared_suffix_start(
-        &self,
-        clearing: Clearing,
-        conversation: &Conversation<'_>,
-        messages: Range<usize>,
-        tokens: Tokens,
-    ) -> usize {
-        let mut clearable = self.cleared_by(clearing).iter().rev().peekable();
-        let mut start = messages.end;
-        let mut size = Tokens::ZERO;
-        for at in messages.rev() {
-            while clearable.next_if(|result| result.message > at).is_some() {}
-            let result = clearable.next_if(|result| result.message == at);
-            let frees = result.map_or(Tokens::ZERO, |result| result.frees);
-            size += conversation.tokens_of(at..at + 1) - frees;
-            if size > tokens {
-                break;
-            }
-            start = at;
-        }
-        start
+    /// Returns the tokens that this clearing frees of `messages`.
+    pub(crate) fn frees_in(&self, clearing: Clearing, messages: Range<usize>) -> Tokens {
+        let results = self.cleared_by(clearing);
+        let frees_before = |message| {
+            let count = results.partition_point(|result| result.message < message);
+            self.frees_sums.get(count).copied().unwrap_or_default()
+        };
+        frees_before(messages.end) - frees_before(messages.start)
     }
 
     /// Returns the message of the first result that clearing up to the limit would clear.
@@ -338,6 +313,9 @@ impl PruneState {
             self.restored += 1;
         }
         (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
+        for sum in self.frees_sums.iter_mut().skip(at + 1) {
+            *sum -= frees;
+        }
         if matches!(
             result.decision,
             ClearDecision::Cleared | ClearDecision::Protected

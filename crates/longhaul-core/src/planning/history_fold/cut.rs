@@ -74,7 +74,7 @@ impl HistoryFold<'_, '_> {
         let (budgets, summary) = self.assume_summary(until);
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let text = self.largest_text(until, &budgets);
-        let cleared = self.prune_state.frees_from(clearing, until);
+        let cleared = self.prune_state.frees_in(clearing, until..point);
         let after = fixed + text + conversation.tokens_of(until..point) - cleared;
         let is_shorter = text < conversation.tokens_of(pinned.end..until)
             && Some(text.to_chars()) < self.replaced_bytes(until);
@@ -91,25 +91,12 @@ impl HistoryFold<'_, '_> {
         })
     }
 
-<<<<<<< HEAD
-    /// Returns the size in bytes of the history before `until`, in tokens of a text as long. A splice
-    /// refuses a longer text, and an image by reference has more tokens than bytes.
-    fn replaced_bytes(&self, until: usize) -> Tokens {
-        let history = self
-            .conversation
-            .messages()
-            .get(self.pinned_head.end..until);
-        let ends = history.and_then(|history| Some((history.first()?, history.last()?)));
-        let bytes = ends.map_or(0, |(first, last)| last.span.end() - first.span.start());
-        Tokens::estimate_chars(u32::try_from(bytes).unwrap_or(u32::MAX))
-=======
     /// Counts the bytes of the history before `until`. A splice refuses a longer text, and an image by
     /// reference has fewer bytes than its tokens would take.
     fn replaced_bytes(&self, until: usize) -> Option<usize> {
         let first = self.conversation.message(self.pinned_head.end)?;
         let last = self.conversation.message(until.checked_sub(1)?)?;
         last.span.end().checked_sub(first.span.start())
->>>>>>> main
     }
 
     /// Cuts the history, and clears results in the same cache break.

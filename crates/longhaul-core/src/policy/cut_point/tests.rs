@@ -133,7 +133,8 @@ fn steps_that_fit_their_room_stay() {
         find(&conversation, &policy, Some(steps), head, letters.len())
     };
     let size = |clearing, from| {
-        conversation.tokens_of(from..letters.len()) - results.frees_from(clearing, from)
+        conversation.tokens_of(from..letters.len())
+            - results.frees_in(clearing, from..letters.len())
     };
     assert!(size(Clearing::UpToLimit, 3) < size(Clearing::Past, 3));
     for clearing in [Clearing::Past, Clearing::UpToLimit] {

@@ -394,6 +394,7 @@ fn a_cleared_result_is_restored_when_a_stub_refers_to_it() {
         // Results covered by a summary had freed no tokens.
         assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
         assert_eq!(prune_state.freed, times(frees, u32::from(hidden == 0)));
+        assert_eq!(prune_state.frees_in(Clearing::Past, 0..7), frees);
     }
 }
 
@@ -452,7 +453,7 @@ fn a_clearing_frees_the_results_from_a_message_on() {
     let (mut prune_state, _, frees) = five(&rule());
     let check = |prune_state: &PruneState, clearing, start, count| {
         let expect = times(frees, count);
-        assert_eq!(prune_state.frees_from(clearing, start), expect, "{start}");
+        assert_eq!(prune_state.frees_in(clearing, start..11), expect, "{start}");
     };
     check(&prune_state, Clearing::UpToLimit, 0, 0);
     prune_state.extend_clearable(Tokens::ZERO);
@@ -462,22 +463,4 @@ fn a_clearing_frees_the_results_from_a_message_on() {
     }
     prune_state.clear_all_clearable();
     check(&prune_state, Clearing::Past, 3, 3);
-}
-
-#[test]
-fn a_suffix_counts_without_what_its_clearing_frees() {
-    let (mut prune_state, ..) = five(&rule());
-    prune_state.extend_clearable(Tokens::ZERO);
-    let body = body(&[&*long(); 5]);
-    let conversation = read(body.as_bytes()).unwrap();
-    for clearing in [Clearing::Past, Clearing::UpToLimit] {
-        let start =
-            |tokens| prune_state.cleared_suffix_start(clearing, &conversation, 1..11, tokens);
-        for from in 1..11 {
-            let size = conversation.tokens_of(from..11) - prune_state.frees_from(clearing, from);
-            assert_eq!(start(size), from, "{clearing:?}");
-            assert_eq!(start(size - Tokens::new(1)), from + 1, "{clearing:?}");
-        }
-        assert_eq!(start(Tokens::new(1_000_000)), 1);
-    }
 }
