@@ -76,7 +76,7 @@ pub struct FoldOutcome {
     pub size: Tokens,
     /// Tokens of `size` that the first and the newest user request take in a replacement text.
     pub request_tokens: Tokens,
-    /// Room for steps after a cut.
+    /// Room for the steps so far after a cut at the hard threshold.
     pub(crate) steps_room: Tokens,
     /// Whether clearing at the threshold would be enough, so that no summary is needed.
     pub pruning_suffices: bool,
@@ -321,7 +321,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let size = self.size(messages);
         // A rule whose own threshold is above the threshold for cutting history comes too late.
         let pruning_suffices = if self.cuts_first {
-            self.clearing_makes_room(messages)
+            self.clearing_will_make_room(size)
         } else {
             policy.prune_thresholds.hard <= policy.thresholds.hard
                 && self.pruning_suffices(messages)
@@ -336,7 +336,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         if let Some((_, rule)) = &policy.prune {
             self.prune_state.assign_retention_reasons(rule, user_turns);
         }
-        let steps_room = self.steps_room();
+        // The messages until the hard threshold need room too.
+        let steps_room = self.steps_room() - (policy.thresholds.hard - size);
         FoldOutcome {
             steps_room,
             prune_state: self.prune_state,
@@ -445,6 +446,24 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             .any(|trigger| self.rule_would_fire(trigger))
             && self.size(point) - self.prune_state.clearable_tokens()
                 <= fixed + self.policy.break_target(fixed)
+    }
+
+    /// Whether clearing alone is expected to make that room once the conversation of `size` has grown to
+    /// the hard threshold, with results in the proportion of those so far.
+    fn clearing_will_make_room(&self, size: Tokens) -> bool {
+        let Some((_, rule)) = &self.policy.prune else {
+            return false;
+        };
+        let (fixed, hard) = (
+            self.fixed_tokens + self.pinned_tokens(),
+            self.policy.thresholds.hard,
+        );
+        let results = self.prune_state.clearable_beyond(Tokens::ZERO);
+        let new_results = (hard - size).scaled(results, size - fixed);
+        let cleared = self
+            .prune_state
+            .clearable_beyond(rule.protect - new_results);
+        hard.max(size) - cleared <= fixed + self.policy.break_target(fixed)
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

@@ -145,6 +145,19 @@ impl PruneState {
         frees_before(messages.end) - frees_before(messages.start)
     }
 
+    /// Returns the tokens that clearing would free if only the newest `protect` tokens of the results so far
+    /// stayed, without results in replaced history.
+    pub(crate) fn clearable_beyond(&self, protect: Tokens) -> Tokens {
+        let (sums, results) = (self.sums.get(..=self.ingested), self.results.as_slice());
+        let total = self.sums.get(self.ingested).copied().unwrap_or_default();
+        let end = sums.map_or(0, |sums| {
+            sums.partition_point(|&before| total - before > protect)
+        });
+        let shown = results.partition_point(|result| result.message < self.summarised_until);
+        let frees_before = |count: usize| self.frees_sums.get(count).copied().unwrap_or_default();
+        frees_before(end) - frees_before(self.cleared_end.max(shown))
+    }
+
     /// Returns the message of the first result that clearing up to the limit would clear.
     pub(crate) fn first_clearable(&self) -> Option<usize> {
         let waiting = self.results.get(self.cleared_end..self.clearable_end)?;
