@@ -15,7 +15,7 @@ use crate::pruning::placeholder::Placeholder;
 use crate::pruning::rule::PruneRule;
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
-pub use budgets::SummaryBudgets;
+pub use budgets::{BreakTarget, SummaryBudgets};
 use cache_price::CachePrice;
 use placement::Placement;
 use std::sync::Arc;
@@ -57,9 +57,6 @@ const SOFT_BELOW_HARD_PERCENT: u32 = 95;
 const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
 /// Upper bound of [`SUMMARY_LEAD`], in percent of the hard threshold.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
-
-/// Default of [`Policy::break_percent`]. A larger rest would reach the threshold again soon.
-const BREAK_PERCENT: u32 = 60;
 
 /// Named set of defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -316,9 +313,10 @@ pub struct Policy {
     pub prune_summary_size: Tokens,
     /// Tokens of recent history that compaction keeps verbatim.
     pub keep_recent: Tokens,
-    /// Size to aim at in a break at the hard threshold, in percent of the room between the head and the
-    /// threshold. Steps stay messages as far as the size allows.
-    pub break_percent: u32,
+    /// Size that clearing alone may leave at the hard threshold.
+    pub clear_target: BreakTarget,
+    /// Size that a cut aims at.
+    pub cut_target: BreakTarget,
     /// Largest first user message, in tokens, that is kept verbatim.
     pub max_pinned_first: Tokens,
     /// Largest summary of the agent's own, as the first user message, that is kept verbatim.
@@ -374,7 +372,8 @@ impl Policy {
             proactive: settings.proactive,
             recover: settings.recover,
             keep_recent,
-            break_percent: BREAK_PERCENT,
+            clear_target: BreakTarget::CLEARED,
+            cut_target: BreakTarget::CUT,
             max_pinned_first: Tokens::new(2_000).min(share),
             max_pinned_summary: share,
             prune_summary_size: budgets.nominal(),
@@ -393,12 +392,6 @@ impl Policy {
             Some((PruneTrigger::Always, _)) => true,
             Some((PruneTrigger::HardThreshold, _)) | None => false,
         }
-    }
-
-    /// Returns the tokens between `fixed`, which no compaction removes, and the hard threshold that a break
-    /// leaves in use.
-    pub(crate) fn break_target(&self, fixed: Tokens) -> Tokens {
-        (self.thresholds.hard - fixed).percent(self.break_percent)
     }
 
     /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large

@@ -445,7 +445,11 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             .into_iter()
             .any(|trigger| self.rule_would_fire(trigger))
             && self.size(point) - self.prune_state.clearable_tokens()
-                <= fixed + self.policy.break_target(fixed)
+                <= fixed
+                    + self
+                        .policy
+                        .clear_target
+                        .of(self.policy.thresholds.hard - fixed)
     }
 
     /// Whether clearing alone is expected to make that room once the conversation of `size` has grown to
@@ -463,7 +467,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let cleared = self
             .prune_state
             .clearable_beyond(rule.protect - new_results);
-        hard.max(size) - cleared <= fixed + self.policy.break_target(fixed)
+        hard.max(size) - cleared <= fixed + self.policy.clear_target.of(hard - fixed)
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

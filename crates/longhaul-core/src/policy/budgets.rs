@@ -1,4 +1,4 @@
-//! Token budgets for the parts of a replacement text.
+//! Sizes of a break: what stays in use, and the token budgets for the parts of a replacement text.
 
 use super::Thresholds;
 use crate::units::tokens::Tokens;
@@ -11,6 +11,34 @@ const MAX_SEGMENT_PERCENT: u32 = 30;
 const MIN_SEGMENT_PERCENT: u32 = 4;
 /// Smallest segment: with less, not even a step and a name fit.
 const MIN_SEGMENT: Tokens = Tokens::new(450);
+
+/// Size to aim at in a break at the hard threshold, without the head: a share of the room between the head
+/// and the threshold, up to a bound. Steps stay messages as far as the size allows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BreakTarget {
+    /// Share of the room, in percent.
+    pub percent: u32,
+    /// Upper bound.
+    pub most: Tokens,
+}
+
+impl BreakTarget {
+    /// Clearing alone takes the place of a cut if it leaves no more. `bench/COMPACTION.md` has the effect.
+    pub(super) const CLEARED: Self = Self {
+        percent: 70,
+        most: Tokens::new(28_000),
+    };
+    /// A cut leaves less, so that the next breaks only clear.
+    pub(super) const CUT: Self = Self {
+        percent: 50,
+        most: Tokens::new(16_000),
+    };
+
+    /// Returns the size to aim at in a room of `room` tokens.
+    pub(crate) fn of(self, room: Tokens) -> Tokens {
+        room.percent(self.percent).min(self.most)
+    }
+}
 
 /// Token budgets for the parts of a replacement text: of all segments together, or of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

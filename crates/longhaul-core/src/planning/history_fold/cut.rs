@@ -45,7 +45,10 @@ impl HistoryFold<'_, '_> {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(2);
         let text = self.summary.map(|it| it.nominal).unwrap_or_default();
-        self.policy.break_target(fixed) - text.max(expected)
+        self.policy
+            .cut_target
+            .of(self.policy.thresholds.hard - fixed)
+            - text.max(expected)
     }
 
     /// Returns the cut at `point`, or `None` if it is not worthwhile.

@@ -34,7 +34,7 @@ pub(crate) fn policy() -> Policy {
     (policy.weighs_clearing, policy.weighs_cuts) = (false, false);
     policy.keep_recent = ONE;
     // No steps stay: a test of a cut names what it keeps.
-    policy.break_percent = 0;
+    (policy.clear_target.percent, policy.cut_target.percent) = (0, 0);
     policy.prune_summary_size = Tokens::new(100);
     policy.budgets = SummaryBudgets {
         prose: Tokens::new(100),

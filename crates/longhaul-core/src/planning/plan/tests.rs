@@ -28,11 +28,9 @@ fn body_of(messages: usize, characters: usize) -> String {
 
 /// Policy for a window in which about thirty of these messages fit.
 fn policy() -> Policy {
-    let policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
-    Policy {
-        break_percent: 0,
-        ..policy
-    }
+    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
+    (policy.clear_target.percent, policy.cut_target.percent) = (0, 0);
+    policy
 }
 
 fn seen() -> PriorRecords {

@@ -118,20 +118,18 @@ fn clearing_alone_takes_the_place_of_a_cut_if_it_makes_enough_room() {
     let fixed = OUTSIDE + run(1..2);
     let after = size(ALL) - times(FREES, 4);
     let mut both = [false; 2];
-    for break_percent in (0..=100).step_by(5) {
-        let policy = Policy {
-            break_percent,
-            ..full_and_clearing(size(ALL))
-        };
-        let suffices = after <= fixed + policy.break_target(fixed);
+    for percent in (0..=100).step_by(5) {
+        let mut policy = full_and_clearing(size(ALL));
+        policy.clear_target.percent = percent;
+        let suffices = after <= fixed + policy.clear_target.of(size(ALL) - fixed);
         both[usize::from(suffices)] = true;
         let standing = cut(&policy, None);
-        assert_eq!(standing.cut_here, !suffices, "{break_percent}");
-        assert_eq!(cleared(&standing), RESULTS[..4], "{break_percent}");
+        assert_eq!(standing.cut_here, !suffices, "{percent}");
+        assert_eq!(cleared(&standing), RESULTS[..4], "{percent}");
         if suffices {
             assert_eq!((standing.summarised_until, standing.size), (2, after));
         } else {
-            assert!(standing.size < size(ALL).percent(85), "{break_percent}");
+            assert!(standing.size < size(ALL).percent(85), "{percent}");
         }
         // No summary is asked for, either.
         assert_eq!(noted(&policy, None).summary_due, !suffices);
@@ -143,14 +141,14 @@ fn clearing_alone_takes_the_place_of_a_cut_if_it_makes_enough_room() {
 fn clearing_alone_leaves_the_text_of_an_earlier_cut() {
     let base = found(ALL - 2, summary(4));
     let full = noted(&policy(), Some(&base)).size;
-    for (break_percent, cuts) in [(100, false), (0, true)] {
+    for (percent, cuts) in [(100, false), (0, true)] {
         let mut policy = full_and_clearing(full);
         policy.thresholds.hard = full;
-        policy.break_percent = break_percent;
+        policy.clear_target.percent = percent;
         let standing = cut(&policy, Some(&base));
-        assert_eq!(standing.cut_here, cuts, "{break_percent}");
-        assert_eq!(standing.text.is_some(), cuts, "{break_percent}");
-        assert_eq!(standing.summarised_until > 4, cuts, "{break_percent}");
+        assert_eq!(standing.cut_here, cuts, "{percent}");
+        assert_eq!(standing.text.is_some(), cuts, "{percent}");
+        assert_eq!(standing.summarised_until > 4, cuts, "{percent}");
         if !cuts {
             // The results 5, 7 and 9 of the steps that stay.
             assert_eq!(standing.size, full - times(FREES, 3));
