@@ -62,7 +62,7 @@ async fn retry_uses_a_digest_if_clearing_is_not_enough() {
         session: "cli-0018",
         from: 60,
         window_percent: 40,
-        action: "retry, digest",
+        action: "retry, prune, digest",
     })
     .await;
 }

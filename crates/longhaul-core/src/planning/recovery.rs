@@ -16,13 +16,13 @@ use crate::planning::plan::{RequestPlan, SummarySource};
 use crate::planning::splice::Splice;
 use crate::planning::view::ForwardedView;
 use crate::policy::cut_point;
-use crate::policy::cut_point::PinnedHead;
+use crate::policy::cut_point::{PinnedHead, RetainedSteps};
 use crate::policy::record::{Clip, PriorRecords, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{OutputWindow, Policy, SummaryBudgets};
-use crate::pruning::rule::PruneState;
+use crate::pruning::rule::{Clearing, PruneState};
 use crate::summary::digest::summary_budgets;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
@@ -80,6 +80,9 @@ struct RecoveryPlanner<'l, 'a> {
     /// View with results cleared as far as the rule allows.
     cleared_by_rule: ForwardedView,
     cleared: ForwardedView,
+    results: PruneState,
+    /// Room for the steps that stay messages after a cut.
+    steps_room: Tokens,
     target: Tokens,
     max_input: Tokens,
     /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
@@ -112,7 +115,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             prior.thinking.removed(),
         );
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
-        let mut clear = |protect| {
+        let clear = |protect| {
             if let Some(protect) = protect {
                 clear_unguarded(&mut prune_state, protect);
             }
@@ -129,7 +132,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let [by_rule, cleared] = policy
             .recovery_protect
             .map_or([None; 2], |protects| protects.map(Some))
-            .map(&mut clear);
+            .map(clear);
         Self {
             conversation,
             policy,
@@ -138,6 +141,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             pinned_head,
             cleared_by_rule: by_rule,
             cleared,
+            results: prune_state,
+            steps_room: outcome.steps_room,
             target: policy.thresholds.recovery_target(output).min(max_input),
             max_input,
             max_with_progress: refused.tokens(conversation).percent(90),
@@ -157,19 +162,20 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             }
         }
         let messages = self.conversation.messages().len();
-        let cut = cut_point::find(
-            self.conversation,
-            self.policy,
-            None,
-            self.pinned_head,
-            messages,
-        );
-        let deepest = cut_point::deepest(self.conversation, self.pinned_head, messages);
-        let cuts = [cut, deepest.filter(|_| cut != deepest)];
-        let cuts = cuts.into_iter().flatten();
-        let mut cuts = cuts
-            .filter(|&cut| cut > self.cleared.summarised_until())
-            .peekable();
+        let steps = RetainedSteps {
+            results: &self.results,
+            clearing: Clearing::Past,
+            room: self.steps_room,
+        };
+        let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
+        let [with_steps, newest] = [Some(steps), None]
+            .map(|steps| cut_point::find(conversation, policy, steps, pinned, messages));
+        let deepest = cut_point::deepest(conversation, pinned, messages);
+        let covered = self.cleared.summarised_until();
+        let cuts = [with_steps, newest, deepest].into_iter().flatten();
+        let mut cuts: Vec<usize> = cuts.filter(|&cut| cut > covered).collect();
+        cuts.dedup();
+        let mut cuts = cuts.into_iter().peekable();
         let mut last = None;
         while let Some(cut) = cuts.next() {
             // No digest makes the rest smaller.
