@@ -167,11 +167,11 @@ fn goal_and_steps(
     let closed = lines.iter().skip(in_turn).rev();
     let closed: Vec<&str> = older.chain(closed.map(|line| line.text.as_str())).collect();
     let mut text = goal + &root;
-    if !closed.is_empty() {
+    if lines.len() > in_turn {
         text.extend(["## Progress\n### Steps\n", &closed.join("\n")]);
     }
     if in_turn > 0 {
-        if !closed.is_empty() {
+        if lines.len() > in_turn {
             text.push_str("\n\n");
         }
         text.push_str(OPEN_TURN_HEADING);
@@ -224,7 +224,8 @@ fn goal_section(
 }
 
 /// Renders the newest steps in full up to their share, then older ones in short form, evenly
-/// sampled to fit `room`. Returns the lines, newest first, and the number of omitted steps.
+/// sampled to fit `room`. A step that repeats the one after it is left out. Returns the lines, newest
+/// first, and the number of omitted steps.
 fn fit_steps(
     renderer: &StepRenderer<'_, '_>,
     all: &[AssistantStep<'_>],
@@ -235,12 +236,13 @@ fn fit_steps(
         text: renderer.line(step.at, step.message, detail),
         in_open_turn: step.in_open_turn,
     };
-    let mut lines = Vec::new();
+    let mut lines: Vec<StepLine> = Vec::new();
     let mut left = room;
     let mut full_length = 0;
     for step in all.iter().rev() {
         let line = render(step, StepDetail::FULL);
-        if !line.text.is_empty() {
+        let is_repeated = lines.last().is_some_and(|last| last.text == line.text);
+        if !line.text.is_empty() && !is_repeated {
             if cost(&line) > left.saturating_sub(room * (100 - FULL_LENGTH_PERCENT) / 100) {
                 break;
             }
@@ -249,13 +251,14 @@ fn fit_steps(
         }
         full_length += 1;
     }
-    let older: Vec<StepLine> = all
+    let mut older: Vec<StepLine> = all
         .iter()
         .rev()
         .skip(full_length)
         .map(|step| render(step, StepDetail::SHORT))
         .filter(|line| !line.text.is_empty())
         .collect();
+    older.dedup_by(|next, line| next.text == line.text);
     let total: usize = older.iter().map(cost).sum();
     // Every `stride`-th step fits on average; the loop below enforces the bound.
     let stride = total.div_ceil(left.max(1)).max(1);

@@ -102,11 +102,17 @@ fn with_segment(
         None => (Vec::new(), form_for(conversation)),
     };
     let ordinal = 1 + segments.iter().map(|it| it.compactions).sum::<u32>();
-    segments.push(LooseSegment {
-        text: format!("{}\n{text}", wording::segment_heading(ordinal, ordinal)),
-        until: place.covered.end,
-        compactions: 1,
-    });
+    match segments.last_mut() {
+        // No line of a small part of the history fits.
+        Some(last) if text.is_empty() => {
+            (last.until, last.compactions) = (place.covered.end, last.compactions + 1);
+        }
+        Some(_) | None => segments.push(LooseSegment {
+            text: format!("{}\n{text}", wording::segment_heading(ordinal, ordinal)),
+            until: place.covered.end,
+            compactions: 1,
+        }),
+    }
     let segments = within(segments, budgets);
     SegmentedText::join(&segments, form)
 }

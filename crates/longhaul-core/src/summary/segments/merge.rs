@@ -132,7 +132,7 @@ pub(super) fn merge(
 }
 
 /// Joins the sections of the same heading, and shortens them to `budget`. Finished items go first, then
-/// every other older line of the longest section. Each line that stays is whole.
+/// every other older line of the largest section. Each line that stays is whole.
 fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
     let mut merged: Vec<Section<'_>> = Vec::new();
     for section in segments.iter().flat_map(|it| Section::parse(it.prose)) {
@@ -174,15 +174,14 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
     };
     let mut sections = merged;
     while !fits(&sections) {
-        let longest = sections.iter_mut().max_by_key(|it| it.lines.len());
-        match longest {
+        let chars = |it: &Section<'_>| it.lines.iter().map(|line| line.len()).sum::<usize>();
+        let sizes = sections.iter().map(chars).enumerate();
+        let Some((largest, _)) = sizes.max_by_key(|(_, size)| *size) else {
+            break;
+        };
+        match sections.get_mut(largest) {
             Some(section) if section.lines.len() > 1 => thin_out(&mut section.lines),
-            Some(_) | None => {
-                sections.truncate(sections.len().saturating_sub(1));
-                if sections.is_empty() {
-                    break;
-                }
-            }
+            Some(_) | None => drop(sections.remove(largest)),
         }
     }
     join_escaped(&sections)
