@@ -373,7 +373,7 @@ settings! { ALL_SETTINGS:
 
     /// The maximum bytes of summaries and other records kept in memory; the caller that holds the
     /// most loses its least recently used ones first. A record for a window of 200000 tokens has at
-    /// most about 260 KiB of ASCII: room for 250 of the largest.
+    /// most about 240 KiB of ASCII: room for 270 of the largest.
     STORE_MEMORY: u64 = bytes, "store.memory" = "64MiB", restart;
 
     /// How long an original is kept for recall after its last use. The default is that of store.ttl: a

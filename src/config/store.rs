@@ -184,11 +184,11 @@ mod tests {
         // of the previous record.
         let words = policy.budgets.prose.to_chars() * 8;
         let most = (text.to_chars() + words) >> 10;
-        assert_eq!(most, 259);
-        assert!(settings::STORE_MEMORY.doc.contains("about 260 KiB"));
+        assert_eq!(most, 233);
+        assert!(settings::STORE_MEMORY.doc.contains("about 240 KiB"));
         let room = check(&[]).unwrap().memory_bytes >> 10;
-        assert_eq!(room / 260, 252);
-        assert!(settings::STORE_MEMORY.doc.contains("room for 250"));
+        assert_eq!(room / 240, 273);
+        assert!(settings::STORE_MEMORY.doc.contains("room for 270"));
     }
 
     #[test]

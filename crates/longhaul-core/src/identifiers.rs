@@ -1,5 +1,5 @@
-//! Index of the identifiers in replaced history that nobody can guess: addresses, digests, and the codes and
-//! values that the user or the model has named.
+//! Index of the identifiers in replaced history that nobody can guess. These are addresses, digests, and the
+//! codes and values that the user or the model has named.
 //!
 //! Files, commands and names stand in the steps of a digest. Identifiers that only results contain are not
 //! listed: a model makes no use of words without the place where they stood. Identifiers that are still

@@ -60,8 +60,8 @@ async fn retry_only_clears_if_old_results_are_large() {
 async fn retry_uses_a_digest_if_clearing_is_not_enough() {
     check(Case {
         session: "cli-0018",
-        from: 60,
-        window_percent: 40,
+        from: 90,
+        window_percent: 50,
         action: "retry, prune, digest",
     })
     .await;

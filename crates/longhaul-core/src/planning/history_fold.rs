@@ -453,7 +453,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     }
 
     /// Whether clearing alone is expected to make that room once the conversation of `size` has grown to
-    /// the hard threshold, with results in the proportion of those so far.
+    /// the hard threshold. New messages are taken to hold as large a share of results as those so far.
     fn clearing_will_make_room(&self, size: Tokens) -> bool {
         let Some((_, rule)) = &self.policy.prune else {
             return false;

@@ -12,8 +12,8 @@ const MIN_SEGMENT_PERCENT: u32 = 4;
 /// Smallest segment: with less, not even a step and a name fit.
 const MIN_SEGMENT: Tokens = Tokens::new(450);
 
-/// Size to aim at in a break at the hard threshold, without the head: a share of the room between the head
-/// and the threshold, up to a bound. Steps stay messages as far as the size allows.
+/// Size to aim at in a break at the hard threshold, without the head. Steps stay messages as far as the size
+/// allows. The size is a share of the room between the head and the threshold, up to a bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BreakTarget {
     /// Share of the room, in percent.

@@ -35,8 +35,8 @@ pub struct PruneRule {
 
 /// Tool results of a conversation and the progress of clearing them.
 ///
-/// Invariants: the rule has decided on all results before `cleared_end`; `sums[k]` is the original
-/// size of the first `k` results, and `frees_sums[k]` what clearing frees of them, if there are any.
+/// Invariants: the rule has decided on all results before `cleared_end`. If there are results, `sums[k]` is
+/// the original size of the first `k`, and `frees_sums[k]` what clearing frees of them.
 #[derive(Debug, Default)]
 pub struct PruneState {
     results: Vec<ToolResult>,

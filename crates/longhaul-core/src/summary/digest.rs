@@ -166,15 +166,17 @@ fn goal_and_steps(
     let older = left_out.iter().map(String::as_str);
     let closed = lines.iter().skip(in_turn).rev();
     let closed: Vec<&str> = older.chain(closed.map(|line| line.text.as_str())).collect();
-    let mut text = goal + &root;
+    let mut text = goal;
     if lines.len() > in_turn {
-        text.extend(["## Progress\n### Steps\n", &closed.join("\n")]);
+        text.extend(["## Progress\n### Steps\n", &root, &closed.join("\n")]);
     }
     if in_turn > 0 {
         if lines.len() > in_turn {
-            text.push_str("\n\n");
+            text.extend(["\n\n", OPEN_TURN_HEADING]);
+        } else {
+            text.extend([OPEN_TURN_HEADING, "\n", root.trim_end()]);
+            text.truncate(text.trim_end().len());
         }
-        text.push_str(OPEN_TURN_HEADING);
         for line in lines.iter().take(in_turn).rev() {
             text.extend(["\n", &line.text]);
         }

@@ -74,7 +74,7 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     /// Returns the line that states the common root of the paths; empty without one.
     pub(super) fn root_line(&self) -> String {
         let root = self.root.as_deref();
-        root.map(|root| format!("{ROOT_PREFIX}{root}\n"))
+        root.map(|root| format!("{ROOT_PREFIX}{}\n", root.trim_end_matches('/')))
             .unwrap_or_default()
     }
 
@@ -166,8 +166,14 @@ fn without_middle(text: &str, max_chars: usize) -> String {
     let tail = take(&mut words.iter().rev(), room / 3);
     let (rest, tail) = words.split_at(words.len() - tail);
     let head = take(&mut rest.iter(), room - room / 3);
-    if head == 0 {
-        return wording::one_line(text, max_chars);
+    match words.first() {
+        // A path or a link of its own is whole or useless.
+        Some(first) if head == 0 && first.len() <= MAX_PATH_BYTES => {
+            let rest = if words.len() > 1 { " …" } else { "" };
+            return format!("{first}{rest}");
+        }
+        Some(_) if head > 0 => {}
+        Some(_) | None => return wording::one_line(text, max_chars),
     }
     let head = rest.get(..head).unwrap_or_default().join(" ");
     format!("{head} … {}", tail.join(" ")).trim_end().to_owned()
@@ -243,22 +249,22 @@ mod tests {
         let lines = steps(&[
             (
                 "Read",
-                json!({"file_path": "/home/dev/work/src/main.rs"}),
+                json!({"file_path": "/home/dev/shop/src/main.rs"}),
                 "x",
             ),
             (
                 "Grep",
-                json!({"pattern": "fn run", "path": "/home/dev/work/src"}),
+                json!({"pattern": "fn run", "path": "/home/dev/shop/src"}),
                 "x",
             ),
             (
                 "Edit",
-                json!({"file_path": "/home/dev/work/src/lib.rs", "new_string": "y"}),
+                json!({"file_path": "/home/dev/shop/src/lib.rs", "new_string": "y"}),
                 "x",
             ),
             (
                 "Read",
-                json!({"file_path": "/home/dev/work/Cargo.toml"}),
+                json!({"file_path": "/home/dev/shop/Cargo.toml"}),
                 "x",
             ),
             ("Read", json!({"file_path": "/etc/hosts"}), "x"),
@@ -266,7 +272,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "Paths are relative to /home/dev/work/\n",
+                "Paths are relative to /home/dev/shop\n",
                 "- Read(src/main.rs)",
                 "- Grep(fn run, src)",
                 "- Edit(src/lib.rs)",
@@ -322,6 +328,9 @@ mod tests {
             assert!(words.ends_with(&tail), "{short}");
             assert!(!tail.is_empty() || max_chars < 30, "{short}");
         }
-        assert_eq!(without_middle(&"x".repeat(50), 10), "xxxxxxxxx…");
+        let long = |count| "x".repeat(count);
+        assert_eq!(without_middle(&long(50), 10), long(50));
+        assert_eq!(without_middle(&(long(50) + " -v"), 10), long(50) + " …");
+        assert_eq!(without_middle(&long(301), 10), "xxxxxxxxx…");
     }
 }

@@ -158,8 +158,8 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
             for line in section.lines {
                 let is_fence = line.trim_start().starts_with("```");
                 is_code ^= is_fence;
-                // Lines of code may repeat, and every block needs its end.
-                let may_repeat = is_code || is_fence;
+                // Lines of code may repeat, every block needs its end, and every path its root.
+                let may_repeat = is_code || is_fence || line.starts_with(ROOT_PREFIX);
                 if !line.trim().is_empty() && (may_repeat || !own.lines.contains(&line)) {
                     own.lines.push(line);
                 }
@@ -190,14 +190,21 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
 /// Heading of a digest's steps.
 const PROGRESS_HEADING: &str = "## Progress";
 
-/// Drops every other line of the older two thirds, at least one.
+/// Drops every other line of the older two thirds, at least one, and the roots that no line needs any more.
 fn thin_out(lines: &mut Vec<&str>) {
     let (before, older) = (lines.len(), (lines.len() * 2).div_ceil(3));
+    let is_root = |line: &str| line.starts_with(ROOT_PREFIX);
     let mut at = 0;
     lines.retain(|line| {
         at += 1;
-        let is_frame = line.starts_with('#') || line.starts_with(ROOT_PREFIX);
+        let is_frame = line.starts_with('#') || is_root(line);
         at > older || at % 2 == 0 || is_frame
+    });
+    let next: Vec<Option<&str>> = lines.iter().skip(1).copied().map(Some).collect();
+    let mut next = next.into_iter().chain([None]);
+    lines.retain(|line| {
+        let is_last = next.next().flatten().is_none_or(is_root);
+        !(is_root(line) && is_last)
     });
     if lines.len() == before {
         lines.remove(0);
@@ -249,7 +256,7 @@ mod tests {
         let steps: Vec<String> = (0..100)
             .map(|at| format!("- wrote the part {at} of it"))
             .collect();
-        let root = format!("{ROOT_PREFIX}/home/dev/work/\n");
+        let root = format!("{ROOT_PREFIX}/home/dev/shop/\n");
         let step = "- read the lexer";
         let older = OLDER.replacen(step, &(root.clone() + &steps.join("\n")), 1);
         let merged = merged([&older, NEWER], 450, FirstRequest::Elsewhere).text;
@@ -267,6 +274,43 @@ mod tests {
                 .iter()
                 .all(|line| steps.iter().any(|step| step == line))
         );
+    }
+
+    #[test]
+    fn each_line_stays_below_the_root_of_its_paths() {
+        let section = |root: &str, step: usize| {
+            let steps = (step..step + 20).map(|at| format!("- Read(src/file{at}.rs)\n"));
+            format!(
+                "## Progress\n### Steps\n{ROOT_PREFIX}{root}\n{}",
+                steps.collect::<String>()
+            )
+        };
+        let texts = [
+            section("/home/a", 10),
+            section("/home/b", 30),
+            section("/home/a", 50),
+        ];
+        let of = |prose| Sections {
+            prose,
+            ..Sections::default()
+        };
+        for tokens in 20..500 {
+            let segments: Vec<_> = texts.iter().map(|text| of(text)).collect();
+            let text = merge_prose(&segments, Tokens::new(tokens));
+            let mut root = None;
+            for line in text.lines() {
+                if let Some(stated) = line.strip_prefix(ROOT_PREFIX) {
+                    assert!(root.is_none_or(|(_, is_used)| is_used), "{text}");
+                    root = Some((stated, false));
+                } else if let Some(path) = line.strip_prefix("- Read(src/file") {
+                    let is_second = path.starts_with(['3', '4']);
+                    let expect = if is_second { "/home/b" } else { "/home/a" };
+                    assert_eq!(root.map(|(root, _)| root), Some(expect), "{text}");
+                    root = Some((expect, true));
+                }
+            }
+            assert!(root.is_none_or(|(_, is_used)| is_used), "{text}");
+        }
     }
 
     #[test]
