@@ -124,10 +124,10 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
         let Some(result) = self.conversation.result_of(at, number) else {
             return String::new();
         };
-        let text = self.conversation.text(result);
-        if !result.is_error && !wording::reports_failure(&text) {
+        if !self.conversation.reports_failure(result) {
             return String::new();
         }
+        let text = self.conversation.text(result);
         let first = text.lines().find(|line| !line.trim().is_empty());
         let first = wording::one_line(first.unwrap_or_default(), MAX_FAILURE_CHARS);
         let first = escape_label(first.replace('"', "'"));
