@@ -4,9 +4,11 @@ use crate::conversation::{Conversation, ToolCall};
 use crate::json::scanner::{NotJson, Scanner, has_unicode_escape};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// Arguments that name a file, as spelt by the agents whose sessions were recorded.
-const PATH_KEYS: &str = include_str!("path_keys.txt");
+static PATH_KEYS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("path_keys.txt").lines().collect());
 
 /// Arguments that identify a call that names no file.
 const MAIN_KEYS: [&str; 9] = [
@@ -45,7 +47,7 @@ impl ToolArguments {
 
     /// Returns the file that the call names.
     pub fn path(&self) -> Option<&str> {
-        self.first_string(PATH_KEYS.lines())
+        self.first_string(PATH_KEYS.iter().copied())
     }
 
     /// Returns the argument that best identifies the call: its file, else its command, pattern,
