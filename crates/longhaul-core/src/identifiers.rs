@@ -12,7 +12,6 @@ mod kind;
 pub(crate) mod lexer;
 mod packed_words;
 mod rank;
-mod word_table;
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, Message};
@@ -51,6 +50,9 @@ pub(crate) fn index_messages(
     budget: Tokens,
 ) -> String {
     let mut index = IdentifierIndex::from_messages(conversation, &covered);
+    if !index.has_candidates() {
+        return String::new();
+    }
     index.exclude(present);
     index.exclude(visible.text);
     for at in visible.pinned.clone().chain(visible.retained.clone()) {

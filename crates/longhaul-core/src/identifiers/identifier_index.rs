@@ -7,7 +7,6 @@ use crate::identifiers::kind::IdentifierKind;
 use crate::identifiers::lexer;
 use crate::identifiers::lexer::{FoundIdentifier, IdentifierSink};
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
-use crate::identifiers::word_table::WordTable;
 use crate::text::labels::LINE_ENDS;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,8 +17,8 @@ pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
 /// The identifiers collected so far.
 #[derive(Default)]
 pub(super) struct IdentifierIndex {
-    words: WordTable,
-    /// Statistics of the words, in the order of their numbers.
+    /// Places of the identifiers among the entries.
+    places: HashMap<String, usize, CacheHashState>,
     entries: Vec<IdentifierStats>,
 }
 
@@ -65,6 +64,11 @@ impl IdentifierIndex {
         count_families_in_text(new);
     }
 
+    /// Whether a list may contain any identifier.
+    pub(super) fn has_candidates(&self) -> bool {
+        self.entries.iter().any(IdentifierStats::has_reason)
+    }
+
     /// Leaves out the identifiers that appear in `text`, where the agent can still read them.
     pub(super) fn exclude(&mut self, text: &str) {
         lexer::scan(text, &mut Exclusion(self));
@@ -97,7 +101,8 @@ impl IdentifierIndex {
 
     /// Returns the identifiers that a list may contain with their origins, the highest scores first.
     pub(super) fn best_first(&self) -> Vec<(&str, IdentifierSource)> {
-        let all = self.words.iter().zip(&self.entries);
+        let all = self.places.iter();
+        let all = all.filter_map(|(text, &at)| Some((text.as_str(), self.entries.get(at)?)));
         let listed = all.filter(|(text, entry)| {
             !entry.still_visible && entry.has_reason() && !text.contains(LINE_ENDS)
         });
@@ -117,14 +122,13 @@ impl IdentifierIndex {
     }
 
     fn entry_mut(&mut self, word: &str) -> Option<&mut IdentifierStats> {
-        let number = self.words.find(word)?;
-        self.entries.get_mut(number)
+        self.entries.get_mut(*self.places.get(word)?)
     }
 
     /// Adds an identifier that is not in the index yet, unless the index is full.
     fn insert(&mut self, word: &str, entry: impl FnOnce() -> IdentifierStats) {
         if self.entries.len() < MAX_IDENTIFIERS {
-            self.words.insert(word);
+            self.places.insert(word.to_owned(), self.entries.len());
             self.entries.push(entry());
         }
     }

@@ -204,7 +204,9 @@ fn a_cue_in_any_message_raises_an_identifier() {
 
 #[test]
 fn number_of_identifiers_is_bounded() {
-    let codes: Vec<String> = (0..=MAX_IDENTIFIERS).map(|at| format!("QX-{at}")).collect();
+    let codes: Vec<String> = (10..=10 + MAX_IDENTIFIERS)
+        .map(|at| format!("QX-{at}"))
+        .collect();
     let text = codes.join(" ");
     let mut index = IdentifierIndex::default();
     index.add_text(&text, IdentifierSource::User, 0);
