@@ -50,9 +50,6 @@ pub(crate) fn index_messages(
     budget: Tokens,
 ) -> String {
     let mut index = IdentifierIndex::from_messages(conversation, &covered);
-    if !index.has_candidates() {
-        return String::new();
-    }
     index.exclude(present);
     index.exclude(visible.text);
     for at in visible.pinned.clone().chain(visible.retained.clone()) {

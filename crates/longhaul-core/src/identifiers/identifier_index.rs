@@ -64,14 +64,11 @@ impl IdentifierIndex {
         count_families_in_text(new);
     }
 
-    /// Whether a list may contain any identifier.
-    pub(super) fn has_candidates(&self) -> bool {
-        self.entries.iter().any(IdentifierStats::has_reason)
-    }
-
     /// Leaves out the identifiers that appear in `text`, where the agent can still read them.
     pub(super) fn exclude(&mut self, text: &str) {
-        lexer::scan(text, &mut Exclusion(self));
+        if self.entries.iter().any(IdentifierStats::has_reason) {
+            lexer::scan(text, &mut Exclusion(self));
+        }
     }
 
     /// Counts how many identifiers share each family and each form.

@@ -148,29 +148,32 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
 /// Returns `text` on one line. A longer one loses the words in its middle: both ends of a command say what
 /// the command does.
 fn without_middle(text: &str, max_chars: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    if line.chars().count() <= max_chars {
-        return line;
+    let words = text.split_whitespace();
+    let whole = words_within(words.clone(), max_chars + 1);
+    if words.clone().nth(whole.len()).is_none() {
+        return whole.join(" ");
     }
     let room = max_chars.saturating_sub(" … ".chars().count());
-    let take = |words: &mut dyn Iterator<Item = &&str>, room: usize| {
-        let mut left = room;
-        let fits = words.take_while(|word| {
-            let rest = left.checked_sub(word.chars().count() + 1);
-            left = rest.unwrap_or(left);
-            rest.is_some()
-        });
-        fits.count()
-    };
-    let tail = take(&mut words.iter().rev(), room / 3);
-    let (rest, tail) = words.split_at(words.len() - tail);
-    let head = take(&mut rest.iter(), room - room / 3);
-    if head == 0 {
+    // Both ends together are shorter than the line, so they share no word.
+    let head = words_within(words.clone(), room - room / 3);
+    if head.is_empty() {
         return wording::one_line(text, max_chars);
     }
-    let head = rest.get(..head).unwrap_or_default().join(" ");
-    format!("{head} … {}", tail.join(" ")).trim_end().to_owned()
+    let mut tail = words_within(words.rev(), room / 3);
+    tail.reverse();
+    let line = format!("{} … {}", head.join(" "), tail.join(" "));
+    line.trim_end().to_owned()
+}
+
+/// Returns the first words that fit `room` characters, with a space after each.
+fn words_within<'t>(words: impl Iterator<Item = &'t str>, room: usize) -> Vec<&'t str> {
+    let mut left = room;
+    let fits = words.take_while(|word| {
+        let rest = left.checked_sub(word.chars().count() + 1);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    });
+    fits.collect()
 }
 
 fn is_path(path: &str) -> bool {
