@@ -1,7 +1,7 @@
 //! Index of the identifiers of texts, with the statistics that rank them.
 
 use crate::collections::CacheHashState;
-use crate::conversation::Conversation;
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::for_each_argument;
 use crate::identifiers::kind::IdentifierKind;
 use crate::identifiers::lexer;
@@ -9,7 +9,6 @@ use crate::identifiers::lexer::{FoundIdentifier, IdentifierSink};
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
 use crate::text::labels::LINE_ENDS;
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// Maximum identifiers to rank, which bounds memory at about 10 MB. The newest come first.
 pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
@@ -23,26 +22,20 @@ pub(super) struct IdentifierIndex {
 }
 
 impl IdentifierIndex {
-    /// Collects the identifiers of the messages `covered`.
-    pub(super) fn from_messages(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
+    /// Collects the identifiers of the messages of `calls`, newest first.
+    pub(super) fn from_messages(calls: &DecodedCalls<'_, '_>) -> Self {
         let mut index = Self::default();
-        let messages = conversation
-            .messages()
-            .get(covered.clone())
-            .unwrap_or_default();
-        let newest_first = || {
-            (covered.start..covered.start + messages.len())
-                .zip(messages)
-                .rev()
-        };
-        for (at, message) in newest_first().filter(|(_, message)| !message.role.is_tool_result()) {
+        let conversation = calls.conversation;
+        let newest_first = calls.messages.clone().rev();
+        let messages = newest_first.filter_map(|at| Some((at, conversation.message(at)?)));
+        for (at, message) in messages.filter(|(_, message)| !message.role.is_tool_result()) {
             let source = if message.role.is_user() {
                 IdentifierSource::User
             } else {
                 IdentifierSource::Assistant
             };
             index.add_text(&conversation.text(message), source, at);
-            for_each_argument(conversation, message, |value| {
+            for_each_argument(calls, message, |value| {
                 index.add_text(value, IdentifierSource::Call, at);
             });
         }
