@@ -10,8 +10,8 @@ use std::ops::Range;
 /// Maximum calls whose ids are compared pairwise.
 const MAX_PAIRWISE_CALLS: usize = 8;
 
-/// Bytes of a result that are decoded first: an escaped character takes up to twelve.
-const START_BYTES: usize = 512;
+/// Bytes of a result that are decoded first. Nearly always, they hold the characters that decide.
+const START_BYTES: usize = 128;
 
 /// A batch of tool results: the consecutive results after an assistant message.
 #[derive(Clone, Debug, Eq, PartialEq)]

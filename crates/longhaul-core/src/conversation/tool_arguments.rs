@@ -50,9 +50,9 @@ impl<'c, 'a> DecodedCalls<'c, 'a> {
     pub(crate) fn new(conversation: &'c Conversation<'a>, messages: Range<usize>) -> Self {
         let of = conversation.messages.get(messages.clone());
         let of = of.unwrap_or_default().iter().map(|it| &it.calls);
-        let of = of.filter(|calls| !calls.is_empty());
+        let mut of = of.filter(|calls| !calls.is_empty());
         let first = of.clone().next().map_or(0, |calls| calls.start);
-        let calls = first..of.last().map_or(0, |calls| calls.end);
+        let calls = first..of.next_back().map_or(0, |calls| calls.end);
         let calls = conversation.calls.get(calls).unwrap_or_default().iter();
         let mut left = MAX_KEPT_BYTES;
         let kept = calls.map_while(|call| {
