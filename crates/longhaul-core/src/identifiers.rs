@@ -1,9 +1,9 @@
 //! Index of the identifiers in replaced history that nobody can guess: addresses, digests, and the codes and
-//! values that the user or the model has named.
+//! values that the conversation names.
 //!
-//! Files, commands and names stand in the steps of a digest. Identifiers that only results contain are not
-//! listed: a model makes no use of words without the place where they stood. Identifiers that are still
-//! visible in the conversation are left out, and long listings of similar ones are damped.
+//! Files, commands and names stand in the steps of a digest, and are not collected. Identifiers that only
+//! results contain are not listed: a model makes no use of words without the place where they stood. Identifiers
+//! that are still visible in the conversation are left out, and long listings of similar ones are damped.
 
 mod cue;
 mod identifier_index;

@@ -241,22 +241,22 @@ mod tests {
         let lines = steps(&[
             (
                 "Read",
-                json!({"file_path": "/home/dev/work/src/main.rs"}),
+                json!({"file_path": "/home/dev/base/src/main.rs"}),
                 "x",
             ),
             (
                 "Grep",
-                json!({"pattern": "fn run", "path": "/home/dev/work/src"}),
+                json!({"pattern": "fn run", "path": "/home/dev/base/src"}),
                 "x",
             ),
             (
                 "Edit",
-                json!({"file_path": "/home/dev/work/src/lib.rs", "new_string": "y"}),
+                json!({"file_path": "/home/dev/base/src/lib.rs", "new_string": "y"}),
                 "x",
             ),
             (
                 "Read",
-                json!({"file_path": "/home/dev/work/Cargo.toml"}),
+                json!({"file_path": "/home/dev/base/Cargo.toml"}),
                 "x",
             ),
             ("Read", json!({"file_path": "/etc/hosts"}), "x"),
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "Paths are relative to /home/dev/work/\n",
+                "Paths are relative to /home/dev/base/\n",
                 "- Read(src/main.rs)",
                 "- Grep(fn run, src)",
                 "- Edit(src/lib.rs)",

@@ -250,7 +250,7 @@ mod tests {
         let steps: Vec<String> = (0..100)
             .map(|at| format!("- wrote the part {at} of it"))
             .collect();
-        let root = format!("{ROOT_PREFIX}/home/dev/work/\n");
+        let root = format!("{ROOT_PREFIX}/home/dev/base/\n");
         let step = "- read the lexer";
         let older = OLDER.replacen(step, &(root.clone() + &steps.join("\n")), 1);
         let merged = merged([&older, NEWER], 450, FirstRequest::Elsewhere).text;
