@@ -1,9 +1,9 @@
 //! Index of the identifiers in replaced history that nobody can guess. These are addresses, digests, and the
 //! codes and values that the user or the model has named.
 //!
-//! Files, commands and names stand in the steps of a digest. Identifiers that only results contain are not
-//! listed: a model makes no use of words without the place where they stood. Identifiers that are still
-//! visible in the conversation are left out, and long listings of similar ones are damped.
+//! Files, commands and names stand in the steps of a digest, and are not collected. Identifiers that only
+//! results contain are not listed: a model makes no use of words without the place where they stood. Identifiers
+//! that are still visible in the conversation are left out, and long listings of similar ones are damped.
 
 mod cue;
 mod identifier_index;
@@ -12,10 +12,9 @@ mod kind;
 pub(crate) mod lexer;
 mod packed_words;
 mod rank;
-mod word_table;
 
-use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Conversation, Message};
+use crate::conversation::Message;
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::units::tokens::Tokens;
 use identifier_index::IdentifierIndex;
 use rank::IdentifierSource;
@@ -41,22 +40,22 @@ pub(crate) struct StillVisible<'t> {
     pub(crate) text: &'t str,
 }
 
-/// Returns the index of the messages `covered`, at most `budget` tokens. Identifiers that appear in
+/// Returns the index of the messages of `calls`, at most `budget` tokens. Identifiers that appear in
 /// `present` or `visible` are left out. Empty if no identifiers remain.
 pub(crate) fn index_messages(
-    conversation: &Conversation<'_>,
-    covered: Range<usize>,
+    calls: &DecodedCalls<'_, '_>,
     visible: &StillVisible<'_>,
     present: &str,
     budget: Tokens,
 ) -> String {
-    let mut index = IdentifierIndex::from_messages(conversation, &covered);
+    let conversation = calls.conversation;
+    let mut index = IdentifierIndex::from_messages(calls);
     index.exclude(present);
     index.exclude(visible.text);
     for at in visible.pinned.clone().chain(visible.retained.clone()) {
         if let Some(message) = conversation.message(at) {
             index.exclude(&conversation.text(message));
-            for_each_argument(conversation, message, |value| index.exclude(value));
+            for_each_argument(calls, message, |value| index.exclude(value));
         }
     }
     render(index, budget)
@@ -95,20 +94,15 @@ pub(crate) fn merge_indexes(
 
 /// Calls `found` with each argument value of the calls in `message`. If the arguments of a call
 /// cannot be parsed, `found` receives them as one raw string.
-fn for_each_argument(
-    conversation: &Conversation<'_>,
-    message: &Message,
-    mut found: impl FnMut(&str),
-) {
-    for call in conversation.calls(message) {
-        let arguments = ToolArguments::decode(conversation, call);
+fn for_each_argument(calls: &DecodedCalls<'_, '_>, message: &Message, mut found: impl FnMut(&str)) {
+    for (call, arguments) in calls.of(message) {
         let mut decoded = false;
         for (_, value) in arguments.pairs() {
             decoded = true;
             found(&value);
         }
         if let Some(raw) = call.arguments.filter(|_| !decoded) {
-            found(&raw.decode(conversation.body()));
+            found(&raw.decode(calls.conversation.body()));
         }
     }
 }

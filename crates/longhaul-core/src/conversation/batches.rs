@@ -1,13 +1,17 @@
 //! Tool results, matched with the calls they answer.
 
 use crate::conversation::open_calls::{INLINE_CALLS, OpenCalls};
-use crate::conversation::{Conversation, Message, Role, ToolCall};
+use crate::conversation::{Content, Conversation, Message, PartKind, Role, ToolCall};
 use crate::json::scanner::Literal;
+use crate::text::wording;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Maximum calls whose ids are compared pairwise.
 const MAX_PAIRWISE_CALLS: usize = 8;
+
+/// Bytes of a result that are decoded first. Nearly always, they hold the characters that decide.
+const START_BYTES: usize = 128;
 
 /// A batch of tool results: the consecutive results after an assistant message.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,6 +47,28 @@ impl Conversation<'_> {
         let result = batch.results.clone();
         let mut answers = result.filter(|result| batch.call_index(*result) == Some(number));
         self.message(answers.next()?)
+    }
+
+    /// Whether a result reports a failure: by a member of its API, or by its first words.
+    pub(crate) fn reports_failure(&self, result: &Message) -> bool {
+        let first = match result.content {
+            Content::Absent | Content::Null => None,
+            Content::Parts(_) => {
+                let first = self.parts(result).first();
+                first.and_then(|part| part.text.filter(|_| part.kind == PartKind::Text))
+            }
+            Content::Text(literal) => Some(literal),
+        };
+        let start = first.map(|literal| literal.decode_start(self.body, START_BYTES));
+        // White space may fill the start.
+        let start = start.filter(|it| {
+            it.trim_start()
+                .chars()
+                .nth(wording::FAILURE_CHARS)
+                .is_some()
+        });
+        let text = || start.unwrap_or_else(|| self.text(result));
+        result.is_error || wording::reports_failure(&text())
     }
 
     pub(super) fn find_batches(&self) -> Vec<Batch> {
@@ -165,6 +191,30 @@ mod tests {
         check(&[0, 1], &[1, 0]);
         check(&[0, 1], &[0]);
         check(&[0], &[0, 0]);
+    }
+
+    #[test]
+    fn a_failure_is_found_in_a_long_result_as_in_its_whole_text() {
+        let text = |text: &str| serde_json::json!({"type": "text", "text": text});
+        let image = serde_json::json!({"type": "image_url", "image_url": {"url": "data:,x"}});
+        for before in ["", " ", "x", "\n", "é"].map(|it| it.repeat(START_BYTES)) {
+            for start in ["Error: \"no\" ", "fine ", "\u{212a}panic ", "", "err"] {
+                for rest in ["", "x", "or: \n😀"].map(|it| it.repeat(START_BYTES)) {
+                    for content in [
+                        serde_json::json!(format!("{before}{start}{rest}")),
+                        serde_json::json!([text(&before), text(start), text(&rest)]),
+                        serde_json::json!([image, text(start), text(&rest)]),
+                    ] {
+                        let message = serde_json::json!({"role": "tool", "tool_call_id": "a", "content": content});
+                        let body = serde_json::json!({"messages": [message]}).to_string();
+                        let conversation = read(body.as_bytes()).unwrap();
+                        let result = conversation.message(0).unwrap();
+                        let expect = wording::reports_failure(&conversation.text(result));
+                        assert_eq!(conversation.reports_failure(result), expect, "{body}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Decoded tool-call arguments, and the one argument that best identifies the call.
 
-use crate::conversation::{Conversation, ToolCall};
+use crate::conversation::{Conversation, Message, ToolCall};
 use crate::json::scanner::{NotJson, Scanner, has_unicode_escape};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::LazyLock;
 
 /// Arguments that name a file, as spelt by the agents whose sessions were recorded.
-const PATH_KEYS: &str = include_str!("path_keys.txt");
+static PATH_KEYS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("path_keys.txt").lines().collect());
 
 /// Arguments that identify a call that names no file.
 const MAIN_KEYS: [&str; 9] = [
@@ -28,7 +31,66 @@ impl ToolCall {
     }
 }
 
+/// Maximum bytes of arguments, encoded, that are kept decoded: nearly all of a history of 200,000 tokens, and
+/// at most 40 MB in memory.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+
+/// Messages whose calls are read several times. The arguments of the first calls are decoded once.
+pub(crate) struct DecodedCalls<'c, 'a> {
+    pub(crate) conversation: &'c Conversation<'a>,
+    pub(crate) messages: Range<usize>,
+    /// Index of the first call among those of the conversation.
+    first: usize,
+    /// Arguments of the calls from there on.
+    kept: Vec<ToolArguments>,
+}
+
+impl<'c, 'a> DecodedCalls<'c, 'a> {
+    /// Decodes the arguments of the calls in `messages`, at most [`MAX_KEPT_BYTES`].
+    pub(crate) fn new(conversation: &'c Conversation<'a>, messages: Range<usize>) -> Self {
+        let of = conversation.messages.get(messages.clone());
+        let of = of.unwrap_or_default().iter().map(|it| &it.calls);
+        let mut of = of.filter(|calls| !calls.is_empty());
+        let first = of.clone().next().map_or(0, |calls| calls.start);
+        let calls = first..of.next_back().map_or(0, |calls| calls.end);
+        let calls = conversation.calls.get(calls).unwrap_or_default().iter();
+        let mut left = MAX_KEPT_BYTES;
+        let kept = calls.map_while(|call| {
+            left = left.checked_sub(call.arguments.map_or(0, |it| it.span().len()))?;
+            Some(ToolArguments::decode(conversation, call))
+        });
+        Self {
+            conversation,
+            messages,
+            first,
+            kept: kept.collect(),
+        }
+    }
+
+    /// Returns all calls, each with its arguments.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'c ToolCall, Cow<'_, ToolArguments>)> {
+        let messages = self.conversation.messages.get(self.messages.clone());
+        let messages = messages.unwrap_or_default().iter();
+        messages.flat_map(|message| self.of(message))
+    }
+
+    /// Returns the calls of a message, each with its arguments.
+    pub(crate) fn of(
+        &self,
+        message: &Message,
+    ) -> impl Iterator<Item = (&'c ToolCall, Cow<'_, ToolArguments>)> {
+        let calls = self.conversation.calls(message).iter();
+        message.calls.clone().zip(calls).map(|(at, call)| {
+            let at = at.checked_sub(self.first);
+            let kept = at.and_then(|at| self.kept.get(at));
+            let decode = || Cow::Owned(ToolArguments::decode(self.conversation, call));
+            (call, kept.map_or_else(decode, Cow::Borrowed))
+        })
+    }
+}
+
 /// The arguments of one call, decoded: distinct names with their values, in order.
+#[derive(Clone)]
 pub struct ToolArguments(Vec<(String, Value)>);
 
 impl ToolArguments {
@@ -45,7 +107,7 @@ impl ToolArguments {
 
     /// Returns the file that the call names.
     pub fn path(&self) -> Option<&str> {
-        self.first_string(PATH_KEYS.lines())
+        self.first_string(PATH_KEYS.iter().copied())
     }
 
     /// Returns the argument that best identifies the call: its file, else its command, pattern,
@@ -220,6 +282,35 @@ mod tests {
         ToolArguments::decode(&conversation, call)
             .path()
             .map(str::to_owned)
+    }
+
+    #[test]
+    fn arguments_are_the_same_whether_or_not_they_are_kept() {
+        let call = |at: usize, length: usize| {
+            let arguments = json!({"n": at, "x": "x".repeat(length)}).to_string();
+            json!({"id": at.to_string(), "function": {"name": "f", "arguments": arguments}})
+        };
+        let asks =
+            |calls: Value| json!({"role": "assistant", "content": null, "tool_calls": calls});
+        let long = MAX_KEPT_BYTES / 2 + 1;
+        let messages = json!([
+            asks(json!([call(0, 1), call(1, 1)])),
+            {"role": "user", "content": "go on"},
+            asks(json!([call(2, 1), call(3, long)])),
+            asks(json!([call(4, long), call(5, 1)])),
+        ]);
+        let body = json!({"messages": messages}).to_string();
+        let conversation = read(body.as_bytes()).unwrap();
+        let calls = DecodedCalls::new(&conversation, 1..4);
+        assert_eq!(calls.kept.len(), 2);
+        assert_eq!(calls.iter().count(), 4);
+        for message in conversation.messages() {
+            for (call, arguments) in calls.of(message) {
+                let decoded = ToolArguments::decode(&conversation, call);
+                assert_eq!(arguments.0, decoded.0);
+            }
+            assert_eq!(calls.of(message).count(), conversation.calls(message).len());
+        }
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! Index of the identifiers of texts, with the statistics that rank them.
 
 use crate::collections::CacheHashState;
-use crate::conversation::Conversation;
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::for_each_argument;
 use crate::identifiers::kind::IdentifierKind;
 use crate::identifiers::lexer;
 use crate::identifiers::lexer::{FoundIdentifier, IdentifierSink};
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
-use crate::identifiers::word_table::WordTable;
 use crate::text::labels::LINE_ENDS;
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// Maximum identifiers to rank, which bounds memory at about 10 MB. The newest come first.
 pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
@@ -18,32 +16,26 @@ pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
 /// The identifiers collected so far.
 #[derive(Default)]
 pub(super) struct IdentifierIndex {
-    words: WordTable,
-    /// Statistics of the words, in the order of their numbers.
+    /// Places of the identifiers among the entries.
+    places: HashMap<String, usize, CacheHashState>,
     entries: Vec<IdentifierStats>,
 }
 
 impl IdentifierIndex {
-    /// Collects the identifiers of the messages `covered`.
-    pub(super) fn from_messages(conversation: &Conversation<'_>, covered: &Range<usize>) -> Self {
+    /// Collects the identifiers of the messages of `calls`, newest first.
+    pub(super) fn from_messages(calls: &DecodedCalls<'_, '_>) -> Self {
         let mut index = Self::default();
-        let messages = conversation
-            .messages()
-            .get(covered.clone())
-            .unwrap_or_default();
-        let newest_first = || {
-            (covered.start..covered.start + messages.len())
-                .zip(messages)
-                .rev()
-        };
-        for (at, message) in newest_first().filter(|(_, message)| !message.role.is_tool_result()) {
+        let conversation = calls.conversation;
+        let newest_first = calls.messages.clone().rev();
+        let messages = newest_first.filter_map(|at| Some((at, conversation.message(at)?)));
+        for (at, message) in messages.filter(|(_, message)| !message.role.is_tool_result()) {
             let source = if message.role.is_user() {
                 IdentifierSource::User
             } else {
                 IdentifierSource::Assistant
             };
             index.add_text(&conversation.text(message), source, at);
-            for_each_argument(conversation, message, |value| {
+            for_each_argument(calls, message, |value| {
                 index.add_text(value, IdentifierSource::Call, at);
             });
         }
@@ -67,7 +59,9 @@ impl IdentifierIndex {
 
     /// Leaves out the identifiers that appear in `text`, where the agent can still read them.
     pub(super) fn exclude(&mut self, text: &str) {
-        lexer::scan(text, &mut Exclusion(self));
+        if self.entries.iter().any(IdentifierStats::has_reason) {
+            lexer::scan(text, &mut Exclusion(self));
+        }
     }
 
     /// Counts how many identifiers share each family and each form.
@@ -97,7 +91,8 @@ impl IdentifierIndex {
 
     /// Returns the identifiers that a list may contain with their origins, the highest scores first.
     pub(super) fn best_first(&self) -> Vec<(&str, IdentifierSource)> {
-        let all = self.words.iter().zip(&self.entries);
+        let all = self.places.iter();
+        let all = all.filter_map(|(text, &at)| Some((text.as_str(), self.entries.get(at)?)));
         let listed = all.filter(|(text, entry)| {
             !entry.still_visible && entry.has_reason() && !text.contains(LINE_ENDS)
         });
@@ -117,14 +112,13 @@ impl IdentifierIndex {
     }
 
     fn entry_mut(&mut self, word: &str) -> Option<&mut IdentifierStats> {
-        let number = self.words.find(word)?;
-        self.entries.get_mut(number)
+        self.entries.get_mut(*self.places.get(word)?)
     }
 
     /// Adds an identifier that is not in the index yet, unless the index is full.
     fn insert(&mut self, word: &str, entry: impl FnOnce() -> IdentifierStats) {
         if self.entries.len() < MAX_IDENTIFIERS {
-            self.words.insert(word);
+            self.places.insert(word.to_owned(), self.entries.len());
             self.entries.push(entry());
         }
     }

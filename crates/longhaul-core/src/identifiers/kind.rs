@@ -20,12 +20,10 @@ pub(super) enum IdentifierKind {
     Hash,
     /// An address: a URL, a host with its port, a mail address.
     Location,
-    /// A name from source code.
+    /// A name from source code, or a path. No list contains one.
     Name,
     /// A bare number, kept only if a cue word introduces it.
     Number,
-    /// A file or a directory.
-    Path,
     /// A version, or a quantity with its unit.
     Version,
 }
@@ -53,7 +51,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         if is_network(&census) {
             return Some(IdentifierKind::Location);
         }
-        return is_path(word, &census).then_some(IdentifierKind::Path);
+        return is_path(word, &census).then_some(IdentifierKind::Name);
     }
     if census.others > 0 && word.contains('\\') {
         return None;
@@ -71,7 +69,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return Some(IdentifierKind::Hash);
     }
     if census.dots > 0 && has_file_extension(word) {
-        return Some(IdentifierKind::Path);
+        return Some(IdentifierKind::Name);
     }
     if census.others > 0 {
         return None;
@@ -201,10 +199,6 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
             let host = word.split_once("://").map_or(word, |(_, rest)| rest);
             host.split(['/', ':']).next().hash(&mut hasher);
         }
-        IdentifierKind::Path => word
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder)
-            .hash(&mut hasher),
         IdentifierKind::Code => hash_code(word, &mut hasher),
         IdentifierKind::Name | IdentifierKind::Number | IdentifierKind::Version => {
             hash_shape(word, &mut hasher);
@@ -230,15 +224,6 @@ pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
             let scheme = word.split_once("://").map(|(scheme, _)| scheme);
             scheme.hash(&mut hasher);
             word.contains('@').hash(&mut hasher);
-        }
-        IdentifierKind::Path => {
-            hasher.write_u8(kind as u8);
-            word.starts_with('/').hash(&mut hasher);
-            let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
-            match name.rsplit_once('.') {
-                Some((_, ending)) => ending.hash(&mut hasher),
-                None => hash_shape(name, &mut hasher),
-            }
         }
     }
     hasher.finish()
@@ -285,7 +270,6 @@ pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
         | IdentifierKind::Location
         | IdentifierKind::Name
         | IdentifierKind::Number
-        | IdentifierKind::Path
         | IdentifierKind::Version => word,
     };
     value.bytes().filter(u8::is_ascii_digit).count()

@@ -56,8 +56,6 @@ pub(super) fn scan(text: &str, sink: &mut impl IdentifierSink) {
                 && classes().is_some_and(|classes| is_name_of_letters(classes, run.len()));
             if is_name && let Some(end) = lexer.read_setting(run, sink) {
                 runs.continue_from(end);
-            } else if is_name {
-                lexer.pass(run, run, IdentifierKind::Name, sink);
             }
             lexer.count(run, run.len());
         } else if let Some(end) = lexer.read_run(run, classes(), sink) {
@@ -145,12 +143,6 @@ impl<'t> Lexer<'t> {
             (run, classes)
         };
         let letters = classes.letters();
-        if classes.word == letters {
-            if is_name_of_letters(classes, piece.len()) {
-                self.pass(run, piece, IdentifierKind::Name, sink);
-            }
-            return;
-        }
         if classes.word == classes.digits {
             if piece.len() >= kind::MIN_LEN {
                 let number = self.text.get(piece.start..piece.end).unwrap_or_default();
@@ -163,7 +155,7 @@ impl<'t> Lexer<'t> {
             // Numbers depend on the word before them.
             return self.split(run, piece, Some(classes), sink);
         }
-        if is_prose(self.bytes(piece), classes) {
+        if is_name_or_prose(self.bytes(piece), classes) {
             return;
         }
         let word = self.text.get(piece.start..piece.end).unwrap_or_default();
@@ -197,15 +189,6 @@ impl<'t> Lexer<'t> {
         (piece, classes)
     }
 
-    /// Passes a piece of `run` on, which is an identifier.
-    fn pass(&self, run: Run, piece: Run, kind: IdentifierKind, sink: &mut impl IdentifierSink) {
-        let text = self.text.get(piece.start..piece.end).unwrap_or_default();
-        let cued = self.is_cued(run);
-        if !sink.receive_known(text, cued) {
-            sink.receive(&FoundIdentifier { text, kind, cued });
-        }
-    }
-
     /// Splits a piece of `run` at its punctuation, and passes the identifiers on.
     fn split(
         &self,
@@ -217,7 +200,7 @@ impl<'t> Lexer<'t> {
         let text = self.text.get(piece.start..piece.end).unwrap_or_default();
         let mut pieces = self.pieces(run, sink);
         let has_separator =
-            classes.is_none_or(|classes| has_separator(text.as_bytes(), classes.punctuation()));
+            classes.is_none_or(|it| any_of(text.as_bytes(), it.punctuation(), is_separator));
         if has_separator {
             split_run(text, &mut pieces);
         } else {
@@ -276,7 +259,6 @@ impl<'t> Lexer<'t> {
             | IdentifierKind::Hash
             | IdentifierKind::Location
             | IdentifierKind::Name
-            | IdentifierKind::Path
             | IdentifierKind::Version => piece,
         }
     }
@@ -306,6 +288,9 @@ impl<S: IdentifierSink> PieceSink for RunForwarder<'_, S> {
     }
 
     fn receive(&mut self, piece: &str, kind: IdentifierKind) {
+        if kind == IdentifierKind::Name {
+            return;
+        }
         self.sink.receive(&FoundIdentifier {
             text: self.lexer.in_context(self.run, piece, kind),
             kind,
@@ -320,11 +305,11 @@ fn has_punctuation_at_ends(classes: ByteClasses, length: usize) -> bool {
     (punctuation | punctuation >> length.saturating_sub(1)) & 1 == 1
 }
 
-/// Whether one of the bytes that are `punctuation` is a separator.
-fn has_separator(bytes: &[u8], mut punctuation: u64) -> bool {
+/// Whether one of the bytes that are `punctuation` is as `is` says.
+fn any_of(bytes: &[u8], mut punctuation: u64, is: impl Fn(u8) -> bool) -> bool {
     while punctuation != 0 {
         let at = punctuation.trailing_zeros() as usize;
-        if bytes.get(at).is_some_and(|&byte| is_separator(byte)) {
+        if bytes.get(at).is_some_and(|&byte| is(byte)) {
             return true;
         }
         punctuation &= punctuation - 1;
@@ -338,16 +323,13 @@ fn is_name_of_letters(classes: ByteClasses, length: usize) -> bool {
     (is_joined && length >= kind::MIN_LEN) || (classes.lower == 0 && length >= kind::MIN_CAPITALS)
 }
 
-/// Whether a word with punctuation is two ordinary words, joined by a hyphen.
-fn is_prose(word: &[u8], classes: ByteClasses) -> bool {
-    let hyphen = classes.punctuation();
-    let is_single = |mask: u64| mask & mask.wrapping_sub(1) == 0;
-    let is_hyphen = || word.get(hyphen.trailing_zeros() as usize) == Some(&b'-');
+/// Whether a word without digits is a name, a path or ordinary words, whatever its letters.
+fn is_name_or_prose(word: &[u8], classes: ByteClasses) -> bool {
+    let is_path = classes.upper == 0;
+    let is_joiner = |byte: u8| matches!(byte, b'-' | b'_' | b'.') || byte == b'/' && is_path;
     classes.digits == 0
-        && is_single(hyphen)
-        && is_single(classes.upper)
-        && classes.lower != 0
-        && is_hyphen()
+        && (classes.lower != 0 || classes.punctuation() == 0)
+        && !any_of(word, classes.punctuation(), |byte| !is_joiner(byte))
 }
 
 /// Returns the end of the quoted value after the run `start..end`, or `None` if the run is not
@@ -407,6 +389,8 @@ const CURRENCIES: [&[u8; 3]; 12] = [
 /// a dollar is a variable.
 fn amount(bytes: &[u8], run: Run) -> Option<Range<usize>> {
     let (before, rest) = bytes.split_at_checked(run.start)?;
+    rest.first()
+        .filter(|first| matches!(first, b'$' | b'.' | b'0'..=b'9'))?;
     let signs: [&[u8]; 2] = ["€".as_bytes(), "£".as_bytes()];
     let sign = signs.iter().find(|sign| before.ends_with(sign));
     let start = run.start - sign.map_or(0, |sign| sign.len());

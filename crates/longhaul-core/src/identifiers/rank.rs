@@ -75,7 +75,6 @@ impl IdentifierStats {
             | IdentifierKind::Code
             | IdentifierKind::Hash
             | IdentifierKind::Location
-            | IdentifierKind::Path
             | IdentifierKind::Version => kind::form_key(word.text, word.kind),
         };
         Self {
@@ -112,7 +111,7 @@ impl IdentifierStats {
             IdentifierKind::Hash | IdentifierKind::Location => true,
             IdentifierKind::Assignment | IdentifierKind::Code => is_named,
             IdentifierKind::Number => is_named && self.cued,
-            IdentifierKind::Name | IdentifierKind::Path | IdentifierKind::Version => false,
+            IdentifierKind::Name | IdentifierKind::Version => false,
         }
     }
 
@@ -136,7 +135,7 @@ impl IdentifierStats {
         let kind = match self.kind {
             IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 20,
             IdentifierKind::Hash => 10,
-            IdentifierKind::Number | IdentifierKind::Path | IdentifierKind::Version => 8,
+            IdentifierKind::Number | IdentifierKind::Version => 8,
             IdentifierKind::Name => 1,
         };
         let source = match self.source {
@@ -272,7 +271,6 @@ mod tests {
         check(Kind::Code, true, true, false);
         check(Kind::Number, false, true, false);
         check(Kind::Name, false, false, false);
-        check(Kind::Path, false, false, false);
         check(Kind::Version, false, false, false);
     }
 

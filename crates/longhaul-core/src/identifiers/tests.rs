@@ -19,8 +19,7 @@ fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: 
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let index = index_messages(
-        &conversation,
-        0..count,
+        &DecodedCalls::new(&conversation, 0..count),
         &nothing(),
         present,
         Tokens::new(budget),
@@ -109,8 +108,7 @@ fn lines(messages: &[Value], budget: u32) -> Vec<String> {
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let index = index_messages(
-        &conversation,
-        0..messages.len(),
+        &DecodedCalls::new(&conversation, 0..messages.len()),
         &nothing(),
         "",
         Tokens::new(budget),
@@ -141,7 +139,8 @@ fn identifiers_in_retained_messages_are_not_repeated() {
             retained,
             text,
         };
-        let index = index_messages(&conversation, 1..2, &visible, "", Tokens::new(100));
+        let calls = DecodedCalls::new(&conversation, 1..2);
+        let index = index_messages(&calls, &visible, "", Tokens::new(100));
         index.lines().skip(1).collect::<String>()
     };
     let both = "Named by the user: FACT-83412 FACT-99999";
@@ -204,7 +203,9 @@ fn a_cue_in_any_message_raises_an_identifier() {
 
 #[test]
 fn number_of_identifiers_is_bounded() {
-    let codes: Vec<String> = (0..=MAX_IDENTIFIERS).map(|at| format!("QX-{at}")).collect();
+    let codes: Vec<String> = (10..=10 + MAX_IDENTIFIERS)
+        .map(|at| format!("QX-{at}"))
+        .collect();
     let text = codes.join(" ");
     let mut index = IdentifierIndex::default();
     index.add_text(&text, IdentifierSource::User, 0);

@@ -77,9 +77,19 @@ impl Literal {
     pub fn decode(self, body: &str) -> Cow<'_, str> {
         let raw = self.raw(body);
         if self.escaped {
-            Cow::Owned(escapes::decode(raw))
+            Cow::Owned(escapes::decode(raw, usize::MAX))
         } else {
             Cow::Borrowed(raw)
+        }
+    }
+
+    /// Returns what at least the first `limit` bytes decode to.
+    pub(crate) fn decode_start(self, body: &str, limit: usize) -> Cow<'_, str> {
+        let raw = self.raw(body);
+        if self.escaped {
+            Cow::Owned(escapes::decode(raw, limit))
+        } else {
+            Cow::Borrowed(raw.get(..raw.ceil_char_boundary(limit)).unwrap_or(raw))
         }
     }
 }

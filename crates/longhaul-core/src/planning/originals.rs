@@ -4,6 +4,7 @@
 //! The history is kept once, unit by unit. A result is a range of its unit, and a segment a range of
 //! units. Merged segments and cleared results therefore take no room of their own.
 
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::conversation::{Conversation, Role};
 use crate::planning::view::Recallable;
 use crate::recall::RecallLink;
@@ -186,6 +187,8 @@ fn role_name(role: Role) -> &'static str {
 /// main arguments.
 fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
     let mut parts = Vec::new();
+    let calls = DecodedCalls::new(conversation, messages.clone());
+    let renderer = StepRenderer::without_root(&calls);
     for message in conversation.messages().get(messages).unwrap_or_default() {
         if !message.role.is_tool_result() {
             let text = wording::one_line(&conversation.text(message), MAX_WORDS_CHARS);
@@ -193,9 +196,8 @@ fn title(conversation: &Conversation<'_>, messages: Range<usize>) -> String {
                 parts.push(format!("{}: {text}", role_name(message.role)));
             }
         }
-        let calls = conversation.calls(message).iter();
-        let renderer = StepRenderer::without_root(conversation);
-        parts.extend(calls.map(|call| renderer.call(call, MAX_WORDS_CHARS)));
+        let calls = calls.of(message);
+        parts.extend(calls.map(|(call, it)| renderer.call(call, &it, MAX_WORDS_CHARS)));
     }
     let title = parts.join("; ");
     wording::one_line(&wording::without_marks(&title), MAX_TITLE_CHARS)

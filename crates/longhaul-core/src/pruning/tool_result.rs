@@ -131,7 +131,7 @@ fn evaluate_result(
         ClearDecision::Placeholder
     } else if gain == Tokens::ZERO || !result.placeholder.shortens(conversation, message) {
         ClearDecision::NotShorter
-    } else if rule.keep_errors && reports_failure(conversation, message) {
+    } else if rule.keep_errors && conversation.reports_failure(message) {
         ClearDecision::Error
     } else {
         let parts = conversation.parts(message).iter();
@@ -140,10 +140,6 @@ fn evaluate_result(
         ClearDecision::Protected
     };
     result
-}
-
-fn reports_failure(conversation: &Conversation<'_>, message: &Message) -> bool {
-    message.is_error || wording::reports_failure(&conversation.text(message))
 }
 
 /// Latest full read of each file or resource. Filled only if some result refers to an earlier one.

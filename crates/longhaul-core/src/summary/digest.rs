@@ -1,6 +1,7 @@
 //! Digest of history, computed without calling a model. The digest is a pure function of the
 //! history.
 
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::conversation::{Conversation, Message, Role};
 use crate::identifiers::{StillVisible, index_messages};
 use crate::policy::cut_point::open_turn;
@@ -73,19 +74,20 @@ pub(crate) fn digest_with(
     visible: &StillVisible<'_>,
     budgets: &SummaryBudgets,
 ) -> String {
-    let prose = goal_and_steps(conversation, covered.clone(), budgets.steps - SECTION_GAP);
-    append_generated_sections(prose, conversation, covered, visible, budgets)
+    let calls = DecodedCalls::new(conversation, covered);
+    let prose = goal_and_steps(&calls, budgets.steps - SECTION_GAP);
+    append_generated_sections(prose, &calls, visible, budgets)
 }
 
 /// Appends to `prose` the sections that longhaul generates for every record: system instructions,
 /// user messages, file activity and identifiers.
 pub(crate) fn append_generated_sections(
     prose: String,
-    conversation: &Conversation<'_>,
-    covered: Range<usize>,
+    calls: &DecodedCalls<'_, '_>,
     visible: &StillVisible<'_>,
     budgets: &SummaryBudgets,
 ) -> String {
+    let (conversation, covered) = (calls.conversation, calls.messages.clone());
     let mut text = prose;
     let add = |text: &mut String, part: String| append_section(text, &part);
     let mut room = budgets.user_messages - SECTION_GAP;
@@ -95,18 +97,11 @@ pub(crate) fn append_generated_sections(
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     add(&mut text, instructions);
-    let user_messages = render_user_messages(conversation, covered.clone(), room, budgets.requests);
+    let user_messages = render_user_messages(conversation, covered, room, budgets.requests);
     add(&mut text, user_messages);
-    let activity = FileActivity::from_messages(conversation, covered.clone())
-        .render(budgets.file_activity - SECTION_GAP);
+    let activity = FileActivity::from_calls(calls).render(budgets.file_activity - SECTION_GAP);
     add(&mut text, activity);
-    let index = index_messages(
-        conversation,
-        covered,
-        visible,
-        &text,
-        budgets.identifiers - SECTION_GAP,
-    );
+    let index = index_messages(calls, visible, &text, budgets.identifiers - SECTION_GAP);
     add(&mut text, index);
     text
 }
@@ -121,11 +116,8 @@ pub(crate) fn append_section(text: &mut String, section: &str) {
 
 /// Returns the goal, and one line per step of the model. If a turn is still open after the history,
 /// its steps get a heading of their own.
-fn goal_and_steps(
-    conversation: &Conversation<'_>,
-    covered: Range<usize>,
-    budget: Tokens,
-) -> String {
+fn goal_and_steps(calls: &DecodedCalls<'_, '_>, budget: Tokens) -> String {
+    let (conversation, covered) = (calls.conversation, calls.messages.clone());
     let messages = conversation
         .messages()
         .get(covered.clone())
@@ -139,7 +131,7 @@ fn goal_and_steps(
     let room = budget
         .to_chars()
         .saturating_sub(goal.chars().count() + headings);
-    let renderer = StepRenderer::new(conversation, covered.clone());
+    let renderer = StepRenderer::new(calls);
     let root = renderer.root_line();
     let room = room.saturating_sub(root.chars().count());
     let all: Vec<AssistantStep<'_>> = messages
@@ -332,8 +324,9 @@ mod tests {
         let body = serde_json::json!({"messages": users}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         let goal = "## Goal\nfix the build";
-        assert_eq!(goal_and_steps(&conversation, 0..5, Tokens::new(100)), goal);
-        assert_eq!(goal_and_steps(&conversation, 0..5, Tokens::new(1)), "");
+        let calls = DecodedCalls::new(&conversation, 0..5);
+        assert_eq!(goal_and_steps(&calls, Tokens::new(100)), goal);
+        assert_eq!(goal_and_steps(&calls, Tokens::new(1)), "");
     }
 
     #[test]

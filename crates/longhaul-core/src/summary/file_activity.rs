@@ -5,6 +5,7 @@ mod effects;
 mod tests;
 
 use crate::conversation::Conversation;
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::text::labels::LINE_ENDS;
 use crate::units::tokens::Tokens;
 use std::collections::HashMap;
@@ -48,12 +49,8 @@ pub fn for_each_file_access(
     of: Range<usize>,
     mut found: impl FnMut(String, FileAccess),
 ) {
-    let messages = conversation.messages().get(of).unwrap_or_default();
-    for call in messages
-        .iter()
-        .flat_map(|message| conversation.calls(message))
-    {
-        effects::for_each_effect(conversation, call, |path, access| {
+    for (call, arguments) in DecodedCalls::new(conversation, of).iter() {
+        effects::for_each_effect(conversation, call, &arguments, |path, access| {
             if is_path(&path) {
                 found(path, access);
             }
@@ -91,13 +88,14 @@ impl RecencyList {
 impl FileActivity {
     /// Collects the effects of the calls in the messages `covered`.
     pub fn from_messages(conversation: &Conversation<'_>, covered: Range<usize>) -> Self {
+        Self::from_calls(&DecodedCalls::new(conversation, covered))
+    }
+
+    /// Like [`from_messages`](Self::from_messages).
+    pub(crate) fn from_calls(calls: &DecodedCalls<'_, '_>) -> Self {
         let mut activity = Self::default();
-        let messages = conversation.messages().get(covered).unwrap_or_default();
-        let calls = messages
-            .iter()
-            .flat_map(|message| conversation.calls(message));
-        for (number, call) in calls.enumerate() {
-            effects::for_each_effect(conversation, call, |path, access| {
+        for (number, (call, arguments)) in calls.iter().enumerate() {
+            effects::for_each_effect(calls.conversation, call, &arguments, |path, access| {
                 if access != FileAccess::Read && is_path(&path) {
                     activity.modified.record(path, number);
                 }

@@ -7,6 +7,7 @@
 mod merge;
 
 use crate::conversation::Conversation;
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::StillVisible;
 use crate::policy::SummaryBudgets;
 use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
@@ -68,7 +69,8 @@ pub(super) fn with_prose(
     let own = own_budgets(conversation, place, budgets);
     let visible = visible(conversation, place);
     let prose = escape_prose(prose).into_owned();
-    let text = append_generated_sections(prose, conversation, part, &visible, &own);
+    let calls = DecodedCalls::new(conversation, part);
+    let text = append_generated_sections(prose, &calls, &visible, &own);
     with_segment(conversation, place, &text, budgets)
 }
 

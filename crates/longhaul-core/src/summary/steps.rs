@@ -1,11 +1,10 @@
 //! Lines of a digest that say what the agent did: its words, its calls and what came of them.
 
-use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Conversation, Message, ToolCall};
+use crate::conversation::tool_arguments::{DecodedCalls, ToolArguments};
+use crate::conversation::{Message, ToolCall};
 use crate::text::labels::{LINE_ENDS, escape_label};
 use crate::text::wording;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Maximum calls listed for a step; the rest are shown as a count.
 const MAX_CALLS: usize = 4;
@@ -49,26 +48,23 @@ impl StepDetail {
 
 /// Renders the steps of a history.
 pub(crate) struct StepRenderer<'c, 'a> {
-    conversation: &'c Conversation<'a>,
+    calls: &'c DecodedCalls<'c, 'a>,
     /// Directory that contains nearly all files, with a slash at the end.
     root: Option<String>,
 }
 
 impl<'c, 'a> StepRenderer<'c, 'a> {
-    /// Creates a renderer for the messages `covered`.
-    pub(super) fn new(conversation: &'c Conversation<'a>, covered: Range<usize>) -> Self {
+    /// Creates a renderer for the messages of `calls`.
+    pub(super) fn new(calls: &'c DecodedCalls<'c, 'a>) -> Self {
         Self {
-            conversation,
-            root: common_root(conversation, covered),
+            calls,
+            root: common_root(calls),
         }
     }
 
     /// Creates a renderer of whole paths.
-    pub(crate) fn without_root(conversation: &'c Conversation<'a>) -> Self {
-        Self {
-            conversation,
-            root: None,
-        }
+    pub(crate) fn without_root(calls: &'c DecodedCalls<'c, 'a>) -> Self {
+        Self { calls, root: None }
     }
 
     /// Returns the line that states the common root of the paths; empty without one.
@@ -81,19 +77,15 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     /// Renders the step of the message at `at`: its words, then each call with its main arguments and
     /// whether it failed. Empty if there is nothing to say.
     pub(super) fn line(&self, at: usize, message: &Message, detail: StepDetail) -> String {
-        let text = wording::one_line(&self.conversation.text(message), detail.text);
-        let calls = self.conversation.calls(message);
+        let text = wording::one_line(&self.calls.conversation.text(message), detail.text);
+        let calls = self.calls.of(message).zip(0..MAX_CALLS);
         let mut shown: Vec<String> = calls
-            .iter()
-            .enumerate()
-            .take(MAX_CALLS)
-            .map(|(number, call)| {
-                let outcome = self.outcome(at, number);
-                self.call(call, detail.argument) + &outcome
+            .map(|((call, arguments), number)| {
+                self.call(call, &arguments, detail.argument) + &self.outcome(at, number)
             })
             .collect();
-        if calls.len() > MAX_CALLS {
-            shown.push(format!("{} more", calls.len() - MAX_CALLS));
+        if message.calls.len() > MAX_CALLS {
+            shown.push(format!("{} more", message.calls.len() - MAX_CALLS));
         }
         match (text.is_empty(), shown.is_empty()) {
             (true, true) => String::new(),
@@ -104,9 +96,14 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     }
 
     /// Renders a call: its name, its main argument, and its file.
-    pub(crate) fn call(&self, call: &ToolCall, argument_chars: usize) -> String {
-        let name = wording::one_line(&call.decoded_name(self.conversation), MAX_NAME_CHARS);
-        let arguments = ToolArguments::decode(self.conversation, call);
+    pub(crate) fn call(
+        &self,
+        call: &ToolCall,
+        arguments: &ToolArguments,
+        argument_chars: usize,
+    ) -> String {
+        let name = call.decoded_name(self.calls.conversation);
+        let name = wording::one_line(&name, MAX_NAME_CHARS);
         let path = arguments.path().filter(|path| is_path(path));
         let path = path.map(|path| self.relative(path).to_owned());
         let main = match &path {
@@ -121,13 +118,12 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     /// Returns the outcome of call `number` of the message at `at`: the first line of a failed result, as
     /// a quotation. Empty for any other outcome.
     fn outcome(&self, at: usize, number: usize) -> String {
-        let Some(result) = self.conversation.result_of(at, number) else {
+        let conversation = self.calls.conversation;
+        let result = conversation.result_of(at, number);
+        let Some(failed) = result.filter(|result| conversation.reports_failure(result)) else {
             return String::new();
         };
-        let text = self.conversation.text(result);
-        if !result.is_error && !wording::reports_failure(&text) {
-            return String::new();
-        }
+        let text = conversation.text(failed);
         let first = text.lines().find(|line| !line.trim().is_empty());
         let first = wording::one_line(first.unwrap_or_default(), MAX_FAILURE_CHARS);
         let first = escape_label(first.replace('"', "'"));
@@ -148,35 +144,40 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
 /// Returns `text` on one line. A longer one loses the words in its middle: both ends of a command say what
 /// the command does.
 fn without_middle(text: &str, max_chars: usize) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let line = words.join(" ");
-    if line.chars().count() <= max_chars {
-        return line;
+    let words = text.split_whitespace();
+    let whole = words_within(words.clone(), max_chars + 1);
+    if words.clone().nth(whole.len()).is_none() {
+        return whole.join(" ");
     }
     let room = max_chars.saturating_sub(" … ".chars().count());
-    let take = |words: &mut dyn Iterator<Item = &&str>, room: usize| {
-        let mut left = room;
-        let fits = words.take_while(|word| {
-            let rest = left.checked_sub(word.chars().count() + 1);
-            left = rest.unwrap_or(left);
-            rest.is_some()
-        });
-        fits.count()
-    };
-    let tail = take(&mut words.iter().rev(), room / 3);
-    let (rest, tail) = words.split_at(words.len() - tail);
-    let head = take(&mut rest.iter(), room - room / 3);
-    match words.first() {
-        // A path or a link of its own is whole or useless.
-        Some(first) if head == 0 && first.len() <= MAX_PATH_BYTES => {
-            let rest = if words.len() > 1 { " …" } else { "" };
-            return format!("{first}{rest}");
-        }
-        Some(_) if head > 0 => {}
-        Some(_) | None => return wording::one_line(text, max_chars),
+    // Both ends together are shorter than the line, so they share no word.
+    let head = words_within(words.clone(), room - room / 3);
+    if head.is_empty() {
+        let mut words = words;
+        return match words.next() {
+            // A path or a link of its own is whole or useless.
+            Some(first) if first.len() <= MAX_PATH_BYTES => {
+                let rest = if words.next().is_some() { " …" } else { "" };
+                format!("{first}{rest}")
+            }
+            Some(_) | None => wording::one_line(text, max_chars),
+        };
     }
-    let head = rest.get(..head).unwrap_or_default().join(" ");
-    format!("{head} … {}", tail.join(" ")).trim_end().to_owned()
+    let mut tail = words_within(words.rev(), room / 3);
+    tail.reverse();
+    let line = format!("{} … {}", head.join(" "), tail.join(" "));
+    line.trim_end().to_owned()
+}
+
+/// Returns the first words that fit `room` characters, with a space after each.
+fn words_within<'t>(words: impl Iterator<Item = &'t str>, room: usize) -> Vec<&'t str> {
+    let mut left = room;
+    let fits = words.take_while(|word| {
+        let rest = left.checked_sub(word.chars().count() + 1);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    });
+    fits.collect()
 }
 
 fn is_path(path: &str) -> bool {
@@ -184,12 +185,10 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Returns the deepest directory that contains nearly all absolute paths of the calls, with a slash at the end.
-fn common_root(conversation: &Conversation<'_>, covered: Range<usize>) -> Option<String> {
-    let messages = conversation.messages().get(covered).unwrap_or_default();
-    let calls = messages.iter().flat_map(|it| conversation.calls(it));
+fn common_root(calls: &DecodedCalls<'_, '_>) -> Option<String> {
     let mut paths: Vec<String> = calls
-        .filter_map(|call| {
-            let arguments = ToolArguments::decode(conversation, call);
+        .iter()
+        .filter_map(|(_, arguments)| {
             let path = arguments.path().filter(|path| path.starts_with('/'))?;
             is_path(path).then(|| path.to_owned())
         })
@@ -235,7 +234,8 @@ mod tests {
         let body = json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         let all = 0..messages.len();
-        let renderer = StepRenderer::new(&conversation, all.clone());
+        let calls = DecodedCalls::new(&conversation, all.clone());
+        let renderer = StepRenderer::new(&calls);
         let assistants = all.filter(|at| at % 2 == 1);
         let lines = assistants.map(|at| {
             let message = conversation.message(at).unwrap();

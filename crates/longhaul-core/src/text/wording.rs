@@ -126,15 +126,15 @@ pub(crate) fn points_at_earlier_read<'a>(
             .is_some_and(|pattern| pattern.is_match(&text()))
 }
 
+/// Characters of a result, after white space, that decide whether it reports a failure.
+pub(crate) const FAILURE_CHARS: usize = 40;
+
 /// Whether a result reports a failure, judged by its first words.
 pub(crate) fn reports_failure(text: &str) -> bool {
-    let start: String = text
-        .trim_start()
-        .chars()
-        .take(40)
-        .collect::<String>()
-        .to_lowercase();
-    FAILURE_PREFIXES.iter().any(|word| start.starts_with(word))
+    let start = text.trim_start().chars().take(FAILURE_CHARS);
+    let lower = start.flat_map(char::to_lowercase);
+    let begins = |word: &&str| word.chars().eq(lower.clone().take(word.len()));
+    FAILURE_PREFIXES.iter().any(begins)
 }
 
 /// Prefix of a message that replaces history, by which the message is recognised.

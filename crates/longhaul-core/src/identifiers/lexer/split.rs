@@ -3,7 +3,7 @@
 use crate::identifiers::kind;
 use crate::identifiers::kind::{IdentifierKind, forms};
 use crate::identifiers::lexer::MAX_RUN_BYTES;
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr, memmem};
 
 /// Receives the identifiers of a run, in order.
 pub(super) trait PieceSink {
@@ -69,15 +69,8 @@ fn scheme_end(run: &str, from: usize) -> Option<usize> {
 fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     let is_drive = matches!(first.as_bytes(), [letter] if letter.is_ascii_alphabetic())
         && rest.starts_with(['\\', '/']);
-    if is_drive {
-        let end = rest.find(':').map_or(run.len(), |at| at + 2);
-        let path = trim_punctuation(run.get(..end).unwrap_or(run));
-        return sink.receive(path, IdentifierKind::Path);
-    }
-    let bytes = run.as_bytes();
-    let mut colons = memchr_iter(b':', bytes);
-    if colons.any(|at| bytes.get(at + 1) == Some(&b':')) {
-        return sink.receive(run, IdentifierKind::Name);
+    if is_drive || run.contains("::") {
+        return;
     }
     if forms::is_endpoint(first, rest) || forms::is_image(first, rest) {
         return sink.receive(run, IdentifierKind::Location);

@@ -32,14 +32,17 @@ fn check(text: &str, expect: &[&str]) {
 
 #[test]
 fn a_cue_reaches_three_words_of_its_line() {
-    check("code QX-1", &["QX-1*"]);
-    check("the code for it is QX-1", &["QX-1"]);
-    check("code for it QX-1", &["QX-1*"]);
-    check("code for it now QX-1", &["QX-1"]);
-    check("code\nQX-1", &["QX-1"]);
-    check("code for a token QX-1 and so on QX-2", &["QX-1*", "QX-2"]);
+    check("code QX-11", &["QX-11*"]);
+    check("the code for it is QX-11", &["QX-11"]);
+    check("code for it QX-11", &["QX-11*"]);
+    check("code for it now QX-11", &["QX-11"]);
+    check("code\nQX-11", &["QX-11"]);
+    check(
+        "code for a token QX-11 and so on QX-22",
+        &["QX-11*", "QX-22"],
+    );
     // An ordinary word does not introduce anything.
-    check("the QX-1", &["QX-1"]);
+    check("the QX-11", &["QX-11"]);
 }
 
 #[test]
@@ -59,11 +62,8 @@ fn a_number_is_kept_with_the_name_before_a_colon() {
         &[r#"rdldcWindow": 472"#, "max_age':30"],
     );
     check("Note: 472 files", &["472"]);
-    check(
-        "max_retries: none, max_retries 5",
-        &["max_retries", "max_retries"],
-    );
-    check("src/main.rs: 12:5", &["src/main.rs"]);
+    check("max_retries: none, max_retries 5", &[]);
+    check("src/main.rs: 12:5", &[]);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn an_amount_is_kept_with_its_currency() {
     check("spend 79,756.52 EUR.", &["79,756.52 EUR"]);
     check("$1,250, $20 and £1.50", &["$1,250", "$20", "£1.50"]);
     check("$.50 or .75 USD", &["$.50", ".75 USD"]);
-    check("€4500 or 45 EUROS", &["€4500", "EUROS"]);
+    check("€4500 or 45 EUROS", &["€4500"]);
     check("pay in $ EUR or £ EUR", &[]);
     check("echo $1 and $12ab", &["12ab"]);
 }
@@ -88,9 +88,9 @@ fn networks_images_and_times_stay_whole() {
     ] {
         check(word, &[word]);
     }
-    check("2031-01-16T04:49Z:QX-1", &["2031-01-16T04:49Z:QX-1"]);
-    check("src/bin/main:12", &["src/bin/main"]);
-    check("src/main.rs:v7-2", &["src/main.rs", "v7-2"]);
+    check("2031-01-16T04:49Z:QX-11", &["2031-01-16T04:49Z:QX-11"]);
+    check("src/bin/main:12", &[]);
+    check("src/main.rs:v7-22", &["v7-22"]);
     check("10.63.103/22", &["10.63.103"]);
 }
 
@@ -102,7 +102,7 @@ fn an_overlong_run_is_skipped_unless_it_is_a_url() {
     let address = format!("https://a.example/{}", run(MAX_RUN_BYTES));
     check(&address, &[&address]);
     // Text after the run is scanned as usual.
-    check(&format!("{} QX-1", run(MAX_RUN_BYTES + 1)), &["QX-1"]);
+    check(&format!("{} QX-11", run(MAX_RUN_BYTES + 1)), &["QX-11"]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn an_overlong_run_with_a_misplaced_scheme_is_skipped() {
 
 #[test]
 fn a_quoted_value_is_kept_whole_behind_a_constant() {
-    check("NAME=\"two words\" QX-1", &["NAME=\"two words\"", "QX-1"]);
+    check("NAME=\"two words\" QX-11", &["NAME=\"two words\"", "QX-11"]);
     check("NAME='two words'", &["NAME='two words'"]);
     check("name=\"two words\"", &[]);
     check("NAME=\"\"", &[]);
@@ -133,27 +133,31 @@ fn a_run_is_split_at_its_punctuation() {
     check("https://a.example/x?y=1,", &["https://a.example/x?y=1"]);
     check("://b a://bcd", &[]);
     check("a://bcde", &["a://bcde"]);
-    check("--retries=5 a==QX-1", &["--retries=5", "QX-1"]);
-    check("left=>QX-1", &["QX-1"]);
+    check("--retries=5 a==QX-11", &["--retries=5", "QX-11"]);
+    check("left=>QX-11", &["QX-11"]);
     check(
-        "QX-1?QX-2&QX-3%QX-4*QX-5$QX-6",
-        &["QX-1", "QX-2", "QX-3", "QX-4", "QX-5", "QX-6"],
+        "QX-11?QX-22&QX-33%QX-44*QX-55$QX-66",
+        &["QX-11", "QX-22", "QX-33", "QX-44", "QX-55", "QX-66"],
     );
     check("db.internal:5432", &["db.internal:5432"]);
-    check("a.rs:1204 QX-1:QX-2", &["a.rs", "1204", "QX-1", "QX-2"]);
-    check("std::fmt::Display", &["std::fmt::Display"]);
+    check("a.rs:1204 QX-11:QX-22", &["1204", "QX-11", "QX-22"]);
 }
 
 #[test]
 fn a_path_that_is_no_identifier_is_split_at_its_slashes() {
     check("QX1/and", &["QX1"]);
-    check("QX-1\\QX-2", &["QX-1", "QX-2"]);
+    check("QX-11\\QX-22", &["QX-11", "QX-22"]);
     check("/QX", &[]);
 }
 
 #[test]
-fn a_windows_path_ends_at_the_next_colon() {
-    check(r"C:\src\main.rs:12", &[r"C:\src\main.rs"]);
-    check("c:/src/main.rs", &["c:/src/main.rs"]);
-    check(r"9:\QX-1", &["QX-1"]);
+fn names_and_paths_are_no_identifiers_of_a_list() {
+    let names = "std::fmt::Display QX-1 parseBody keep_recent well-known UTF-8 ABCDE os.path";
+    check(names, &[]);
+    check(
+        "src/main.rs /usr/bin/a-1 src/parseBody/a.rs QX-11/a.rs",
+        &[],
+    );
+    check(r"C:\src\main.rs:12 c:/src/main.rs", &[]);
+    check(r"9:\QX-11", &["QX-11"]);
 }

@@ -55,13 +55,14 @@ fn hex4(bytes: &[u8]) -> Option<u32> {
     })
 }
 
-/// Decodes the inside of a validated literal.
-pub(super) fn decode(raw: &str) -> String {
+/// Decodes the inside of a validated literal: at least its first `limit` bytes, if it has as many.
+pub(super) fn decode(raw: &str, limit: usize) -> String {
+    let end = raw.ceil_char_boundary(limit);
     let raw = raw.as_bytes();
-    let mut text = Vec::with_capacity(raw.len() + COPIED_BYTES);
+    let mut text = Vec::with_capacity(end + COPIED_BYTES);
     let (mut base, mut copied) = (0, 0_usize);
-    while let Some(block) = raw.get(base..)
-        && !block.is_empty()
+    while base < end
+        && let Some(block) = raw.get(base..)
     {
         let mut escapes = backslashes(block);
         while let Some(at) = first_from(&mut escapes, copied.saturating_sub(base)) {
@@ -71,7 +72,7 @@ pub(super) fn decode(raw: &str) -> String {
         }
         base += BLOCK_BYTES;
     }
-    push(&mut text, raw, copied, raw.len());
+    push(&mut text, raw, copied, end);
     String::from_utf8(text).unwrap_or_default()
 }
 

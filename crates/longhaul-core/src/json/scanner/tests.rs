@@ -12,6 +12,21 @@ fn check(json: &str) {
         let literal = scanner.string().ok().filter(|_| scanner.finish().is_ok());
         let decoded = literal.map(|literal| literal.decode(&text).into_owned());
         assert_eq!(decoded, expect, "{json}");
+        for limit in [0, 1, BLOCK_BYTES, BLOCK_BYTES + 1, usize::MAX] {
+            let start = literal.map(|literal| literal.decode_start(&text, limit));
+            let is_start = |all: &str| {
+                start
+                    .as_ref()
+                    .is_some_and(|start| all.starts_with(&**start))
+            };
+            assert!(expect.as_deref().is_none_or(is_start), "{json} {limit}");
+            let is_long = |all: &str| {
+                start
+                    .as_ref()
+                    .is_some_and(|it| it.len() >= all.len().min(limit / 12))
+            };
+            assert!(expect.as_deref().is_none_or(is_long), "{json} {limit}");
+        }
         let count = literal.map(|literal| literal.chars() as usize);
         assert_eq!(count, expect.as_ref().map(|text| text.chars().count()));
     }

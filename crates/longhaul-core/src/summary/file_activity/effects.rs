@@ -43,10 +43,10 @@ const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", 
 pub(super) fn for_each_effect(
     conversation: &Conversation<'_>,
     call: &ToolCall,
+    arguments: &ToolArguments,
     mut found: impl FnMut(String, FileAccess),
 ) {
     let name = call.decoded_name(conversation).to_lowercase();
-    let arguments = ToolArguments::decode(conversation, call);
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let mut patched = false;
     let mut look_for_patch = |text: &str| {

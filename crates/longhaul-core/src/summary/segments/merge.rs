@@ -167,24 +167,24 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
         }
     }
     drop_finished_items(&mut merged, budget);
-    let fits = |sections: &[Section<'_>]| {
-        let is_within = |text: &str| text.chars().count() <= budget.to_chars();
-        // Escapes only add to the text.
-        is_within(&join(sections)) && is_within(&join_escaped(sections))
-    };
+    let is_within = |text: &String| text.chars().count() <= budget.to_chars();
     let mut sections = merged;
-    while !fits(&sections) {
+    loop {
+        // Escapes only add to the text.
+        let fitting = is_within(&join(&sections)).then(|| join_escaped(&sections));
+        if let Some(text) = fitting.filter(is_within) {
+            return text;
+        }
         let chars = |it: &Section<'_>| it.lines.iter().map(|line| line.len()).sum::<usize>();
         let sizes = sections.iter().map(chars).enumerate();
         let Some((largest, _)) = sizes.max_by_key(|(_, size)| *size) else {
-            break;
+            return String::new();
         };
         match sections.get_mut(largest) {
             Some(section) if section.lines.len() > 1 => thin_out(&mut section.lines),
             Some(_) | None => drop(sections.remove(largest)),
         }
     }
-    join_escaped(&sections)
 }
 
 /// Heading of a digest's steps.
