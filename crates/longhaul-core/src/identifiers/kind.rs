@@ -14,13 +14,13 @@ use std::hash::{Hash, Hasher};
 pub(super) enum IdentifierKind {
     /// `KEY=VALUE`, or `name: 5`.
     Assignment,
-    /// Letters and digits, or joined words in capitals: a ticket, an error, a key.
+    /// Letters and digits, or joined words in capitals: a ticket, an error, a key, a path with a number.
     Code,
     /// Hexadecimal: a commit, a digest, a UUID.
     Hash,
     /// An address: a URL, a host with its port, a mail address.
     Location,
-    /// A name from source code, or a path. No list contains one.
+    /// A name from source code, or a path without a number. No list contains one.
     Name,
     /// A bare number, kept only if a cue word introduces it.
     Number,
@@ -35,6 +35,8 @@ const FILE_EXTENSIONS: [PackedWord; 56] = pack_lines(include_str!("kind/file_ext
 pub(super) const MIN_LEN: usize = 3;
 /// Minimum length of a name that consists of capitals.
 pub(super) const MIN_CAPITALS: usize = 5;
+/// Minimum number of digits of a path that is listed.
+const MIN_PATH_DIGITS: usize = 3;
 /// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
 const MIN_HASH_LEN: usize = 7;
 
@@ -51,7 +53,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         if is_network(&census) {
             return Some(IdentifierKind::Location);
         }
-        return is_path(word, &census).then_some(IdentifierKind::Name);
+        return is_path(word, &census).then_some(kind_of_path(&census));
     }
     if census.others > 0 && word.contains('\\') {
         return None;
@@ -69,7 +71,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return Some(IdentifierKind::Hash);
     }
     if census.dots > 0 && has_file_extension(word) {
-        return Some(IdentifierKind::Name);
+        return Some(kind_of_path(&census));
     }
     if census.others > 0 {
         return None;
@@ -93,6 +95,15 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return Some(IdentifierKind::Name);
     }
     (humps(word) > 0).then_some(IdentifierKind::Name)
+}
+
+/// Classifies a path: one with a number of its own cannot be guessed.
+fn kind_of_path(census: &CharCounts) -> IdentifierKind {
+    if census.digits >= MIN_PATH_DIGITS {
+        IdentifierKind::Code
+    } else {
+        IdentifierKind::Name
+    }
 }
 
 /// Classifies a word of letters and digits.

@@ -45,11 +45,11 @@ impl BreakTarget {
 pub struct SummaryBudgets {
     /// Text of the model: 4% of the capacity, 250 to 1,500.
     pub prose: Tokens,
-    /// Steps of a digest, in place of such a text: 8% of the capacity, 300 to 4,000.
+    /// Steps of a digest, in place of such a text: 6% of the capacity, 300 to 4,000.
     pub steps: Tokens,
     /// Files: 1.5% of the capacity, at most 1,000.
     pub file_activity: Tokens,
-    /// Identifiers: 2% of the capacity, at most 1,000.
+    /// Identifiers: 5% of the capacity, at most 2,000.
     pub identifiers: Tokens,
     /// User messages: 4.5% of the capacity, at most 5,000.
     pub user_messages: Tokens,
@@ -66,10 +66,10 @@ impl SummaryBudgets {
                 .percent(4)
                 .clamp(Tokens::new(250), Tokens::new(1_500)),
             steps: capacity
-                .percent(8)
+                .percent(6)
                 .clamp(Tokens::new(300), Tokens::new(4_000)),
             file_activity: capacity.percent(3).divided_by(2).min(Tokens::new(1_000)),
-            identifiers: capacity.percent(2).min(Tokens::new(1_000)),
+            identifiers: capacity.percent(5).min(Tokens::new(2_000)),
             user_messages: capacity.percent(9).divided_by(2).min(Tokens::new(5_000)),
             requests: Tokens::ZERO,
         }

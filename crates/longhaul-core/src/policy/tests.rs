@@ -183,9 +183,9 @@ fn nominal_summary_size_is_the_sum_of_its_budgets() {
         assert_eq!(policy.prune_summary_size, all, "{window}");
     };
     // Shares of a capacity of 3,500, of 28,000 and of 183,616 tokens.
-    check(4_000, [250, 300, 52, 70, 157]);
-    check(32_000, [1_120, 2_240, 420, 560, 1_260]);
-    check(200_000, [1_500, 4_000, 1_000, 1_000, 5_000]);
+    check(4_000, [250, 300, 52, 175, 157]);
+    check(32_000, [1_120, 1_680, 420, 1_400, 1_260]);
+    check(200_000, [1_500, 4_000, 1_000, 2_000, 5_000]);
 }
 
 #[test]

@@ -14,10 +14,10 @@ use crate::text::wording;
 use crate::units::tokens::Tokens;
 
 /// Shares of a merged segment, in percent.
-const PROSE_PERCENT: u32 = 55;
+const PROSE_PERCENT: u32 = 28;
 const USER_PERCENT: u32 = 25;
-const FILES_PERCENT: u32 = 8;
-const INDEX_PERCENT: u32 = 12;
+const FILES_PERCENT: u32 = 5;
+const INDEX_PERCENT: u32 = 42;
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
