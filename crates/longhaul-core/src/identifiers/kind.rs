@@ -20,12 +20,8 @@ pub(super) enum IdentifierKind {
     Hash,
     /// An address: a URL, a host with its port, a mail address.
     Location,
-    /// A name from source code, or a path without a number. No list contains one.
-    Name,
     /// A bare number, kept only if a cue word introduces it.
     Number,
-    /// A version, or a quantity with its unit.
-    Version,
 }
 
 /// File extensions, sorted. A dotted word with one of them is a file rather than a member access.
@@ -53,7 +49,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         if is_network(&census) {
             return Some(IdentifierKind::Location);
         }
-        return is_path(word, &census).then_some(kind_of_path(&census));
+        return (is_path(word, &census) && has_number(&census)).then_some(IdentifierKind::Code);
     }
     if census.others > 0 && word.contains('\\') {
         return None;
@@ -71,73 +67,50 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return Some(IdentifierKind::Hash);
     }
     if census.dots > 0 && has_file_extension(word) {
-        return Some(kind_of_path(&census));
+        return has_number(&census).then_some(IdentifierKind::Code);
     }
     if census.others > 0 {
         return None;
     }
-    if census.digits > 0 {
-        return Some(classify_alphanumeric(word, &census));
-    }
-    if census.dots > 0 {
-        return (census.letters() > 5 && !word.starts_with('.')).then_some(IdentifierKind::Name);
-    }
-    if census.joiners > 0 {
-        // A single hyphen joins ordinary words; several make a name.
-        let prose = !word.contains('_') && census.upper <= 1 && census.joiners < 2;
-        return if census.lower == 0 {
-            Some(IdentifierKind::Code)
-        } else {
-            (!prose).then_some(IdentifierKind::Name)
-        };
-    }
-    if census.lower == 0 && census.upper >= MIN_CAPITALS {
-        return Some(IdentifierKind::Name);
-    }
-    (humps(word) > 0).then_some(IdentifierKind::Name)
-}
-
-/// Classifies a path: one with a number of its own cannot be guessed.
-fn kind_of_path(census: &CharCounts) -> IdentifierKind {
-    if census.digits >= MIN_PATH_DIGITS {
-        IdentifierKind::Code
+    // `parse_body` is a name, and names stand where they are used.
+    let is_constant = census.lower == 0 && census.dots == 0 && census.joiners > 0;
+    let is_code = if census.digits > 0 {
+        is_code(word, &census)
     } else {
-        IdentifierKind::Name
-    }
+        is_constant
+    };
+    is_code.then_some(IdentifierKind::Code)
 }
 
-/// Classifies a word of letters and digits.
-fn classify_alphanumeric(word: &str, census: &CharCounts) -> IdentifierKind {
+/// Whether a path has a number of its own, so that nobody can guess the path.
+fn has_number(census: &CharCounts) -> bool {
+    census.digits >= MIN_PATH_DIGITS
+}
+
+/// Whether a word of letters and digits is a code, rather than a name, a version or a quantity.
+fn is_code(word: &str, census: &CharCounts) -> bool {
     let begins_with_digit = word
         .trim_start_matches('v')
         .as_bytes()
         .first()
         .is_some_and(u8::is_ascii_digit);
-    if begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0) {
-        return IdentifierKind::Version;
-    }
-    if is_time(word) {
-        return IdentifierKind::Version;
-    }
+    let is_version =
+        begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0);
     // `55-line` is a quantity and a word.
-    let counted = word.split_once('-').is_some_and(|(count, of)| {
+    let is_counted = word.split_once('-').is_some_and(|(count, of)| {
         count.bytes().all(|byte| byte.is_ascii_digit())
             && of.bytes().all(|byte| byte.is_ascii_lowercase())
     });
-    if counted {
-        return IdentifierKind::Version;
+    if is_version || is_counted || is_time(word) {
+        return false;
     }
     let parts = word.split(['-', '_', '.']);
-    let coded = parts.clone().any(|part| {
+    let is_coded = parts.clone().any(|part| {
         let census = CharCounts::from_word(part);
         census.digits >= 2 || (census.digits > 0 && census.upper > 0 && census.lower == 0)
     });
     // `parse_2` and `utf8Decoder` are names; `violet-7731`, `QX9`, `XEWRD9` and `k3v9q` are codes.
-    if coded && humps(word) < 2 && parts.count() <= 6 {
-        IdentifierKind::Code
-    } else {
-        IdentifierKind::Name
-    }
+    is_coded && humps(word) < 2 && parts.count() <= 6
 }
 
 fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
@@ -147,12 +120,10 @@ fn classify_numeric(word: &str, census: &CharCounts) -> Option<IdentifierKind> {
     }
     match (census.dots, census.joiners) {
         (0, 0) => Some(IdentifierKind::Number),
-        (1, 0) => None,
         (3, 0) => Some(IdentifierKind::Location),
-        (_, 0) => Some(IdentifierKind::Version),
         // `741-755` is a line range, `2026-06-18` a date.
         (0, 1) if census.digits <= 10 => None,
-        (0, 2) if census.digits == 8 => Some(IdentifierKind::Version),
+        (0, 2) if census.digits == 8 => None,
         (0, _) if census.digits >= 5 => Some(IdentifierKind::Code),
         _ => None,
     }
@@ -211,9 +182,7 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
             host.split(['/', ':']).next().hash(&mut hasher);
         }
         IdentifierKind::Code => hash_code(word, &mut hasher),
-        IdentifierKind::Name | IdentifierKind::Number | IdentifierKind::Version => {
-            hash_shape(word, &mut hasher);
-        }
+        IdentifierKind::Number => hash_shape(word, &mut hasher),
     }
     hasher.finish()
 }
@@ -223,10 +192,10 @@ pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
 pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
     let mut hasher = KeyHasher::new();
     match kind {
-        IdentifierKind::Code | IdentifierKind::Hash | IdentifierKind::Version => {
+        IdentifierKind::Code | IdentifierKind::Hash => {
             hash_pieces(word, &mut hasher);
         }
-        IdentifierKind::Assignment | IdentifierKind::Name | IdentifierKind::Number => {
+        IdentifierKind::Assignment | IdentifierKind::Number => {
             hasher.write_u8(kind as u8);
             hash_shape(word, &mut hasher);
         }
@@ -277,11 +246,7 @@ pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
             parts.map_or(word, |(_, value)| value)
         }
         IdentifierKind::Hash => return word.len(),
-        IdentifierKind::Code
-        | IdentifierKind::Location
-        | IdentifierKind::Name
-        | IdentifierKind::Number
-        | IdentifierKind::Version => word,
+        IdentifierKind::Code | IdentifierKind::Location | IdentifierKind::Number => word,
     };
     value.bytes().filter(u8::is_ascii_digit).count()
 }

@@ -123,7 +123,7 @@ impl<'t> Lexer<'t> {
         let bytes = self.text.as_bytes();
         let (found, kind) = match number_end(bytes, run) {
             Some(end) => (run.start..end, IdentifierKind::Assignment),
-            None => (amount(bytes, run)?, IdentifierKind::Version),
+            None => (amount(bytes, run)?, IdentifierKind::Code),
         };
         let end = found.end;
         sink.receive(&FoundIdentifier {
@@ -255,11 +255,7 @@ impl<'t> Lexer<'t> {
                 let flag = text.get(..dashes + piece.len()).filter(|_| is_flag);
                 flag.unwrap_or(piece)
             }
-            IdentifierKind::Code
-            | IdentifierKind::Hash
-            | IdentifierKind::Location
-            | IdentifierKind::Name
-            | IdentifierKind::Version => piece,
+            IdentifierKind::Code | IdentifierKind::Hash | IdentifierKind::Location => piece,
         }
     }
 
@@ -288,9 +284,6 @@ impl<S: IdentifierSink> PieceSink for RunForwarder<'_, S> {
     }
 
     fn receive(&mut self, piece: &str, kind: IdentifierKind) {
-        if kind == IdentifierKind::Name {
-            return;
-        }
         self.sink.receive(&FoundIdentifier {
             text: self.lexer.in_context(self.run, piece, kind),
             kind,

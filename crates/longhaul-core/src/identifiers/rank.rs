@@ -70,12 +70,11 @@ impl IdentifierStats {
         let family = kind::family_key(word.text, word.kind);
         let form = match word.kind {
             // Nothing but their form makes names similar.
-            IdentifierKind::Name | IdentifierKind::Number => family,
+            IdentifierKind::Number => family,
             IdentifierKind::Assignment
             | IdentifierKind::Code
             | IdentifierKind::Hash
-            | IdentifierKind::Location
-            | IdentifierKind::Version => kind::form_key(word.text, word.kind),
+            | IdentifierKind::Location => kind::form_key(word.text, word.kind),
         };
         Self {
             kind: word.kind,
@@ -111,7 +110,6 @@ impl IdentifierStats {
             IdentifierKind::Hash | IdentifierKind::Location => true,
             IdentifierKind::Assignment | IdentifierKind::Code => is_named,
             IdentifierKind::Number => is_named && self.cued,
-            IdentifierKind::Name | IdentifierKind::Version => false,
         }
     }
 
@@ -135,8 +133,7 @@ impl IdentifierStats {
         let kind = match self.kind {
             IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 20,
             IdentifierKind::Hash => 10,
-            IdentifierKind::Number | IdentifierKind::Version => 8,
-            IdentifierKind::Name => 1,
+            IdentifierKind::Number => 8,
         };
         let source = match self.source {
             IdentifierSource::Call => 2,
@@ -270,8 +267,6 @@ mod tests {
         check(Kind::Assignment, true, true, false);
         check(Kind::Code, true, true, false);
         check(Kind::Number, false, true, false);
-        check(Kind::Name, false, false, false);
-        check(Kind::Version, false, false, false);
     }
 
     /// Scores determine forwarded bytes, so the expected values are calculated independently.

@@ -69,14 +69,11 @@ fn scheme_end(run: &str, from: usize) -> Option<usize> {
 fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     let is_drive = matches!(first.as_bytes(), [letter] if letter.is_ascii_alphabetic())
         && rest.starts_with(['\\', '/']);
-    if is_drive || run.contains("::") {
+    if is_drive || run.contains("::") || forms::is_timestamp(first, rest) {
         return;
     }
     if forms::is_endpoint(first, rest) || forms::is_image(first, rest) {
         return sink.receive(run, IdentifierKind::Location);
-    }
-    if forms::is_timestamp(first, rest) {
-        return sink.receive(run, IdentifierKind::Version);
     }
     if forms::is_joined_by_colons(run) {
         return sink.receive(run, IdentifierKind::Code);
