@@ -64,6 +64,8 @@ pub struct FoldOutcome {
     pub summarised_until: usize,
     /// Whether this fold made the cut at `summarised_until`, not the record that it started from.
     pub cut_here: bool,
+    /// Whether this fold cleared results in place of a cut.
+    pub cleared_here: bool,
     /// Text of the cuts of this fold, after the record's segments. `None` without a cut.
     pub text: Option<SegmentedText>,
     /// Results clipped because the conversation filled up again too soon.
@@ -167,6 +169,8 @@ struct HistoryFold<'r, 'a> {
     prune_state: PruneState,
     summarised_until: usize,
     cut_here: bool,
+    /// Whether results were cleared in place of a cut.
+    cleared_here: bool,
     /// Replacement text so far.
     text: Option<SegmentedText>,
     /// Size of that text.
@@ -227,6 +231,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             prune_state,
             summarised_until: pinned_head.end,
             cut_here: false,
+            cleared_here: false,
             text: base.and_then(|base| base.record.segmented_text()),
             summary: None,
             request_sizes: UserRequestSizes::default(),
@@ -293,6 +298,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         }
         if self.cuts_first && !self.extends_at(point) && self.clearing_makes_room(point) {
             self.prune_state.clear_all_clearable();
+            self.cleared_here = true;
             return HardThresholdOutcome::Cleared;
         }
         let cut = self.scheduled_cut(point);
@@ -308,6 +314,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             None if self.cuts_first
                 && (self.clear_at_hard_threshold(point) || self.clear_by_rule()) =>
             {
+                self.cleared_here = true;
                 HardThresholdOutcome::Cleared
             }
             None => HardThresholdOutcome::Unresolved,
@@ -343,6 +350,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             prune_state: self.prune_state,
             summarised_until: self.summarised_until,
             cut_here: self.cut_here,
+            cleared_here: self.cleared_here,
             text: self.text.filter(|_| self.cut_here),
             clips: self.clips,
             thrash: self.thrash,

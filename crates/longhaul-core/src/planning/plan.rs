@@ -101,6 +101,9 @@ pub struct RequestPlan {
     pub base: Option<RecordMatch>,
     /// Whether the view holds a digest that is not stored in a record yet.
     pub fresh_digest: bool,
+    /// Whether a break cleared results that no record names yet. Token counts may move the thresholds before the
+    /// next request, so the clearing has to be recorded.
+    pub fresh_clearing: bool,
     /// Removal of bound thinking that is not stored yet.
     pub removal: Option<ThinkingRemoval>,
     /// Whether only a lack of user messages keeps the rule from clearing results.
@@ -127,6 +130,7 @@ impl RequestPlan {
             need: SummaryNeed::Nothing,
             base: None,
             fresh_digest: false,
+            fresh_clearing: false,
             removal: None,
             blocked_by_turns: false,
             decisions: None,
@@ -342,6 +346,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
             need: SummaryNeed::Nothing,
             base: base.cloned(),
             fresh_digest: outcome.cut_here,
+            fresh_clearing: outcome.cleared_here,
             removal: None,
             blocked_by_turns: outcome.blocked_by_turns,
             decisions: Some(Arc::new(decisions)),
