@@ -65,7 +65,7 @@ pub struct ExplanationRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<usize>,
     /// Author of the messages; `None` for a run of several authors.
-    #[serde(with = "author")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// Tool that produced a result, or tools that an assistant message calls; empty for none.
     pub tool: Arc<str>,
@@ -76,32 +76,6 @@ pub struct ExplanationRow {
     /// Decision about the messages.
     #[serde(rename = "verdict")]
     pub decision: MessageDecision,
-}
-
-/// The author of a row as one word, which is empty for several authors.
-mod author {
-    use crate::conversation::Role;
-    use serde::de::value::{Error, StrDeserializer};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[expect(
-        clippy::ref_option,
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference to the field"
-    )]
-    pub(super) fn serialize<S: Serializer>(role: &Option<Role>, to: S) -> Result<S::Ok, S::Error> {
-        match role {
-            Some(role) => role.serialize(to),
-            None => to.serialize_str(""),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Role>, D::Error> {
-        let word = String::deserialize(from)?;
-        Ok(Role::deserialize(StrDeserializer::<Error>::new(&word)).ok())
-    }
 }
 
 /// When the clearing rule clears, if enough can go.
