@@ -78,11 +78,7 @@ impl RecentConversations {
 
     /// Returns the newest explanation that is kept: of conversation `id`, or of any.
     pub(crate) fn last_explanation(&self, id: Option<&str>) -> Option<ExplanationReport> {
-        let conversations = self.conversations.lock();
-        match id {
-            Some(id) => conversations.last_explanation(id),
-            None => conversations.newest_explanation(),
-        }
+        self.conversations.lock().last_explanation(id)
     }
 
     pub(crate) fn explanation(&self, id: RequestId) -> Option<ExplanationReport> {
@@ -158,14 +154,9 @@ impl RecentConversations {
         self.days.lock().add(now, model, request);
     }
 
-    /// Applies `change` to the conversation `key` and returns the result; `None` if the
-    /// conversation is unknown.
-    fn update<T>(
-        &self,
-        key: RecordKey,
-        change: impl FnOnce(&mut DashboardEntry) -> T,
-    ) -> Option<T> {
-        self.change(|conversations, _| conversations.change(key, change))
+    /// Applies `change` to the conversation `key`, if it is known.
+    fn update(&self, key: RecordKey, change: impl FnOnce(&mut DashboardEntry)) {
+        self.change(|conversations, _| conversations.change(key, change));
     }
 
     /// Applies `change` and notifies the viewers. The second argument is whether text must be hidden.

@@ -5,7 +5,7 @@ mod live;
 use std::io::{self, Read};
 
 use clap::{Arg, ArgMatches, Command};
-use serde::Serialize;
+use serde_json::json;
 
 use super::flags::switch;
 use super::pipe::{copy_to_output, file_argument, input_file, read_input, write_output};
@@ -125,7 +125,7 @@ fn print_explanation(
         }
         ExplainFormat::Json => match made {
             Ok(made) => pretty_json(&made.report),
-            Err(why) => untouched_json(*why),
+            Err(why) => pretty_json(&json!({ "untouched": ReasonReport::new(*why) })),
         },
         ExplainFormat::Table => match made {
             Ok(made) => table::render(&made.report, terminal::width()),
@@ -140,17 +140,6 @@ struct Explanation {
     report: ExplanationReport,
     /// The rewritten body, or `None` if the original is forwarded.
     forwarded: Option<Vec<u8>>,
-}
-
-/// Renders a request that was not read as JSON.
-fn untouched_json(why: UntouchedReason) -> String {
-    #[derive(Serialize)]
-    struct Unread {
-        untouched: ReasonReport,
-    }
-    pretty_json(&Unread {
-        untouched: ReasonReport::new(why),
-    })
 }
 
 /// Explains `body`. `folds` joins the messages that a digest replaces to one row.

@@ -69,22 +69,27 @@ impl ShownConversations {
         found.next().is_none().then_some(first)
     }
 
-    /// Returns the explanation of the request that ended last, and notes failures since.
-    pub(super) fn newest_explanation(&self) -> Option<ExplanationReport> {
-        let newest = self
-            .newest_first()
-            .max_by_key(|seen| seen.explanation_time())?;
+    /// Returns the newest explanation of the conversation whose identifier begins with `id`, or of any,
+    /// and notes failures since.
+    pub(super) fn last_explanation(&self, id: Option<&str>) -> Option<ExplanationReport> {
+        let newest = match id {
+            Some(id) => self.find(id)?,
+            None => self
+                .newest_first()
+                .max_by_key(|seen| seen.explanation_time())?,
+        };
         let mut report = newest.explanation(|_| true)?;
-        note_failures(&mut report, self.newest_first());
-        Some(report)
-    }
-
-    /// Returns the last explanation of the conversation whose identifier begins with `id`, and notes
-    /// failures since.
-    pub(super) fn last_explanation(&self, id: &str) -> Option<ExplanationReport> {
-        let seen = self.find(id)?;
-        let mut report = seen.explanation(|_| true)?;
-        note_failures(&mut report, std::iter::once(seen));
+        let at = report.request.as_ref()?.at;
+        let seen = self.newest_first();
+        let seen = seen.filter(|seen| id.is_none() || seen.key == newest.key);
+        let failures: Vec<_> = seen.flat_map(|seen| seen.failures_after(at)).collect();
+        let last = failures.iter().max_by_key(|point| point.at);
+        report.newer = last.map(|last| NewerFailures {
+            count: failures.len(),
+            id: last.id.to_string(),
+            status: last.status,
+            fault: last.fault.map(Into::into),
+        });
         Some(report)
     }
 
@@ -165,23 +170,4 @@ impl ShownConversations {
         self.evicted
             .push_back((self.revision, oldest.dto.id.clone()));
     }
-}
-/// Notes the requests of `conversations` that failed after the one of `report`.
-fn note_failures<'e>(
-    report: &mut ExplanationReport,
-    conversations: impl Iterator<Item = &'e DashboardEntry>,
-) {
-    let Some(at) = report.request.as_ref().map(|request| request.at) else {
-        return;
-    };
-    let failures: Vec<_> = conversations
-        .flat_map(|seen| seen.failures_after(at))
-        .collect();
-    let newest = failures.iter().max_by_key(|point| point.at);
-    report.newer = newest.map(|newest| NewerFailures {
-        count: failures.len(),
-        id: newest.id.to_string(),
-        status: newest.status,
-        fault: newest.fault.map(Into::into),
-    });
 }

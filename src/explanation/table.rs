@@ -12,10 +12,10 @@ use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal::wrapped;
 use longhaul_console::thousands::with_thousands;
 use longhaul_console::word::Word;
-use longhaul_core::planning::explanation::DigestNumbers;
+use longhaul_core::planning::explanation::{DigestNumbers, RequestLayer};
 use longhaul_core::units::usd::Usd;
 
-/// Renders the header, the messages, the totals and the hint, to fit `width` columns.
+/// Renders the header, the layers, the messages, the totals and the hint, to fit `width` columns.
 pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String {
     let mut head = Table::of_names();
     if let Some(newer) = &report.newer {
@@ -27,6 +27,10 @@ pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String
     push_header(&mut head, report);
     let mut page = head.render(width);
     page.push('\n');
+    if !report.numbers.layers.is_empty() {
+        page.push_str(&layers(&report.numbers.layers).render(width));
+        page.push('\n');
+    }
     page.push_str(&messages(report, width.is_some_and(|width| width < WIDE)).render(width));
     page.push('\n');
     write_totals(&mut page, report, width);
@@ -126,6 +130,31 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
     head.push(["prune".to_owned(), prune]);
 }
 
+/// Returns a row for each layer of the request as forwarded.
+fn layers(layers: &[RequestLayer]) -> Table {
+    let columns = ["#", "count", "cleared", "tokens"].map(|name| (Align::Right, name));
+    let columns = [(Align::Left, "layer")].into_iter().chain(columns);
+    let mut table = Table::with_headings(columns);
+    for layer in layers {
+        table.push([
+            Word(layer.kind).to_string(),
+            range(layer.from, layer.through),
+            layer.messages.to_string(),
+            layer.cleared.to_string(),
+            with_thousands(layer.tokens.get()),
+        ]);
+    }
+    table
+}
+
+/// Returns the index of one message, or of the first and the last of several.
+fn range(from: usize, through: usize) -> String {
+    if from == through {
+        return from.to_string();
+    }
+    format!("{from}–{through}")
+}
+
 /// Minimum columns of a terminal that shows the tools of each message next to the reason.
 const WIDE: usize = 100;
 
@@ -184,7 +213,7 @@ fn message_cells(message: &MessageRow) -> [String; 7] {
     let row = &message.row;
     let (number, role) = match row.through {
         Some(through) => (
-            format!("{}–{through}", row.number),
+            range(row.number, through),
             format!(
                 "{} messages",
                 through.saturating_sub(row.number).saturating_add(1)

@@ -264,6 +264,21 @@ fn rows<'a>(explanation: &'a Value, action: &str) -> Vec<&'a Value> {
     rows.filter(|row| row["action"] == action).collect()
 }
 
+/// Checks that the layers of a changed request add up to its size as forwarded and its cleared results.
+#[track_caller]
+fn check_layers(explanation: &Value, cleared: usize) {
+    let layers = explanation["layers"].as_array().unwrap();
+    let is_changed = cleared > 0 || explanation["digest"].is_object();
+    assert_eq!(layers.is_empty(), !is_changed, "{layers:?}");
+    let totals = &explanation["totals"];
+    if is_changed {
+        assert_eq!(sum(layers, "cleared"), cleared as u64);
+        assert_eq!(sum(layers, "messages"), totals["messages"]);
+        let forwarded = sum(layers, "tokens") + totals["tools"].as_u64().unwrap();
+        assert_eq!(forwarded, totals["after"], "{layers:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_explanation_of_a_request_names_what_was_cleared_and_why() {
     for shown in [false, true] {
@@ -285,6 +300,7 @@ async fn the_explanation_of_a_request_names_what_was_cleared_and_why() {
             assert_eq!(explanation["totals"]["after"], point["after"]);
             let cleared = rows(&explanation, "cleared");
             assert_eq!(cleared.len() as u64, point["cleared"].as_u64().unwrap());
+            check_layers(&explanation, cleared.len());
             let number = point["number"].as_u64().unwrap();
             for row in cleared {
                 assert!(!row["reason"].as_str().unwrap().is_empty());

@@ -83,6 +83,11 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         assert!(why.starts_with("Why: ") && why.len() > 30, "{why}");
         let row = browser.text("document.querySelector('.explanation tr.cleared').innerText");
         assert!(row.contains("cleared"), "{row}");
+        let layers = browser.text("document.querySelector('.explanation table').innerText");
+        assert!(
+            layers.contains("steps") && layers.contains("tail"),
+            "{layers}"
+        );
         let address = browser.text("location.hash");
         assert!(address.starts_with(&format!("#/c/{id}/r/")), "{address}");
         let is_wide = browser.value("document.documentElement.scrollWidth > innerWidth");

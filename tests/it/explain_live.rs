@@ -85,7 +85,8 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
         let came = caller.ask_at(path, &fields, body(path).to_string()).await;
         assert_eq!(came.status, 200, "{path}: {:?}", came.body);
         let last = page(&program, &["--last"]);
-        let cleared = last.lines().find(|line| line.contains("cleared "));
+        let mut results = last.lines().filter(|line| line.contains("  tool  "));
+        let cleared = results.find(|line| line.contains("cleared "));
         let cleared = cleared.unwrap_or_else(|| panic!("{path}: {last}"));
         assert!(
             cleared.contains("older than the newest 1,000 tokens of results"),

@@ -1,8 +1,22 @@
-// The explanation of one request: every message, what became of it, and why.
+// The explanation of one request: its layers, every message, what became of it, and why.
 
 import { html, useEffect } from '/web/vendor/preact.js';
 import { loadExplanation, state } from '/web/state.js';
 import { whole } from '/web/format.js';
+
+function Layers({ layers }) {
+  return html`
+    <table>
+      <caption class="sr">Layers of the forwarded request</caption>
+      <thead><tr><th scope="col">Layer</th><th scope="col" class="n">Message</th><th scope="col" class="n">Messages</th>
+        <th scope="col" class="n">Cleared</th><th scope="col" class="n">Tokens</th></tr></thead>
+      <tbody>${layers.map((one) => html`
+        <tr key=${one.layer}><th scope="row">${one.layer}</th>
+          <td class="n">${one.from === one.through ? one.from : one.from + '–' + one.through}</td><td class="n">${whole(one.messages)}</td>
+          <td class="n">${whole(one.cleared)}</td><td class="n">${whole(one.tokens)}</td></tr>`)}
+      </tbody>
+    </table>`;
+}
 
 function Messages({ explanation, request }) {
   const digest = explanation.digest;
@@ -59,6 +73,7 @@ export function Explanation({ point, onShown }) {
       <p class="dim">Window ${whole(explanation.window.tokens)} (${explanation.window.source}); a summary is prepared from ${whole(explanation.marks.soft)} estimated tokens on, and used from ${whole(explanation.marks.hard)}.
         ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}
         ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}${location.port === '8485' ? '' : ' --admin ' + location.host}</code>.</p>
+      ${explanation.layers.length > 0 && html`<${Layers} layers=${explanation.layers} />`}
       <${Messages} explanation=${explanation} request=${request} />
     </div>`;
 }

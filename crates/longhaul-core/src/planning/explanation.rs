@@ -3,6 +3,7 @@
 //! An explanation contains no text of a conversation, except the names of tools. The proxy derives words
 //! for people from it, so an explanation costs little for a request that nobody looks at.
 
+mod layers;
 mod tool_names;
 
 use crate::conversation::tool_arguments::ToolArguments;
@@ -15,6 +16,8 @@ use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tool_names::ToolNames;
+
+pub use layers::{LayerKind, RequestLayer};
 
 /// Maximum length of the argument that identifies a call, in characters: a path and its folders.
 const SUBJECT_CHARS: usize = 60;
@@ -65,7 +68,7 @@ pub struct ExplanationRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<usize>,
     /// Author of the messages; `None` for a run of several authors.
-    #[serde(with = "author")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// Tool that produced a result, or tools that an assistant message calls; empty for none.
     pub tool: Arc<str>,
@@ -76,32 +79,6 @@ pub struct ExplanationRow {
     /// Decision about the messages.
     #[serde(rename = "verdict")]
     pub decision: MessageDecision,
-}
-
-/// The author of a row as one word, which is empty for several authors.
-mod author {
-    use crate::conversation::Role;
-    use serde::de::value::{Error, StrDeserializer};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    #[expect(
-        clippy::ref_option,
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference to the field"
-    )]
-    pub(super) fn serialize<S: Serializer>(role: &Option<Role>, to: S) -> Result<S::Ok, S::Error> {
-        match role {
-            Some(role) => role.serialize(to),
-            None => to.serialize_str(""),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Role>, D::Error> {
-        let word = String::deserialize(from)?;
-        Ok(Role::deserialize(StrDeserializer::<Error>::new(&word)).ok())
-    }
 }
 
 /// When the clearing rule clears, if enough can go.
@@ -208,6 +185,9 @@ pub struct RequestExplanation {
     pub totals: RequestTotals,
     /// The replacement text, if any.
     pub digest: Option<DigestNumbers>,
+    /// The layers that have messages, oldest first; none if nothing is replaced or cleared.
+    #[serde(default)]
+    pub layers: Vec<RequestLayer>,
     /// Every message once, in order. The proxy serialises each with its reason.
     #[serde(skip)]
     pub rows: Vec<ExplanationRow>,
@@ -227,6 +207,7 @@ impl RequestExplanation {
     ) -> Self {
         let messages = conversation.messages();
         let users = messages.iter().filter(|message| message.role.is_user());
+        let rows = rows(conversation, policy, view, decisions);
         Self {
             window: policy.prune_thresholds.window,
             marks: (&policy.thresholds).into(),
@@ -249,7 +230,8 @@ impl RequestExplanation {
                 tokens,
                 segments: segments(view),
             }),
-            rows: rows(conversation, policy, view, decisions),
+            layers: layers::layers(conversation, view, &rows),
+            rows,
             omitted: 0,
         }
     }
@@ -259,6 +241,7 @@ impl RequestExplanation {
     pub fn unchanged(mut self) -> Self {
         self.totals.after = self.totals.before;
         self.digest = None;
+        self.layers.clear();
         for row in &mut self.rows {
             row.becomes = row.tokens;
             if !row.decision.is_unchanged() {

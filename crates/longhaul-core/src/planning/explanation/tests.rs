@@ -40,6 +40,17 @@ fn check_sums(explanation: &RequestExplanation) {
         sum(|row| row.becomes) + totals.tools + digest.unwrap_or_default(),
         totals.after
     );
+    let layers = &explanation.layers;
+    let mut end = 0;
+    for layer in layers {
+        assert_eq!((layer.from, layer.through + 1), (end, end + layer.messages));
+        end = layer.through + 1;
+    }
+    if !layers.is_empty() {
+        let forwarded: Tokens = layers.iter().map(|layer| layer.tokens).sum();
+        assert_eq!(forwarded + totals.tools, totals.after);
+        assert_eq!(end, totals.messages);
+    }
 }
 
 #[test]
@@ -88,6 +99,77 @@ fn each_message_is_explained_once_with_its_change() {
     let unchanged = explanation.unchanged();
     assert_eq!(unchanged.totals.after, unchanged.totals.before);
     assert_eq!(unchanged.changes().count(), 0);
+    assert_eq!(unchanged.layers, []);
+}
+
+/// Checks the layers of [`STEPS`]: kind, first message, last message and cleared results of each. Results
+/// before `cleared_before` are cleared, and messages from 2 to `replaced` are replaced.
+#[track_caller]
+fn check_layers(
+    cleared_before: usize,
+    replaced: Option<usize>,
+    expect: &[(LayerKind, usize, usize, usize)],
+) {
+    let body = body(STEPS);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut state = PruneState::new(&conversation, Some(&rule()));
+    state.ingest_until(conversation.messages().len());
+    state.clear_before(cleared_before);
+    let mut view = ForwardedView::new(PinnedHead { end: 2 }, &state);
+    if let Some(until) = replaced {
+        view.set_replacement(until, "what stands for the rest".into());
+    }
+    let explanation = RequestExplanation::new(&conversation, &policy(8_000), &view, None);
+    check_sums(&explanation);
+    let layers = explanation.layers.iter();
+    let layers: Vec<_> = layers
+        .map(|layer| (layer.kind, layer.from, layer.through, layer.cleared))
+        .collect();
+    assert_eq!(layers, expect);
+    let digest = explanation.layers.iter();
+    let digest = digest.filter(|layer| layer.kind == LayerKind::Digest);
+    assert!(
+        digest
+            .map(|layer| Some(layer.tokens))
+            .eq(replaced.map(|_| view.summary_tokens()))
+    );
+}
+
+#[test]
+fn a_changed_request_has_a_layer_for_each_kind_of_change() {
+    use LayerKind::{Digest, Head, Steps, Tail};
+    check_layers(0, None, &[]);
+    check_layers(
+        6,
+        None,
+        &[(Head, 0, 1, 0), (Steps, 2, 5, 2), (Tail, 6, 9, 0)],
+    );
+    let both = [
+        (Head, 0, 1, 0),
+        (Digest, 2, 3, 0),
+        (Steps, 4, 7, 2),
+        (Tail, 8, 9, 0),
+    ];
+    check_layers(8, Some(4), &both);
+    let digest = [(Head, 0, 1, 0), (Digest, 2, 5, 0), (Tail, 6, 9, 0)];
+    check_layers(0, Some(6), &digest);
+    // A result that was cleared before its history was replaced.
+    check_layers(4, Some(6), &digest);
+}
+
+#[test]
+fn the_steps_end_with_the_batch_of_the_last_cleared_result() {
+    let body = body("sucttct");
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut state = PruneState::new(&conversation, Some(&rule()));
+    state.ingest_until(conversation.messages().len());
+    state.clear_before(4);
+    let view = ForwardedView::new(PinnedHead { end: 2 }, &state);
+    let explanation = RequestExplanation::new(&conversation, &policy(8_000), &view, None);
+    check_sums(&explanation);
+    let steps = explanation.layers[1];
+    assert_eq!((steps.kind, steps.cleared), (LayerKind::Steps, 1));
+    assert_eq!((steps.from, steps.through), (2, 4));
 }
 
 #[test]

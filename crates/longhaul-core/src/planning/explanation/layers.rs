@@ -1,0 +1,80 @@
+//! Layers of a forwarded request: head, digest, steps and tail.
+
+use super::{ExplanationRow, MessageDecision};
+use crate::conversation::Conversation;
+use crate::planning::view::ForwardedView;
+use crate::pruning::tool_result::ClearDecision;
+use crate::units::tokens::Tokens;
+use serde::{Deserialize, Serialize};
+
+/// Kind of a layer, oldest first.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayerKind {
+    /// The messages before the replaced history, which are never changed.
+    Head,
+    /// The replaced history: a digest or a model's summary stands for it.
+    Digest,
+    /// The messages after the replaced history, to the end of the last batch with a cleared result.
+    Steps,
+    /// The newest messages, none of them a cleared result.
+    Tail,
+}
+
+/// A layer of a forwarded request.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RequestLayer {
+    /// Kind of the layer. A request has at most one layer of each.
+    #[serde(rename = "layer")]
+    pub kind: LayerKind,
+    /// Index of the first message.
+    pub from: usize,
+    /// Index of the last message.
+    pub through: usize,
+    /// Number of messages.
+    pub messages: usize,
+    /// Number of cleared results.
+    pub cleared: usize,
+    /// Plain estimate of the layer as forwarded; for a digest, of its text.
+    pub tokens: Tokens,
+}
+
+/// Returns the layers that have messages, oldest first; none if nothing is replaced or cleared. `rows`
+/// explain every message of `conversation`, each in a row of its own.
+pub(super) fn layers(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    rows: &[ExplanationRow],
+) -> Vec<RequestLayer> {
+    let is_cleared =
+        |row: &ExplanationRow| row.decision == MessageDecision::ToolResult(ClearDecision::Cleared);
+    let (from, until) = (view.history_from(), view.summarised_until());
+    let last = rows.iter().rposition(is_cleared);
+    let mut batches = conversation.batches().iter();
+    let last = last.and_then(|at| batches.rfind(|batch| batch.results.contains(&at)));
+    let steps_end = last.map_or(until, |batch| batch.results.end.max(until));
+    if !view.is_condensed() && steps_end == until {
+        return Vec::new();
+    }
+    let layers = [
+        (LayerKind::Head, 0..from),
+        (LayerKind::Digest, from..until),
+        (LayerKind::Steps, until..steps_end),
+        (LayerKind::Tail, steps_end..rows.len()),
+    ];
+    let layers = layers.into_iter().filter_map(|(kind, range)| {
+        let rows = rows.get(range.clone())?;
+        // A replaced message has no tokens: the text has them.
+        let text = view.summary_tokens();
+        let text = text.filter(|_| kind == LayerKind::Digest);
+        Some(RequestLayer {
+            kind,
+            from: range.start,
+            through: range.end.checked_sub(1)?,
+            messages: rows.len(),
+            cleared: rows.iter().filter(|row| is_cleared(row)).count(),
+            tokens: text.unwrap_or_default() + rows.iter().map(|row| row.becomes).sum(),
+        })
+    });
+    layers.filter(|layer| layer.messages > 0).collect()
+}
