@@ -20,49 +20,19 @@ const PLACE_INTERVAL: Duration = Duration::from_millis(20);
 /// Minimum interval between two log lines about the same condition.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Accepts connections from a listener.
-pub(super) struct Acceptor {
-    listener: TcpListener,
-    permits: Arc<Semaphore>,
-    /// Maximum number of open connections.
-    max_connections: usize,
-    /// Name of the setting or constant that defines the limit.
-    limit_name: &'static str,
-    limit_logged_at: Option<Instant>,
-    failure_logged_at: Option<Instant>,
-}
-
-impl Acceptor {
-    /// Creates an acceptor of at most `most` open connections, a limit named `bound`. Further
-    /// connections wait.
-    pub(super) fn new(listener: TcpListener, most: usize, bound: &'static str) -> Self {
-        Self {
-            listener,
-            permits: Arc::new(Semaphore::new(most)),
-            max_connections: most,
-            limit_name: bound,
-            limit_logged_at: None,
-            failure_logged_at: None,
-        }
-    }
-
-    /// Waits for a permit and then for a connection. Returns `None` after an error, which costs at
-    /// most a short delay.
-    pub(super) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        if self.permits.available_permits() == 0 && is_log_due(&mut self.limit_logged_at) {
-            tracing::warn!(
-                connections = self.max_connections,
-                bound = self.limit_name,
-                "connection limit reached; further connections wait until one ends"
-            );
-        }
-        let place = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        match self.listener.accept().await {
-            Ok((socket, _)) => Some((socket, place)),
-            Err(error) => {
-                back_off(&error, &mut self.failure_logged_at).await;
-                None
-            }
+/// Waits for one of `places` and then for a connection. Returns `None` after an error, which costs at most
+/// a short delay. `failure_logged_at` is the time of the last log line about one.
+pub(super) async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    failure_logged_at: &mut Option<Instant>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((socket, _)) => Some((socket, place)),
+        Err(error) => {
+            back_off(&error, failure_logged_at).await;
+            None
         }
     }
 }
@@ -171,7 +141,8 @@ mod tests {
         // The socket does not listen, so every accept fails.
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut acceptor = Acceptor::new(TcpListener::from_std(socket.into()).unwrap(), 1, "one");
+        let listener = TcpListener::from_std(socket.into()).unwrap();
+        let mut acceptor = ClientAcceptor::new(listener, Connections::new(1, "one"));
         assert!(acceptor.accept().await.is_none());
         let first = acceptor.failure_logged_at;
         assert!(first.is_some());
@@ -181,33 +152,5 @@ mod tests {
         assert!(acceptor.accept().await.is_none());
         assert!(acceptor.failure_logged_at > first);
         assert_eq!(acceptor.limit_logged_at, None);
-    }
-
-    async fn is_waiting(acceptor: &mut Acceptor) -> bool {
-        tokio::select! {
-            biased;
-            _ = acceptor.accept() => false,
-            () = std::future::ready(()) => true,
-        }
-    }
-
-    #[tokio::test]
-    async fn logs_the_connection_limit_once_for_repeated_waits() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut acceptor = Acceptor::new(listener, 1, "one");
-        let _clients = (
-            TcpStream::connect(address).await.unwrap(),
-            TcpStream::connect(address).await.unwrap(),
-        );
-        let (_, place) = acceptor.accept().await.unwrap();
-        assert_eq!(acceptor.limit_logged_at, None);
-        assert!(is_waiting(&mut acceptor).await);
-        let first = acceptor.limit_logged_at;
-        assert!(first.is_some());
-        assert!(is_waiting(&mut acceptor).await);
-        assert_eq!(acceptor.limit_logged_at, first);
-        drop(place);
-        assert!(acceptor.accept().await.is_some());
     }
 }

@@ -13,12 +13,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use crate::admin::Admin;
-use crate::server::acceptor::Acceptor;
+use crate::server::acceptor::accept;
 use parking_lot::Mutex;
 
 /// Maximum size of a request head on the admin listener, in bytes. hyper accepts no smaller buffer.
@@ -52,14 +52,15 @@ struct ConnectionState {
 /// Serves until dropped, which ends all its connections.
 pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     // One more permit than places: the connection that takes another's place.
-    let mut acceptor = Acceptor::new(listener, ADMIN_CONNECTIONS + 1, "ADMIN_CONNECTIONS");
+    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS + 1));
+    let mut failure_logged_at = None;
     let mut tasks = JoinSet::new();
     let mut open = VecDeque::with_capacity(ADMIN_CONNECTIONS);
     loop {
         let accepted = tokio::select! {
             // Reaps finished tasks, so that the set does not grow with uptime.
             Some(_) = tasks.join_next() => continue,
-            accepted = acceptor.accept() => accepted,
+            accepted = accept(&listener, &places, &mut failure_logged_at) => accepted,
         };
         let Some((socket, place)) = accepted else {
             continue;

@@ -10,10 +10,7 @@ use crate::identifiers::kind::{IdentifierKind, forms};
 use byte_classes::ByteClasses;
 use memchr::memmem;
 use runs::{Run, Runs};
-use split::{
-    PieceSink, classify_piece, is_separator, is_trimmed_from_end, is_trimmed_from_start, split_run,
-    trim_punctuation,
-};
+use split::{PieceSink, classify_piece, is_separator, split_run, trim_punctuation};
 use std::ops::Range;
 
 /// Maximum bytes of a run. A longer run is data (base64, minified code), not a name to repeat.
@@ -164,29 +161,13 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Removes surrounding sentence punctuation, like [`trim_punctuation`].
+    /// Removes surrounding sentence punctuation.
     fn trim(&self, run: Run, classes: ByteClasses) -> (Run, ByteClasses) {
-        let (bytes, punctuation) = (self.bytes(run), classes.punctuation());
-        let (mut start, mut end) = (0, bytes.len());
-        while end > 0
-            && punctuation >> (end - 1) & 1 == 1
-            && bytes
-                .get(end - 1)
-                .is_some_and(|&byte| is_trimmed_from_end(byte))
-        {
-            end -= 1;
-        }
-        while start < end
-            && punctuation >> start & 1 == 1
-            && bytes
-                .get(start)
-                .is_some_and(|&byte| is_trimmed_from_start(byte))
-        {
-            start += 1;
-        }
-        let classes = classes.slice(start, end - start);
-        let piece = run.slice(start, end - start);
-        (piece, classes)
+        let text = self.text.get(run.start..run.end).unwrap_or_default();
+        let piece = trim_punctuation(text);
+        let start = text.find(piece).unwrap_or_default();
+        let classes = classes.slice(start, piece.len());
+        (run.slice(start, piece.len()), classes)
     }
 
     /// Splits a piece of `run` at its punctuation, and passes the identifiers on.

@@ -447,35 +447,29 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     /// Whether clearing alone makes as much room at the hard threshold as a break of the prefix is worth.
     /// The steps stay messages, and the text before them keeps its bytes.
     fn clearing_makes_room(&self, point: usize) -> bool {
-        let fixed = self.fixed_tokens + self.pinned_tokens();
-        let fires = [PruneTrigger::HardThreshold, PruneTrigger::Always];
-        fires
-            .into_iter()
-            .any(|trigger| self.rule_would_fire(trigger))
-            && self.size(point) - self.prune_state.clearable_tokens()
-                <= fixed
-                    + self
-                        .policy
-                        .clear_target
-                        .of(self.policy.thresholds.hard - fixed)
+        let fires = self.rule_would_fire(PruneTrigger::HardThreshold)
+            || self.rule_would_fire(PruneTrigger::Always);
+        fires && self.size(point) - self.prune_state.clearable_tokens() <= self.clear_target()
     }
 
     /// Whether clearing alone is expected to make that room once the conversation of `size` has grown to
     /// the hard threshold. New messages are taken to hold as large a share of results as those so far.
     fn clearing_will_make_room(&self, size: Tokens) -> bool {
-        let Some((_, rule)) = &self.policy.prune else {
-            return false;
-        };
-        let (fixed, hard) = (
-            self.fixed_tokens + self.pinned_tokens(),
-            self.policy.thresholds.hard,
-        );
-        let results = self.prune_state.clearable_beyond(Tokens::ZERO);
-        let new_results = (hard - size).scaled(results, size - fixed);
-        let cleared = self
-            .prune_state
-            .clearable_beyond(rule.protect - new_results);
-        hard.max(size) - cleared <= fixed + self.policy.clear_target.of(hard - fixed)
+        self.policy.prune.as_ref().is_some_and(|(_, rule)| {
+            let hard = self.policy.thresholds.hard;
+            let results = self.prune_state.clearable_beyond(Tokens::ZERO);
+            let new_results = (hard - size).scaled(results, size);
+            let cleared = self
+                .prune_state
+                .clearable_beyond(rule.protect - new_results);
+            hard.max(size) - cleared <= self.clear_target()
+        })
+    }
+
+    fn clear_target(&self) -> Tokens {
+        let fixed = self.fixed_tokens + self.pinned_tokens();
+        let room = self.policy.thresholds.hard - fixed;
+        fixed + self.policy.clear_target.of(room)
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

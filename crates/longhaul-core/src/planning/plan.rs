@@ -413,14 +413,8 @@ impl<'c, 'a> Candidate<'c, 'a> {
             clearing: Clearing::UpToLimit,
             room: outcome.steps_room,
         };
-        let cut = cut_point::find_adaptive(
-            conversation,
-            policy,
-            steps,
-            thrash,
-            self.pinned_head,
-            messages,
-        );
+        let pinned = self.pinned_head;
+        let cut = cut_point::find_adaptive(conversation, policy, steps, thrash, pinned, messages);
         let Some(cut) = cut.filter(|&cut| cut > outcome.summarised_until) else {
             return SummaryNeed::Nothing;
         };

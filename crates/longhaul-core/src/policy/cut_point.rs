@@ -123,13 +123,8 @@ pub(crate) fn find_adaptive(
         return find(conversation, policy, Some(steps), pinned_head, upto);
     }
     steps.room = steps.room.divided_by(2);
-    find(
-        conversation,
-        &policy.tightened(),
-        Some(steps),
-        pinned_head,
-        upto,
-    )
+    let tightened = policy.tightened();
+    find(conversation, &tightened, Some(steps), pinned_head, upto)
 }
 
 /// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.

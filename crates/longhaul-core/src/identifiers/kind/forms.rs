@@ -25,13 +25,6 @@ pub(in crate::identifiers) fn is_image(name: &str, tag: &str) -> bool {
         && !tag.bytes().all(is_number)
 }
 
-/// Whether `hour` and `rest` form a date with a time (`2031-01-16T04:49Z`), and nothing after it.
-pub(in crate::identifiers) fn is_timestamp(hour: &str, rest: &str) -> bool {
-    let is_in_time =
-        |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'+' | b'-' | b'Z');
-    is_time(hour) && rest.bytes().all(is_in_time)
-}
-
 /// Whether `word` is a date followed by a time (`2026-06-18T10`).
 pub(super) fn is_time(word: &str) -> bool {
     word.split_once('T').is_some_and(|(date, time)| {

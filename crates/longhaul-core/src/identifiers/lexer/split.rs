@@ -69,7 +69,7 @@ fn scheme_end(run: &str, from: usize) -> Option<usize> {
 fn split_colons(run: &str, first: &str, rest: &str, sink: &mut impl PieceSink) {
     let is_drive = matches!(first.as_bytes(), [letter] if letter.is_ascii_alphabetic())
         && rest.starts_with(['\\', '/']);
-    if is_drive || run.contains("::") || forms::is_timestamp(first, rest) {
+    if is_drive || run.contains("::") {
         return;
     }
     if forms::is_endpoint(first, rest) || forms::is_image(first, rest) {

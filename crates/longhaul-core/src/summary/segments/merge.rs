@@ -200,11 +200,10 @@ fn thin_out(lines: &mut Vec<&str>) {
         let is_frame = line.starts_with('#') || is_root(line);
         at > older || at % 2 == 0 || is_frame
     });
-    let next: Vec<Option<&str>> = lines.iter().skip(1).copied().map(Some).collect();
-    let mut next = next.into_iter().chain([None]);
+    let (thinned, mut next) = (lines.clone(), 0);
     lines.retain(|line| {
-        let is_last = next.next().flatten().is_none_or(is_root);
-        !(is_root(line) && is_last)
+        next += 1;
+        !is_root(line) || thinned.get(next).is_some_and(|next| !is_root(next))
     });
     if lines.len() == before {
         lines.remove(0);
