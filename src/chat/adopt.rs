@@ -26,13 +26,12 @@ pub(super) fn adopt_plan(
 ) -> Option<RecordAdopted> {
     let plan = &attempt.plan;
     let mut adopted = None;
-    let is_fresh = plan.fresh_digest || plan.fresh_clearing;
     record_remote_use(chat, plan);
     if let Some(base) = plan.base.as_ref().filter(|base| !base.adopted)
         && let Some(key) = chat.prefix_keys.key_at(base.prefix_end)
     {
         // A digest that extends the record is stored as a separate record, below.
-        if !is_fresh {
+        if !plan.fresh_digest {
             adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
             notices::log_thrash(chat.request.conversation, &plan.view);
         }
@@ -40,7 +39,7 @@ pub(super) fn adopt_plan(
             .summary_guards
             .record_use(chat.request.scope, &chat.prefix_keys);
     }
-    if is_fresh {
+    if plan.fresh_digest {
         let inherited = plan.base.as_ref().and_then(|base| base.record.window);
         adopted = adopt_new_record(chat, attempt, inherited, trigger);
         notices::log_thrash(chat.request.conversation, &plan.view);

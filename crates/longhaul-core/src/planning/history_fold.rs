@@ -64,8 +64,6 @@ pub struct FoldOutcome {
     pub summarised_until: usize,
     /// Whether this fold made the cut at `summarised_until`, not the record that it started from.
     pub cut_here: bool,
-    /// Whether this fold cleared results in place of a cut.
-    pub cleared_here: bool,
     /// Text of the cuts of this fold, after the record's segments. `None` without a cut.
     pub text: Option<SegmentedText>,
     /// Results clipped because the conversation filled up again too soon.
@@ -169,8 +167,6 @@ struct HistoryFold<'r, 'a> {
     prune_state: PruneState,
     summarised_until: usize,
     cut_here: bool,
-    /// Whether results were cleared in place of a cut.
-    cleared_here: bool,
     /// Replacement text so far.
     text: Option<SegmentedText>,
     /// Size of that text.
@@ -231,7 +227,6 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             prune_state,
             summarised_until: pinned_head.end,
             cut_here: false,
-            cleared_here: false,
             text: base.and_then(|base| base.record.segmented_text()),
             summary: None,
             request_sizes: UserRequestSizes::default(),
@@ -296,9 +291,9 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         if !is_at_mark {
             return HardThresholdOutcome::NotReached;
         }
-        if self.cuts_first && !self.extends_at(point) && self.clearing_makes_room(point) {
+        let clears = self.cuts_first && self.is_at_prune_mark(point) && !self.extends_at(point);
+        if clears && self.clearing_makes_room(point) {
             self.prune_state.clear_all_clearable();
-            self.cleared_here = true;
             return HardThresholdOutcome::Cleared;
         }
         let cut = self.scheduled_cut(point);
@@ -314,7 +309,6 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             None if self.cuts_first
                 && (self.clear_at_hard_threshold(point) || self.clear_by_rule()) =>
             {
-                self.cleared_here = true;
                 HardThresholdOutcome::Cleared
             }
             None => HardThresholdOutcome::Unresolved,
@@ -350,7 +344,6 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             prune_state: self.prune_state,
             summarised_until: self.summarised_until,
             cut_here: self.cut_here,
-            cleared_here: self.cleared_here,
             text: self.text.filter(|_| self.cut_here),
             clips: self.clips,
             thrash: self.thrash,
@@ -456,7 +449,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     /// the hard threshold. New messages are taken to hold as large a share of results as those so far.
     fn clearing_will_make_room(&self, size: Tokens) -> bool {
         self.policy.prune.as_ref().is_some_and(|(_, rule)| {
-            let hard = self.policy.thresholds.hard;
+            let hard = self.policy.prune_thresholds.hard;
             let results = self.prune_state.clearable_beyond(Tokens::ZERO);
             let new_results = (hard - size).scaled(results, size);
             let cleared = self
@@ -466,9 +459,10 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         })
     }
 
+    /// Returns the size that clearing alone may leave. Token counts do not move that size.
     fn clear_target(&self) -> Tokens {
         let fixed = self.fixed_tokens + self.pinned_tokens();
-        let room = self.policy.thresholds.hard - fixed;
+        let room = self.policy.prune_thresholds.hard - fixed;
         fixed + self.policy.clear_target.of(room)
     }
 

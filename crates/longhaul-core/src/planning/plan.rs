@@ -101,9 +101,6 @@ pub struct RequestPlan {
     pub base: Option<RecordMatch>,
     /// Whether the view holds a digest that is not stored in a record yet.
     pub fresh_digest: bool,
-    /// Whether a break cleared results that no record names yet. Token counts may move the thresholds before the
-    /// next request, so the clearing has to be recorded.
-    pub fresh_clearing: bool,
     /// Removal of bound thinking that is not stored yet.
     pub removal: Option<ThinkingRemoval>,
     /// Whether only a lack of user messages keeps the rule from clearing results.
@@ -130,7 +127,6 @@ impl RequestPlan {
             need: SummaryNeed::Nothing,
             base: None,
             fresh_digest: false,
-            fresh_clearing: false,
             removal: None,
             blocked_by_turns: false,
             decisions: None,
@@ -215,10 +211,13 @@ fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> Requ
         Some(ready) => (current, ready.has_headroom()),
         None => (current, false),
     };
-    let need = if is_enough {
-        SummaryNeed::Nothing
-    } else {
-        chosen.need()
+    let is_made = |cut| ready.is_some_and(|it| it.record.compacted_message_count >= cut);
+    let need = match chosen.need() {
+        SummaryNeed::InBackground(cut) if is_made(cut) => SummaryNeed::Nothing,
+        need if !is_enough => need,
+        SummaryNeed::InBackground(_) | SummaryNeed::Nothing | SummaryNeed::Now(_) => {
+            SummaryNeed::Nothing
+        }
     };
     RequestPlan {
         need,
@@ -346,7 +345,6 @@ impl<'c, 'a> Candidate<'c, 'a> {
             need: SummaryNeed::Nothing,
             base: base.cloned(),
             fresh_digest: outcome.cut_here,
-            fresh_clearing: outcome.cleared_here,
             removal: None,
             blocked_by_turns: outcome.blocked_by_turns,
             decisions: Some(Arc::new(decisions)),
