@@ -413,7 +413,10 @@ impl<'c, 'a> Candidate<'c, 'a> {
         };
         let pinned = self.pinned_head;
         let cut = cut_point::find_adaptive(conversation, policy, steps, thrash, pinned, messages);
-        let Some(cut) = cut.filter(|&cut| cut > outcome.summarised_until) else {
+        // The record in use has the key of a summary up to there.
+        let in_use = self.plan.base.as_ref().map(|it| it.prefix_end);
+        let is_free = |cut: &usize| *cut > outcome.summarised_until && Some(*cut) != in_use;
+        let Some(cut) = cut.filter(is_free) else {
             return SummaryNeed::Nothing;
         };
         let useful = outcome.can_compact && !outcome.pruning_suffices;
