@@ -94,6 +94,7 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
         let program = Program::with_admin(&model.url(), &[], Admin::Free);
         let caller = Caller::of(program.address());
         play_counted(&caller).await;
+        let all = settled(&program).await;
         let seen = model.seen();
         let cost = |of: RequestKind| -> u64 {
             let all = seen
@@ -107,7 +108,6 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
                 .filter(|seen| seen.kind == of && seen.status == 200);
             all.count()
         };
-        let all = json_of(program.admin(), "/conversations").await;
         let one = &all["conversations"][0]["money"];
         let (total, calls) = (&all["money"], answered(RequestKind::Summary));
         assert!(calls > 0, "there were summaries");
@@ -223,15 +223,20 @@ async fn shows_a_conversation_as_compacting_while_its_summary_is_pending() {
     asked.abort();
     _ = asked.await;
     // The waiting client has left, and the job has ended with it.
+    settled(&program).await;
+}
+
+/// Returns the conversations once no summary of the newest is being made.
+async fn settled(program: &Program) -> Value {
     bounded(async {
         loop {
             let all = json_of(program.admin(), "/conversations").await;
             if all["conversations"][0]["compacting"].is_null() {
-                break;
+                break all;
             }
         }
     })
-    .await;
+    .await
 }
 
 #[tokio::test]
