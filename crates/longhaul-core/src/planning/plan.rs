@@ -211,13 +211,13 @@ fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> Requ
         Some(ready) => (current, ready.has_headroom()),
         None => (current, false),
     };
-    let is_made = |cut| ready.is_some_and(|it| it.record.compacted_message_count >= cut);
-    let need = match chosen.need() {
-        SummaryNeed::InBackground(cut) if is_made(cut) => SummaryNeed::Nothing,
-        need if !is_enough => need,
-        SummaryNeed::InBackground(_) | SummaryNeed::Nothing | SummaryNeed::Now(_) => {
-            SummaryNeed::Nothing
-        }
+    let covered = ready.map_or(0, |it| it.record.compacted_message_count);
+    let need = chosen.need();
+    let is_made = matches!(need, SummaryNeed::InBackground(cut) if cut <= covered);
+    let need = if is_enough || is_made {
+        SummaryNeed::Nothing
+    } else {
+        need
     };
     RequestPlan {
         need,
