@@ -30,6 +30,7 @@ macro_rules! labels {
 
 use labels;
 
+mod clients;
 pub mod collections;
 pub mod conversation;
 pub mod cost;
@@ -46,6 +47,7 @@ pub mod sse;
 pub mod summary;
 pub mod text;
 pub mod units;
+mod user_words;
 pub mod window;
 
 /// Version of everything that determines forwarded bytes: wording, token estimate, clearing and
