@@ -6,7 +6,7 @@ mod entries;
 
 use crate::clients::{self, ResultWords};
 use crate::conversation::tool_arguments::DecodedCalls;
-use crate::conversation::{Conversation, Message, PartKind};
+use crate::conversation::{Content, Conversation, Message, PartKind};
 use crate::text::labels::escape_labels;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
@@ -162,23 +162,53 @@ fn words_of_user(calls: &DecodedCalls<'_, '_>) -> impl Iterator<Item = String> {
 
 /// Returns what the user says in one message. `None` for other messages, and for texts that longhaul or the
 /// client's program wrote.
-pub(crate) fn user_text<'c>(
-    conversation: &'c Conversation<'_>,
-    message: &'c Message,
-) -> Option<Cow<'c, str>> {
-    let text = message.role.is_user().then(|| conversation.text(message))?;
-    if wording::is_wrapped_summary(&text) {
+pub(crate) fn user_text<'a>(
+    conversation: &Conversation<'a>,
+    message: &Message,
+) -> Option<Cow<'a, str>> {
+    if !message.role.is_user() {
         return None;
     }
+    let typed = match message.content {
+        Content::Parts(_) => Cow::Owned(words_of_parts(conversation, message)),
+        Content::Absent | Content::Null | Content::Text(_) => own_words(conversation.text(message)),
+    };
+    let said = with_markers(typed, conversation, message);
+    (!said.trim().is_empty()).then(|| escape_labels(said))
+}
+
+/// Returns the user's words in the text parts of a message, a line each.
+fn words_of_parts(conversation: &Conversation<'_>, message: &Message) -> String {
+    let parts = conversation.parts(message).iter();
+    let texts = parts.filter(|part| part.kind == PartKind::Text);
+    let mut words: Vec<String> = Vec::new();
+    let mut is_result = false;
+    for text in texts.filter_map(|part| part.text) {
+        let text = text.decode(conversation.body());
+        // A client without native calls puts a result into the part after its line.
+        if std::mem::take(&mut is_result) {
+            continue;
+        }
+        is_result = clients::announces_result(&text) && text.trim().lines().count() == 1;
+        let own = own_words(text);
+        if !own.trim().is_empty() {
+            words.push(own.into_owned());
+        }
+    }
+    words.join("\n")
+}
+
+/// Returns the user's words in a text. Empty for a text of longhaul's.
+fn own_words(text: Cow<'_, str>) -> Cow<'_, str> {
+    if wording::is_wrapped_summary(&text) {
+        return Cow::Borrowed("");
+    }
     let words = clients::own_words(&text);
-    let is_whole = matches!(&*words, [only] if only.len() == text.len());
-    let own = if is_whole {
+    if matches!(&*words, [only] if only.len() == text.len()) {
         text
     } else {
         Cow::Owned(words.join("\n").trim().to_owned())
-    };
-    let said = with_markers(own, conversation, message);
-    (!said.trim().is_empty()).then(|| escape_labels(said))
+    }
 }
 
 /// Returns the characters that a user message takes in its section, in full. `None` if the section leaves

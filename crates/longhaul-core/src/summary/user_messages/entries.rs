@@ -159,7 +159,7 @@ struct Selection<'e> {
 ///
 /// If all entries fit, all are whole. Otherwise room is given in this order:
 ///
-/// 1. sentences with marks of a rule, of the newest messages first;
+/// 1. sentences with marks of a rule, of the newest messages first; then notes on replaced ones;
 /// 2. the newest message and the first request;
 /// 3. the others without fenced and pasted material: the newest, then the shortest;
 /// 4. the others as one line each;
@@ -204,20 +204,29 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
         }
         Entry::Gap(_) => false,
     });
-    let distinct: Vec<usize> = distinct.map(|(at, _)| at).collect();
+    let is_note = |at: &usize| matches!(entries.get(*at), Some(Entry::Replaced(_)));
+    let distinct = distinct.map(|(at, _)| at);
+    let (notes, distinct): (Vec<usize>, Vec<usize>) = distinct.partition(is_note);
     for &at in &distinct {
         selection.give_rules(at);
+    }
+    for at in notes {
+        selection.give_whole(at, selection.left / 2);
     }
     let newest = distinct.first().copied();
     let first = has_first
         .then_some(0)
         .filter(|first| Some(*first) != newest);
     if let Some(newest) = newest {
-        let both = first.is_some_and(|first| distinct.contains(&first));
-        selection.give_most(newest, if both { 2 } else { 1 });
+        let first = first.filter(|first| distinct.contains(first));
+        let needs = first
+            .and_then(|first| entries.get(first))
+            .map_or(0, Entry::chars);
+        let left = selection.left;
+        selection.give_most(newest, (left / 2).max(left.saturating_sub(needs)));
     }
     if let Some(first) = first.filter(|first| distinct.contains(first)) {
-        selection.give_most(first, 1);
+        selection.give_most(first, selection.left);
     }
     // A message that takes more than half of what is left is passed over.
     for &at in &distinct {
@@ -235,7 +244,7 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
         selection.give_whole(at, selection.left);
     }
     if let Some(newest) = newest {
-        selection.give_most(newest, 1);
+        selection.give_most(newest, selection.left);
     }
     selection.with_gap()
 }
@@ -262,10 +271,6 @@ impl<'e> Selection<'e> {
 
     fn give_rules(&mut self, at: usize) {
         let room = self.left;
-        if let Some(note @ Entry::Replaced(_)) = self.entries.get(at) {
-            self.give(at, note.clone(), room);
-            return;
-        }
         let rules = self.divided(at).and_then(|it| it.rules_within(room));
         if let Some(rules) = rules.map(Entry::Clipped) {
             // A short message takes little more than its rules.
@@ -290,9 +295,8 @@ impl<'e> Selection<'e> {
         }
     }
 
-    /// Gives as much of a message as fits a share of what is left: one of `parts`.
-    fn give_most(&mut self, at: usize, parts: usize) {
-        let most = self.left / parts;
+    /// Gives as much of a message as fits `most` further characters.
+    fn give_most(&mut self, at: usize, most: usize) {
         if self.give_whole(at, most) || self.give_said(at, most) {
             return;
         }
