@@ -46,6 +46,11 @@ pub mod sse;
 pub mod summary;
 pub mod text;
 pub mod units;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "the digest will use the module")
+)]
+mod user_words;
 pub mod window;
 
 /// Version of everything that determines forwarded bytes: wording, token estimate, clearing and
