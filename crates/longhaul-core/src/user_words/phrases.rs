@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Maximum bytes that a gap stands for: about ten words.
 const MAX_GAP_BYTES: usize = 80;
 /// Bytes by which phrases are found. No phrase begins with a shorter piece.
-const KEY_BYTES: usize = 4;
+const KEY_BYTES: usize = 3;
 
 /// Phrases of one or several files.
 pub(super) struct Phrases {
@@ -120,10 +120,7 @@ pub(super) fn fold(text: &str) -> String {
             {
                 out.push(' ');
             }
-            // The lower case of the Turkish letter has a dot of its own.
-            out.extend(c.to_lowercase().filter(|&c| c != '\u{307}'));
-        } else if is_apostrophe(c) && before.is_alphabetic() && next.is_alphabetic() {
-            out.push('\'');
+            out.extend(c.to_lowercase().filter_map(unaccented));
         } else {
             if !out.ends_with(' ') {
                 out.push(' ');
@@ -144,6 +141,17 @@ pub(super) fn fold(text: &str) -> String {
     out
 }
 
+/// Returns the form in which a letter is compared: without the marks that many writers leave out.
+fn unaccented(c: char) -> Option<char> {
+    match c {
+        // The lower case of the Turkish capital I, and the vowel signs of Arabic.
+        '\u{307}' | '\u{64b}'..='\u{652}' => None,
+        'أ' | 'إ' | 'آ' => Some('ا'),
+        'ё' => Some('е'),
+        _ => Some(c),
+    }
+}
+
 /// Whether a clause ends at the punctuation `c`, which stands between two characters.
 fn ends_clause(c: char, before: char, next: char) -> bool {
     match c {
@@ -156,11 +164,12 @@ fn ends_clause(c: char, before: char, next: char) -> bool {
     }
 }
 
-/// Whether `c` belongs to a word. Vowel signs and joiners of Indic and Arabic scripts do.
+/// Whether `c` belongs to a word. Vowel signs and joiners of Indic and Arabic scripts do, and the emoji
+/// of an answer is one.
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric()
         || matches!(c, '\u{300}'..='\u{36f}' | '\u{900}'..='\u{963}' | '\u{980}'..='\u{d7f}' | '\u{e47}'..='\u{e4e}')
-        || matches!(c, '\u{200c}' | '\u{200d}')
+        || matches!(c, '\u{200c}' | '\u{200d}' | '✅' | '👌'..='👎')
 }
 
 /// Whether `c` belongs to a script whose words have no space between: Han, kana, Thai, Lao, Khmer or
@@ -172,8 +181,4 @@ pub(super) fn is_unspaced(c: char) -> bool {
 
 fn is_hangul(c: char) -> bool {
     matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
-}
-
-fn is_apostrophe(c: char) -> bool {
-    matches!(c, '\'' | '’' | '‘' | 'ʼ')
 }

@@ -8,6 +8,17 @@ const MIN_PASTE_LINES: usize = 8;
 /// Minimum bytes of a paste with fewer lines.
 const MIN_PASTE_BYTES: usize = 600;
 
+/// Words from which on a line is a sentence, whatever stands in the line.
+const MAX_DATA_WORDS: usize = 20;
+/// Starts of a comment, or of a hunk.
+const COMMENTS: [&str; 5] = ["//", "/*", "*/", "<!--", "@@"];
+/// Ends of the name of an error, in lower case.
+const ERRORS: [&str; 4] = ["error", "exception", "warning", "fatal"];
+/// Levels of a log as they stand in its lines.
+const LEVELS: [&str; 8] = [
+    "TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "ERR!", "FATAL",
+];
+
 /// Piece of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Piece<'t> {
@@ -76,6 +87,8 @@ enum Form {
     Blank,
     /// Words of a sentence.
     Prose,
+    /// Indented words: of a comment or a value if code or data stands in front.
+    Indented,
     /// Neither a sentence nor certainly material.
     Loose,
     /// Log, code, data or a quotation.
@@ -85,23 +98,22 @@ enum Form {
 /// Adds the pieces of a text without fences.
 fn unfenced<'t>(text: &'t str, found: &mut Vec<Piece<'t>>) {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let forms: Vec<Form> = lines.iter().map(|line| form(line)).collect();
-    let form_at = |at: usize| forms.get(at).copied().unwrap_or(Form::Blank);
+    let mut head = "";
+    let forms: Vec<Form> = lines.iter().map(|line| form(line, &mut head)).collect();
     let (mut said, mut at, mut line) = (0, 0, 0);
     while line < lines.len() {
-        let last = paste_end(line, &form_at, lines.len());
-        let count = last.map_or(1, |last| last + 1 - line);
-        let bytes: usize = lines.iter().skip(line).take(count).map(|it| it.len()).sum();
-        let solid = (line..line + count)
-            .filter(|&it| form_at(it) != Form::Blank)
-            .count();
-        if last.is_some() && (solid >= MIN_PASTE_LINES || bytes >= MIN_PASTE_BYTES) {
+        let count = paste_lines(forms.get(line..).unwrap_or_default());
+        let taken = lines.iter().skip(line).take(count.max(1));
+        let bytes: usize = taken.map(|it| it.len()).sum();
+        let filled = forms.iter().skip(line).take(count);
+        let filled = filled.filter(|form| **form != Form::Blank).count();
+        if filled >= MIN_PASTE_LINES || (count > 0 && bytes >= MIN_PASTE_BYTES) {
             push(found, Piece::Said, text.get(said..at));
             push(found, Piece::Shown, text.get(at..at + bytes));
             said = at + bytes;
         }
         at += bytes;
-        line += count;
+        line += count.max(1);
     }
     push(found, Piece::Said, text.get(said..));
 }
@@ -110,52 +122,131 @@ fn push<'t>(found: &mut Vec<Piece<'t>>, piece: fn(&'t str) -> Piece<'t>, text: O
     found.extend(text.filter(|text| !text.is_empty()).map(piece));
 }
 
-/// Returns the last line of the material that begins at `start`.
-fn paste_end(start: usize, form_at: &impl Fn(usize) -> Form, lines: usize) -> Option<usize> {
-    let mut last = (form_at(start) == Form::Material).then_some(start)?;
-    for at in start + 1..lines {
-        let before = form_at(at - 1);
-        let next = form_at(at + 1);
-        match form_at(at) {
-            Form::Material => last = at,
-            Form::Blank | Form::Loose => {}
-            Form::Prose if before == Form::Material && next == Form::Material => {}
-            Form::Prose => break,
+/// Returns the number of lines of the material at the start of `forms`: up to the last line of material
+/// in front of a sentence. A sentence between two lines of material belongs to the material.
+fn paste_lines(forms: &[Form]) -> usize {
+    let mut count = 0;
+    for (at, form) in forms.iter().enumerate() {
+        let is_within = count == at && forms.get(at + 1) == Some(&Form::Material);
+        match form {
+            Form::Material => count = at + 1,
+            // A comment, or a message below its header.
+            Form::Indented if count > 0 && count + 1 >= at => count = at + 1,
+            Form::Prose if !is_within => break,
+            Form::Blank | Form::Loose | Form::Indented | Form::Prose if count > 0 => {}
+            Form::Blank | Form::Loose | Form::Indented | Form::Prose => break,
         }
     }
-    Some(last)
+    count
 }
 
-/// Returns the form of a line.
-fn form(line: &str) -> Form {
+/// Returns the form of a line. `head` is the first word of the line in front; the line's own takes its
+/// place.
+fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
     let text = line.trim();
-    if text.is_empty() {
+    let mark = list_mark(text);
+    let body = text.get(mark..).unwrap_or(text);
+    let Some(first) = body.split_whitespace().next() else {
         return Form::Blank;
-    }
-    let body = text.get(list_mark(text)..).unwrap_or(text);
-    let mut words = 0;
-    let (mut wordy, mut all) = (0, 0);
-    for token in body.split_whitespace() {
-        let chars = token.chars().count();
-        let inner =
-            token.trim_matches(|c: char| c.is_ascii_punctuation() && !"={}<>|/\\".contains(c));
-        all += chars;
-        if !inner.is_empty()
-            && inner
-                .chars()
-                .all(|c| is_word(c) && !c.is_numeric() || "'’-".contains(c) || !c.is_ascii())
-        {
-            wordy += chars;
-            let unspaced = inner.chars().filter(|&c| is_unspaced(c)).count();
-            words += 1 + unspaced / 2;
-        }
-    }
-    let is_code = text.ends_with(['{', '}', ';', '[', ']', '(', '>']);
-    if text.starts_with('>') || text.matches('|').count() > 1 || is_code || wordy * 2 < all {
+    };
+    let is_repeated = mark == 0 && first == *head;
+    *head = first;
+    let words = Words::of(body);
+    let is_prose = words.count > 2 && words.letters * 4 >= words.all * 3;
+    if text.starts_with(['>', '|']) || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
         Form::Material
-    } else if words > 2 && wordy * 4 >= all * 3 {
-        Form::Prose
+    } else if is_prose && (words.count > 7 || !is_code(text)) {
+        let is_indented = mark == 0 && (line.starts_with("  ") || line.starts_with('\t'));
+        if is_indented {
+            Form::Indented
+        } else {
+            Form::Prose
+        }
+    } else if is_code(text) || is_repeated || (mark == 0 && words.letters * 2 < words.all) {
+        Form::Material
     } else {
         Form::Loose
     }
+}
+
+/// Whether a line is a row of a table, a comment, a quoted key, or the entry of a log.
+fn is_data(text: &str, first: &str) -> bool {
+    let names_error = |token: &str| {
+        let name = token.trim_end_matches(':').to_lowercase();
+        token.ends_with(':') && ERRORS.iter().any(|end| name.ends_with(end))
+    };
+    text.matches('|').count() > 1
+        || text.contains(['\t', '\u{1b}'])
+        || text.contains("   ")
+        || COMMENTS.iter().any(|mark| first.starts_with(mark))
+        || (first.starts_with('"') && first.ends_with("\":"))
+        || text
+            .split_whitespace()
+            .take(3)
+            .any(|it| is_time(it) || LEVELS.contains(&it))
+        || text.split_whitespace().any(names_error)
+}
+
+/// Whether a word is a time of day, alone or behind a date.
+fn is_time(word: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut colons = word.match_indices(':');
+    colons.any(|(at, _)| {
+        let (before, after) = word.split_at_checked(at).unwrap_or_default();
+        before.ends_with(is_digit)
+            && after
+                .chars()
+                .skip(1)
+                .take(2)
+                .filter(char::is_ascii_digit)
+                .count()
+                == 2
+    })
+}
+
+/// Whether a line ends like code, assigns or calls.
+fn is_code(text: &str) -> bool {
+    let mut brackets = text.match_indices('(');
+    let calls = brackets.any(|(at, _)| text.get(..at).is_some_and(|it| it.ends_with(is_word)));
+    text.ends_with(['{', '}', ';', '[', ']', '(', '>', '\\'])
+        || text
+            .split(' ')
+            .any(|token| matches!(token, "=" | "==" | "=>" | "->" | ":=" | "+="))
+        || (calls && text.ends_with([')', ',', ':']))
+}
+
+/// Words of a line.
+#[derive(Default)]
+struct Words {
+    count: usize,
+    /// Characters of the words.
+    letters: usize,
+    /// Characters of everything but white space, code spans and links.
+    all: usize,
+}
+
+impl Words {
+    fn of(line: &str) -> Self {
+        let mut found = Self::default();
+        for token in line.split_whitespace() {
+            if token.contains('`') || token.contains("](") || token.starts_with("http") {
+                continue;
+            }
+            let chars = token.chars().count();
+            let trimmed = token.trim_matches(|c: char| ".,:;!?\"'()*_[]…".contains(c));
+            let is_word = |c: char| is_word(c) && !c.is_numeric() || is_joiner(c);
+            found.all += chars;
+            if !trimmed.is_empty() && trimmed.chars().all(is_word) {
+                let unspaced = trimmed.chars().filter(|&c| is_unspaced(c)).count();
+                found.count += 1 + unspaced / 2;
+                found.letters += chars;
+            }
+        }
+        found
+    }
+}
+
+/// Whether `c` stands within words: an apostrophe, a hyphen, or the punctuation of a script without spaces.
+fn is_joiner(c: char) -> bool {
+    "'’-/–—،؛।".contains(c) || matches!(c, '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}')
 }

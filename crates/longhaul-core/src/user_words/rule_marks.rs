@@ -2,10 +2,31 @@
 
 use super::phrases::{Phrases, fold, lines};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Marks of a rule, by language.
-pub(super) const MARKS: [&str; 1] = [include_str!("marks/en.txt")];
+pub(super) const MARKS: [&str; 17] = [
+    include_str!("marks/en.txt"),
+    include_str!("marks/de.txt"),
+    include_str!("marks/fr.txt"),
+    include_str!("marks/es.txt"),
+    include_str!("marks/pt.txt"),
+    include_str!("marks/it.txt"),
+    include_str!("marks/nl.txt"),
+    include_str!("marks/pl.txt"),
+    include_str!("marks/ru.txt"),
+    include_str!("marks/uk.txt"),
+    include_str!("marks/zh.txt"),
+    include_str!("marks/ja.txt"),
+    include_str!("marks/ko.txt"),
+    include_str!("marks/ar.txt"),
+    include_str!("marks/hi.txt"),
+    include_str!("marks/tr.txt"),
+    include_str!("marks/more.txt"),
+];
+/// Words that look like a mark and state no rule.
+pub(super) const NARRATION: &str = include_str!("narration.txt");
 /// Words in front of an imperative, such as `please`.
 const LEAD_INS: &str = include_str!("lead_ins.txt");
 /// Openings of questions that ask the agent to do something.
@@ -20,11 +41,18 @@ const MAX_RULE_CHARS: usize = 600;
 /// characters is none either.
 pub(crate) fn has_rule_mark(sentence: &str) -> bool {
     static PHRASES: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(&MARKS));
+    static OTHERS: LazyLock<Phrases> = LazyLock::new(|| Phrases::new(&[NARRATION]));
     if sentence.chars().nth(MAX_RULE_CHARS).is_some() {
         return false;
     }
     let folded = without_lead_ins(&fold(sentence));
-    PHRASES.are_in(&folded) && (!is_question(sentence) || is_request(&folded))
+    let others: Vec<Range<usize>> = OTHERS.matches(&folded).collect();
+    let is_other = |mark: &Range<usize>| {
+        let mut others = others.iter();
+        others.any(|it| it.start <= mark.start && mark.end <= it.end)
+    };
+    PHRASES.matches(&folded).any(|mark| !is_other(&mark))
+        && (!is_question(sentence) || is_request(&folded))
 }
 
 /// Whether `sentence` ends with a question mark.

@@ -194,13 +194,14 @@ fn is_abbreviated(text: &str, rest: &str) -> bool {
     static LISTED: LazyLock<HashSet<&str>> = LazyLock::new(|| data_lines(ABBREVIATIONS).collect());
     let tail = text.get(text.floor_char_boundary(text.len().saturating_sub(24))..);
     let tail = tail.unwrap_or_default();
-    let word = tail
-        .rsplit(|c: char| c.is_whitespace() || "([\"'".contains(c))
-        .next();
-    let word = word.unwrap_or_default();
+    let is_edge = |c: char| c.is_whitespace() || "([\"'*_".contains(c);
+    let word = tail.rsplit(is_edge).next().unwrap_or_default();
+    let before = tail.strip_suffix(word).unwrap_or_default();
     let next = rest.trim_start().chars().next();
-    if word.len() <= 2 && !word.is_empty() && word.chars().all(|c| c.is_ascii_digit()) {
-        return text.len() == word.len() || next.is_some_and(char::is_lowercase);
+    if matches!(word.len(), 1..=2) && word.chars().all(|c| c.is_ascii_digit()) {
+        // The number of an item, or an ordinal number.
+        let is_first = tail.len() == text.len() && before.trim_matches(is_edge).is_empty();
+        return is_first || before.ends_with("  ") || next.is_some_and(char::is_lowercase);
     }
     let mut parts = word.split('.').map(|part| part.chars().count());
     let is_initials = word.chars().all(|c| c.is_alphabetic() || c == '.')
