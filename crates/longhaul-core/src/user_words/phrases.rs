@@ -179,6 +179,6 @@ pub(super) fn is_unspaced(c: char) -> bool {
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{20000}'..='\u{3134f}')
 }
 
-fn is_hangul(c: char) -> bool {
+pub(super) fn is_hangul(c: char) -> bool {
     matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
 }

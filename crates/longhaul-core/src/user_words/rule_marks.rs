@@ -58,7 +58,7 @@ pub(crate) fn has_rule_mark(sentence: &str) -> bool {
 /// Whether `sentence` ends with a question mark.
 pub(super) fn is_question(sentence: &str) -> bool {
     let end = sentence.trim_end_matches(|c: char| c.is_whitespace() || "\"'”»)`*_!".contains(c));
-    end.ends_with(['?', '？', '؟', ';'])
+    end.ends_with(['?', '？', '؟'])
 }
 
 fn is_request(folded: &str) -> bool {

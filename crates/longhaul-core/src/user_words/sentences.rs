@@ -16,6 +16,9 @@ const MAX_QUOTE_BYTES: usize = 300;
 /// Characters after a sentence that belong to the sentence.
 const CLOSERS: &str = "\"'”’»›)]」』`*_";
 
+/// Bullets of list items.
+const BULLETS: [char; 10] = ['-', '*', '+', '•', '–', '·', '●', '◦', '▪', '☐'];
+
 /// Sentence with its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sentence<'t> {
@@ -73,19 +76,24 @@ fn paragraphs(text: &str) -> Vec<Vec<Line<'_>>> {
     found
 }
 
-/// Returns the blocks of a paragraph: an item, a heading, or lines wrapped by hand.
+/// Returns the blocks of a paragraph: an item with the indented lines below, a heading, or lines wrapped by
+/// hand.
 fn blocks<'t>(text: &'t str, lines: &[Line<'t>]) -> Vec<&'t str> {
-    let widths: Vec<usize> = lines.iter().map(|(_, line)| line.chars().count()).collect();
-    let width = widths.iter().copied().max().unwrap_or_default();
+    let chars = |line: &Line<'_>| line.1.chars().count();
+    let width = lines.iter().map(chars).max().unwrap_or_default();
     let mut found = Vec::new();
-    let mut start = lines.first().map_or(0, |line| line.0);
-    for ((line, next), chars) in lines.iter().zip(lines.iter().skip(1)).zip(&widths) {
+    let opens = |line: &Line<'_>| (line.0, list_mark(line.1) > 0);
+    let (mut start, mut is_item) = lines.first().map(opens).unwrap_or_default();
+    for (line, next) in lines.iter().zip(lines.iter().skip(1)) {
         let word = next.1.split_whitespace().next().unwrap_or_default();
         let word = word.chars().count().min(MAX_WRAPPED_WORD);
-        let is_wrapped = width >= MIN_WRAP_CHARS && chars + 1 + word > width;
-        if !is_wrapped || list_mark(next.1) > 0 || is_heading(line.1) || is_heading(next.1) {
+        let is_wrapped = width >= MIN_WRAP_CHARS && chars(line) + 1 + word > width;
+        let is_below_item = is_item && next.1.starts_with([' ', '\t']);
+        let (next_start, is_next_item) = opens(next);
+        let is_new = is_next_item || is_heading(line.1) || is_heading(next.1);
+        if is_new || !(is_wrapped || is_below_item) {
             found.extend(text.get(start..line.0 + line.1.len()));
-            start = next.0;
+            (start, is_item) = (next_start, is_next_item);
         }
     }
     found.extend(
@@ -103,20 +111,15 @@ fn is_heading(line: &str) -> bool {
 /// Returns the bytes of the bullet or the number in front of an item, with spaces; zero for other lines.
 pub(super) fn list_mark(line: &str) -> usize {
     let text = line.trim_start();
-    let bullet = text.trim_start_matches(['-', '*', '+', '•', '–', '·', '●', '◦', '▪', '☐']);
-    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let letter = text
-        .strip_prefix(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text);
-    let after_number = digits
+    let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let letter = text.strip_prefix(|c: char| c.is_ascii_alphabetic());
+    let after_number = number
         .strip_prefix(['.', ')', '、', '．', '）'])
-        .filter(|_| matches!(text.len() - digits.len(), 1..=3));
-    let after_letter = letter
-        .strip_prefix(')')
-        .filter(|_| letter.len() < text.len());
-    let after_bullet =
-        Some(bullet).filter(|_| matches!(text.chars().count() - bullet.chars().count(), 1));
-    let rest = after_number.or(after_letter).or(after_bullet);
+        .filter(|_| matches!(text.len() - number.len(), 1..=3));
+    let after_letter = letter.and_then(|rest| rest.strip_prefix(')'));
+    let rest = after_number
+        .or(after_letter)
+        .or_else(|| text.strip_prefix(BULLETS));
     let rest = rest.filter(|rest| rest.starts_with([' ', '\t']));
     rest.map_or(0, |rest| line.len() - rest.trim_start().len())
 }
@@ -142,11 +145,18 @@ fn sentences_of(block: &str) -> Vec<&str> {
         at += c.len_utf8();
         let rest = block.get(at..).unwrap_or_default();
         if let Some(quoted) = quotation(c, rest) {
+            let (inner, behind) = rest.split_at_checked(quoted).unwrap_or_default();
             at += quoted;
-            // A sentence may end inside of its last quotation.
-            at -= usize::from(block.get(..at).is_some_and(|it| {
-                it.ends_with(".\"") || it.ends_with("!\"") || it.ends_with("?\"")
-            })) * 2;
+            // A sentence may end inside of the quotation that closes it.
+            let inner = inner.trim_end_matches(|c| CLOSERS.contains(c));
+            let next = behind.trim_start().chars().next();
+            if inner.ends_with(['.', '!', '?'])
+                && behind.starts_with(' ')
+                && !next.is_some_and(char::is_lowercase)
+            {
+                found.extend(block.get(start..at));
+                start = at;
+            }
         } else if let Some(end) = sentence_end(block, c, at) {
             found.extend(block.get(start..end));
             (start, at) = (end, end);
@@ -178,7 +188,11 @@ fn sentence_end(block: &str, c: char, at: usize) -> Option<usize> {
     let rest = block.get(at..)?;
     let marks = rest.trim_start_matches(|c: char| ".!?…。！？".contains(c) || CLOSERS.contains(c));
     let end = block.len() - marks.len();
-    let is_free = marks.is_empty() || marks.starts_with(char::is_whitespace);
+    // A mark behind a sign, as in `$?`, belongs to the sign.
+    let before = block.get(..at - c.len_utf8())?.chars().next_back();
+    let is_closing = |c: char| c.is_alphanumeric() || CLOSERS.contains(c) || "%…/".contains(c);
+    let is_free = (marks.is_empty() || marks.starts_with(char::is_whitespace))
+        && before.is_some_and(is_closing);
     match c {
         '。' | '！' | '？' | '｡' | '।' | '॥' | '۔' | '؟' | '։' | '።' | '။' | '។' => {
             Some(end)
@@ -200,8 +214,13 @@ fn is_abbreviated(text: &str, rest: &str) -> bool {
     let next = rest.trim_start().chars().next();
     if matches!(word.len(), 1..=2) && word.chars().all(|c| c.is_ascii_digit()) {
         // The number of an item, or an ordinal number.
+        let led = before.trim_end().rsplit(is_edge).next().unwrap_or_default();
+        let is_ordinal = LISTED.contains(format!("{} #", led.to_lowercase()).as_str());
         let is_first = tail.len() == text.len() && before.trim_matches(is_edge).is_empty();
-        return is_first || before.ends_with("  ") || next.is_some_and(char::is_lowercase);
+        return is_first
+            || is_ordinal
+            || before.ends_with("  ")
+            || next.is_some_and(char::is_lowercase);
     }
     let mut parts = word.split('.').map(|part| part.chars().count());
     let is_initials = word.chars().all(|c| c.is_alphabetic() || c == '.')
