@@ -149,9 +149,9 @@ fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
     let Some(first) = body.split_whitespace().next() else {
         return Form::Blank;
     };
-    let is_repeated = mark == 0 && first == *head;
-    *head = first;
     let words = Words::of(body);
+    let is_repeated = mark == 0 && first == *head && words.letters < words.all;
+    *head = first;
     let is_prose = words.count > 2 && words.letters * 4 >= words.all * 3;
     if text.starts_with(['>', '|']) || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
         Form::Material

@@ -1,6 +1,6 @@
 //! Rules that a newer rule replaces.
 
-use super::phrases::{is_hangul, is_unspaced, is_word, lines};
+use super::phrases::{is_joined, is_unspaced, is_word, lines};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
@@ -105,7 +105,7 @@ fn words(text: &str) -> Vec<Word> {
     let mut token = String::new();
     let mut before = ' ';
     for c in text.chars() {
-        let is_own = is_unspaced(c) || is_unspaced(before) || is_hangul(c) != is_hangul(before);
+        let is_own = is_unspaced(c) || is_unspaced(before) || is_joined(c) != is_joined(before);
         if c.is_whitespace() || (is_own && is_word(c)) {
             found.push(Word::of(&token));
             token.clear();

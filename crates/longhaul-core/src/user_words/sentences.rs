@@ -14,7 +14,7 @@ const MAX_WRAPPED_WORD: usize = 24;
 /// Maximum bytes of a quotation or code span that is passed over.
 const MAX_QUOTE_BYTES: usize = 300;
 /// Characters after a sentence that belong to the sentence.
-const CLOSERS: &str = "\"'”’»›)]」』`*_";
+const CLOSERS: &str = "\"'”“’»›)]」』`*_";
 
 /// Bullets of list items.
 const BULLETS: [char; 10] = ['-', '*', '+', '•', '–', '·', '●', '◦', '▪', '☐'];
