@@ -87,7 +87,7 @@ fn literal(piece: &str) -> String {
     let piece = piece.trim();
     let words = fold(piece.trim_matches(['^', '$', '*']));
     let words = words.trim_matches(['^', '$', ' ']);
-    let is_joined = words.starts_with(|c| is_unspaced(c) || is_hangul(c));
+    let is_joined = words.starts_with(is_joined);
     let before = match piece.chars().next() {
         Some('^') => "^ ",
         Some('*') => "",
@@ -114,9 +114,8 @@ pub(super) fn fold(text: &str) -> String {
         let next = chars.peek().copied().unwrap_or(' ');
         if is_word(c) {
             // A value stands apart from the script around.
-            if is_word(before)
-                && c.is_ascii() == (is_unspaced(before) || is_hangul(before))
-                && before.is_ascii() == (is_unspaced(c) || is_hangul(c))
+            if (c.is_ascii() && is_joined(before))
+                || (is_joined(c) && is_word(before) && before.is_ascii())
             {
                 out.push(' ');
             }
@@ -179,6 +178,7 @@ pub(super) fn is_unspaced(c: char) -> bool {
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{20000}'..='\u{3134f}')
 }
 
-pub(super) fn is_hangul(c: char) -> bool {
-    matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
+/// Whether phrases of the script of `c` match within words.
+pub(super) fn is_joined(c: char) -> bool {
+    is_unspaced(c) || matches!(c, '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
 }

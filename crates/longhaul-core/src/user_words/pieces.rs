@@ -149,9 +149,9 @@ fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
     let Some(first) = body.split_whitespace().next() else {
         return Form::Blank;
     };
-    let is_repeated = mark == 0 && first == *head;
-    *head = first;
     let words = Words::of(body);
+    let is_repeated = mark == 0 && first == *head && words.letters < words.all;
+    *head = first;
     let is_prose = words.count > 2 && words.letters * 4 >= words.all * 3;
     if text.starts_with(['>', '|']) || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
         Form::Material
@@ -187,21 +187,10 @@ fn is_data(text: &str, first: &str) -> bool {
         || text.split_whitespace().any(names_error)
 }
 
-/// Whether a word is a time of day, alone or behind a date.
+/// Whether a word contains a time of day.
 fn is_time(word: &str) -> bool {
-    let is_digit = |c: char| c.is_ascii_digit();
-    let mut colons = word.match_indices(':');
-    colons.any(|(at, _)| {
-        let (before, after) = word.split_at_checked(at).unwrap_or_default();
-        before.ends_with(is_digit)
-            && after
-                .chars()
-                .skip(1)
-                .take(2)
-                .filter(char::is_ascii_digit)
-                .count()
-                == 2
-    })
+    let mut places = word.as_bytes().windows(4);
+    places.any(|it| matches!(it, [b'0'..=b'9', b':', b'0'..=b'9', b'0'..=b'9']))
 }
 
 /// Whether a line ends like code, assigns or calls.

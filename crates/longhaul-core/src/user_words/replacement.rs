@@ -1,7 +1,7 @@
 //! Rules that a newer rule replaces.
 
-use super::phrases::{is_hangul, is_unspaced, is_word, lines};
-use std::collections::HashSet;
+use super::phrases::{is_joined, is_unspaced, is_word, lines};
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Words of a correction. A line that begins with `~` may also begin a rule on another matter.
@@ -29,34 +29,40 @@ pub(crate) fn replaces(newer: &str, older: &str) -> bool {
     if newer.len().max(older.len()) > MAX_BYTES {
         return false;
     }
-    let mut new = words(newer);
-    let old = matter(&words(older));
+    let (new, old) = (words(newer), matter(words(older)));
+    if !old.iter().any(|word| new.contains(word)) {
+        return false;
+    }
     if names_old_value(&new, &old) {
         return true;
     }
-    let correction = take_corrections(&mut new);
-    let new = matter(&new);
-    let differs = |new: &[Word], old: &[Word]| differ_in_value(new, old, correction);
+    let (new, correction) = without_corrections(new);
+    let new = matter(new);
     // A correction may explain itself behind the rule, and the old rule may have done so.
-    let (first_new, first_old) = (first_clause(&new), first_clause(&old));
-    differs(&new, &old)
-        || (correction.is_some()
-            && (differs(first_new, &old)
-                || differs(&new, first_old)
-                || differs(first_new, first_old)))
+    let forms = |words| match correction {
+        Some(_) => vec![words, first_clause(words)],
+        None => vec![words],
+    };
+    let old_forms = forms(&old);
+    let mut new_forms = forms(&new).into_iter();
+    new_forms.any(|new| {
+        old_forms
+            .iter()
+            .any(|old| differ_in_value(new, old, correction))
+    })
 }
 
 /// Certainty with which words say that a sentence corrects an older one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Correction {
-    /// It may also state a rule on another matter.
+    /// The sentence may also state a rule on another matter.
     Likely,
-    /// It corrects.
+    /// The sentence corrects.
     Certain,
 }
 
 /// Word of a sentence.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Word {
     /// The word in lower case, without the punctuation around.
     key: String,
@@ -75,17 +81,15 @@ impl PartialEq for Word {
 impl Word {
     fn of(token: &str) -> Self {
         let text = token.trim_matches(|c: char| !is_word(c) && !"/$€£%#@~<>".contains(c));
-        let behind = token.rsplit_once(text).map_or(token, |(_, behind)| behind);
-        let mut inner = text.chars().skip(1);
-        let is_value = text.chars().any(char::is_numeric)
+        let is_value = text.contains(char::is_numeric)
             || text.contains(['/', '_', '.', '@', '\\', '$', '#'])
-            || inner.any(char::is_uppercase)
+            || text.chars().skip(1).any(char::is_uppercase)
             || token.starts_with(['`', '"', '“', '«', '「']);
-        let ends_clause = |c: char| ",;:.!?—–，；：。、".contains(c);
+        let ends = token.trim_end_matches(|c| "\"'`)”»」".contains(c));
         Self {
             key: text.to_lowercase(),
             is_value,
-            ends_clause: behind.contains(ends_clause),
+            ends_clause: ends.ends_with(|c| ",;:.!?—–，；：。、".contains(c)),
         }
     }
 
@@ -97,29 +101,28 @@ impl Word {
 
 /// Returns the words of a sentence; each character of a script without spaces is one.
 fn words(text: &str) -> Vec<Word> {
-    let mut tokens = vec![String::new()];
+    let mut found = Vec::new();
+    let mut token = String::new();
     let mut before = ' ';
     for c in text.chars() {
-        let is_own = is_unspaced(c) || is_unspaced(before) || is_hangul(c) != is_hangul(before);
+        let is_own = is_unspaced(c) || is_unspaced(before) || is_joined(c) != is_joined(before);
         if c.is_whitespace() || (is_own && is_word(c)) {
-            tokens.push(String::new());
+            found.push(Word::of(&token));
+            token.clear();
         }
-        if let Some(token) = tokens.last_mut() {
-            token.push(c);
-        }
+        token.extend(Some(c).filter(|c| !c.is_whitespace()));
         before = c;
     }
-    let found = tokens.iter().map(|token| Word::of(token.trim()));
-    found.filter(|word| !word.key.is_empty()).collect()
+    found.push(Word::of(&token));
+    found.retain(|word| !word.key.is_empty());
+    found
 }
 
 /// Returns the words that say what a rule is about.
-fn matter(words: &[Word]) -> Vec<Word> {
+fn matter(mut words: Vec<Word>) -> Vec<Word> {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| lines(FILLERS).collect());
-    let kept = words
-        .iter()
-        .filter(|word| !WORDS.contains(word.key.as_str()));
-    kept.cloned().collect()
+    words.retain(|word| !WORDS.contains(word.key.as_str()));
+    words
 }
 
 /// Returns the words up to the end of the first clause.
@@ -128,78 +131,103 @@ fn first_clause(words: &[Word]) -> &[Word] {
     end.and_then(|end| words.get(..=end)).unwrap_or(words)
 }
 
-/// Removes the words of a correction, and returns the greatest certainty of theirs.
-fn take_corrections(words: &mut Vec<Word>) -> Option<Correction> {
-    static PHRASES: LazyLock<Vec<(Correction, Vec<Word>)>> = LazyLock::new(|| {
-        let phrases = lines(CORRECTIONS).map(|line| match line.strip_prefix('~') {
-            Some(line) => (Correction::Likely, self::words(line)),
-            None => (Correction::Certain, self::words(line)),
-        });
-        phrases.collect()
-    });
-    let mut found = None;
-    for (certainty, phrase) in PHRASES.iter() {
-        if let Some(at) = words.windows(phrase.len()).position(|it| it == phrase) {
-            let ends_clause = words
-                .drain(at..at + phrase.len())
-                .any(|word| word.ends_clause);
-            if let Some(before) = at.checked_sub(1).and_then(|at| words.get_mut(at)) {
-                before.ends_clause |= ends_clause;
-            }
-            found = found.max(Some(*certainty));
+/// Phrases by their first word, each with what the phrase says.
+type Phrases<T> = HashMap<String, Vec<(T, Vec<Word>)>>;
+
+fn phrases<T>(file: &'static str, read: fn(&str) -> T) -> Phrases<T> {
+    let mut found = Phrases::new();
+    for line in lines(file) {
+        let phrase = words(line.trim_start_matches(['~', '…']));
+        if let Some(first) = phrase.first() {
+            let key = first.key.clone();
+            found.entry(key).or_default().push((read(line), phrase));
         }
     }
     found
 }
 
+/// Returns the phrases at the start of `words`, each as its length and what the phrase says.
+fn phrases_of<T: Copy>(phrases: &Phrases<T>, words: &[Word]) -> impl Iterator<Item = (usize, T)> {
+    let phrases = words.first().and_then(|word| phrases.get(&word.key));
+    let fitting = phrases.into_iter().flatten();
+    let fitting = fitting.filter(|(_, phrase)| words.starts_with(phrase));
+    fitting.map(|(says, phrase)| (phrase.len(), *says))
+}
+
+/// Returns `words` without those of a correction, and the greatest certainty of theirs.
+fn without_corrections(words: Vec<Word>) -> (Vec<Word>, Option<Correction>) {
+    static PHRASES: LazyLock<Phrases<Correction>> = LazyLock::new(|| {
+        phrases(CORRECTIONS, |line| match line.strip_prefix('~') {
+            Some(_) => Correction::Likely,
+            None => Correction::Certain,
+        })
+    });
+    let mut correction = None;
+    let mut skipped = vec![false; words.len()];
+    for at in 0..words.len() {
+        let rest = words.get(at..).unwrap_or_default();
+        for (length, certainty) in phrases_of(&PHRASES, rest) {
+            correction = correction.max(Some(certainty));
+            let places = skipped.iter_mut().skip(at).take(length);
+            places.for_each(|skipped| *skipped = true);
+        }
+    }
+    let mut kept: Vec<Word> = Vec::new();
+    for (word, is_skipped) in words.into_iter().zip(skipped) {
+        if !is_skipped {
+            kept.push(word);
+        } else if let Some(before) = kept.last_mut() {
+            before.ends_clause |= word.ends_clause;
+        }
+    }
+    (kept, correction)
+}
+
+/// Place of the old value beside the words that name it.
+#[derive(Clone, Copy)]
+enum Place {
+    Before,
+    Behind,
+}
+
 /// Whether `new` names a value of `old` as the one that holds no longer, and is about the same.
 fn names_old_value(new: &[Word], old: &[Word]) -> bool {
-    static PHRASES: LazyLock<Vec<(bool, Vec<Word>)>> = LazyLock::new(|| {
-        let phrases = lines(OLD_VALUES).map(|line| (line.starts_with('…'), words(line)));
-        phrases.collect()
+    static PHRASES: LazyLock<Phrases<Place>> = LazyLock::new(|| {
+        phrases(OLD_VALUES, |line| match line.strip_prefix('…') {
+            Some(_) => Place::Before,
+            None => Place::Behind,
+        })
     });
-    PHRASES.iter().any(|(is_in_front, phrase)| {
-        let Some(at) = new.windows(phrase.len()).position(|it| it == phrase) else {
-            return false;
-        };
-        let (front, rest) = new.split_at_checked(at).unwrap_or_default();
-        let behind = rest.get(phrase.len()..).unwrap_or_default();
-        let named = if *is_in_front {
-            matter(front).pop()
-        } else {
-            matter(behind).into_iter().next()
-        };
-        let Some(named) = named.filter(|it| old.contains(it)) else {
-            return false;
-        };
-        let mut others = matter(front);
-        others.extend(matter(behind));
-        let (shared, left): (Vec<&Word>, Vec<&Word>) = old
-            .iter()
-            .filter(|word| **word != named)
-            .partition(|word| others.contains(word));
-        // A long value is named together with the noun in front, as in `port 9443 instead of 8443`.
-        let noun = old
-            .windows(2)
-            .find_map(|it| it.get(1).filter(|it| **it == named).and(it.first()));
-        let is_same_noun = named.key.len() > 3 && noun.is_some_and(|noun| shared.contains(&noun));
+    let mut named = (0..new.len()).flat_map(|at| {
+        let rest = new.get(at..).unwrap_or_default();
+        phrases_of(&PHRASES, rest).filter_map(move |(length, place)| match place {
+            Place::Before => new.get(at.checked_sub(1)?),
+            Place::Behind => new.get(at + length),
+        })
+    });
+    named.any(|named| {
+        let others = old.iter().filter(|word| *word != named);
+        let (shared, left): (Vec<&Word>, Vec<&Word>) = others.partition(|word| new.contains(word));
+        // A long value is named with the noun in front, as in `port 9443 instead of 8443`.
+        let has_noun = old.windows(2).any(|pair| {
+            named.key.len() > 3
+                && pair.last() == Some(named)
+                && pair.first().is_some_and(|it| shared.contains(&it))
+        });
         let limit = if named.is_value { shared.len() } else { 0 };
-        !shared.is_empty() && (left.len() <= limit || (named.is_value && is_same_noun))
+        let is_same = left.len() <= limit || (named.is_value && has_noun);
+        old.contains(named) && !shared.is_empty() && is_same
     })
 }
 
 /// Whether two rules differ in one value alone.
 fn differ_in_value(new: &[Word], old: &[Word], correction: Option<Correction>) -> bool {
     let front = new.iter().zip(old).take_while(|(a, b)| a == b).count();
-    let (new_rest, old_rest) = (new.get(front..), old.get(front..));
-    let (Some(new_rest), Some(old_rest)) = (new_rest, old_rest) else {
-        return false;
-    };
+    let (_, new_rest) = new.split_at_checked(front).unwrap_or_default();
+    let (_, old_rest) = old.split_at_checked(front).unwrap_or_default();
     let pairs = new_rest.iter().rev().zip(old_rest.iter().rev());
     let end = pairs.take_while(|(a, b)| a == b).count();
-    let value = |rest: &[Word]| rest.get(..rest.len() - end).unwrap_or_default().to_vec();
-    let (new_value, old_value) = (value(new_rest), value(old_rest));
-    let values = [&new_value, &old_value];
+    let values = [new_rest, old_rest].map(|rest| rest.get(..rest.len() - end).unwrap_or_default());
     if front + end < 2
         || values
             .iter()
@@ -212,7 +240,7 @@ fn differ_in_value(new: &[Word], old: &[Word], correction: Option<Correction>) -
     let are_numbers = values.iter().all(|it| it.iter().any(Word::is_number));
     let are_values = values.iter().all(|it| it.iter().any(|word| word.is_value));
     match correction {
-        Some(Correction::Certain) => true,
+        Some(Correction::Certain) => are_values || new.len() == old.len(),
         Some(Correction::Likely) => are_values && !is_led_by(NUMBERED),
         None => (are_numbers && !is_led_by(NUMBERED)) || (are_values && is_led_by(EQUATIVES)),
     }

@@ -28,9 +28,9 @@ pub(super) const MARKS: [&str; 17] = [
 /// Words that look like a mark and state no rule.
 pub(super) const NARRATION: &str = include_str!("narration.txt");
 /// Words in front of an imperative, such as `please`.
-const LEAD_INS: &str = include_str!("lead_ins.txt");
+pub(super) const LEAD_INS: &str = include_str!("lead_ins.txt");
 /// Openings of questions that ask the agent to do something.
-const REQUESTS: &str = include_str!("requests.txt");
+pub(super) const REQUESTS: &str = include_str!("requests.txt");
 
 /// Maximum characters of a sentence that states a rule. A longer one is a text without sentence ends.
 const MAX_RULE_CHARS: usize = 600;
@@ -47,9 +47,10 @@ pub(crate) fn has_rule_mark(sentence: &str) -> bool {
     }
     let folded = without_lead_ins(&fold(sentence));
     let others: Vec<Range<usize>> = OTHERS.matches(&folded).collect();
+    // Neighbours share the space between them.
     let is_other = |mark: &Range<usize>| {
         let mut others = others.iter();
-        others.any(|it| it.start <= mark.start && mark.end <= it.end)
+        others.any(|it| it.start + 1 < mark.end && mark.start + 1 < it.end)
     };
     PHRASES.matches(&folded).any(|mark| !is_other(&mark))
         && (!is_question(sentence) || is_request(&folded))

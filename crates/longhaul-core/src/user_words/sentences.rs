@@ -14,7 +14,7 @@ const MAX_WRAPPED_WORD: usize = 24;
 /// Maximum bytes of a quotation or code span that is passed over.
 const MAX_QUOTE_BYTES: usize = 300;
 /// Characters after a sentence that belong to the sentence.
-const CLOSERS: &str = "\"'”’»›)]」』`*_";
+const CLOSERS: &str = "\"'”“’»›)]」』`*_";
 
 /// Bullets of list items.
 const BULLETS: [char; 10] = ['-', '*', '+', '•', '–', '·', '●', '◦', '▪', '☐'];
@@ -185,22 +185,18 @@ fn quotation(c: char, rest: &str) -> Option<usize> {
 
 /// Returns the end of the sentence whose last mark `c` ends at `at`.
 fn sentence_end(block: &str, c: char, at: usize) -> Option<usize> {
-    let rest = block.get(at..)?;
-    let marks = rest.trim_start_matches(|c: char| ".!?…。！？".contains(c) || CLOSERS.contains(c));
-    let end = block.len() - marks.len();
+    let is_wide = "。！？｡।॥۔؟։።။។".contains(c);
+    let text = block.get(..at - c.len_utf8())?;
     // A mark behind a sign, as in `$?`, belongs to the sign.
-    let before = block.get(..at - c.len_utf8())?.chars().next_back();
-    let is_closing = |c: char| c.is_alphanumeric() || CLOSERS.contains(c) || "%…/".contains(c);
-    let is_free = (marks.is_empty() || marks.starts_with(char::is_whitespace))
-        && before.is_some_and(is_closing);
-    match c {
-        '。' | '！' | '？' | '｡' | '।' | '॥' | '۔' | '؟' | '։' | '።' | '။' | '។' => {
-            Some(end)
-        }
-        '!' | '?' | '…' if is_free => Some(end),
-        '.' if is_free && !is_abbreviated(block.get(..at - 1)?, marks) => Some(end),
-        _ => None,
+    let is_closing = |c: char| c.is_alphanumeric() || CLOSERS.contains(c) || "%/".contains(c);
+    if !(is_wide || (".!?…".contains(c) && text.ends_with(is_closing))) {
+        return None;
     }
+    let rest = block.get(at..)?;
+    let rest = rest.trim_start_matches(|c: char| ".!?…。！？".contains(c) || CLOSERS.contains(c));
+    let is_free = rest.is_empty() || rest.starts_with(char::is_whitespace);
+    let is_end = is_wide || (is_free && (c != '.' || !is_abbreviated(text, rest)));
+    is_end.then_some(block.len() - rest.len())
 }
 
 /// Whether the period behind `text` belongs to an abbreviation or an ordinal number.
