@@ -1,0 +1,81 @@
+//! Forms in which clients put their users' words, and texts of their own, into a conversation.
+//!
+//! Each file in `clients/forms` has the forms of a client; its head names the sources. A row is a kind and its
+//! fields, separated by tabs:
+//!
+//! | kind | fields |
+//! |---|---|
+//! | `program` | element that the client's program wrote, or in which it shows material |
+//! | `user` | element whose content the user wrote |
+//! | `block` | first words of a program's text that has no element, and its last words; without these, all of it |
+//! | `skill-start` | first words of a message with the instructions of a skill |
+//! | `request` | line below which the user's words begin, after a text of the program |
+//! | `quoted` | words that begin an element of the program, before words of the user, and the words after them |
+//! | `ask`, `plan` | tool by which the model asks the user, or shows a plan to the user |
+//! | `answered` | words before answers in the result of such a tool, and the words after them |
+//! | `approved` | first words of the result of a tool of plans if the user approved |
+//! | `plan-text` | words before the plan in such a result |
+//! | `refused` | first words of a result without an answer, or of a call that the user rejected without a reason |
+//! | `rejected` | words before the reason for which the user rejected a call, and the words after it |
+//! | `rejected-json` | first words of a JSON object with such a reason, and the reason's key |
+//! | `workspace` | words before the root of the workspace in instructions, and the words after it |
+//! | `read`, `skill` | tool that reads a file, or loads instructions |
+//! | `read-start` | words before a file's text in the result of a reading tool, and the words after it |
+//! | `read-note` | first words of a last line there that is not the file's |
+//!
+//! In fields, `\n` is a line end. Without last words, a text ends at its end, and a path at the end of its line.
+
+mod files;
+mod own_words;
+mod reads;
+mod results;
+
+pub(crate) use files::{rule_file, workspace};
+pub(crate) use own_words::{announces_result, loaded_skill, own_words};
+pub(crate) use reads::{file_text, loads_skill, reads_file};
+pub(crate) use results::{ResultWords, answers_user, in_result, may_reject};
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Declares the files of forms, one for each client.
+macro_rules! forms {
+    ($($client:literal)+) => {
+        [$(include_str!(concat!("clients/forms/", $client, ".txt"))),+]
+    };
+}
+
+const FORMS: &[&str] = &forms!("claude-code" "codex");
+
+/// Row of a file of forms.
+struct Row {
+    /// First field: a name, or words.
+    words: String,
+    /// Second field: the words behind. Empty if the row has none.
+    end: String,
+}
+
+/// Returns all rows of a kind, client by client.
+fn rows(kind: &str) -> &'static [Row] {
+    static ROWS: LazyLock<HashMap<&str, Vec<Row>>> = LazyLock::new(|| {
+        let mut rows = HashMap::<_, Vec<_>>::new();
+        let lines = FORMS.iter().flat_map(|file| file.lines());
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let mut fields = line.split('\t');
+            let kind = fields.next().unwrap_or_default();
+            let mut field = || fields.next().unwrap_or_default().replace("\\n", "\n");
+            let (words, end) = (field(), field());
+            rows.entry(kind).or_default().push(Row { words, end });
+        }
+        rows
+    });
+    ROWS.get(kind).map_or(&[], Vec::as_slice)
+}
+
+/// Whether a row of `kind` has the name `name`.
+fn is_listed(kind: &str, name: &str) -> bool {
+    rows(kind).iter().any(|row| row.words == name)
+}
+
+#[cfg(test)]
+mod tests;
