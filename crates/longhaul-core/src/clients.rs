@@ -45,7 +45,10 @@ macro_rules! forms {
     };
 }
 
-const FORMS: &[&str] = &forms!("claude-code" "codex");
+const FORMS: &[&str] = &forms!(
+    "aider" "claude-code" "cline" "codex" "continue" "copilot" "crush" "cursor" "gemini-cli" "goose" "gptme"
+    "mini-swe-agent" "openhands" "opencode" "pi" "qwen-code" "roo" "zed"
+);
 
 /// Row of a file of forms.
 struct Row {
@@ -75,6 +78,20 @@ fn rows(kind: &str) -> &'static [Row] {
 /// Whether a row of `kind` has the name `name`.
 fn is_listed(kind: &str, name: &str) -> bool {
     rows(kind).iter().any(|row| row.words == name)
+}
+
+/// Returns what stands in `text` between the words of the first row of `kind` with which it begins.
+fn stripped<'t>(kind: &str, text: &'t str) -> Option<&'t str> {
+    let mut rows = rows(kind).iter();
+    rows.find_map(|row| Some(before_end(text.strip_prefix(&row.words)?, row)))
+}
+
+/// Returns what stands before the last words of a row; all of `text` without them.
+fn before_end<'t>(text: &'t str, row: &Row) -> &'t str {
+    let end = text.rfind(&row.end).filter(|_| !row.end.is_empty());
+    text.get(..end.unwrap_or(text.len()))
+        .unwrap_or_default()
+        .trim()
 }
 
 #[cfg(test)]

@@ -37,9 +37,7 @@ pub(crate) fn rule_file<'p>(
 ) -> Option<&'p str> {
     let path = path.trim();
     let is_absolute = is_absolute(path);
-    let root = workspace
-        .map(|root| segments(root, Vec::new()))
-        .unwrap_or(Some(Vec::new()))?;
+    let root = segments(workspace.unwrap_or_default(), Vec::new())?;
     let from = if is_absolute {
         Vec::new()
     } else {
@@ -52,8 +50,9 @@ pub(crate) fn rule_file<'p>(
     let folders = names
         .filter_map(|place| folder_of(&file, place))
         .min_by_key(|it| it.len())?;
-    let is_above =
-        root.len() >= folders.len() && folders.iter().zip(&root).all(|(a, b)| same(a, b));
+    // The user's own folder is above all.
+    let is_above = folders == ["~"]
+        || root.len() >= folders.len() && folders.iter().zip(&root).all(|(a, b)| same(a, b));
     let counts = if workspace.is_some() || !is_absolute {
         is_above
     } else {
@@ -69,7 +68,7 @@ pub(crate) fn rule_file<'p>(
 }
 
 /// Whether a path begins at a root, a drive or the user's home.
-fn is_absolute(path: &str) -> bool {
+pub(super) fn is_absolute(path: &str) -> bool {
     let mut bytes = path.bytes();
     match (bytes.next(), bytes.next(), bytes.next()) {
         (Some(b'/' | b'\\' | b'~'), ..) => true,
@@ -105,9 +104,10 @@ fn folder_of<'f>(file: &'f [&'f str], place: &str) -> Option<&'f [&'f str]> {
     end.iter().zip(&place).all(matches).then_some(folder)
 }
 
-/// Whether two segments are the same on a file system that ignores case.
+/// Whether two segments are the same on a file system that ignores case. `/d/code` and `D:\code` are one folder.
 fn same(one: &str, other: &str) -> bool {
-    one.eq_ignore_ascii_case(other)
+    one.trim_end_matches(':')
+        .eq_ignore_ascii_case(other.trim_end_matches(':'))
 }
 
 /// Returns the rest of `path` below `root`, if the path spells the root in the same way.
@@ -123,6 +123,9 @@ pub(crate) fn workspace(instructions: &str) -> Option<&str> {
         starts.map(|at| at + row.words.len()).find_map(|at| {
             let rest = instructions.get(at..instructions.floor_char_boundary(at + MAX_PATH))?;
             let line = rest.trim_start().split('\n').next()?;
+            let before = instructions.get(..at - row.words.len())?;
+            let before = before.trim_end_matches([' ', '\t', '-', '*', '#']);
+            (before.is_empty() || before.ends_with('\n')).then_some(())?;
             let end = if row.end.is_empty() {
                 line.len()
             } else {

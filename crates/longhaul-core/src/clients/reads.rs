@@ -1,108 +1,124 @@
 //! Reads of files and of instructions.
 
+use super::files::is_absolute;
 use super::{is_listed, rows};
-use memchr::memmem;
 use std::borrow::Cow;
 
 /// Maximum bytes of a command that is read.
 const MAX_COMMAND: usize = 4_096;
 
-/// Shells that run a command given as an argument.
-const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
+/// Characters of a shell by which a command does more than run one program.
+const OPERATORS: [char; 11] = ['|', '&', ';', '<', '>', '*', '(', '`', '$', '{', '\n'];
 
-/// Whether a tool loads instructions of a skill, or reads the file of one.
+/// Separators between a line number and the line.
+const SEPARATORS: [&str; 8] = ["\t", "→", "| ", "|", ": ", ":", ". ", "."];
+
+/// Maximum notes of a client behind a file's text.
+const MAX_NOTES: usize = 8;
+
+/// Whether a tool loads instructions of a skill, or reads the file of a skill.
 pub(crate) fn loads_skill(tool: &str, path: Option<&str>) -> bool {
-    let name = path.and_then(|path| path.rsplit(['/', '\\']).next());
-    is_listed("skill", tool) || name.is_some_and(|name| name.eq_ignore_ascii_case("SKILL.md"))
+    is_listed("skill", tool) || path.is_some_and(|path| base_name(path) == "SKILL.md")
 }
 
 /// Returns the file that a call reads: the path of a reading tool, or the file of a command that reads one file and
-/// does nothing else.
+/// does nothing else. `folder` is the folder in which the call runs, if its arguments have one.
 pub(crate) fn reads_file<'a>(
     tool: &str,
     command: Option<&'a str>,
     path_argument: Option<&'a str>,
+    folder: Option<&str>,
 ) -> Option<Cow<'a, str>> {
-    if is_listed("read", tool) {
-        return path_argument.map(Cow::Borrowed);
-    }
-    let words = words(command?)?;
-    let mut words = words.as_slice();
-    let inner;
-    if let [shell, flag, command] = words
-        && SHELLS.contains(&base_name(shell))
-        && flag.starts_with('-')
-    {
-        inner = self::words(command)?;
-        words = &inner;
-    }
-    let (program, rest) = words.split_first()?;
-    let takes_value = match base_name(program).to_ascii_lowercase().as_str() {
-        "cat" | "bat" | "less" | "more" | "nl" | "type" | "get-content" | "gc" => false,
-        "head" | "sed" => true,
-        _ => return None,
+    let file = if is_listed("read", tool) {
+        path_argument?
+    } else {
+        printed_file(command?)?
     };
-    let mut files = Vec::new();
-    let mut rest = rest.iter();
-    while let Some(word) = rest.next() {
-        if takes_value && matches!(word.as_str(), "-n" | "-c") {
-            // A number of lines, or a script that prints a range of lines.
-            let value = rest.next()?;
-            let range = value.strip_suffix('p').unwrap_or(value);
-            if !range
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || b",$-".contains(&byte))
-            {
-                return None;
+    match folder.filter(|_| !is_absolute(file)) {
+        Some(folder) => Some(Cow::Owned(format!("{folder}/{file}"))),
+        None => Some(Cow::Borrowed(file)),
+    }
+}
+
+/// Returns the file that a command prints, if the command does nothing else.
+fn printed_file(command: &str) -> Option<&str> {
+    let words = words(command)?;
+    // `bash -lc 'cat a.md'`, or its words in a list.
+    let inner;
+    let words = match words.as_slice() {
+        [shell, flag, rest @ ..] if base_name(shell).ends_with("sh") && flag.starts_with('-') => {
+            match rest {
+                [command] => {
+                    inner = self::words(command)?;
+                    inner.as_slice()
+                }
+                words => words,
             }
-        } else if !word.starts_with('-') {
-            files.push(word);
+        }
+        words => words,
+    };
+    let (program, mut words) = words.split_first()?;
+    let program = base_name(program).to_ascii_lowercase();
+    let mut file = None;
+    while let Some((word, rest)) = words.split_first() {
+        words = rest;
+        match program.as_str() {
+            "head" | "sed" | "tail" if matches!(*word, "-n" | "-c") => {
+                // A number of lines, or a script that prints lines.
+                let (value, rest) = words.split_first()?;
+                let is_range = |byte: u8| byte.is_ascii_digit() || b",-p".contains(&byte);
+                words = rest;
+                value.bytes().all(is_range).then_some(())?;
+            }
+            "sed" if word.starts_with('-') || file.is_some() => return None,
+            "cat" | "bat" | "less" | "more" | "nl" | "type" | "get-content" | "gc" | "head"
+            | "sed" => {
+                if !word.starts_with('-') {
+                    file.is_none().then_some(())?;
+                    file = Some(*word);
+                }
+            }
+            _ => return None,
         }
     }
-    match files.as_slice() {
-        [file] => Some(Cow::Owned((*file).clone())),
-        _ => None,
+    file
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or_default()
+}
+
+/// Splits a command into words, each without its quotation marks. `None` for more than a plain command.
+fn words(command: &str) -> Option<Vec<&str>> {
+    let mut rest = command.trim();
+    if rest.len() > MAX_COMMAND || rest.contains(OPERATORS) {
+        return None;
     }
-}
-
-fn base_name(program: &str) -> &str {
-    program.rsplit(['/', '\\']).next().unwrap_or_default()
-}
-
-/// Splits a command into words. `None` for anything but words and quotation marks.
-fn words(command: &str) -> Option<Vec<String>> {
-    let command = Some(command.trim()).filter(|it| it.len() <= MAX_COMMAND)?;
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for char in command.chars() {
-        match (quote, char) {
-            (Some(mark), _) if mark == char => quote = None,
-            (None, '"' | '\'') => {
-                quote = Some(char);
-                word.get_or_insert_default();
-            }
-            (Some('"') | None, '`' | '$')
-            | (None, '|' | '&' | ';' | '<' | '>' | '*' | '(' | '\n') => {
-                return None;
-            }
-            (None, ' ' | '\t') => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(char),
-        }
+    while !rest.is_empty() {
+        let quote = rest
+            .chars()
+            .next()
+            .filter(|first| matches!(first, '"' | '\''));
+        let (word, behind) = match quote {
+            Some(quote) => rest.get(1..)?.split_once(quote)?,
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        words.push(word);
+        rest = behind.trim_start();
     }
-    words.extend(word);
-    quote.is_none().then_some(words)
+    Some(words)
 }
 
 /// Returns the file's text in the result of a read, without the client's frame and line numbers.
-pub(crate) fn file_text<'t>(tool: &str, result: &'t str) -> Cow<'t, str> {
-    let _ = tool;
+pub(crate) fn file_text(result: &str) -> Cow<'_, str> {
     let mut text = result.trim_matches(['\r', '\n']);
     for row in rows("read-start") {
         let framed = text.trim_start();
-        let end = memmem::find(framed.as_bytes(), row.end.as_bytes());
-        if let Some(end) = end.filter(|_| framed.starts_with(&row.words)) {
-            text = framed.get(end + row.end.len()..).unwrap_or_default();
+        if let Some(rest) = framed.strip_prefix(row.words.as_str())
+            && let Some((_, rest)) = rest.split_once(&row.end)
+        {
+            text = rest;
         }
     }
     let text = without_notes(text);
@@ -112,28 +128,22 @@ pub(crate) fn file_text<'t>(tool: &str, result: &'t str) -> Cow<'t, str> {
 /// Removes the last lines that the client added.
 fn without_notes(text: &str) -> &str {
     let mut text = text.trim_end();
-    for _ in 0..4 {
+    for _ in 0..MAX_NOTES {
         let mut notes = rows("read-note").iter();
         let cut = notes.find_map(|row| {
-            let at = text.rfind(&row.words)?;
-            let is_line = text.get(..at)?.trim_end_matches([' ', '\t']);
-            let is_line = is_line.is_empty() || is_line.ends_with('\n');
-            let rest = text.get(at..)?;
-            let ends = if row.end.is_empty() {
-                !rest.contains('\n')
-            } else {
-                rest.ends_with(&row.end)
-            };
-            (is_line && ends).then_some(at)
+            let lines = text.strip_suffix(row.end.as_str())?;
+            let at = lines.rfind(&row.words)?;
+            let (before, note) = lines.split_at_checked(at)?;
+            let is_last = !row.end.is_empty() || !note.contains('\n');
+            (is_last && (before.is_empty() || before.ends_with('\n'))).then_some(before)
         });
-        let Some(cut) = cut else { break };
-        text = text.get(..cut).unwrap_or_default().trim_end();
+        match cut {
+            Some(before) => text = before.trim_end(),
+            None => break,
+        }
     }
     text
 }
-
-/// Separators between a line number and the line.
-const SEPARATORS: [&str; 8] = ["\t", "→", "| ", "|", ": ", ":", ". ", "."];
 
 /// Removes line numbers, if all lines have them, in order and with the same separator.
 fn without_numbers(text: &str) -> Option<String> {
