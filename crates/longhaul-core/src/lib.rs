@@ -48,7 +48,7 @@ pub mod text;
 pub mod units;
 #[cfg_attr(
     not(test),
-    expect(unused_imports, reason = "the digest will use the module")
+    expect(dead_code, unused_imports, reason = "the digest will use the module")
 )]
 mod user_words;
 pub mod window;
