@@ -46,10 +46,7 @@ pub mod sse;
 pub mod summary;
 pub mod text;
 pub mod units;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the digest will use the module")
-)]
+#[allow(dead_code, unused_imports, reason = "the digest will use the module")]
 mod user_words;
 pub mod window;
 

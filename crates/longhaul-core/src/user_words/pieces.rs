@@ -8,7 +8,7 @@ const MIN_PASTE_LINES: usize = 8;
 /// Minimum bytes of a paste with fewer lines.
 const MIN_PASTE_BYTES: usize = 600;
 
-/// Words from which on a line is a sentence, whatever stands in the line.
+/// Minimum words of a line that is a sentence whatever signs stand in the line.
 const MAX_DATA_WORDS: usize = 20;
 /// Starts of a comment, or of a hunk.
 const COMMENTS: [&str; 5] = ["//", "/*", "*/", "<!--", "@@"];
@@ -76,7 +76,9 @@ fn opening(line: &str) -> Option<(usize, &str)> {
     let rest = line.get(start..)?;
     let info = rest.trim_start_matches(if is_tilde { '~' } else { '`' });
     let fence = rest.get(..rest.len() - info.len())?;
-    (!info.contains(fence)).then_some((start, fence))
+    // Within a sentence, a fence is a word unless only the name of a language follows.
+    let opens = start == 0 || info.split_whitespace().count() < 2;
+    (opens && !info.contains(fence)).then_some((start, fence))
 }
 
 /// Form of a line.
@@ -89,8 +91,10 @@ enum Form {
     Indented,
     /// Neither a sentence nor certainly material.
     Loose,
-    /// Log, code, data or a quotation.
+    /// Log, code or data.
     Material,
+    /// Line of a quotation.
+    Quoted,
 }
 
 /// Adds the pieces of a text without fences.
@@ -121,18 +125,21 @@ fn push<'t>(found: &mut Vec<Piece<'t>>, piece: fn(&'t str) -> Piece<'t>, text: O
 }
 
 /// Returns the number of lines of the material at the start of `forms`: up to the last line of material
-/// in front of a sentence. A sentence between two lines of material belongs to the material.
+/// or a quotation in front of a sentence. A sentence between two lines of material belongs to the material;
+/// one between two quoted lines answers.
 fn paste_lines(forms: &[Form]) -> usize {
     let mut count = 0;
     for (at, form) in forms.iter().enumerate() {
         let is_within = count == at && forms.get(at + 1) == Some(&Form::Material);
+        let before = at.checked_sub(1).and_then(|at| forms.get(at));
         match form {
-            Form::Material => count = at + 1,
-            // A comment, or a message below its header.
-            Form::Indented if count > 0 && count + 1 >= at => count = at + 1,
+            Form::Material | Form::Quoted => count = at + 1,
+            Form::Blank | Form::Loose | Form::Indented | Form::Prose if count == 0 => break,
             Form::Prose if !is_within => break,
-            Form::Blank | Form::Loose | Form::Indented | Form::Prose if count > 0 => {}
-            Form::Blank | Form::Loose | Form::Indented | Form::Prose => break,
+            Form::Loose | Form::Indented if before == Some(&Form::Quoted) => break,
+            // A comment, or a message below its header.
+            Form::Indented if count + 1 >= at => count = at + 1,
+            Form::Blank | Form::Loose | Form::Indented | Form::Prose => {}
         }
     }
     count
@@ -151,7 +158,9 @@ fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
     let is_repeated = mark == 0 && first == *head && words.letters < words.all;
     *head = first;
     let is_prose = words.count > 2 && words.letters * 4 >= words.all * 3;
-    if text.starts_with(['>', '|']) || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
+    if text.starts_with('>') {
+        Form::Quoted
+    } else if text.starts_with('|') || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
         Form::Material
     } else if is_prose && (words.count > 7 || !is_code(text)) {
         let is_indented = mark == 0 && (line.starts_with("  ") || line.starts_with('\t'));
