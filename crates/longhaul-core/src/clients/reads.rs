@@ -11,7 +11,7 @@ const MAX_COMMAND: usize = 4_096;
 const OPERATORS: [char; 11] = ['|', '&', ';', '<', '>', '*', '(', '`', '$', '{', '\n'];
 
 /// Separators between a line number and the line.
-const SEPARATORS: [&str; 8] = ["\t", "→", "| ", "|", ": ", ":", ". ", "."];
+const SEPARATORS: [&str; 9] = ["\t", "→", " | ", "| ", "|", ": ", ":", ". ", "."];
 
 /// Maximum notes of a client behind a file's text.
 const MAX_NOTES: usize = 8;
@@ -29,7 +29,9 @@ pub(crate) fn reads_file<'a>(
     path_argument: Option<&'a str>,
     folder: Option<&str>,
 ) -> Option<Cow<'a, str>> {
-    let file = if is_listed("read", tool) {
+    // An editor with several commands names its reading `view`.
+    let reads = is_listed("read", tool) || command == Some("view");
+    let file = if reads {
         path_argument?
     } else {
         printed_file(command?)?
