@@ -183,6 +183,7 @@ pub(crate) async fn write(
         earlier: earlier.as_ref().map(|(text, until)| (text, *until)),
         covered: covered.clone(),
         retained: covered.end..covered.end,
+        words: &job.policy.words,
     };
     let replaced = conversation.tokens_of(place.part());
     let prose = match &job.cached_style_body {

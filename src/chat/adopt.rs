@@ -34,6 +34,7 @@ pub(super) fn adopt_plan(
         if !plan.fresh_digest {
             adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
             notices::log_thrash(chat.request.conversation, &plan.view);
+            notices::log_shortened_words(chat, &plan.view);
         }
         chat.state()
             .summary_guards
@@ -43,6 +44,7 @@ pub(super) fn adopt_plan(
         let inherited = plan.base.as_ref().and_then(|base| base.record.window);
         adopted = adopt_new_record(chat, attempt, inherited, trigger);
         notices::log_thrash(chat.request.conversation, &plan.view);
+        notices::log_shortened_words(chat, &plan.view);
     }
     adopted
 }

@@ -5,6 +5,7 @@ use crate::chat::refusal::RefusedAttempt;
 use crate::explanation::Refusal;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::Evidence;
+use longhaul_core::planning::explanation::ShortenedWords;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
@@ -26,6 +27,21 @@ pub(super) fn log_gave_up(tokens: Tokens, window: Tokens) {
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
          'x-longhaul-compact: now' to retry manually. Neither helps if one message, or all that \
          must be kept, fills the window."
+    );
+}
+
+/// Logs how much of what the user said the replacement text does not hold whole.
+pub(super) fn log_shortened_words(chat: &Chat<'_>, view: &ForwardedView) {
+    let shortened = view.summary().map(|text| ShortenedWords::of(text));
+    let Some(shortened) = shortened.filter(|it| *it != ShortenedWords::default()) else {
+        return;
+    };
+    tracing::info!(
+        conversation = chat.conversation_id().map(tracing::field::display),
+        clipped_messages = shortened.clipped_messages,
+        left_out_messages = shortened.left_out_messages,
+        left_out_agreements = shortened.left_out_agreements,
+        "words of the user do not all fit their share of the compacted history"
     );
 }
 

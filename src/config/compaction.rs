@@ -3,7 +3,8 @@
 use super::resolved::ResolvedSettings;
 use super::settings;
 use crate::error::Problem;
-use longhaul_core::policy::{CompactionSettings, ThresholdSetting};
+use longhaul_core::policy::{CompactionSettings, StandingWords, ThresholdSetting};
+use std::sync::Arc;
 
 /// Reads the compaction settings. Fails if the soft threshold is above the hard threshold.
 pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<CompactionSettings, Problem> {
@@ -19,6 +20,10 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         user_turns: found.value(&settings::PRUNE_MIN_USER_TURNS)?,
         prune_trigger: found.value(&settings::PRUNE_WHEN)?,
         exempt_tools: found.value(&settings::PRUNE_EXEMPT_TOOLS)?,
+        words: Arc::new(StandingWords {
+            rule_files: found.value(&settings::COMPACT_RULE_FILES)?,
+            kept: Vec::new(),
+        }),
         keep_errors: found.value(&settings::PRUNE_KEEP_ERRORS)?,
         placeholder: found.value(&settings::PRUNE_PLACEHOLDER)?,
         hard: found.value(&settings::COMPACT_HARD)?,
@@ -98,6 +103,7 @@ mod tests {
             ("prune.exempt_tools", "todo, plan"),
             ("prune.keep_errors", "yes"),
             ("prune.placeholder", "described"),
+            ("compact.rule_files", "RULES.md"),
             ("compact.cache_price", "half"),
             ("compact.hard", "0.80"),
             ("compact.soft", "0.6"),
@@ -118,6 +124,10 @@ mod tests {
             user_turns: Some(3),
             prune_trigger: Some(PruneTrigger::HardThreshold),
             exempt_tools: vec!["todo".into(), "plan".into()],
+            words: Arc::new(StandingWords {
+                rule_files: vec!["RULES.md".into()],
+                kept: Vec::new(),
+            }),
             keep_errors: true,
             placeholder: Some(Placeholder::Described),
             cache_price: Some(CachePrice::Half),

@@ -251,6 +251,11 @@ settings! { ALL_SETTINGS:
     /// more of the summaries in time, and pays for more that are never used.
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
 
+    /// Names of files of rules, in addition to the usual ones (AGENTS.md, CLAUDE.md and the like); separated
+    /// by commas in the environment. The sentences of such a file that read as rules stay in a summary, if a
+    /// tool read the file at the root of the workspace or above.
+    COMPACT_RULE_FILES: Vec<String> = text_list, "compact.rule_files" = "[]";
+
     /// The price of input from the provider's cache, as a share of other input: fiftieth, tenth,
     /// quarter or half. The profile frugal compacts at the size that costs least at this price, and
     /// keeps the price within a conversation. Empty: by the list price of the model, or tenth if

@@ -260,6 +260,25 @@ fn describe_digest(digest: &DigestNumbers) -> String {
         let ends: Vec<String> = ends.collect();
         _ = write!(text, "; segments {}", ends.join(", "));
     }
+    let shortened = digest.shortened;
+    for (count, which) in [
+        (
+            shortened.clipped_messages,
+            "messages of the user are clipped",
+        ),
+        (
+            shortened.left_out_messages,
+            "messages of the user are left out",
+        ),
+        (
+            shortened.left_out_agreements,
+            "agreements or rules are left out",
+        ),
+    ] {
+        if count > 0 {
+            _ = write!(text, "; {count} {which}");
+        }
+    }
     text
 }
 

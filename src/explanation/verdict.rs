@@ -46,6 +46,8 @@ fn explain_result(explanation: &RequestExplanation, decision: ClearDecision) -> 
         ClearDecision::Error => "reports an error (prune.keep_errors)".into(),
         ClearDecision::Exempt => "exempt tool (prune.exempt_tools)".into(),
         ClearDecision::BelowMinimum => explain_wait(explanation),
+        ClearDecision::Instructions => "rules or a skill that the agent loaded".into(),
+        ClearDecision::UserWords => "words of the user".into(),
         ClearDecision::NewestBatch => "in the newest batch".into(),
         ClearDecision::Pinned => "pinned: a later result refers to it".into(),
         ClearDecision::Placeholder => "already a placeholder".into(),

@@ -15,6 +15,7 @@ mod pieces;
 pub(crate) mod reasoning_runs;
 mod request_params;
 mod role;
+pub(crate) mod rule_files;
 pub(crate) mod token_sums;
 pub mod tool_arguments;
 pub mod unanswered;

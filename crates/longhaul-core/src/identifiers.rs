@@ -5,12 +5,10 @@
 //! results contain are not listed: a model makes no use of words without the place where they stood. Identifiers
 //! that are still visible in the conversation are left out, and long listings of similar ones are damped.
 
-mod cue;
 mod identifier_index;
-mod key_hasher;
 mod kind;
-pub(crate) mod lexer;
-mod packed_words;
+mod lexer;
+mod likeness;
 mod rank;
 
 use crate::conversation::Message;
@@ -58,7 +56,7 @@ pub(crate) fn index_messages(
             for_each_argument(calls, message, |value| index.exclude(value));
         }
     }
-    render(index, budget)
+    render(&index, budget)
 }
 
 /// Sections of a segment, for [`merge_indexes`].
@@ -89,7 +87,7 @@ pub(crate) fn merge_indexes(
         }
     }
     all.exclude(present);
-    render(all, budget)
+    render(&all, budget)
 }
 
 /// Calls `found` with each argument value of the calls in `message`. If the arguments of a call
@@ -108,8 +106,7 @@ fn for_each_argument(calls: &DecodedCalls<'_, '_>, message: &Message, mut found:
 }
 
 /// Renders the identifiers with the highest scores that fit, a line for each origin.
-fn render(mut index: IdentifierIndex, budget: Tokens) -> String {
-    index.count_families();
+fn render(index: &IdentifierIndex, budget: Tokens) -> String {
     let labels: usize = ORIGINS.iter().map(|(label, _)| label.len() + 1).sum();
     let mut left = budget.to_chars().saturating_sub(HEADING.len() + labels);
     let chosen: Vec<_> = index

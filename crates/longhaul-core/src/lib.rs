@@ -30,11 +30,6 @@ macro_rules! labels {
 
 use labels;
 
-#[expect(
-    dead_code,
-    unused_imports,
-    reason = "the planner reads the user's words from here next"
-)]
 mod clients;
 pub mod collections;
 pub mod conversation;
@@ -52,6 +47,7 @@ pub mod sse;
 pub mod summary;
 pub mod text;
 pub mod units;
+mod user_words;
 pub mod window;
 
 /// Version of everything that determines forwarded bytes: wording, token estimate, clearing and

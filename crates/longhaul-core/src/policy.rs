@@ -12,7 +12,7 @@ pub mod thinking_removal;
 pub mod thrash;
 
 use crate::pruning::placeholder::Placeholder;
-use crate::pruning::rule::PruneRule;
+use crate::pruning::rule::{KeptWords, PruneRule};
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
 pub use budgets::{BreakTarget, SummaryBudgets};
@@ -72,6 +72,30 @@ pub enum Profile {
     Standard,
 }
 
+/// Words that stay in a replacement text by a setting or a wish, whatever the history says.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct StandingWords {
+    /// Names of files of rules, in addition to the usual ones.
+    pub rule_files: Vec<String>,
+    /// Texts that a person or the agent wants to stay. They count from the next replacement text on.
+    pub kept: Vec<KeptText>,
+}
+
+/// No words that stay.
+pub static NO_STANDING_WORDS: StandingWords = StandingWords {
+    rule_files: Vec::new(),
+    kept: Vec::new(),
+};
+
+/// A text that is wanted to stay.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeptText {
+    /// The text.
+    pub text: String,
+    /// Whether the agent wants the text to stay; otherwise a person does.
+    pub by_agent: bool,
+}
+
 /// Points at which the clearing rule is applied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PruneTrigger {
@@ -127,6 +151,8 @@ pub struct CompactionSettings {
     pub prune_trigger: Option<PruneTrigger>,
     /// See [`PruneRule::exempt_tools`].
     pub exempt_tools: Vec<String>,
+    /// See [`StandingWords`].
+    pub words: Arc<StandingWords>,
     /// See [`PruneRule::keep_errors`].
     pub keep_errors: bool,
     /// See [`PruneRule::placeholder`].
@@ -160,6 +186,7 @@ impl Default for CompactionSettings {
             user_turns: None,
             prune_trigger: None,
             exempt_tools: Vec::new(),
+            words: Arc::default(),
             keep_errors: false,
             placeholder: None,
             hard: ThresholdSetting::Percent(HARD_PERCENT),
@@ -323,6 +350,8 @@ pub struct Policy {
     pub max_pinned_summary: Tokens,
     /// Token budgets for the parts of a replacement text.
     pub budgets: SummaryBudgets,
+    /// See [`StandingWords`].
+    pub words: Arc<StandingWords>,
     /// Whether to add a cache mark after the replacement text, if the client sends marks.
     pub adds_cache_mark: bool,
     /// Placement of the replacement text.
@@ -347,18 +376,22 @@ impl Policy {
             Profile::Frugal => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
             Profile::Local => (PruneTrigger::Always, LOCAL_PROTECT, LOCAL_MINIMUM, 2),
         };
+        let budgets = SummaryBudgets::new(&thresholds);
         let rule = PruneRule {
             protect: settings.protect.unwrap_or(protect),
             minimum: settings.minimum.unwrap_or(minimum),
             user_turns: settings.user_turns.unwrap_or(user_turns),
             exempt_tools: settings.exempt_tools.clone(),
             keep_errors: settings.keep_errors,
+            kept_words: (settings.profile != Profile::Standard).then(|| KeptWords {
+                instructions: budgets.agreements,
+                rule_files: settings.words.rule_files.clone(),
+            }),
             placeholder: settings.placeholder.unwrap_or(Placeholder::Fixed),
             recall: settings.recall.clone(),
         };
         let clearing = [rule.protect, rule.protect.min(share)];
         let keep_recent = keep_recent(settings, &thresholds);
-        let budgets = SummaryBudgets::new(&thresholds);
         Self {
             prune: settings
                 .prune
@@ -376,9 +409,10 @@ impl Policy {
             cut_target: BreakTarget::CUT,
             max_pinned_first: Tokens::new(2_000).min(share),
             max_pinned_summary: share,
-            prune_summary_size: budgets.nominal(),
+            prune_summary_size: budgets.usual(),
             prune_thresholds: thresholds,
             budgets,
+            words: Arc::clone(&settings.words),
             placement: settings.placement,
             recall: settings.recall.clone(),
             adds_cache_mark: settings.adds_cache_mark,
@@ -405,7 +439,7 @@ impl Policy {
     /// capacity, or a smaller text.
     pub(crate) fn least_room(&self) -> Tokens {
         self.budgets
-            .nominal()
+            .usual()
             .min(self.thresholds.capacity.divided_by(5))
     }
 

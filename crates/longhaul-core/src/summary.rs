@@ -1,7 +1,9 @@
 //! Validates a summariser's answer and composes the replacement text.
 
+pub(crate) mod agreements;
 pub mod digest;
 pub mod file_activity;
+mod instructions;
 pub mod prompts;
 pub mod request;
 mod sections;

@@ -4,6 +4,15 @@ import { html, useEffect } from '/web/vendor/preact.js';
 import { loadExplanation, state } from '/web/state.js';
 import { whole } from '/web/format.js';
 
+// What the user said that the digest does not hold whole.
+function shortened({ clipped_messages, left_out_messages, left_out_agreements }) {
+  return [
+    [clipped_messages, 'messages of the user are clipped'],
+    [left_out_messages, 'messages of the user are left out'],
+    [left_out_agreements, 'agreements or rules are left out'],
+  ].filter(([count]) => count > 0).map(([count, which]) => '; ' + count + ' ' + which).join('');
+}
+
 function Layers({ layers }) {
   return html`
     <table>
@@ -24,7 +33,7 @@ function Messages({ explanation, request }) {
   for (const row of explanation.messages) {
     if (digest && row.action === 'summarised' && digest.from <= row.number && rows.every((one) => one.key !== 'digest')) {
       rows.push({ key: 'digest', number: '+', what: 'summary in use', tokens: null, becomes: digest.tokens, action: 'added',
-        reason: 'stands for messages ' + digest.from + ' to ' + digest.through });
+        reason: 'stands for messages ' + digest.from + ' to ' + digest.through + shortened(digest.shortened) });
     }
     const isRun = row.through !== undefined;
     rows.push({ ...row, key: row.number, number: isRun ? row.number + '–' + row.through : row.number,

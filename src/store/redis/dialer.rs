@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
-use crate::store::redis::bounded_replies::BoundedReplies;
+use crate::store::redis::bounded_replies::{BoundedReplies, Received};
 
 /// Timeout for opening a connection: TCP, TLS, the password. No request waits that long, but a
 /// distant server must be reached in the end.
@@ -66,8 +66,9 @@ impl Dialer {
         address: &ConnectionAddr,
         config: AsyncConnectionConfig,
     ) -> Result<BoundedConnection, RedisError> {
+        let received = Received::default();
         let connecting = async {
-            let stream = BoundedReplies::new(self.open(address).await?);
+            let stream = BoundedReplies::new(self.open(address).await?, received.clone());
             MultiplexedConnection::new_with_config(&self.login, stream, config).await
         };
         let connected = timeout(CONNECT_TIMEOUT, connecting).await;
@@ -75,6 +76,7 @@ impl Dialer {
         let driver = tokio::spawn(driver).abort_handle();
         Ok(BoundedConnection {
             link,
+            received,
             _driver: Arc::new(Driver(driver)),
         })
     }
@@ -117,6 +119,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 #[derive(Clone)]
 pub(super) struct BoundedConnection {
     link: MultiplexedConnection,
+    received: Received,
     _driver: Arc<Driver>,
 }
 
@@ -145,7 +148,11 @@ impl Connect for BoundedConnection {
 
 impl ConnectionLike for BoundedConnection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.link.req_packed_command(command)
+        Box::pin(async move {
+            let answer = self.link.req_packed_command(command).await?;
+            self.received.reset();
+            Ok(answer)
+        })
     }
 
     fn req_packed_commands<'a>(
@@ -154,7 +161,12 @@ impl ConnectionLike for BoundedConnection {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        self.link.req_packed_commands(commands, offset, count)
+        Box::pin(async move {
+            let answers = self.link.req_packed_commands(commands, offset, count);
+            let answers = answers.await?;
+            self.received.reset();
+            Ok(answers)
+        })
     }
 
     fn get_db(&self) -> i64 {

@@ -1,5 +1,6 @@
 //! Tool results, matched with the calls they answer.
 
+use crate::clients;
 use crate::conversation::open_calls::{INLINE_CALLS, OpenCalls};
 use crate::conversation::{Content, Conversation, Message, PartKind, Role, ToolCall};
 use crate::json::scanner::Literal;
@@ -47,6 +48,16 @@ impl Conversation<'_> {
         let result = batch.results.clone();
         let mut answers = result.filter(|result| batch.call_index(*result) == Some(number));
         self.message(answers.next()?)
+    }
+
+    /// Whether a result begins like a call that the user rejected.
+    pub(crate) fn may_be_rejected(&self, result: &Message) -> bool {
+        let first = match result.content {
+            Content::Absent | Content::Null => None,
+            Content::Parts(_) => self.parts(result).iter().find_map(|part| part.text),
+            Content::Text(text) => Some(text),
+        };
+        first.is_some_and(|text| clients::may_reject(text.raw(self.body)))
     }
 
     /// Whether a result reports a failure: by a member of its API, or by its first words.

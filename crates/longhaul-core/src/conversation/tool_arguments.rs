@@ -128,6 +128,11 @@ impl ToolArguments {
         self.first_string(["pattern", "query", "regex"])
     }
 
+    /// Returns the plan that the call shows to the user.
+    pub(crate) fn plan(&self) -> Option<&str> {
+        self.first_string(["plan"])
+    }
+
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.
     pub fn command(&self) -> Option<Cow<'_, str>> {
         ["command", "cmd", "script"]

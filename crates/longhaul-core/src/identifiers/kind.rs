@@ -3,11 +3,8 @@
 mod char_counts;
 pub(super) mod forms;
 
-use crate::identifiers::key_hasher::KeyHasher;
-use crate::identifiers::packed_words::{PackedWord, pack, pack_lines};
-use char_counts::{CharCounts, humps};
+use char_counts::CharCounts;
 use forms::{is_network, is_time};
-use std::hash::{Hash, Hasher};
 
 /// The kind of an identifier.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -24,13 +21,11 @@ pub(super) enum IdentifierKind {
     Number,
 }
 
-/// File extensions, sorted. A dotted word with one of them is a file rather than a member access.
-const FILE_EXTENSIONS: [PackedWord; 56] = pack_lines(include_str!("kind/file_extensions.txt"));
+/// File extensions, a line each. A dotted word with one of them is a file rather than a member access.
+const FILE_EXTENSIONS: &str = include_str!("kind/file_extensions.txt");
 
 /// Minimum length of an identifier.
 pub(super) const MIN_LEN: usize = 3;
-/// Minimum length of a name that consists of capitals.
-pub(super) const MIN_CAPITALS: usize = 5;
 /// Minimum number of digits of a path that is listed.
 const MIN_PATH_DIGITS: usize = 3;
 /// Minimum length of hexadecimal digits that count as a digest rather than a number or a word.
@@ -163,124 +158,16 @@ fn has_file_extension(word: &str) -> bool {
 }
 
 fn is_file_extension(ending: &str) -> bool {
-    pack(ending.as_bytes()).is_some_and(|it| FILE_EXTENSIONS.binary_search(&it).is_ok())
+    FILE_EXTENSIONS.lines().any(|known| known == ending)
 }
 
-/// Returns a hash of the features that `word` shares with similar identifiers. Many identifiers of
-/// one family in one place form a listing, and none of them is distinctive.
-pub(super) fn family_key(word: &str, kind: IdentifierKind) -> u64 {
-    let mut hasher = KeyHasher::new();
-    hasher.write_u8(kind as u8);
-    match kind {
-        IdentifierKind::Assignment => word
-            .split_once(['=', ':'])
-            .map_or(word, |(key, _)| key.trim_start_matches('-'))
-            .hash(&mut hasher),
-        IdentifierKind::Hash => word.len().hash(&mut hasher),
-        IdentifierKind::Location => {
-            let host = word.split_once("://").map_or(word, |(_, rest)| rest);
-            host.split(['/', ':']).next().hash(&mut hasher);
-        }
-        IdentifierKind::Code => hash_code(word, &mut hasher),
-        IdentifierKind::Number => hash_shape(word, &mut hasher),
-    }
-    hasher.finish()
-}
-
-/// Returns a hash of the form of `word`: its kind and the classes of its characters, in order. A form that
-/// few identifiers of a history have is rare, whatever their text. Pieces of hexadecimal have one form.
-pub(super) fn form_key(word: &str, kind: IdentifierKind) -> u64 {
-    let mut hasher = KeyHasher::new();
-    match kind {
-        IdentifierKind::Code | IdentifierKind::Hash => {
-            hash_pieces(word, &mut hasher);
-        }
-        IdentifierKind::Assignment | IdentifierKind::Number => {
-            hasher.write_u8(kind as u8);
-            hash_shape(word, &mut hasher);
-        }
-        IdentifierKind::Location => {
-            hasher.write_u8(kind as u8);
-            let scheme = word.split_once("://").map(|(scheme, _)| scheme);
-            scheme.hash(&mut hasher);
-            word.contains('@').hash(&mut hasher);
-        }
-    }
-    hasher.finish()
-}
-
-/// Minimum length of a piece of hexadecimal.
-const MIN_HEX_PIECE: usize = 5;
-
-/// Hashes the shape of a word. Each piece of hexadecimal with letters and digits counts as one character.
-fn hash_pieces(word: &str, hasher: &mut impl Hasher) {
-    let mut rest = word;
-    while !rest.is_empty() {
-        let length = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
-        let (piece, behind) = rest.split_at(length);
-        let has = |is: fn(&u8) -> bool| piece.bytes().any(|byte| is(&byte));
-        let is_hex = length >= MIN_HEX_PIECE
-            && piece.bytes().all(|byte| byte.is_ascii_hexdigit())
-            && has(u8::is_ascii_digit)
-            && has(u8::is_ascii_alphabetic);
-        if is_hex {
-            hasher.write_u8(b'h');
-        } else {
-            hash_shape(piece, hasher);
-        }
-        let mut others = behind.chars();
-        if let Some(other) = others.next() {
-            other.hash(hasher);
-        }
-        rest = others.as_str();
-    }
-}
-
-/// Returns the number of characters that cannot be guessed or derived: the digits of the value.
-/// Names can be guessed, or found again where they are used. `GH_TOKEN` is such a name, and
-/// `retries=5` almost one.
-pub(super) fn unguessable_chars(word: &str, kind: IdentifierKind) -> usize {
-    let value = match kind {
-        IdentifierKind::Assignment => {
-            let parts = word.split_once(['=', ':']);
-            parts.map_or(word, |(_, value)| value)
-        }
-        IdentifierKind::Hash => return word.len(),
-        IdentifierKind::Code | IdentifierKind::Location | IdentifierKind::Number => word,
-    };
-    value.bytes().filter(u8::is_ascii_digit).count()
-}
-
-/// Hashes the words of a code and the shape of the rest, so `PROJ-118` belongs to the `PROJ-`
-/// family. Short hexadecimal of equal length is one family, whatever its digits.
-fn hash_code(word: &str, hasher: &mut impl Hasher) {
-    if word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return word.len().hash(hasher);
-    }
-    for part in word.split(['-', '_', '.']) {
-        if part.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-            part.hash(hasher);
-        } else {
-            hash_shape(part, hasher);
-        }
-    }
-}
-
-/// Hashes the shape of a word: the sequence of character classes, without run lengths.
-fn hash_shape(word: &str, hasher: &mut impl Hasher) {
-    let mut before = 0_u8;
-    for &byte in word.as_bytes() {
-        let class = match byte {
-            b'0'..=b'9' => b'9',
-            b'a'..=b'z' => b'a',
-            b'A'..=b'Z' => b'A',
-            other => other,
-        };
-        if class != before {
-            hasher.write_u8(class);
-        }
-        before = class;
-    }
+/// Returns the number of capitals after a small letter.
+fn humps(word: &str) -> usize {
+    let bytes = word.as_bytes();
+    let pairs = bytes.iter().zip(bytes.iter().skip(1));
+    pairs
+        .filter(|(before, byte)| before.is_ascii_lowercase() && byte.is_ascii_uppercase())
+        .count()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Scores for identifiers: how specific and rare they are, and who has named them.
 
-use crate::identifiers::kind;
 use crate::identifiers::kind::IdentifierKind;
 use crate::identifiers::lexer::FoundIdentifier;
+use crate::identifiers::likeness::unguessable_chars;
 
 /// Origin of the text that contains an identifier, from the weakest signal to the strongest.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum IdentifierSource {
     /// The arguments of a tool call.
     Call,
@@ -16,18 +16,13 @@ pub(super) enum IdentifierSource {
 }
 
 impl IdentifierSource {
-    /// Number of sources.
-    pub(super) const COUNT: usize = 3;
+    pub(super) const ALL: [Self; 3] = [Self::Call, Self::Assistant, Self::User];
 }
 
 /// Statistics of one identifier.
 #[derive(Clone, Debug)]
 pub(super) struct IdentifierStats {
     pub(super) kind: IdentifierKind,
-    /// Key of the family of similar identifiers.
-    pub(super) family: u64,
-    /// Number of characters that cannot be guessed.
-    pub(super) unguessable_chars: usize,
     /// The strongest source seen.
     pub(super) source: IdentifierSource,
     /// Whether a cue word introduces the identifier anywhere.
@@ -37,16 +32,21 @@ pub(super) struct IdentifierStats {
     pub(super) messages: u32,
     /// The last text counted: message index and source.
     pub(super) last_seen: (usize, IdentifierSource),
-    /// Number of identifiers of the family that first appeared in the same text.
-    pub(super) family_in_text: u32,
-    /// Number of identifiers of the family whose source is at least as strong.
-    pub(super) family_size: u32,
-    /// Key of the form: the characters by class, without runs.
-    pub(super) form: u64,
-    /// Number of identifiers of the form whose source is at least as strong.
-    pub(super) form_size: u32,
+    /// Number of the text in which the identifier appeared first.
+    pub(super) first_text: usize,
     /// Whether the agent can still read the identifier elsewhere.
     pub(super) still_visible: bool,
+}
+
+/// Numbers of similar identifiers, each with the identifier itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Similar {
+    /// Those of the family that appeared first in the same text.
+    pub(super) family_in_text: u64,
+    /// Those of the family whose source is at least as strong.
+    pub(super) family: u64,
+    /// Those of the form whose source is at least as strong.
+    pub(super) form: u64,
 }
 
 /// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
@@ -55,6 +55,7 @@ const ONE: u64 = 1 << 20;
 
 /// Length that is added to that of each identifier in the scores of distinctive ones.
 const DISTINCTIVE_LENGTH: u64 = 24;
+
 // Only the ratios of the weights within a score matter.
 impl IdentifierStats {
     /// Returns the source by which an index groups identifiers.
@@ -65,29 +66,19 @@ impl IdentifierStats {
         }
     }
 
-    /// Counts one sighting of an identifier, in the text `at` of `source`.
-    pub(super) fn new(word: &FoundIdentifier<'_>, source: IdentifierSource, at: usize) -> Self {
-        let family = kind::family_key(word.text, word.kind);
-        let form = match word.kind {
-            // Nothing but their form makes names similar.
-            IdentifierKind::Number => family,
-            IdentifierKind::Assignment
-            | IdentifierKind::Code
-            | IdentifierKind::Hash
-            | IdentifierKind::Location => kind::form_key(word.text, word.kind),
-        };
+    /// Counts the first sighting of an identifier, in the text with this number.
+    pub(super) fn new(
+        word: &FoundIdentifier<'_>,
+        (at, source): (usize, IdentifierSource),
+        text: usize,
+    ) -> Self {
         Self {
             kind: word.kind,
-            family,
-            unguessable_chars: kind::unguessable_chars(word.text, word.kind),
             source,
             cued: word.cued,
             messages: 1,
             last_seen: (at, source),
-            family_in_text: 1,
-            family_size: 1,
-            form,
-            form_size: 1,
+            first_text: text,
             still_visible: false,
         }
     }
@@ -115,21 +106,18 @@ impl IdentifierStats {
 
     /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
     /// its history. Recency does not count, because a fact that was stated once stays valid.
-    pub(super) fn score(&self, length: usize) -> u64 {
+    pub(super) fn score(&self, text: &str, similar: &Similar) -> u64 {
         let cue = if self.cued { 3 } else { 2 };
         let rare = if self.messages <= 3 { 4 } else { 2 };
-        let crowd = u64::from(self.family_in_text.saturating_sub(1));
-        let kin = u64::from(self.family_size.isqrt());
-        let alike = u64::from(self.form_size);
-        ONE * self.weight() * cue * rare * 16
-            / (4 + crowd)
-            / (2 + kin)
-            / (1 + alike)
-            / (DISTINCTIVE_LENGTH + length as u64)
+        ONE * self.weight(text) * cue * rare * 16
+            / (3 + similar.family_in_text)
+            / (2 + similar.family.isqrt())
+            / (1 + similar.form)
+            / (DISTINCTIVE_LENGTH + text.len() as u64)
     }
 
     /// Returns the weight by kind, source and specific characters.
-    fn weight(&self) -> u64 {
+    fn weight(&self, text: &str) -> u64 {
         let kind = match self.kind {
             IdentifierKind::Assignment | IdentifierKind::Code | IdentifierKind::Location => 20,
             IdentifierKind::Hash => 10,
@@ -140,7 +128,7 @@ impl IdentifierStats {
             IdentifierSource::Assistant => 6,
             IdentifierSource::User => 10,
         };
-        let specific = match (self.kind, self.unguessable_chars) {
+        let specific = match (self.kind, unguessable_chars(text, self.kind)) {
             (IdentifierKind::Location, _) | (_, 4..) => 12,
             (_, 3) => 10,
             (_, 2) => 8,
@@ -155,89 +143,70 @@ impl IdentifierStats {
 mod tests {
     use super::*;
 
-    /// A code with four digits that the model wrote once.
-    fn code() -> IdentifierStats {
-        IdentifierStats {
-            kind: IdentifierKind::Code,
-            family: 0,
-            unguessable_chars: 4,
-            source: IdentifierSource::Assistant,
-            cued: false,
-            messages: 1,
-            last_seen: (0, IdentifierSource::Assistant),
-            family_in_text: 1,
-            family_size: 1,
-            form: 0,
-            form_size: 1,
-            still_visible: false,
-        }
-    }
+    /// A code that the model wrote once.
+    const CODE: IdentifierStats = IdentifierStats {
+        kind: IdentifierKind::Code,
+        source: IdentifierSource::Assistant,
+        cued: false,
+        messages: 1,
+        last_seen: (0, IdentifierSource::Assistant),
+        first_text: 0,
+        still_visible: false,
+    };
+    /// An identifier that is like no other.
+    const ALONE: Similar = Similar {
+        family_in_text: 1,
+        family: 1,
+        form: 1,
+    };
 
-    /// Asserts that each entry is more distinctive than the next, all at the same length.
-    fn check_order(entries: &[IdentifierStats]) {
-        for pair in entries.windows(2) {
-            let [one, other] = pair else { unreachable!() };
-            let scores = (one.score(10), other.score(10));
-            assert!(scores.0 > scores.1, "{one:?} {other:?} {scores:?}");
-        }
+    /// Asserts that each score is higher than the next.
+    fn check_order(scores: &[u64]) {
+        assert!(scores.is_sorted_by(|one, next| one > next), "{scores:?}");
     }
 
     #[test]
     fn stronger_sources_and_cues_score_higher() {
-        let of = |source| IdentifierStats { source, ..code() };
-        check_order(&[
-            of(IdentifierSource::User),
-            of(IdentifierSource::Assistant),
-            of(IdentifierSource::Call),
-        ]);
-        check_order(&[
-            IdentifierStats {
-                cued: true,
-                ..code()
-            },
-            code(),
-        ]);
+        let of = |source| IdentifierStats { source, ..CODE }.score("QX-9917", &ALONE);
+        check_order(
+            &IdentifierSource::ALL
+                .map(of)
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>(),
+        );
+        let cued = IdentifierStats { cued: true, ..CODE };
+        check_order(&[cued, CODE].map(|entry| entry.score("QX-9917", &ALONE)));
     }
 
     #[test]
     fn rare_and_specific_identifiers_score_higher() {
-        let met = |messages| IdentifierStats { messages, ..code() };
+        let met = |messages| IdentifierStats { messages, ..CODE }.score("QX-9917", &ALONE);
         check_order(&[met(3), met(4)]);
-        let of = |figures| IdentifierStats {
-            unguessable_chars: figures,
-            ..code()
-        };
-        check_order(&[of(4), of(3), of(2), of(1), of(0)]);
-        assert_eq!(of(4).score(10), of(9).score(10));
+        let of = |text| CODE.score(text, &ALONE);
+        check_order(&["A-1234", "A-B123", "A-BC12", "A-BCD1", "A-BCDE"].map(of));
+        assert_eq!(of("A-1234"), of("123456"));
         // A location does not become more specific with digits.
-        let reached = |figures| IdentifierStats {
-            kind: IdentifierKind::Location,
-            ..of(figures)
+        let reached = |text| {
+            let kind = IdentifierKind::Location;
+            IdentifierStats { kind, ..CODE }.score(text, &ALONE)
         };
-        assert_eq!(reached(0).score(10), reached(9).score(10));
+        assert_eq!(reached("a.example"), reached("a.1234567"));
     }
 
     #[test]
     fn identifiers_with_few_similar_ones_score_higher() {
-        let among = |crowd| IdentifierStats {
-            family_in_text: crowd,
-            ..code()
+        let among = |family_in_text, family, form| {
+            let similar = Similar {
+                family_in_text,
+                family,
+                form,
+            };
+            CODE.score("QX-9917", &similar)
         };
-        check_order(&[among(1), among(2), among(40)]);
-        let kin = |kin| IdentifierStats {
-            family_size: kin,
-            ..code()
-        };
-        check_order(&[kin(1), kin(4), kin(400)]);
-    }
-
-    #[test]
-    fn identifiers_of_a_rare_form_score_higher() {
-        let form = |form_size| IdentifierStats {
-            form_size,
-            ..code()
-        };
-        check_order(&[form(1), form(2), form(300)]);
+        check_order(&[1, 2, 40].map(|crowd| among(crowd, 1, 1)));
+        check_order(&[1, 4, 400].map(|kin| among(1, kin, 1)));
+        check_order(&[1, 2, 300].map(|alike| among(1, 1, alike)));
     }
 
     #[test]
@@ -248,7 +217,7 @@ mod tests {
                 kind,
                 source,
                 cued,
-                ..code()
+                ..CODE
             };
             entry.has_reason()
         };
@@ -272,13 +241,13 @@ mod tests {
     /// Scores determine forwarded bytes, so the expected values are calculated independently.
     #[test]
     fn scores_match_independently_computed_values() {
-        let cued = IdentifierStats {
-            cued: true,
+        let cued = IdentifierStats { cued: true, ..CODE };
+        let similar = Similar {
             family_in_text: 3,
-            family_size: 9,
-            ..code()
+            family: 9,
+            form: 1,
         };
         let numerator = ONE * (20 * 6 * 12) * (3 * 4) * 16;
-        assert_eq!(cued.score(8), numerator / 6 / 5 / 2 / 32);
+        assert_eq!(cued.score("QXA-9917", &similar), numerator / 6 / 5 / 2 / 32);
     }
 }

@@ -12,6 +12,8 @@ use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
 use crate::policy::{Policy, PruneTrigger, Thresholds};
 use crate::pruning::tool_result::{ClearDecision, ToolResult};
+use crate::summary::agreements::left_out_agreements;
+use crate::summary::user_messages::shortened_messages;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -122,6 +124,32 @@ pub struct DigestNumbers {
     /// Segments of the text, oldest first.
     #[serde(default)]
     pub segments: Vec<SegmentNumbers>,
+    /// What the user said that the text does not hold whole.
+    #[serde(default)]
+    pub shortened: ShortenedWords,
+}
+
+/// Words of the user, and agreements, that a replacement text does not hold whole.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ShortenedWords {
+    /// Messages of the user of which parts stand.
+    pub clipped_messages: usize,
+    /// Messages of the user that are only counted.
+    pub left_out_messages: usize,
+    /// Agreements, files of rules and rejections that are only counted.
+    pub left_out_agreements: usize,
+}
+
+impl ShortenedWords {
+    /// Counts the shortened words of a replacement text.
+    pub fn of(text: &str) -> Self {
+        let (clipped_messages, left_out_messages) = shortened_messages(text);
+        Self {
+            clipped_messages,
+            left_out_messages,
+            left_out_agreements: left_out_agreements(text),
+        }
+    }
 }
 
 /// A segment of the replacement text. Each begins at the end of the segment before.
@@ -229,6 +257,10 @@ impl RequestExplanation {
                 through: view.summarised_until().saturating_sub(1),
                 tokens,
                 segments: segments(view),
+                shortened: view
+                    .summary()
+                    .map(|text| ShortenedWords::of(text))
+                    .unwrap_or_default(),
             }),
             layers: layers::layers(conversation, view, &rows),
             rows,

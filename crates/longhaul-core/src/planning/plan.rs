@@ -285,6 +285,7 @@ pub fn plan_explicit_compaction(
                 .map(|text| (text, outcome.summarised_until)),
             covered: history,
             retained: cut..cut,
+            words: &policy.words,
         };
         let text = segments::with_digest(conversation, &place, &budgets);
         out.view.set_replacement(cut, text);

@@ -324,6 +324,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 earlier,
                 covered: self.pinned_head.end..cut,
                 retained: self.retained(cut),
+                words: &self.policy.words,
             };
             segments::with_digest(self.conversation, &place, budgets)
         };

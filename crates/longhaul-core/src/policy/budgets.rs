@@ -51,8 +51,12 @@ pub struct SummaryBudgets {
     pub file_activity: Tokens,
     /// Identifiers: 5% of the capacity, at most 2,000.
     pub identifiers: Tokens,
-    /// User messages: 4.5% of the capacity, at most 5,000.
+    /// User messages: 9% of the capacity, at most 4,000: a quarter of what stands for history right after
+    /// a cut.
     pub user_messages: Tokens,
+    /// Agreements, rules of files and rejected calls: 5% of the capacity for a window of 32,000 tokens and
+    /// more, 10% for 8,000 and less, in a straight line between.
+    pub agreements: Tokens,
     /// First and newest user request, in addition to the user messages. Zero until the history is
     /// known; see [`digest::summary_budgets`](crate::summary::digest::summary_budgets).
     pub requests: Tokens,
@@ -70,7 +74,8 @@ impl SummaryBudgets {
                 .clamp(Tokens::new(300), Tokens::new(4_000)),
             file_activity: capacity.percent(3).divided_by(2).min(Tokens::new(1_000)),
             identifiers: capacity.percent(5).min(Tokens::new(2_000)),
-            user_messages: capacity.percent(9).divided_by(2).min(Tokens::new(5_000)),
+            user_messages: capacity.percent(9).min(Tokens::new(4_000)),
+            agreements: agreements(thresholds),
             requests: Tokens::ZERO,
         }
     }
@@ -88,7 +93,13 @@ impl SummaryBudgets {
             .max(part.percent(MIN_SEGMENT_PERCENT))
             .max(MIN_SEGMENT)
             .min(all);
-        self.scaled(tokens, all)
+        // What the user said in a small part may fill the part.
+        let words = self.scaled(left.max(tokens).min(all), all);
+        Self {
+            user_messages: words.user_messages,
+            agreements: words.agreements,
+            ..self.scaled(tokens, all)
+        }
     }
 
     /// Scales all budgets but that of the requests by `part` of `whole`.
@@ -101,8 +112,14 @@ impl SummaryBudgets {
             file_activity: share(self.file_activity),
             identifiers: share(self.identifiers),
             user_messages: share(self.user_messages),
+            agreements: share(self.agreements),
             requests: self.requests,
         }
+    }
+
+    /// Size that a replacement text usually takes: few conversations fill the room for words of the user.
+    pub(super) fn usual(&self) -> Tokens {
+        self.nominal() - self.user_messages.divided_by(2) - self.agreements
     }
 
     /// Maximum size of the replacement text, without its frame. The fold decides with this
@@ -112,6 +129,26 @@ impl SummaryBudgets {
             + self.file_activity
             + self.identifiers
             + self.user_messages
+            + self.agreements
             + self.requests
     }
+}
+
+/// Windows between which the share of agreements and rules falls, in tokens, and the shares at both ends, in
+/// thousandths of the capacity.
+const AGREEMENTS_WINDOWS: (u32, u32) = (8_000, 32_000);
+const AGREEMENTS_SHARES: (u32, u32) = (100, 50);
+/// Largest budget of agreements and rules.
+const MAX_AGREEMENTS: Tokens = Tokens::new(4_000);
+
+/// Returns the budget of agreements, rules of files and rejected calls.
+fn agreements(thresholds: &Thresholds) -> Tokens {
+    let (small, wide) = AGREEMENTS_WINDOWS;
+    let (most, least) = AGREEMENTS_SHARES;
+    let beyond = thresholds.window.get().clamp(small, wide) - small;
+    let share = most - beyond * (most - least) / (wide - small);
+    let budget = thresholds
+        .capacity
+        .scaled(Tokens::new(share), Tokens::new(1_000));
+    budget.min(MAX_AGREEMENTS)
 }

@@ -167,7 +167,7 @@ fn recovery_target_is_60_percent_or_less_beside_a_large_output() {
 
 #[test]
 fn nominal_summary_size_is_the_sum_of_its_budgets() {
-    let check = |window, [prose, steps, activity, index, said]: [u32; 5]| {
+    let check = |window, [prose, steps, activity, index, said, agreed]: [u32; 6]| {
         let policy = policy(window);
         let expect = SummaryBudgets {
             prose: Tokens::new(prose),
@@ -175,17 +175,19 @@ fn nominal_summary_size_is_the_sum_of_its_budgets() {
             file_activity: Tokens::new(activity),
             identifiers: Tokens::new(index),
             user_messages: Tokens::new(said),
+            agreements: Tokens::new(agreed),
             requests: Tokens::ZERO,
         };
         assert_eq!(policy.budgets, expect, "{window}");
-        let all = Tokens::new(prose.max(steps) + activity + index + said);
+        let all = Tokens::new(prose.max(steps) + activity + index + said + agreed);
         assert_eq!(policy.budgets.nominal(), all, "{window}");
-        assert_eq!(policy.prune_summary_size, all, "{window}");
+        let usual = all - Tokens::new(said / 2 + agreed);
+        assert_eq!(policy.prune_summary_size, usual, "{window}");
     };
     // Shares of a capacity of 3,500, of 28,000 and of 183,616 tokens.
-    check(4_000, [250, 300, 52, 175, 157]);
-    check(32_000, [1_120, 1_680, 420, 1_400, 1_260]);
-    check(200_000, [1_500, 4_000, 1_000, 2_000, 5_000]);
+    check(4_000, [250, 300, 52, 175, 315, 350]);
+    check(32_000, [1_120, 1_680, 420, 1_400, 2_520, 1_400]);
+    check(200_000, [1_500, 4_000, 1_000, 2_000, 4_000, 4_000]);
 }
 
 #[test]

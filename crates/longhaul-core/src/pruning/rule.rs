@@ -27,10 +27,21 @@ pub struct PruneRule {
     pub exempt_tools: Vec<String>,
     /// Keeps results that report a failure: agents learn from them.
     pub keep_errors: bool,
+    /// Results that stay for what they say. `None` under `standard`, whose rule is literal.
+    pub kept_words: Option<KeptWords>,
     /// Kind of placeholder that replaces a cleared result.
     pub placeholder: Placeholder,
     /// Link of the last line of each placeholder, if cleared results can be recalled.
     pub recall: Option<Arc<RecallLink>>,
+}
+
+/// Results that the rule never clears: those in which the user speaks, and rules that the agent loaded.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeptWords {
+    /// Files of rules and skills stay up to this sum, the oldest first.
+    pub instructions: Tokens,
+    /// Names of files of rules, in addition to the usual ones.
+    pub rule_files: Vec<String>,
 }
 
 /// Tool results of a conversation and the progress of clearing them.

@@ -1,13 +1,15 @@
 //! Tool results of a conversation, and the tokens that clearing each would free.
 
+use crate::clients;
+use crate::conversation::rule_files::RuleFiles;
 use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Batch, Content, Conversation, Message};
+use crate::conversation::{Batch, Content, Conversation, Message, ToolCall};
 use crate::pruning::placeholder::{self, PlaceholderText};
-use crate::pruning::rule::PruneRule;
+use crate::pruning::rule::{KeptWords, PruneRule};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Decision on a tool result, with its reason. Explanations show the serialised words.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -25,6 +27,8 @@ pub enum ClearDecision {
     /// Old enough, but clearing would not free enough yet.
     #[serde(rename = "waits")]
     BelowMinimum,
+    /// Rules or a skill that the agent loaded.
+    Instructions,
     /// Part of the newest batch.
     NewestBatch,
     /// Referenced by a later result, or a reference to an earlier one.
@@ -37,6 +41,8 @@ pub enum ClearDecision {
     /// A placeholder would not be shorter.
     #[serde(rename = "short")]
     NotShorter,
+    /// Words of the user.
+    UserWords,
     /// Old enough, but there are too few user messages.
     #[serde(rename = "too-few-user-turns")]
     TooFewTurns,
@@ -68,11 +74,15 @@ pub(super) fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) ->
     let sizes = conversation.batches().iter().map(|it| it.results.len());
     let mut results: Vec<ToolResult> = Vec::with_capacity(sizes.sum());
     let mut reads = LatestReads::new(conversation);
+    let mut words = rule.kept_words.as_ref().map(WordsInResults::new);
     for batch in conversation.batches() {
         let batch_first = results.len();
         for message in batch.results.clone() {
             let points_at = reads.observe(conversation, batch, message, results.len());
             let mut result = evaluate_result(conversation, batch, message, rule);
+            if let Some(words) = &mut words {
+                words.keep(conversation, batch, &mut result);
+            }
             result.points_at = points_at;
             result.batch_first = batch_first;
             // Otherwise the forwarded request would not show why the earlier read is kept.
@@ -140,6 +150,57 @@ fn evaluate_result(
         ClearDecision::Protected
     };
     result
+}
+
+/// Results that hold words of the user, or instructions that the agent loaded.
+struct WordsInResults<'r> {
+    files: RuleFiles<'r>,
+    /// Room for further instructions.
+    left: Tokens,
+    /// Hashes of the instructions that stay.
+    kept: HashSet<[u8; 32]>,
+}
+
+impl<'r> WordsInResults<'r> {
+    fn new(kept: &'r KeptWords) -> Self {
+        Self {
+            files: RuleFiles::new(&kept.rule_files),
+            left: kept.instructions,
+            kept: HashSet::new(),
+        }
+    }
+
+    /// Keeps `result` if the result would be cleared otherwise, and holds such words.
+    fn keep(&mut self, conversation: &Conversation<'_>, batch: &Batch, result: &mut ToolResult) {
+        if result.decision != ClearDecision::Protected {
+            return;
+        }
+        let call = conversation.call_for_result(batch, result.message);
+        let message = conversation.message(result.message);
+        let Some((call, message)) = call.zip(message) else {
+            return;
+        };
+        let tool = call.decoded_name(conversation);
+        let decision = if clients::answers_user(&tool) || conversation.may_be_rejected(message) {
+            ClearDecision::UserWords
+        } else if message.text_tokens <= self.left && self.loads(conversation, &tool, call) {
+            if !self.kept.insert(conversation.text_hash(message)) {
+                return;
+            }
+            self.left -= message.text_tokens;
+            ClearDecision::Instructions
+        } else {
+            return;
+        };
+        result.decision = decision;
+        (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
+    }
+
+    fn loads(&self, conversation: &Conversation<'_>, tool: &str, call: &ToolCall) -> bool {
+        let arguments = ToolArguments::decode(conversation, call);
+        clients::loads_skill(tool, arguments.path())
+            || self.files.label(conversation, tool, &arguments).is_some()
+    }
 }
 
 /// Latest full read of each file or resource. Filled only if some result refers to an earlier one.

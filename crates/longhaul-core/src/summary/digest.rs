@@ -5,16 +5,18 @@ use crate::conversation::tool_arguments::DecodedCalls;
 use crate::conversation::{Conversation, Message, Role};
 use crate::identifiers::{StillVisible, index_messages};
 use crate::policy::cut_point::open_turn;
-use crate::policy::{Policy, SummaryBudgets};
+use crate::policy::{NO_STANDING_WORDS, Policy, StandingWords, SummaryBudgets};
+use crate::summary::agreements::render_agreements;
 use crate::summary::file_activity::FileActivity;
+use crate::summary::instructions::render_instructions;
 use crate::summary::steps::{StepDetail, StepRenderer};
 use crate::summary::user_messages::{
-    UserRequestSizes, includes_first_request, render_instructions, render_user_messages,
-    text_with_markers,
+    RulesAround, UserRequestSizes, includes_first_request, render_user_messages, user_text,
 };
 use crate::text::labels::escape_label;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Percentage of the space for steps that the newest steps may fill at full length.
@@ -59,24 +61,35 @@ pub fn digest(
     covered: Range<usize>,
     budgets: &SummaryBudgets,
 ) -> String {
-    let visible = StillVisible {
-        pinned: conversation.head_len()..covered.start,
-        retained: covered.end..covered.end,
-        text: "",
+    let around = Surroundings {
+        visible: StillVisible {
+            pinned: conversation.head_len()..covered.start,
+            retained: covered.end..covered.end,
+            text: "",
+        },
+        words: &NO_STANDING_WORDS,
     };
-    digest_with(conversation, covered, &visible, budgets)
+    digest_with(conversation, covered, &around, budgets)
 }
 
-/// Like [`digest()`]. Identifiers that are `visible` elsewhere are not repeated.
+/// Texts around replaced history, and the settings that concern the history.
+pub(crate) struct Surroundings<'t> {
+    /// Texts that an agent can still read.
+    pub(crate) visible: StillVisible<'t>,
+    /// Words that stay by a setting or a wish.
+    pub(crate) words: &'t StandingWords,
+}
+
+/// Like [`digest()`]. Identifiers and rules that are visible in `around` are not repeated.
 pub(crate) fn digest_with(
     conversation: &Conversation<'_>,
     covered: Range<usize>,
-    visible: &StillVisible<'_>,
+    around: &Surroundings<'_>,
     budgets: &SummaryBudgets,
 ) -> String {
     let calls = DecodedCalls::new(conversation, covered);
     let prose = goal_and_steps(&calls, budgets.steps - SECTION_GAP);
-    append_generated_sections(prose, &calls, visible, budgets)
+    append_generated_sections(prose, &calls, around, budgets)
 }
 
 /// Appends to `prose` the sections that longhaul generates for every record: system instructions,
@@ -84,21 +97,34 @@ pub(crate) fn digest_with(
 pub(crate) fn append_generated_sections(
     prose: String,
     calls: &DecodedCalls<'_, '_>,
-    visible: &StillVisible<'_>,
+    around: &Surroundings<'_>,
     budgets: &SummaryBudgets,
 ) -> String {
     let (conversation, covered) = (calls.conversation, calls.messages.clone());
+    let visible = &around.visible;
     let mut text = prose;
     let add = |text: &mut String, part: String| append_section(text, &part);
     let mut room = budgets.user_messages - SECTION_GAP;
-    let instructions = render_instructions(conversation, covered.clone(), room.divided_by(2));
+    let instructions = render_instructions(conversation, covered, room.divided_by(2));
     if !instructions.is_empty() {
         // The estimate rounds down, so charge one more token for the remainder.
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     add(&mut text, instructions);
-    let user_messages = render_user_messages(conversation, covered, room, budgets.requests);
+    let retained = conversation.messages().get(visible.retained.clone());
+    let retained = retained.unwrap_or_default().iter();
+    let later = retained.filter_map(|message| user_text(conversation, message));
+    let rules = RulesAround {
+        earlier: visible.text,
+        later: later.map(Cow::into_owned).collect(),
+    };
+    let user_messages = render_user_messages(calls, &rules, room, budgets.requests);
     add(&mut text, user_messages);
+    let room = budgets.agreements - SECTION_GAP;
+    add(
+        &mut text,
+        render_agreements(calls, around.words, visible.text, room),
+    );
     let activity = FileActivity::from_calls(calls).render(budgets.file_activity - SECTION_GAP);
     add(&mut text, activity);
     let index = index_messages(calls, visible, &text, budgets.identifiers - SECTION_GAP);
@@ -206,10 +232,8 @@ fn goal_section(
     }
     let mut requests = messages.iter().filter(|message| message.role.is_user());
     let first = requests.find_map(|message| {
-        let text = text_with_markers(conversation, message);
-        let is_summary =
-            conversation.is_agent_summary(message) || wording::is_wrapped_summary(&text);
-        (!text.trim().is_empty() && !is_summary)
+        let text = user_text(conversation, message)?;
+        (!conversation.is_agent_summary(message))
             .then(|| escape_label(wording::one_line(&text, MAX_GOAL_CHARS)))
     });
     first
@@ -355,7 +379,7 @@ mod tests {
             );
             assert!(digest.contains("[User]: 29 more"), "{window}");
             assert!(digest.contains("[System]: 29 rule"), "{window}");
-            let all = window >= 200_000;
+            let all = window >= 64_000;
             assert_eq!(
                 digest.contains("[System]: Never run a delete."),
                 all,

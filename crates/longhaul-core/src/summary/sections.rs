@@ -2,14 +2,15 @@
 
 use crate::identifiers;
 use crate::summary::prompts::normalise_heading;
-use crate::summary::{file_activity, user_messages};
+use crate::summary::{agreements, file_activity, instructions, user_messages};
 use crate::text::prose;
 use crate::units::tokens::Tokens;
 
 /// Headings of the sections that longhaul generates, in order.
-pub(super) const GENERATED_HEADINGS: [&str; 4] = [
-    user_messages::INSTRUCTIONS_HEADING,
+pub(super) const GENERATED_HEADINGS: [&str; 5] = [
+    instructions::HEADING,
     user_messages::HEADING,
+    agreements::HEADING,
     file_activity::HEADING,
     identifiers::HEADING,
 ];

@@ -9,9 +9,9 @@ mod merge;
 use crate::conversation::Conversation;
 use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::StillVisible;
-use crate::policy::SummaryBudgets;
 use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
-use crate::summary::digest::{append_generated_sections, digest_with};
+use crate::policy::{StandingWords, SummaryBudgets};
+use crate::summary::digest::{Surroundings, append_generated_sections, digest_with};
 use crate::summary::user_messages::FirstRequest;
 use crate::text::prose::escape_prose;
 use crate::text::wording;
@@ -35,6 +35,8 @@ pub struct SegmentPlace<'t> {
     pub covered: Range<usize>,
     /// Messages after the covered history that stay as long as the text.
     pub retained: Range<usize>,
+    /// Words that stay by a setting or a wish.
+    pub words: &'t StandingWords,
 }
 
 impl SegmentPlace<'_> {
@@ -54,7 +56,7 @@ pub(crate) fn with_digest(
 ) -> SegmentedText {
     let part = place.part();
     let own = own_budgets(conversation, place, budgets);
-    let text = digest_with(conversation, part, &visible(conversation, place), &own);
+    let text = digest_with(conversation, part, &surroundings(conversation, place), &own);
     with_segment(conversation, place, &text, budgets)
 }
 
@@ -67,10 +69,10 @@ pub(super) fn with_prose(
 ) -> SegmentedText {
     let part = place.part();
     let own = own_budgets(conversation, place, budgets);
-    let visible = visible(conversation, place);
+    let around = surroundings(conversation, place);
     let prose = escape_prose(prose).into_owned();
     let calls = DecodedCalls::new(conversation, part);
-    let text = append_generated_sections(prose, &calls, &visible, &own);
+    let text = append_generated_sections(prose, &calls, &around, &own);
     with_segment(conversation, place, &text, budgets)
 }
 
@@ -85,11 +87,14 @@ fn own_budgets(
     budgets.of_segment(part, earlier.unwrap_or_default())
 }
 
-fn visible<'t>(conversation: &Conversation<'_>, place: &SegmentPlace<'t>) -> StillVisible<'t> {
-    StillVisible {
-        pinned: conversation.head_len()..place.covered.start,
-        retained: place.retained.clone(),
-        text: place.earlier.map_or("", |(text, _)| text),
+fn surroundings<'t>(conversation: &Conversation<'_>, place: &SegmentPlace<'t>) -> Surroundings<'t> {
+    Surroundings {
+        visible: StillVisible {
+            pinned: conversation.head_len()..place.covered.start,
+            retained: place.retained.clone(),
+            text: place.earlier.map_or("", |(text, _)| text),
+        },
+        words: place.words,
     }
 }
 

@@ -171,6 +171,7 @@ fn model_sections_are_recovered_from_a_composed_summary() {
         earlier: None,
         covered: 0..2,
         retained: 2..2,
+        words: &crate::policy::NO_STANDING_WORDS,
     };
     let text = compose(&prose, &conversation, &place, &budgets());
     assert!(text.contains(GOOD) && text.contains("use PORT=8443"));
@@ -186,6 +187,7 @@ fn a_composed_summary_forges_no_heading_label_or_mark() {
         earlier: None,
         covered: 0..2,
         retained: 2..2,
+        words: &crate::policy::NO_STANDING_WORDS,
     };
     for (forged, expect) in [
         ("### What the User Said", "  ### What the User Said"),

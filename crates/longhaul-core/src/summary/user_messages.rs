@@ -1,56 +1,56 @@
-//! Verbatim user messages and system instructions of replaced history.
+//! What the user said in replaced history, verbatim as far as possible.
 
+mod condense;
+mod corrections;
 mod entries;
 
-use crate::conversation::{Conversation, Message, PartKind};
-use crate::text::labels::{clip_escaped, escape_labels};
+use crate::clients::{self, ResultWords};
+use crate::conversation::tool_arguments::DecodedCalls;
+use crate::conversation::{Content, Conversation, Message, PartKind};
+use crate::text::labels::escape_labels;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use entries::Entry;
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::ops::Range;
 
 /// Heading of the section with user messages.
 pub(crate) const HEADING: &str = "## What the User Said";
-/// Heading of the section with system and developer messages.
-pub(crate) const INSTRUCTIONS_HEADING: &str = "## Instructions from the System";
-
-/// Minimum characters of a clipped message; with less space the message is left out.
-const MIN_CLIPPED_CHARS: usize = 120;
-/// Characters reserved around each message and each clipping: the clip note, the label and the
-/// count of omitted messages. The value is more than they need. Forwarded bytes depend on this
-/// number.
-const OVERHEAD_CHARS: usize = 80;
-
 /// Characters before each message: an empty line and the label's punctuation.
 const LABEL_CHARS: usize = "\n\n[]: ".len();
 /// The user's label.
 const USER_LABEL: &str = "User";
 
-/// Renders the user messages of `covered`, in order, without those that longhaul wrote.
+/// Renders what the user says in the messages of `calls`, in order: in messages, and in results of tools
+/// that carry the user's words alone.
 ///
-/// - The first and the newest request have the separate budget `requests`, and are kept whole if
-///   they fit.
-/// - The others share `budget`: as many as possible are kept whole, the newest first. The rest are a
-///   line each, and beyond that counted.
+/// - `budget` is the room for all. `requests` is added to the budget: the room that the first and the newest
+///   request take.
+/// - A note names each older rule that a newer rule certainly replaces. `around` has texts with rules
+///   outside these messages.
 ///
-/// Empty without user messages, or if none fits.
-pub fn render_user_messages(
-    conversation: &Conversation<'_>,
-    covered: Range<usize>,
+/// Empty without words of the user, or if none fit.
+pub(crate) fn render_user_messages(
+    calls: &DecodedCalls<'_, '_>,
+    around: &RulesAround<'_>,
     budget: Tokens,
     requests: Tokens,
 ) -> String {
+    let (conversation, covered) = (calls.conversation, calls.messages.clone());
     let first = includes_first_request(conversation, &covered);
-    let texts: Vec<String> = user_texts(conversation, covered)
-        .map(Cow::into_owned)
-        .collect();
-    // If `budget` cannot cover the heading and the overhead, the requests pay for both.
-    let around = (HEADING.len() + OVERHEAD_CHARS).saturating_sub(budget.to_chars());
-    let own = ReservedChars::allocate(&texts, first, requests.to_chars().saturating_sub(around));
-    let entries: Vec<Entry> = texts.into_iter().map(Entry::Whole).collect();
-    entries::render(&entries, budget, own)
+    let said: Vec<String> = words_of_user(calls).collect();
+    let mut entries: Vec<Entry> = said.iter().cloned().map(Entry::Whole).collect();
+    let notes = corrections::notes(&said, around);
+    entries.extend(notes.into_iter().map(Entry::Replaced));
+    entries::render(&entries, (budget + requests).to_chars(), first)
+}
+
+/// Rules outside the messages that a section covers.
+pub(crate) struct RulesAround<'t> {
+    /// Text of earlier sections.
+    pub(crate) earlier: &'t str,
+    /// What the user says after the covered messages.
+    pub(crate) later: Vec<String>,
 }
 
 /// Place of the first request of a conversation.
@@ -70,21 +70,29 @@ pub(crate) fn merge_user_messages(
     requests: Tokens,
     first: FirstRequest,
 ) -> String {
-    let entries: Vec<Entry> = sections
+    let entries = sections
         .iter()
-        .flat_map(|section| Entry::parse_section(section))
-        .collect();
-    let texts: Vec<String> = entries
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Whole(text) => Some(text.clone()),
-            Entry::Line(_) | Entry::Gap(_) => None,
-        })
-        .collect();
+        .flat_map(|section| Entry::parse_section(section));
+    let entries: Vec<Entry> = entries.collect();
     let starts_whole =
         first == FirstRequest::Included && matches!(entries.first(), Some(Entry::Whole(_)));
-    let own = ReservedChars::allocate(&texts, starts_whole, requests.to_chars());
-    entries::render(&entries, budget, own)
+    entries::render(&entries, (budget + requests).to_chars(), starts_whole)
+}
+
+/// Shortens a text to `room` characters: its rules stay whole, then its beginning and its end. `None` if
+/// nothing fits.
+pub(crate) fn within(text: &str, room: usize) -> Option<String> {
+    condense::DividedMessage::new(text).within(room)
+}
+
+/// Counts the messages of the user that a rendered section does not hold whole: clipped, left out.
+pub(crate) fn shortened_messages(section: &str) -> (usize, usize) {
+    let entries = Entry::parse_section(section).into_iter();
+    entries.fold((0, 0), |(clipped, left_out), entry| match entry {
+        Entry::Clipped(_) => (clipped + 1, left_out),
+        Entry::Gap(gap) => (clipped, left_out.saturating_add(gap.count)),
+        Entry::Replaced(_) | Entry::Whole(_) => (clipped, left_out),
+    })
 }
 
 /// Rendered size of the first and the newest request of a growing history. Updates read only the
@@ -126,23 +134,81 @@ impl UserRequestSizes {
     }
 }
 
-/// Returns the texts of the user messages in `covered`.
-fn user_texts<'c>(
-    conversation: &'c Conversation<'_>,
-    covered: Range<usize>,
-) -> impl DoubleEndedIterator<Item = Cow<'c, str>> {
-    let messages = conversation.messages().get(covered).unwrap_or_default();
-    messages
-        .iter()
-        .filter_map(|message| user_text(conversation, message))
+/// Returns what the user says in the messages of `calls`, in order.
+fn words_of_user(calls: &DecodedCalls<'_, '_>) -> impl Iterator<Item = String> {
+    let conversation = calls.conversation;
+    let of = conversation.messages().get(calls.messages.clone());
+    let of = of.unwrap_or_default().iter().zip(calls.messages.clone());
+    of.flat_map(move |(message, at)| {
+        let typed = user_text(conversation, message).map(Cow::into_owned);
+        let answered = calls.of(message).enumerate();
+        let answered = answered.filter_map(move |(number, (call, arguments))| {
+            let tool = call.decoded_name(conversation);
+            if !clients::answers_user(&tool) {
+                return None;
+            }
+            let result = conversation.result_of(at, number)?;
+            let text = conversation.text(result);
+            match clients::in_result(&tool, arguments.plan(), &text)? {
+                ResultWords::Answer(words) | ResultWords::Rejected(words) => {
+                    Some(escape_labels(words).into_owned())
+                }
+                ResultWords::Approved(_) => None,
+            }
+        });
+        typed.into_iter().chain(answered).collect::<Vec<_>>()
+    })
 }
 
-/// Returns the text of a user message. `None` for other messages, and for texts by longhaul.
-fn user_text<'c>(conversation: &'c Conversation<'_>, message: &'c Message) -> Option<Cow<'c, str>> {
-    let is_user = message.role.is_user();
-    let text = is_user.then(|| text_with_markers(conversation, message))?;
-    let is_left_out = text.trim().is_empty() || wording::is_wrapped_summary(&text);
-    (!is_left_out).then(|| escape_labels(text))
+/// Returns what the user says in one message. `None` for other messages, and for texts that longhaul or the
+/// client's program wrote.
+pub(crate) fn user_text<'a>(
+    conversation: &Conversation<'a>,
+    message: &Message,
+) -> Option<Cow<'a, str>> {
+    if !message.role.is_user() {
+        return None;
+    }
+    let typed = match message.content {
+        Content::Parts(_) => Cow::Owned(words_of_parts(conversation, message)),
+        Content::Absent | Content::Null | Content::Text(_) => own_words(conversation.text(message)),
+    };
+    let said = with_markers(typed, conversation, message);
+    (!said.trim().is_empty()).then(|| escape_labels(said))
+}
+
+/// Returns the user's words in the text parts of a message, a line each.
+fn words_of_parts(conversation: &Conversation<'_>, message: &Message) -> String {
+    let parts = conversation.parts(message).iter();
+    let texts = parts.filter(|part| part.kind == PartKind::Text);
+    let mut words: Vec<String> = Vec::new();
+    let mut is_result = false;
+    for text in texts.filter_map(|part| part.text) {
+        let text = text.decode(conversation.body());
+        // A client without native calls puts a result into the part after its line.
+        if std::mem::take(&mut is_result) {
+            continue;
+        }
+        is_result = clients::announces_result(&text) && text.trim().lines().count() == 1;
+        let own = own_words(text);
+        if !own.trim().is_empty() {
+            words.push(own.into_owned());
+        }
+    }
+    words.join("\n")
+}
+
+/// Returns the user's words in a text. Empty for a text of longhaul's.
+fn own_words(text: Cow<'_, str>) -> Cow<'_, str> {
+    if wording::is_wrapped_summary(&text) {
+        return Cow::Borrowed("");
+    }
+    let words = clients::own_words(&text);
+    if matches!(&*words, [only] if only.len() == text.len()) {
+        text
+    } else {
+        Cow::Owned(words.join("\n").trim().to_owned())
+    }
 }
 
 /// Returns the characters that a user message takes in its section, in full. `None` if the section leaves
@@ -168,157 +234,9 @@ pub(crate) fn includes_first_request(
     !before.any(|message| message.role.is_user())
 }
 
-/// Renders the system and developer messages of `covered`. Agents repeat their reminders, so each
-/// distinct text is kept once, at its last position.
-pub(crate) fn render_instructions(
-    conversation: &Conversation<'_>,
-    covered: Range<usize>,
-    budget: Tokens,
-) -> String {
-    let messages = conversation.messages().get(covered).unwrap_or_default();
-    let mut met = HashSet::new();
-    let mut texts: Vec<String> = messages
-        .iter()
-        .rev()
-        .filter_map(|message| {
-            if message.role.is_instruction() {
-                Some(text_with_markers(conversation, message))
-            } else {
-                searched_tools(conversation, message).map(Cow::Owned)
-            }
-        })
-        .filter(|text| !text.trim().is_empty() && met.insert(text.trim().to_owned()))
-        .map(|text| escape_labels(text).into_owned())
-        .collect();
-    texts.reverse();
-    render_instruction_texts(&texts, budget)
-}
-
-/// Returns the instruction to search again for the tools that a result of a search names. Without that
-/// result, the provider lacks the tools.
-fn searched_tools(conversation: &Conversation<'_>, message: &Message) -> Option<String> {
-    let parts = conversation.parts(message).iter();
-    let opaque = parts.filter(|part| part.kind == PartKind::Other);
-    let names: Vec<&str> = opaque
-        .flat_map(|part| {
-            let part = part.span.slice(conversation.body());
-            conversation.dialect().searched_tools(part)
-        })
-        .collect();
-    (!names.is_empty()).then(|| wording::searched_tools(&names))
-}
-
-/// Merges rendered sections of instructions, oldest first, each without its heading.
-pub(crate) fn merge_instructions(sections: &[&str], budget: Tokens) -> String {
-    let start = ["\n\n[", SYSTEM_LABEL, "]: "].concat();
-    let texts = sections
-        .iter()
-        .flat_map(|section| section.split(&*start).skip(1));
-    let mut texts: Vec<String> = texts.map(str::to_owned).collect();
-    let mut met = HashSet::new();
-    texts.reverse();
-    texts.retain(|text| met.insert(text.trim().to_owned()));
-    texts.reverse();
-    render_instruction_texts(&texts, budget)
-}
-
-/// Characters reserved for the first and the newest request.
-#[derive(Clone, Copy, Debug, Default)]
-struct ReservedChars {
-    first: usize,
-    newest: usize,
-}
-
-impl ReservedChars {
-    /// Divides `room` between the first and the newest of `texts`. Each gets at least half, plus
-    /// the space that the other does not need.
-    fn allocate(texts: &[String], first: bool, room: usize) -> Self {
-        let takes = |text: Option<&String>| {
-            text.map(|text| rendered_chars(text, USER_LABEL))
-                .unwrap_or_default()
-        };
-        let first = takes(texts.first().filter(|_| first && texts.len() > 1));
-        let newest = takes(texts.last()).min((room / 2).max(room.saturating_sub(first)));
-        Self {
-            first: first.min(room.saturating_sub(newest)),
-            newest,
-        }
-    }
-}
-
 /// Returns the characters of `text` with its label.
-fn rendered_chars(text: &str, label: &str) -> usize {
+pub(super) fn rendered_chars(text: &str, label: &str) -> usize {
     text.chars().count() + LABEL_CHARS + label.len()
-}
-
-/// Remaining space for messages.
-struct RemainingRoom<'l> {
-    /// The speaker's label.
-    label: &'l str,
-    /// Whether all messages fit without clipping.
-    fits_all: bool,
-    /// Remaining characters.
-    chars_left: usize,
-}
-
-impl RemainingRoom<'_> {
-    /// Returns `text`, whole or clipped, and charges its size. `own` is the number of characters
-    /// reserved for this text alone. Returns `None` if the text does not fit.
-    fn fit<'t>(&mut self, text: &'t str, own: usize) -> Option<Cow<'t, str>> {
-        // A long message gets half of the remaining space, so that it does not displace all older
-        // ones.
-        let share = if self.fits_all {
-            self.chars_left
-        } else {
-            (self.chars_left / 2)
-                .max(MIN_CLIPPED_CHARS + OVERHEAD_CHARS)
-                .min(self.chars_left)
-        };
-        let kept = if rendered_chars(text, self.label) <= share + own {
-            Cow::Borrowed(text)
-        } else if self.chars_left.max(own) >= MIN_CLIPPED_CHARS + OVERHEAD_CHARS {
-            let room = share.max(own).saturating_sub(OVERHEAD_CHARS);
-            clip_escaped(text, room * 2 / 3, room / 3)
-        } else {
-            return None;
-        };
-        let beside = rendered_chars(&kept, self.label).saturating_sub(own);
-        self.chars_left = self.chars_left.checked_sub(beside)?;
-        Some(kept)
-    }
-}
-
-/// Label of system and developer messages.
-const SYSTEM_LABEL: &str = "System";
-
-/// Renders instructions under their heading. Starting from the newest, each is kept whole or clipped in
-/// the middle. Once that fails, all older ones are omitted and counted.
-fn render_instruction_texts(texts: &[String], budget: Tokens) -> String {
-    let everything: usize = texts
-        .iter()
-        .map(|text| rendered_chars(text, SYSTEM_LABEL))
-        .sum();
-    let mut room = RemainingRoom {
-        label: SYSTEM_LABEL,
-        fits_all: everything <= budget.to_chars(),
-        chars_left: budget
-            .to_chars()
-            .saturating_sub(INSTRUCTIONS_HEADING.len() + OVERHEAD_CHARS),
-    };
-    let newest_first = texts.iter().rev();
-    let kept: Vec<Cow<'_, str>> = newest_first.map_while(|text| room.fit(text, 0)).collect();
-    if kept.is_empty() {
-        return String::new();
-    }
-    let mut out = String::from(INSTRUCTIONS_HEADING);
-    if kept.len() < texts.len() {
-        let left_out = (texts.len() - kept.len()).to_string();
-        out.extend(["\n\n[", &left_out, " earlier system messages left out]"]);
-    }
-    for text in kept.iter().rev() {
-        out.extend(["\n\n[", SYSTEM_LABEL, "]: ", text]);
-    }
-    out
 }
 
 /// Returns a message's text with a marker for each image, file, recording and video.
@@ -326,7 +244,14 @@ pub(crate) fn text_with_markers<'a>(
     conversation: &Conversation<'a>,
     message: &Message,
 ) -> Cow<'a, str> {
-    let mut text = conversation.text(message);
+    with_markers(conversation.text(message), conversation, message)
+}
+
+fn with_markers<'a>(
+    mut text: Cow<'a, str>,
+    conversation: &Conversation<'_>,
+    message: &Message,
+) -> Cow<'a, str> {
     for marker in media_markers(conversation, message) {
         let text = text.to_mut();
         if !text.is_empty() {

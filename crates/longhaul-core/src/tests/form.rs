@@ -151,6 +151,7 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 4] {
         &SegmentPlace {
             earlier: None,
             retained: covered.end..covered.end,
+            words: &crate::policy::NO_STANDING_WORDS,
             covered,
         },
         &policy.budgets,

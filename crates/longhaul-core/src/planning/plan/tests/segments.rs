@@ -7,7 +7,7 @@ use crate::policy::segments::{SegmentForm, SegmentedText};
 use serde_json::{Value, json};
 
 /// Number of steps: about twenty windows.
-const STEPS: usize = 260;
+const STEPS: usize = 600;
 const WINDOW: u32 = 16_000;
 
 /// Returns the messages of a session with a request every ten steps. With `marks`, the client marks the
@@ -111,7 +111,7 @@ fn a_process_without_the_record_sends_the_same_bytes() {
 
 #[test]
 fn a_fork_keeps_the_segments_of_the_part_that_it_shares() {
-    let all = session(STEPS);
+    let all = session(260);
     let (_, trunk, base) = forwarded(&all, None);
     let trunk = trunk.unwrap();
     let covered = trunk.segments().last().unwrap().until;

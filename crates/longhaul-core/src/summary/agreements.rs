@@ -1,0 +1,290 @@
+//! Section of what stands beside the user's words: decisions that the user approved, rules in files of the
+//! workspace, and the reasons with which the user rejected calls.
+
+use crate::clients::{self, ResultWords};
+use crate::conversation::rule_files::RuleFiles;
+use crate::conversation::tool_arguments::{DecodedCalls, ToolArguments};
+use crate::conversation::{Conversation, Message, Role, ToolCall};
+use crate::policy::StandingWords;
+use crate::summary::steps::StepRenderer;
+use crate::summary::user_messages::{self, rendered_chars, user_text};
+use crate::text::labels::escape_labels;
+use crate::text::wording;
+use crate::units::tokens::Tokens;
+use crate::user_words::{approves, has_rule_mark, proposal, sentences};
+use std::collections::HashSet;
+
+/// The section's heading.
+pub(crate) const HEADING: &str = "## Agreements, Rules and Rejections";
+
+/// Label of a proposal or a plan that the user approved.
+const AGREED: &str = "Agreed";
+/// Label of the rules of a file, before the file's path.
+const RULES: &str = "Rules, ";
+/// Name of a skill that the client loaded into a message.
+const SKILL: &str = "skill";
+/// Label of a call that the user rejected.
+const REJECTED: &str = "Rejected call";
+/// Labels of a text that a person, or the agent, wants to stay.
+const KEPT: &str = "Kept";
+const KEPT_BY_AGENT: &str = "Kept, by the agent's wish";
+/// Label of the entries that are left out.
+const LEFT_OUT: &str = "Agreed, left out";
+/// Characters reserved for the count of entries that are left out.
+const LEFT_OUT_CHARS: usize = 48;
+/// Maximum characters of a rule of a file.
+const MAX_RULE_CHARS: usize = 600;
+/// Maximum bytes of the mark of a list item, with its indentation.
+const MAX_MARK_BYTES: usize = 16;
+/// Maximum characters of a call's argument.
+const MAX_ARGUMENT_CHARS: usize = 100;
+/// Maximum characters of the words by which the user approved.
+const MAX_APPROVAL_CHARS: usize = 100;
+
+/// An entry of the section.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Entry {
+    label: String,
+    text: String,
+}
+
+/// Renders the section for the messages of `calls`, at most `budget` tokens. Sentences that stand in
+/// `present` are not repeated. Empty without entries.
+pub(crate) fn render_agreements(
+    calls: &DecodedCalls<'_, '_>,
+    words: &StandingWords,
+    present: &str,
+    budget: Tokens,
+) -> String {
+    let conversation = calls.conversation;
+    let files = &RuleFiles::new(&words.rule_files);
+    let of = conversation.messages().get(calls.messages.clone());
+    let kept = words.kept.iter();
+    let kept = kept.map(|kept| entry(if kept.by_agent { KEPT_BY_AGENT } else { KEPT }, &kept.text));
+    let mut entries: Vec<Entry> = kept.collect();
+    for (message, at) in of.unwrap_or_default().iter().zip(calls.messages.clone()) {
+        if message.role.is_user() {
+            entries.extend(approved_proposal(conversation, at, message));
+            let text = conversation.text(message);
+            entries.extend(clients::loaded_skill(&text).and_then(|skill| rules(SKILL, skill)));
+        }
+        for (number, (call, arguments)) in calls.of(message).enumerate() {
+            let result = conversation.result_of(at, number);
+            entries
+                .extend(result.and_then(|result| of_call(calls, files, call, &arguments, result)));
+        }
+    }
+    render(entries, present, budget)
+}
+
+/// Merges rendered sections, oldest first, each without its heading.
+pub(crate) fn merge_agreements(sections: &[&str], budget: Tokens) -> String {
+    let entries = sections.iter().flat_map(|section| {
+        let entries = section.split("\n\n[").skip(1);
+        entries.filter_map(|entry| entry.split_once("]: "))
+    });
+    let entries = entries.filter(|(label, _)| *label != LEFT_OUT);
+    let entries = entries.map(|(label, text)| Entry {
+        label: label.to_owned(),
+        text: text.to_owned(),
+    });
+    render(entries.collect(), "", budget)
+}
+
+/// Counts the entries that the sections of a replacement text leave out.
+pub(crate) fn left_out_agreements(text: &str) -> usize {
+    let start = ["\n\n[", LEFT_OUT, "]: "].concat();
+    let counts = text.split(&*start).skip(1);
+    let counts = counts.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok());
+    counts.fold(0, usize::saturating_add)
+}
+
+/// Returns the proposal before a message by which the user approves it.
+fn approved_proposal(
+    conversation: &Conversation<'_>,
+    at: usize,
+    message: &Message,
+) -> Option<Entry> {
+    let words = user_text(conversation, message).filter(|words| approves(words))?;
+    let before = conversation.message(at.checked_sub(1)?)?;
+    if before.role != Role::Assistant {
+        return None;
+    }
+    let text = conversation.text(before);
+    let proposed = proposal(&text);
+    let words = wording::one_line(&words, MAX_APPROVAL_CHARS);
+    let text = format!(
+        "{} (The user: \"{}\")",
+        proposed.join("\n"),
+        words.replace('"', "'")
+    );
+    (!proposed.is_empty()).then(|| entry(AGREED, &text))
+}
+
+/// Returns what the result of a call adds: an approved plan, the rules of a file, or a rejection.
+fn of_call(
+    calls: &DecodedCalls<'_, '_>,
+    files: &RuleFiles<'_>,
+    call: &ToolCall,
+    arguments: &ToolArguments,
+    result: &Message,
+) -> Option<Entry> {
+    let conversation = calls.conversation;
+    let tool = call.decoded_name(conversation);
+    let skill = || {
+        let name = arguments.primary();
+        let name = name.map(|name| wording::one_line(name, MAX_ARGUMENT_CHARS));
+        name.filter(|_| clients::loads_skill(&tool, arguments.path()))
+    };
+    let file = files.label(conversation, &tool, arguments);
+    if let Some(label) = file.or_else(skill) {
+        let text = conversation.text(result);
+        return rules(&label, &clients::file_text(&tool, &text));
+    }
+    let speaks = clients::answers_user(&tool);
+    if !speaks && !conversation.may_be_rejected(result) {
+        return None;
+    }
+    let text = conversation.text(result);
+    let plan = arguments.plan();
+    match clients::in_result(&tool, plan, &text)? {
+        ResultWords::Approved(edited) => Some(entry(AGREED, edited.or(plan)?)),
+        ResultWords::Rejected(reason) if !speaks => {
+            let renderer = StepRenderer::without_root(calls);
+            let call = renderer.call(call, arguments, MAX_ARGUMENT_CHARS);
+            Some(entry(REJECTED, &format!("{call}: \"{reason}\"")))
+        }
+        ResultWords::Answer(_) | ResultWords::Rejected(_) => None,
+    }
+}
+
+/// Returns an entry whose text reads as no line of longhaul's.
+fn entry(label: &str, text: &str) -> Entry {
+    Entry {
+        label: label.to_owned(),
+        text: escape_labels(text.trim().into()).into_owned(),
+    }
+}
+
+/// Returns the sentences of a file with marks of a rule, and the items of its lists, a line each.
+fn rules(label: &str, text: &str) -> Option<Entry> {
+    let all = sentences(text);
+    let is_rule = |sentence: &&&str| has_rule_mark(sentence) || is_list_item(text, sentence);
+    let lines = all.iter().filter(is_rule);
+    let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
+    let lines: String = lines.map(|line| format!("\n- {line}")).collect();
+    (!lines.is_empty()).then(|| Entry {
+        label: [RULES, label].concat(),
+        text: lines,
+    })
+}
+
+/// Whether a sentence of `text` begins an item of a list.
+fn is_list_item(text: &str, sentence: &str) -> bool {
+    let start = sentence.as_ptr().addr() - text.as_ptr().addr();
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let line = [line, sentence].concat();
+    let line = line.trim_start();
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = number.len() < line.len() && number.starts_with(['.', ')']);
+    // Only the first sentence of an item follows the mark directly.
+    let is_first = before.len() - before.trim_end_matches(|c| c != '\n').len() <= MAX_MARK_BYTES;
+    is_first && (is_numbered || line.starts_with(['-', '*', '+', '•']))
+}
+
+impl Entry {
+    fn chars(&self) -> usize {
+        rendered_chars(&self.text, &self.label)
+    }
+
+    /// Returns the order in which entries get room.
+    fn rank(&self) -> usize {
+        match &*self.label {
+            KEPT | KEPT_BY_AGENT | REJECTED => 0,
+            AGREED => 2,
+            _ => 1,
+        }
+    }
+
+    /// Returns the part of the entry that fits `room` characters: of rules those with marks first, of
+    /// an agreement its rules and its ends. A kept text and a rejection stay whole.
+    fn within(self, room: usize) -> Option<Self> {
+        if self.chars() <= room {
+            return Some(self);
+        }
+        let room = room.checked_sub(rendered_chars("", &self.label))?;
+        let text = match self.rank() {
+            0 => None,
+            1 => lines_within(&self.text, room),
+            _ => user_messages::within(&self.text, room),
+        };
+        Some(Self {
+            text: text?,
+            ..self
+        })
+    }
+}
+
+/// Returns the lines that fit `room` characters, in order: those with marks of a rule first.
+fn lines_within(text: &str, mut room: usize) -> Option<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    let mut kept = vec![false; lines.len()];
+    for marked in [true, false] {
+        for (line, kept) in lines.iter().zip(&mut kept) {
+            let chars = line.chars().count() + 1;
+            if has_rule_mark(line) == marked && chars <= room {
+                (*kept, room) = (true, room - chars);
+            }
+        }
+    }
+    let lines = lines.iter().zip(kept).filter(|(_, kept)| *kept);
+    let text: String = lines.flat_map(|(line, _)| ["\n", line]).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Renders `entries`, in order, within `budget`. Lines that stand in `present` or in an earlier entry are not
+/// repeated. One count stands for the entries that do not fit.
+fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
+    let mut met: HashSet<String> = HashSet::new();
+    let fresh = entries.into_iter().filter_map(|entry| {
+        let lines = entry.text.lines();
+        let fresh = lines.filter(|line| {
+            let is_rule = line.starts_with("- ");
+            !is_rule || !present.contains(*line) && met.insert((*line).to_owned())
+        });
+        let text = fresh.collect::<Vec<_>>().join("\n");
+        let is_new = !text.trim().is_empty() && !present.contains(text.trim());
+        is_new.then_some(Entry { text, ..entry })
+    });
+    let mut fresh: Vec<Option<Entry>> = fresh.map(Some).collect();
+    let everything: usize = fresh.iter().flatten().map(Entry::chars).sum();
+    let Some(mut left) = budget.to_chars().checked_sub(HEADING.len()) else {
+        return String::new();
+    };
+    let count = fresh.len();
+    if everything > left {
+        left = left.saturating_sub(LEFT_OUT_CHARS);
+        for rank in 0..=2_usize {
+            for slot in fresh.iter_mut().rev() {
+                if slot.as_ref().is_some_and(|entry| entry.rank() == rank) {
+                    *slot = slot.take().and_then(|entry| entry.within(left));
+                    left -= slot.as_ref().map_or(0, Entry::chars);
+                }
+            }
+        }
+    }
+    let kept: Vec<&Entry> = fresh.iter().flatten().collect();
+    if kept.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(HEADING);
+    if kept.len() < count {
+        let left_out = count - kept.len();
+        out.push_str(&format!("\n\n[{LEFT_OUT}]: {left_out} entries"));
+    }
+    for Entry { label, text } in kept {
+        out.extend(["\n\n[", label, "]: ", text]);
+    }
+    out
+}

@@ -1,0 +1,82 @@
+//! Notes on older rules that newer ones certainly replace. Words that were sent stay as they are: a note
+//! names the old rule in the section that brings the new one.
+
+use super::RulesAround;
+use super::entries::Entry;
+use crate::text::wording;
+use crate::user_words::{Piece, has_rule_mark, pieces, replaces, sentences};
+use std::collections::HashSet;
+
+/// Maximum sentences that are compared, the newest of each side. Bounds the pairs.
+const MAX_SENTENCES: usize = 96;
+/// Maximum bytes of such a sentence.
+const MAX_BYTES: usize = 400;
+/// Maximum notes of one section, the newest.
+const MAX_NOTES: usize = 8;
+/// Minimum words that two sentences about the same have in common. Words of scripts without spaces do not
+/// count.
+const MIN_SHARED_WORDS: usize = 2;
+
+/// Returns a note for each older sentence that a newer one replaces. `said` are the new messages, in order.
+pub(super) fn notes(said: &[String], around: &RulesAround<'_>) -> Vec<String> {
+    let earlier: Vec<Entry> = Entry::parse_section(around.earlier);
+    let earlier = earlier.iter().filter_map(Entry::words);
+    // The last entry of a section ends at the next heading.
+    let earlier = earlier.map(|text| text.split("\n\n## ").next().unwrap_or_default());
+    let mut all: Vec<Sentence<'_>> = earlier.flat_map(Sentence::all).collect();
+    let earlier = all.len();
+    all.extend(said.iter().flat_map(|text| Sentence::all(text)));
+    let olds = all.len();
+    all.extend(around.later.iter().flat_map(|text| Sentence::all(text)));
+    let mut notes = Vec::new();
+    let oldest = olds.saturating_sub(MAX_SENTENCES);
+    for (at, old) in all.iter().enumerate().take(olds).skip(oldest) {
+        let newer = all
+            .iter()
+            .skip((at + 1).max(earlier))
+            .rev()
+            .take(MAX_SENTENCES);
+        let mut replacing = newer.filter(|new| new.replaces(old));
+        let note = replacing.next().map(|new| note(old.text, new.text));
+        notes.extend(note.filter(|note| !around.earlier.contains(&**note)));
+    }
+    notes.split_off(notes.len().saturating_sub(MAX_NOTES))
+}
+
+fn note(old: &str, new: &str) -> String {
+    let quoted = |text| wording::one_line(text, MAX_BYTES).replace('"', "'");
+    format!("\"{}\" is replaced by \"{}\"", quoted(old), quoted(new))
+}
+
+/// A sentence of the user, with its words.
+struct Sentence<'t> {
+    text: &'t str,
+    words: HashSet<&'t str>,
+    is_rule: bool,
+}
+
+impl<'t> Sentence<'t> {
+    /// Returns the sentences that the user says in a message.
+    fn all(text: &'t str) -> Vec<Self> {
+        let said = pieces(text).into_iter().filter_map(|piece| match piece {
+            Piece::Said(said) => Some(said),
+            Piece::Shown(_) => None,
+        });
+        let all = said.flat_map(sentences).filter(|it| it.len() <= MAX_BYTES);
+        let sentence = |text: &'t str| Self {
+            words: text.split_whitespace().collect(),
+            is_rule: has_rule_mark(text),
+            text,
+        };
+        all.map(sentence).collect()
+    }
+
+    /// Whether this sentence replaces the older one. At least one of both has the mark of a rule.
+    fn replaces(&self, old: &Self) -> bool {
+        let shared = || self.words.intersection(&old.words).count();
+        (self.is_rule || old.is_rule)
+            && self.text != old.text
+            && (old.words.len() < MIN_SHARED_WORDS || shared() >= MIN_SHARED_WORDS)
+            && replaces(self.text, old.text)
+    }
+}

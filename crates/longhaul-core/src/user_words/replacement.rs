@@ -1,0 +1,247 @@
+//! Rules that a newer rule replaces.
+
+use super::phrases::{is_joined, is_unspaced, is_word, lines};
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+/// Words of a correction. A line that begins with `~` may also begin a rule on another matter.
+pub(super) const CORRECTIONS: &str = include_str!("corrections.txt");
+/// Words that name the old value behind them, or, with the ellipsis in front, before them.
+pub(super) const OLD_VALUES: &str = include_str!("old_values.txt");
+/// Words that leave the matter of a rule as it is.
+pub(super) const FILLERS: &str = include_str!("fillers.txt");
+/// Words between a matter and its value.
+pub(super) const EQUATIVES: &str = include_str!("equatives.txt");
+/// Nouns that a number names, such as `issue`.
+pub(super) const NUMBERED: &str = include_str!("numbered.txt");
+
+/// Maximum bytes of a sentence that is compared.
+const MAX_BYTES: usize = 600;
+/// Maximum words of a value with its unit.
+const MAX_VALUE_WORDS: usize = 2;
+
+/// Whether `newer` is certainly about the same as the rule `older` and states another value.
+///
+/// - The newer one names the old value, as in `instead of X`.
+/// - Or the two differ in one value alone. If no word says that the newer one corrects, a value is a number
+///   that names no thing, or a name behind a word such as `is`.
+pub(crate) fn replaces(newer: &str, older: &str) -> bool {
+    if newer.len().max(older.len()) > MAX_BYTES {
+        return false;
+    }
+    let (new, old) = (words(newer), matter(words(older)));
+    if !old.iter().any(|word| new.contains(word)) {
+        return false;
+    }
+    if names_old_value(&new, &old) {
+        return true;
+    }
+    let (new, correction) = without_corrections(new);
+    let new = matter(new);
+    // A correction may explain itself behind the rule, and the old rule may have done so.
+    let forms = |words| match correction {
+        Some(_) => vec![words, first_clause(words)],
+        None => vec![words],
+    };
+    let old_forms = forms(&old);
+    let mut new_forms = forms(&new).into_iter();
+    new_forms.any(|new| {
+        old_forms
+            .iter()
+            .any(|old| differ_in_value(new, old, correction))
+    })
+}
+
+/// Certainty with which words say that a sentence corrects an older one.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Correction {
+    /// The sentence may also state a rule on another matter.
+    Likely,
+    /// The sentence corrects.
+    Certain,
+}
+
+/// Word of a sentence.
+#[derive(Debug)]
+struct Word {
+    /// The word in lower case, without the punctuation around.
+    key: String,
+    /// Whether the word is a number, a path, an identifier or quoted.
+    is_value: bool,
+    /// Whether a clause ends behind the word.
+    ends_clause: bool,
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Word {
+    fn of(token: &str) -> Self {
+        let text = token.trim_matches(|c: char| !is_word(c) && !"/$€£%#@~<>".contains(c));
+        let is_value = text.contains(char::is_numeric)
+            || text.contains(['/', '_', '.', '@', '\\', '$', '#'])
+            || text.chars().skip(1).any(char::is_uppercase)
+            || token.starts_with(['`', '"', '“', '«', '「']);
+        let ends = token.trim_end_matches(|c| "\"'`)”»」".contains(c));
+        Self {
+            key: text.to_lowercase(),
+            is_value,
+            ends_clause: ends.ends_with(|c| ",;:.!?—–，；：。、".contains(c)),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        let digits = self.key.trim_start_matches(|c: char| !c.is_alphanumeric());
+        digits.starts_with(char::is_numeric)
+    }
+}
+
+/// Returns the words of a sentence; each character of a script without spaces is one.
+fn words(text: &str) -> Vec<Word> {
+    let mut found = Vec::new();
+    let mut token = String::new();
+    let mut before = ' ';
+    for c in text.chars() {
+        let is_own = is_unspaced(c) || is_unspaced(before) || is_joined(c) != is_joined(before);
+        if c.is_whitespace() || (is_own && is_word(c)) {
+            found.push(Word::of(&token));
+            token.clear();
+        }
+        token.extend(Some(c).filter(|c| !c.is_whitespace()));
+        before = c;
+    }
+    found.push(Word::of(&token));
+    found.retain(|word| !word.key.is_empty());
+    found
+}
+
+/// Returns the words that say what a rule is about.
+fn matter(mut words: Vec<Word>) -> Vec<Word> {
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| lines(FILLERS).collect());
+    words.retain(|word| !WORDS.contains(word.key.as_str()));
+    words
+}
+
+/// Returns the words up to the end of the first clause.
+fn first_clause(words: &[Word]) -> &[Word] {
+    let end = words.iter().position(|word| word.ends_clause);
+    end.and_then(|end| words.get(..=end)).unwrap_or(words)
+}
+
+/// Phrases by their first word, each with what the phrase says.
+type Phrases<T> = HashMap<String, Vec<(T, Vec<Word>)>>;
+
+fn phrases<T>(file: &'static str, read: fn(&str) -> T) -> Phrases<T> {
+    let mut found = Phrases::new();
+    for line in lines(file) {
+        let phrase = words(line.trim_start_matches(['~', '…']));
+        if let Some(first) = phrase.first() {
+            let key = first.key.clone();
+            found.entry(key).or_default().push((read(line), phrase));
+        }
+    }
+    found
+}
+
+/// Returns the phrases at the start of `words`, each as its length and what the phrase says.
+fn phrases_of<T: Copy>(phrases: &Phrases<T>, words: &[Word]) -> impl Iterator<Item = (usize, T)> {
+    let phrases = words.first().and_then(|word| phrases.get(&word.key));
+    let fitting = phrases.into_iter().flatten();
+    let fitting = fitting.filter(|(_, phrase)| words.starts_with(phrase));
+    fitting.map(|(says, phrase)| (phrase.len(), *says))
+}
+
+/// Returns `words` without those of a correction, and the greatest certainty of theirs.
+fn without_corrections(words: Vec<Word>) -> (Vec<Word>, Option<Correction>) {
+    static PHRASES: LazyLock<Phrases<Correction>> = LazyLock::new(|| {
+        phrases(CORRECTIONS, |line| match line.strip_prefix('~') {
+            Some(_) => Correction::Likely,
+            None => Correction::Certain,
+        })
+    });
+    let mut correction = None;
+    let mut skipped = vec![false; words.len()];
+    for at in 0..words.len() {
+        let rest = words.get(at..).unwrap_or_default();
+        for (length, certainty) in phrases_of(&PHRASES, rest) {
+            correction = correction.max(Some(certainty));
+            let places = skipped.iter_mut().skip(at).take(length);
+            places.for_each(|skipped| *skipped = true);
+        }
+    }
+    let mut kept: Vec<Word> = Vec::new();
+    for (word, is_skipped) in words.into_iter().zip(skipped) {
+        if !is_skipped {
+            kept.push(word);
+        } else if let Some(before) = kept.last_mut() {
+            before.ends_clause |= word.ends_clause;
+        }
+    }
+    (kept, correction)
+}
+
+/// Place of the old value beside the words that name it.
+#[derive(Clone, Copy)]
+enum Place {
+    Before,
+    Behind,
+}
+
+/// Whether `new` names a value of `old` as the one that holds no longer, and is about the same.
+fn names_old_value(new: &[Word], old: &[Word]) -> bool {
+    static PHRASES: LazyLock<Phrases<Place>> = LazyLock::new(|| {
+        phrases(OLD_VALUES, |line| match line.strip_prefix('…') {
+            Some(_) => Place::Before,
+            None => Place::Behind,
+        })
+    });
+    let mut named = (0..new.len()).flat_map(|at| {
+        let rest = new.get(at..).unwrap_or_default();
+        phrases_of(&PHRASES, rest).filter_map(move |(length, place)| match place {
+            Place::Before => new.get(at.checked_sub(1)?),
+            Place::Behind => new.get(at + length),
+        })
+    });
+    named.any(|named| {
+        let others = old.iter().filter(|word| *word != named);
+        let (shared, left): (Vec<&Word>, Vec<&Word>) = others.partition(|word| new.contains(word));
+        // A long value is named with the noun in front, as in `port 9443 instead of 8443`.
+        let has_noun = old.windows(2).any(|pair| {
+            named.key.len() > 3
+                && pair.last() == Some(named)
+                && pair.first().is_some_and(|it| shared.contains(&it))
+        });
+        let limit = if named.is_value { shared.len() } else { 0 };
+        let is_same = left.len() <= limit || (named.is_value && has_noun);
+        old.contains(named) && !shared.is_empty() && is_same
+    })
+}
+
+/// Whether two rules differ in one value alone.
+fn differ_in_value(new: &[Word], old: &[Word], correction: Option<Correction>) -> bool {
+    let front = new.iter().zip(old).take_while(|(a, b)| a == b).count();
+    let (_, new_rest) = new.split_at_checked(front).unwrap_or_default();
+    let (_, old_rest) = old.split_at_checked(front).unwrap_or_default();
+    let pairs = new_rest.iter().rev().zip(old_rest.iter().rev());
+    let end = pairs.take_while(|(a, b)| a == b).count();
+    let values = [new_rest, old_rest].map(|rest| rest.get(..rest.len() - end).unwrap_or_default());
+    if front + end < 2
+        || values
+            .iter()
+            .any(|it| it.is_empty() || it.len() > MAX_VALUE_WORDS)
+    {
+        return false;
+    }
+    let lead = front.checked_sub(1).and_then(|at| new.get(at));
+    let is_led_by = |list: &str| lead.is_some_and(|lead| lines(list).any(|it| it == lead.key));
+    let are_numbers = values.iter().all(|it| it.iter().any(Word::is_number));
+    let are_values = values.iter().all(|it| it.iter().any(|word| word.is_value));
+    match correction {
+        Some(Correction::Certain) => are_values || new.len() == old.len(),
+        Some(Correction::Likely) => are_values && !is_led_by(NUMBERED),
+        None => (are_numbers && !is_led_by(NUMBERED)) || (are_values && is_led_by(EQUATIVES)),
+    }
+}
