@@ -14,7 +14,7 @@ pub(crate) enum ResultWords<'t> {
     /// Answers of the user, each on a line, behind its question if the result has the question.
     Answer(Cow<'t, str>),
     /// The user approved this plan. `None` if neither result nor arguments have the plan.
-    Approved(Option<&'t str>),
+    Approved(Option<Cow<'t, str>>),
     /// The user rejected the call for this reason.
     ///
     /// Only where [`answers_user`] holds are these certainly the user's words. Other results may imitate those
@@ -83,7 +83,9 @@ pub(crate) fn in_result<'t>(
             .find(|row| text.starts_with(&row.words))?;
         let mut marks = rows("plan-text").iter();
         let plan = marks.find_map(|row| Some(text.split_once(&row.words)?.1.trim()));
-        Some(ResultWords::Approved(plan.or(arguments_plan)))
+        Some(ResultWords::Approved(
+            plan.or(arguments_plan).map(Cow::Borrowed),
+        ))
     } else if is_listed("ask", tool) {
         answers(text).map(ResultWords::Answer)
     } else {

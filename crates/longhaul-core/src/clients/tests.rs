@@ -284,11 +284,11 @@ fn an_approved_plan_comes_from_the_result_or_the_arguments() {
     let whole = [approved, saved].concat();
     assert_eq!(
         in_result("ExitPlanMode", Some("old"), &whole),
-        Some(Approved(Some("# Fix\n\n1. Tests first")))
+        Some(Approved(Some("# Fix\n\n1. Tests first".into())))
     );
     assert_eq!(
         in_result("ExitPlanMode", Some("p"), approved),
-        Some(Approved(Some("p")))
+        Some(Approved(Some("p".into())))
     );
     assert_eq!(
         in_result(
