@@ -1,6 +1,6 @@
 //! What the user wrote in the text of a user message.
 
-use super::{answers_user, before_end, rows, stripped};
+use super::{answers_user, before_end, row_of, rows, stripped};
 use memchr::memmem;
 use regex::Regex;
 use std::collections::HashMap;
@@ -54,17 +54,19 @@ pub(super) fn result_line(text: &str) -> Option<(&str, &str)> {
 /// Returns the instructions of a skill that a client put into a user message.
 pub(crate) fn loaded_skill(text: &str) -> Option<&str> {
     let text = text.trim();
-    let mut starts = rows("skill-start").iter();
-    starts
-        .any(|row| text.starts_with(&row.words))
-        .then_some(text)
+    row_of("skill-start", text).map(|_| text)
 }
 
 /// Returns the part of a text that holds the user's request, below what the program wrote above.
 fn request(text: &str) -> &str {
     let requests = rows("request").iter().filter_map(|row| {
         let at = memmem::rfind(text.as_bytes(), row.words.as_bytes())?;
-        Some(before_end(text.get(at + row.words.len()..)?, row))
+        let (before, words) = text.split_at_checked(at)?;
+        let words = words.strip_prefix(&row.words)?;
+        let begins_line = before.is_empty() || before.ends_with('\n');
+        let ends =
+            row.end.is_empty() || memmem::find(words.as_bytes(), row.end.as_bytes()).is_some();
+        (begins_line && ends).then(|| before_end(words, row))
     });
     requests.min_by_key(|words| words.len()).unwrap_or(text)
 }
@@ -94,7 +96,8 @@ static ELEMENTS: LazyLock<(HashMap<&str, Element>, Option<Regex>)> = LazyLock::n
         })
     };
     let elements: HashMap<_, _> = of("program", false).chain(of("user", true)).collect();
-    let names = Vec::from_iter(elements.keys().copied()).join("|");
+    let names: Vec<&str> = elements.keys().copied().collect();
+    let names = names.join("|");
     // If the pattern fails to compile, no element is found; a test ensures that it compiles.
     let tags = Regex::new(&format!("</?(?:{names})(?:[ \\n][^<>]*)?>"));
     (elements, tags.ok())

@@ -1,7 +1,7 @@
 //! The user's words in the results of tools.
 
 use super::own_words::{MAX_RESULT_LINE, result_line};
-use super::{is_listed, own_words, rows, stripped};
+use super::{is_listed, own_words, row_of, rows, stripped};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -68,24 +68,18 @@ pub(crate) fn in_result<'t>(
     arguments_plan: Option<&'t str>,
     text: &'t str,
 ) -> Option<ResultWords<'t>> {
-    let text = result_line(text).map_or(text.trim(), |(_, result)| result);
+    let text = result_line(text).map_or_else(|| text.trim(), |(_, result)| result);
     if let Some(reason) = rejection(text) {
         return (!reason.is_empty()).then_some(ResultWords::Rejected(reason));
     }
-    if rows("refused")
-        .iter()
-        .any(|row| text.starts_with(&row.words))
-    {
+    if row_of("refused", text).is_some() {
         None
     } else if is_listed("plan", tool) {
-        rows("approved")
-            .iter()
-            .find(|row| text.starts_with(&row.words))?;
+        row_of("approved", text)?;
         let mut marks = rows("plan-text").iter();
         let plan = marks.find_map(|row| Some(text.split_once(&row.words)?.1.trim()));
-        Some(ResultWords::Approved(
-            plan.or(arguments_plan).map(Cow::Borrowed),
-        ))
+        let plan = plan.or(arguments_plan).map(Cow::Borrowed);
+        Some(ResultWords::Approved(plan))
     } else if is_listed("ask", tool) {
         answers(text).map(ResultWords::Answer)
     } else {
@@ -96,8 +90,7 @@ pub(crate) fn in_result<'t>(
 /// Returns the reason for which the user rejected a call; empty without one. `None` if the result is no rejection.
 fn rejection(text: &str) -> Option<Cow<'_, str>> {
     stripped("rejected", text).map(Cow::Borrowed).or_else(|| {
-        let mut objects = rows("rejected-json").iter();
-        let row = objects.find(|row| text.starts_with(&row.words))?;
+        let row = row_of("rejected-json", text)?;
         let object = json(text)?;
         let reason = object
             .get(&row.end)

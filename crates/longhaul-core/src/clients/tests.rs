@@ -138,6 +138,8 @@ fn elements_that_no_client_writes_or_nobody_closes_are_the_users() {
         "why does <system-reminder> repeat?",
         "<system-reminder>unclosed",
         "<rules>never force-push</rules>",
+        "why does Cursor send <user_query> first? Never log it.",
+        "<user_query>\nunclosed",
         "use `<task>` and `</task>`",
     ] {
         assert_eq!(own_words(text), [text]);
@@ -166,7 +168,7 @@ fn hostile_texts_are_read_in_linear_time() {
         "\n1\t",
         "\n(End of file",
     ] {
-        let text = unit.repeat(4_000_000 / unit.len());
+        let text = unit.repeat(1_000_000 / unit.len());
         assert!(own_words(&text).len() <= text.len() / unit.len() + 1);
         assert!(!may_reject(&text) && loaded_skill(&text).is_none());
         let quoted = format!("\"{text}");
