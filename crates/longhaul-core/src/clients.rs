@@ -9,7 +9,7 @@
 //! | `user` | element whose content the user wrote |
 //! | `block` | first words of a program's text that has no element, and its last words; without these, all of it |
 //! | `skill-start` | first words of a message with the instructions of a skill |
-//! | `request` | first words of a line behind which the user's words begin, after a text of the program, and the words after them |
+//! | `request` | first words of a line behind which the user's words begin, and the words after these |
 //! | `quoted` | words that begin an element of the program, before words of the user, and the words after them |
 //! | `ask`, `plan` | tool by which the model asks the user, or shows a plan to the user |
 //! | `answered` | words before answers in the result of such a tool, and the words after them |

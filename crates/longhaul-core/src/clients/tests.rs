@@ -1,5 +1,5 @@
+use super::ResultWords::{Answer, Approved, Rejected};
 use super::*;
-use crate::clients::ResultWords::{Answer, Approved, Rejected};
 
 const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\n";
 
@@ -18,7 +18,7 @@ fn every_row_of_a_form_has_a_kind_and_words() {
         let raw = serde_json::to_string(&form.words).unwrap();
         let raw = raw.trim_matches('"');
         assert!(may_reject(raw), "{raw}");
-        // Cut within an escape, and behind the line of a client without native calls.
+        // The text may be cut, or follow the line of a client without native calls.
         assert!(may_reject(raw.get(..raw.len() - 1).unwrap()), "{raw}");
         assert!(may_reject(&format!("[bash for 'x'] Result:\\n{raw}")));
     }
@@ -40,8 +40,7 @@ fn results_that_begin_otherwise_are_not_decoded() {
 #[test]
 fn the_users_words_are_found_among_those_of_the_program() {
     for (text, expect) in [
-        ("fix the build", &["fix the build"][..]),
-        (" \n", &[]),
+        (" \n", &[][..]),
         ("[Request interrupted by user for tool use]", &[]),
         (
             "[Image #1] should be smaller",
@@ -263,6 +262,7 @@ fn the_reason_of_a_rejection_stands_behind_a_clients_words() {
         ("[write_to_file for 'a.tsx'] Result:\nThe user denied this operation and provided the following feedback:\n<feedback>\nthat broke it\n</feedback>".to_owned(), "that broke it"),
         (r#"{"status":"denied","feedback":"use \"let\""}"#.to_owned(), "use \"let\""),
         ("Plan rejected. User feedback: two phases\n\nThe plan is stored at: /x".to_owned(), "two phases"),
+        ("Plan not approved. User feedback:\n\nUse Azure.\n\nPlease update the plan based on this feedback and try again.".to_owned(), "Use Azure."),
     ] {
         assert_eq!(in_result("bash", None, &text), Some(Rejected(expect.into())), "{text}");
         // Behind the beginning, a page may say the same.
