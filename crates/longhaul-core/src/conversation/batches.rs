@@ -57,7 +57,9 @@ impl Conversation<'_> {
             Content::Parts(_) => self.parts(result).iter().find_map(|part| part.text),
             Content::Text(text) => Some(text),
         };
-        first.is_some_and(|text| clients::may_reject(text.raw(self.body)))
+        let look = || first.is_some_and(|text| clients::may_reject(text.raw(self.body)));
+        let memo = result.memo();
+        memo.map_or_else(look, |memo| *memo.may_be_rejected.get_or_init(look))
     }
 
     /// Whether a result reports a failure: by a member of its API, or by its first words.

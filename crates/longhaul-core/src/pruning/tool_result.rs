@@ -197,6 +197,10 @@ impl<'r> WordsInResults<'r> {
     }
 
     fn loads(&self, conversation: &Conversation<'_>, tool: &str, call: &ToolCall) -> bool {
+        let raw = call.arguments.map(|it| it.raw(conversation.body()));
+        if !raw.is_some_and(|raw| self.files.may_name(raw)) && !clients::loads_skill(tool, None) {
+            return false;
+        }
         let arguments = ToolArguments::decode(conversation, call);
         clients::loads_skill(tool, arguments.path())
             || self.files.label(conversation, tool, &arguments).is_some()

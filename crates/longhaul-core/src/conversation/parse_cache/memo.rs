@@ -12,6 +12,8 @@ pub(crate) struct MessageMemo {
     pub(crate) hash_step: OnceLock<PrefixHashStep>,
     /// Whether the message only refers to an earlier read.
     pub(crate) is_reference: OnceLock<bool>,
+    /// Whether the message begins like the result of a rejected call.
+    pub(crate) may_be_rejected: OnceLock<bool>,
     pub(crate) text_hash: OnceLock<[u8; 32]>,
     /// Cache marks in the bytes of the message, up to the maximum of a request.
     pub(crate) cache_marks: OnceLock<u8>,
