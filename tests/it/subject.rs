@@ -10,7 +10,7 @@ use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::PriorRecords;
-use longhaul_core::policy::{CompactionSettings, Policy, PruneTrigger};
+use longhaul_core::policy::{CompactionSettings, Policy, Profile, PruneTrigger};
 use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::tokens::Tokens;
 use std::collections::BTreeMap;
@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 pub(crate) fn policy(rule: &Rule) -> Policy {
     let tokens = |number| Some(Tokens::new(u32::try_from(number).unwrap()));
     let wishes = CompactionSettings {
+        // No call is clipped.
+        profile: Profile::Standard,
         prune_trigger: Some(PruneTrigger::Always),
         protect: tokens(rule.protect),
         minimum: tokens(rule.minimum),

@@ -353,6 +353,7 @@ impl Policy {
             user_turns: settings.user_turns.unwrap_or(user_turns),
             exempt_tools: settings.exempt_tools.clone(),
             keep_errors: settings.keep_errors,
+            clips_calls: settings.profile != Profile::Standard,
             placeholder: settings.placeholder.unwrap_or(Placeholder::Fixed),
             recall: settings.recall.clone(),
         };

@@ -156,6 +156,7 @@ mod tests {
             user_turns: 0,
             exempt_tools: Vec::new(),
             keep_errors: false,
+            clips_calls: false,
             placeholder: Placeholder::Fixed,
             recall: None,
         };

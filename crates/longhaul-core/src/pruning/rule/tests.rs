@@ -37,6 +37,7 @@ pub(crate) fn rule() -> PruneRule {
         user_turns: 0,
         exempt_tools: Vec::new(),
         keep_errors: false,
+        clips_calls: true,
         placeholder: Placeholder::Fixed,
         recall: None,
     }
