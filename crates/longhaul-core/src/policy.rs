@@ -387,6 +387,7 @@ impl Policy {
                 instructions: budgets.agreements,
                 rule_files: settings.words.rule_files.clone(),
             }),
+            clips_calls: settings.profile != Profile::Standard,
             placeholder: settings.placeholder.unwrap_or(Placeholder::Fixed),
             recall: settings.recall.clone(),
         };

@@ -20,6 +20,8 @@ pub(crate) struct MessageMemo {
     /// Characters of the message in a summary's section of user messages. `None` if the section leaves the
     /// message out.
     pub(crate) request_chars: OnceLock<Option<u32>>,
+    /// Characters that clipping the arguments of each call saves.
+    pub(crate) clipped_chars: OnceLock<Box<[u32]>>,
     /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,
     /// The memo of the joined message that ends with this message.
