@@ -31,7 +31,12 @@ impl<'n> RuleFiles<'n> {
         arguments: &ToolArguments,
     ) -> Option<String> {
         let command = arguments.command();
-        let path = clients::reads_file(tool, command.as_deref(), arguments.path())?;
+        let path = clients::reads_file(
+            tool,
+            command.as_deref(),
+            arguments.path(),
+            arguments.folder(),
+        )?;
         let workspace = self.workspace.get_or_init(|| workspace(conversation));
         let label = clients::rule_file(&path, workspace.as_deref(), self.names)?;
         Some(label.to_owned())

@@ -12,6 +12,7 @@ use crate::text::labels::escape_labels;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use crate::user_words::{approves, has_rule_mark, proposal, sentences};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// The section's heading.
@@ -142,7 +143,7 @@ fn of_call(
     let file = files.label(conversation, &tool, arguments);
     if let Some(label) = file.or_else(skill) {
         let text = conversation.text(result);
-        return rules(&label, &clients::file_text(&tool, &text));
+        return rules(&label, &clients::file_text(&text));
     }
     let speaks = clients::answers_user(&tool);
     if !speaks && !conversation.may_be_rejected(result) {
@@ -151,7 +152,7 @@ fn of_call(
     let text = conversation.text(result);
     let plan = arguments.plan();
     match clients::in_result(&tool, plan, &text)? {
-        ResultWords::Approved(edited) => Some(entry(AGREED, edited.or(plan)?)),
+        ResultWords::Approved(edited) => Some(entry(AGREED, &edited.or(plan.map(Cow::Borrowed))?)),
         ResultWords::Rejected(reason) if !speaks => {
             let renderer = StepRenderer::without_root(calls);
             let call = renderer.call(call, arguments, MAX_ARGUMENT_CHARS);
