@@ -141,6 +141,12 @@ faults! {
         "longhaul keeps no original under this ID: the ID is wrong, or the original has expired or \
          made room for newer ones";
 
+    /// The agent wants to keep what may not be kept, or more than fits.
+    KeepRefused = "keep_refused", BAD_REQUEST, Useless,
+        "only words of the user or of the agent can be kept, at most 4,000 characters of one step, and \
+         32 texts or 8 KiB of a conversation: quote a part, name the ID of another step, or take a \
+         text back";
+
     /// Compaction was requested, but the mode or a switch turns it off.
     CompactionOff = "compaction_off", FORBIDDEN, Useless,
         "compaction is disabled; set LONGHAUL_MODE=on and DISABLE_AUTOCOMPACT=0, or leave out \

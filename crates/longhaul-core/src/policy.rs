@@ -18,6 +18,7 @@ use crate::units::tokens::Tokens;
 pub use budgets::{BreakTarget, SummaryBudgets};
 use cache_price::CachePrice;
 use placement::Placement;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Smallest window, in tokens, for which `auto` clears by the standard rule. In smaller ones, `auto`
@@ -88,7 +89,8 @@ pub static NO_STANDING_WORDS: StandingWords = StandingWords {
 };
 
 /// A text that is wanted to stay.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeptText {
     /// The text.
     pub text: String,
