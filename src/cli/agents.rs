@@ -1,139 +1,90 @@
-//! Agents that take their endpoint from a file or an argument, and the text that each one needs.
+//! Agents that longhaul knows by their programs, and the text by which each one finds it.
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::LazyLock;
 
-use serde_json::json;
+use serde::Deserialize;
 
-/// Context window to enter where an agent asks for one: larger than any model's, so that longhaul
-/// compacts first.
-const AGENT_WINDOW: u32 = 1_000_000;
-/// Output limit to enter where an agent asks for one, in tokens. Small enough for a window of 32,768.
-const AGENT_OUTPUT: u32 = 4_096;
+/// An agent. `agents.toml` describes the fields, and the names in braces that their texts contain.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Agent {
+    pub(super) name: String,
+    pub(super) file: String,
+    content: String,
+    pub(super) export: String,
+    start: String,
+    arguments: Vec<String>,
+    variable: Option<(String, String)>,
+    pub(super) needs_file: bool,
+}
 
-/// An agent that no environment variable points to longhaul.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Agent {
-    Codex,
-    OpenCode,
-    Pi,
-    QwenCode,
-    Tunacode,
+#[derive(Default, Deserialize)]
+struct AgentTables {
+    agent: Vec<Agent>,
+}
+
+static AGENTS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
+    let read = toml::from_str::<AgentTables>(include_str!("agents.toml"));
+    debug_assert!(read.is_ok(), "{:?}", read.err());
+    read.unwrap_or_default().agent
+});
+
+/// Values for the names in braces.
+pub(super) struct Place<'p> {
+    /// URL of longhaul, without a version.
+    pub(super) origin: &'p str,
+    pub(super) model: &'p str,
+    /// The name that agents have for the provider of the upstream.
+    pub(super) provider: &'p str,
+}
+
+impl Place<'_> {
+    /// Returns `text` with the values in place of their names.
+    pub(super) fn fill(&self, text: &str) -> String {
+        text.replace("{model}", self.model)
+            .replace("{provider}", self.provider)
+            .replace("{base}", &format!("{}/v1", self.origin))
+            .replace("{origin}", self.origin)
+    }
 }
 
 impl Agent {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Codex,
-        Self::OpenCode,
-        Self::Pi,
-        Self::QwenCode,
-        Self::Tunacode,
-    ];
-
-    /// Returns the agent's name on the command line, which is its program's name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Codex => "codex",
-            Self::OpenCode => "opencode",
-            Self::Pi => "pi",
-            Self::QwenCode => "qwen",
-            Self::Tunacode => "tunacode",
-        }
+    pub(super) fn all() -> &'static [Self] {
+        &AGENTS
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        AGENTS.iter().find(|agent| agent.name == name)
     }
 
     /// Returns the agent that `program` starts, whatever folder the program lies in.
-    pub(super) fn of_program(program: &OsStr) -> Option<Self> {
+    pub(super) fn of_program(program: &OsStr) -> Option<&'static Self> {
         Self::named(Path::new(program).file_stem()?.to_str()?)
     }
 
-    /// Returns the file that the agent reads.
-    pub(super) fn file(self) -> &'static str {
-        match self {
-            Self::Codex => "~/.codex/config.toml",
-            Self::OpenCode => "opencode.json, or ~/.config/opencode/opencode.json",
-            Self::Pi => "~/.pi/agent/models.json",
-            Self::QwenCode => "~/.qwen/settings.json",
-            Self::Tunacode => "~/.config/tunacode.json",
-        }
+    /// Returns the content of the agent's file, in which the model's name is part of a quoted text.
+    pub(super) fn file_content(&self, place: &Place<'_>) -> String {
+        let quoted = serde_json::Value::from(place.model).to_string();
+        let model = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+        Place { model, ..*place }.fill(&self.content)
     }
 
-    /// Returns the content of that file for longhaul at `base`, a base URL with its version, and the
-    /// model `model`.
-    pub(super) fn file_content(self, base: &str, model: &str) -> String {
-        let json = match self {
-            Self::Codex => {
-                return format!(
-                    "openai_base_url = \"{base}\"\nmodel_context_window = {AGENT_WINDOW}\n"
-                );
-            }
-            Self::OpenCode => json!({ "provider": { "longhaul": {
-                "npm": "@ai-sdk/openai-compatible",
-                "options": { "baseURL": base, "apiKey": "{env:OPENAI_API_KEY}" },
-                "models": { model: {
-                    "limit": { "context": AGENT_WINDOW, "output": AGENT_OUTPUT }
-                } },
-            } } }),
-            Self::Pi => json!({ "providers": { "longhaul": {
-                "baseUrl": base,
-                "api": "openai-completions",
-                "apiKey": "$OPENAI_API_KEY",
-                "models": [{
-                    "id": model, "contextWindow": AGENT_WINDOW, "maxTokens": AGENT_OUTPUT
-                }],
-            } } }),
-            Self::QwenCode => json!({ "security": { "auth": { "selectedType": "openai" } } }),
-            Self::Tunacode => json!({
-                "default_model": format!("openai:{model}"),
-                "env": { "OPENAI_BASE_URL": base },
-            }),
-        };
-        longhaul_console::json::pretty_json(&json)
+    /// Returns the command that starts the agent, once the file or the variable is in place.
+    pub(super) fn start_command(&self, place: &Place<'_>) -> String {
+        place.fill(&self.start)
     }
 
-    /// Returns the command that starts the agent, once the file is in place.
-    pub(super) fn start_command(self, base: &str, model: &str) -> String {
-        match self {
-            Self::Codex => format!("codex --model {model}"),
-            Self::OpenCode => format!("opencode --model longhaul/{model}"),
-            Self::Pi => format!("pi --provider longhaul --model {model}"),
-            Self::QwenCode => format!("OPENAI_BASE_URL={base} OPENAI_MODEL={model} qwen"),
-            Self::Tunacode => "tunacode".to_owned(),
-        }
+    /// Returns the arguments before the user's own that point the agent to longhaul for one run.
+    pub(super) fn arguments(&self, place: &Place<'_>) -> impl Iterator<Item = String> {
+        self.arguments.iter().map(|text| place.fill(text))
     }
 
-    /// Returns the arguments before the user's own that point the agent to `base` for one run.
-    pub(super) fn arguments(self, base: &str) -> Vec<String> {
-        match self {
-            Self::Codex => vec!["-c".to_owned(), format!("openai_base_url=\"{base}\"")],
-            Self::Tunacode => vec!["--baseurl".to_owned(), base.to_owned()],
-            Self::OpenCode | Self::Pi | Self::QwenCode => Vec::new(),
-        }
-    }
-
-    /// Returns the variable that points the agent to `base` for one run, if there is one. `provider`
-    /// is the name that the agent has for the provider of the upstream.
-    pub(super) fn variable(self, base: &str, provider: &str) -> Option<(&'static str, String)> {
-        match self {
-            Self::OpenCode => {
-                let settings =
-                    json!({ "provider": { provider: { "options": { "baseURL": base } } } });
-                Some(("OPENCODE_CONFIG_CONTENT", settings.to_string()))
-            }
-            Self::Codex | Self::Pi | Self::QwenCode | Self::Tunacode => None,
-        }
-    }
-
-    /// Whether `longhaul run` cannot point the agent to its proxy, so that the file is needed.
-    pub(super) fn needs_file(self) -> bool {
-        match self {
-            Self::Pi => true,
-            // Its variables name the endpoint; the file only chooses the kind of login.
-            Self::QwenCode | Self::Codex | Self::OpenCode | Self::Tunacode => false,
-        }
+    /// Returns the variable that points the agent to longhaul for one run, if there is one.
+    pub(super) fn variable(&self, place: &Place<'_>) -> Option<(&str, String)> {
+        let (name, text) = self.variable.as_ref()?;
+        Some((name, place.fill(text)))
     }
 }
 
@@ -143,24 +94,37 @@ mod tests {
 
     #[test]
     fn an_agent_is_known_by_its_program_in_any_folder() {
-        let of = |program: &str| Agent::of_program(OsStr::new(program));
-        assert_eq!(of("codex"), Some(Agent::Codex));
-        assert_eq!(of("/opt/bin/opencode"), Some(Agent::OpenCode));
+        let of = |program: &str| Agent::of_program(OsStr::new(program)).map(|it| it.name.as_str());
+        assert_eq!(of("codex"), Some("codex"));
+        assert_eq!(of("/opt/bin/opencode"), Some("opencode"));
         assert_eq!(of("codex-helper"), None);
-        assert_eq!(of("aider"), None);
-        for agent in Agent::ALL {
-            assert_eq!(Agent::named(agent.name()), Some(agent));
-        }
     }
 
     #[test]
-    fn every_file_names_the_endpoint_and_the_model_that_it_needs() {
-        let base = "http://127.0.0.1:8484/v1";
-        for agent in Agent::ALL {
-            let text = agent.file_content(base, "m-1") + &agent.start_command(base, "m-1");
-            assert!(text.contains(base) && text.contains("m-1"), "{text}");
+    fn every_text_names_the_endpoint_and_the_model_that_it_needs() {
+        let place = Place {
+            origin: "http://127.0.0.1:8484",
+            model: "m-\"1",
+            provider: "openai",
+        };
+        for agent in Agent::all() {
+            assert_ne!(agent.file.is_empty(), agent.export.is_empty());
+            let content = agent.file_content(&place);
+            let text = content.clone() + &place.fill(&agent.export) + &agent.start_command(&place);
+            assert!(text.contains(place.origin), "{text}");
+            assert!(
+                !text.contains("{base}") && !text.contains("{model}"),
+                "{text}"
+            );
+            let is_json = serde_json::from_str::<serde_json::Value>(&content).is_ok();
+            let is_toml = content.parse::<toml::Table>().is_ok();
+            assert!(is_json || is_toml, "{content}");
+            if let Some((_, json)) = agent.variable(&place) {
+                assert!(
+                    serde_json::from_str::<serde_json::Value>(&json).is_ok(),
+                    "{json}"
+                );
+            }
         }
-        let toml: toml::Table = Agent::Codex.file_content(base, "m-1").parse().unwrap();
-        assert_eq!(toml["openai_base_url"].as_str(), Some(base));
     }
 }

@@ -93,15 +93,11 @@ pub(super) fn misplaced_flag(matches: &ArgMatches) -> Option<Problem> {
 
 /// Returns the first sentence of a setting's documentation, and the default if there is one.
 fn flag_help(entry: &Setting<()>) -> String {
-    let first = first_sentence(entry.doc);
+    let doc = entry.doc();
+    let first = doc.split(". ").next().unwrap_or_default();
+    let first = first.trim_end_matches('.');
     match entry.default {
         "" => first.to_owned(),
         default => format!("{first} [default: {default}]"),
     }
-}
-
-fn first_sentence(doc: &str) -> &str {
-    doc.split_once(". ")
-        .map_or(doc, |(first, _)| first)
-        .trim_end_matches('.')
 }

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
-use super::agents::Agent;
+use super::agents::{Agent, Place};
 use crate::config::{BaseUrl, Config, Layers, report_json, secret_variables, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
@@ -190,9 +190,14 @@ async fn serve_alongside(
     process.envs(variables::agent_variables(address, &upstream, has_messages));
     let agent = Agent::of_program(&program);
     if let Some(agent) = agent {
-        let variable = agent.variable(&base, variables::provider_name(&upstream));
+        let place = Place {
+            origin: &format!("http://{address}"),
+            model: "",
+            provider: variables::provider_name(&upstream),
+        };
+        let variable = agent.variable(&place);
         process.envs(variable.filter(|(name, _)| !env.contains_key(*name)));
-        process.args(agent.arguments(&base));
+        process.args(agent.arguments(&place));
     }
     process.args(words);
     let ended = match process.spawn() {

@@ -24,7 +24,6 @@ pub(super) const MODEL_TABLES: TableList = TableList {
 };
 
 settings! { OWN_SETTINGS:
-    /// Pattern for the names of the models.
     MATCH: ModelPattern = model_pattern, "model.match" = "";
 }
 

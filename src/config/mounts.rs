@@ -29,13 +29,8 @@ pub(super) const MOUNT_TABLES: TableList = TableList {
 };
 
 settings! { OWN_SETTINGS:
-    /// Path prefix that selects the upstream.
     PATH: String = mount_path, "mount.path" = "";
-
-    /// Base URL that the agent would have used.
     UPSTREAM: BaseUrl = base_url, "mount.upstream" = "";
-
-    /// Like upstream.api_key_file.
     KEY_FILE: Option<PathBuf> = optional_path, "mount.api_key_file" = "";
 }
 

@@ -26,19 +26,10 @@ pub(super) const PRICE_TABLES: TableList = TableList {
 };
 
 settings! { OWN_SETTINGS:
-    /// Pattern for the names of the models.
     MATCH: ModelPattern = model_pattern, "price.match" = "";
-
-    /// Dollars per million input tokens.
     INPUT: Option<Price> = price, "price.input" = "";
-
-    /// Dollars per million input tokens from the provider's cache.
     CACHED: Option<Price> = price, "price.cached" = "";
-
-    /// Dollars per million input tokens written to the provider's cache.
     WRITTEN: Option<Price> = price, "price.written" = "";
-
-    /// Dollars per million output tokens.
     OUTPUT: Option<Price> = price, "price.output" = "";
 }
 

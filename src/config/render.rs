@@ -94,7 +94,7 @@ pub(crate) fn settings_markdown() -> String {
             code(entry.key),
             code(&toml_literal(entry.default)),
             flag.unwrap_or_default(),
-            entry.doc.replace('|', "\\|"),
+            entry.doc().replace('|', "\\|"),
         );
     }
     page.push_str(
@@ -108,7 +108,7 @@ pub(crate) fn settings_markdown() -> String {
 
 fn write_comment(page: &mut String, entry: &Setting<()>) {
     let mut line = String::from("#");
-    for word in entry.doc.split_whitespace() {
+    for word in entry.doc().split_whitespace() {
         if line.len() + 1 + word.len() > COMMENT_WIDTH {
             page.push_str(&line);
             page.push_str("\n#");

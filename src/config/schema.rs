@@ -66,7 +66,7 @@ fn setting_schema(entry: &Setting<()>) -> Value {
         Kind::Text => ("type", json!(["string"])),
     };
     let mut schema = Map::from_iter([
-        ("description".to_owned(), json!(entry.doc)),
+        ("description".to_owned(), json!(entry.doc())),
         (name.to_owned(), form),
     ]);
     if let Kind::List = entry.kind {
@@ -103,7 +103,7 @@ mod tests {
         for entry in ALL_SETTINGS {
             let pointer = entry.key.replace('.', "/properties/");
             let found = schema.pointer(&format!("/properties/{pointer}")).unwrap();
-            assert_eq!(found["description"], entry.doc, "{}", entry.key);
+            assert_eq!(found["description"], entry.doc(), "{}", entry.key);
         }
     }
 

@@ -6,6 +6,9 @@ use super::kind::Kind;
 use super::parse::switch;
 use super::raw_value::RawValue;
 
+/// Documentation of the settings, by key.
+const DOCUMENTATION: &str = include_str!("settings.txt");
+
 /// A setting with a value of type `T`. The file, environment and flag readers, the built-in
 /// default, `longhaul defaults` and `longhaul check` all derive from it.
 ///
@@ -15,8 +18,6 @@ pub(crate) struct Setting<T: 'static> {
     pub(crate) key: &'static str,
     /// Default, as text for `parse`.
     pub(crate) default: &'static str,
-    /// User documentation, with the reason for the default.
-    pub(crate) doc: &'static str,
     /// Parses a value; the error states what was found and what was expected.
     pub(super) parse: fn(&RawValue) -> Result<T, String>,
     /// Form of the values.
@@ -48,14 +49,12 @@ pub(crate) struct Flag {
 /// Defines settings, each an entry of this form, and the list of all of them:
 ///
 /// ```text
-/// /// User documentation.
 /// NAME: Type = parser, "section.name" = "default", option, …;
 /// ```
 ///
 /// The options are the builder methods of [`Setting`].
 macro_rules! settings {
     ($list:ident: $(
-        $(#[doc = $doc:literal])+
         $name:ident: $type:ty = $parse:expr, $key:literal = $default:literal
             $(, $option:ident $(($($argument:literal),+))?)*;
     )+) => {
@@ -64,7 +63,6 @@ macro_rules! settings {
                 $crate::config::setting::Setting::new(
                     $key,
                     $default,
-                    concat!($($doc),+),
                     <$type as $crate::config::kind::HasKind>::KIND,
                     $parse,
                 )
@@ -76,7 +74,6 @@ macro_rules! settings {
             $crate::config::setting::Setting::new(
                 $key,
                 $default,
-                concat!($($doc),+),
                 <$type as $crate::config::kind::HasKind>::KIND,
                 |raw| ($name.parse)(raw).map(drop),
             )
@@ -90,15 +87,12 @@ impl<T> Setting<T> {
     pub(super) const fn new(
         key: &'static str,
         default: &'static str,
-        doc: &'static str,
         kind: Kind,
         parse: fn(&RawValue) -> Result<T, String>,
     ) -> Self {
         Self {
             key,
             default,
-            // A doc comment begins with a space.
-            doc: doc.trim_ascii_start(),
             parse,
             kind,
             short_env: None,
@@ -153,6 +147,14 @@ impl<T> Setting<T> {
         self
     }
 
+    /// Returns the user documentation, with the reason for the default.
+    pub(crate) fn doc(&self) -> String {
+        let mut entries = DOCUMENTATION.split("\n\n");
+        let own = entries.find_map(|entry| entry.strip_prefix(self.key)?.strip_prefix(":\n"));
+        let words: Vec<&str> = own.unwrap_or_default().split_whitespace().collect();
+        words.join(" ")
+    }
+
     /// Returns the name within a table: the key without the section.
     pub(super) fn name_in_table(&self) -> &'static str {
         self.key.rsplit_once('.').map_or(self.key, |(_, name)| name)
@@ -185,4 +187,32 @@ impl<T> Setting<T> {
 /// Whether other programs read the environment variable `name` too.
 pub(super) fn is_shared_variable(name: &str) -> bool {
     name.to_uppercase().ends_with("_PROXY")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::model_tables::MODEL_TABLES;
+    use crate::config::mounts::MOUNT_TABLES;
+    use crate::config::prices::PRICE_TABLES;
+    use crate::config::settings::ALL_SETTINGS;
+
+    #[test]
+    fn every_setting_has_its_documentation_and_no_other_key_has() {
+        let lists = [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES];
+        let listed = lists.into_iter().flat_map(|list| (list.settings)());
+        let mut keys: Vec<&str> = ALL_SETTINGS.iter().map(|entry| entry.key).collect();
+        keys.extend(listed.map(|entry| entry.key));
+        let lines = DOCUMENTATION
+            .lines()
+            .filter_map(|line| line.strip_suffix(':'));
+        let documented: Vec<&str> = lines.filter(|line| !line.starts_with(' ')).collect();
+        for key in &documented {
+            assert!(keys.contains(key), "{key} is no setting");
+        }
+        for entry in ALL_SETTINGS {
+            assert!(documented.contains(&entry.key), "{} has no text", entry.key);
+            assert!(entry.doc().ends_with('.'), "{}", entry.key);
+        }
+    }
 }

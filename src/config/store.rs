@@ -185,10 +185,10 @@ mod tests {
         let words = policy.budgets.prose.to_chars() * 8;
         let most = (text.to_chars() + words) >> 10;
         assert_eq!(most, 237);
-        assert!(settings::STORE_MEMORY.doc.contains("about 240 KiB"));
+        assert!(settings::STORE_MEMORY.doc().contains("about 240 KiB"));
         let room = check(&[]).unwrap().memory_bytes >> 10;
         assert_eq!(room / 240, 273);
-        assert!(settings::STORE_MEMORY.doc.contains("room for 270"));
+        assert!(settings::STORE_MEMORY.doc().contains("room for 270"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use longhaul_core::dialect::Dialect;
 
 /// Returns the summary. `base` is the base URL that the command was given, `agent` the agent that the
 /// command is known to be.
-pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -> String {
+pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) -> String {
     let all = &metrics.chats;
     let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
     let faults = fault_counts(metrics);
@@ -57,7 +57,7 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<Agent>) -
 }
 
 /// Explains why no chat came through the proxy.
-fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<Agent>, faults: &[String]) -> String {
+fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[String]) -> String {
     let failed: u64 = failures(metrics).map(|(_, count)| count).sum();
     let all: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
     if failed > 0 && failed >= all {
@@ -67,8 +67,7 @@ fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<Agent>, faults: &[S
             faults.join(", ")
         );
     }
-    if let Some(agent) = agent.filter(|agent| agent.needs_file()) {
-        let (name, file) = (agent.name(), agent.file());
+    if let Some(Agent { name, file, .. }) = agent.filter(|agent| agent.needs_file) {
         return format!(
             "longhaul: no chat came through: {name} reads its endpoint from {file}; \
              `longhaul connect {name}` prints the lines for a running longhaul\n"
@@ -196,7 +195,7 @@ mod tests {
         let nothing = run_summary(&metrics, "http://127.0.0.1:9/v1", None);
         assert!(nothing.contains("no chat came through"), "{nothing}");
         assert!(nothing.contains("http://127.0.0.1:9/v1"), "{nothing}");
-        let pi = run_summary(&metrics, "", Some(Agent::Pi));
+        let pi = run_summary(&metrics, "", Agent::named("pi"));
         assert!(pi.contains("longhaul connect pi"), "{pi}");
         metrics.chats.add(Tokens::new(999), Tokens::new(999));
         assert_eq!(

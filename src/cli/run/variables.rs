@@ -27,7 +27,7 @@ enum KeyOwner {
 }
 
 /// The variable that names the endpoint of the Messages API.
-const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
+pub(in crate::cli) const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
 /// Each variable with the form of its value, from the manuals of the programs that read it. The
 /// most widely read come first.
@@ -123,7 +123,7 @@ pub(super) fn agent_variables(
 }
 
 /// Returns the name under which agents know the provider at `host`; OpenAI's if the host is unknown.
-pub(super) fn provider_name(host: &str) -> &'static str {
+pub(in crate::cli) fn provider_name(host: &str) -> &'static str {
     match HostKind::from_host(host) {
         HostKind::Provider(name) => name,
         HostKind::Local | HostKind::Unknown => "openai",

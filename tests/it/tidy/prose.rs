@@ -92,8 +92,7 @@ fn begins_with(line: &str, words: &str) -> bool {
 #[test]
 fn doc_comments_do_not_begin_with_a_pointing_word() {
     let mut sources: Vec<File> = FOLDERS.into_iter().flat_map(files).collect();
-    // The doc comments of settings are user documentation.
-    sources.retain(|file| has_ending(&file.path, "rs") && file.path != "src/config/settings.rs");
+    sources.retain(|file| has_ending(&file.path, "rs"));
     check(&sources, |file| {
         let lines = first_lines(&file.text).into_iter();
         lines

@@ -152,7 +152,9 @@ fn of_call(
     let text = conversation.text(result);
     let plan = arguments.plan();
     match clients::in_result(&tool, plan, &text)? {
-        ResultWords::Approved(edited) => Some(entry(AGREED, &edited.or(plan.map(Cow::Borrowed))?)),
+        ResultWords::Approved(edited) => {
+            Some(entry(AGREED, &edited.or_else(|| plan.map(Cow::Borrowed))?))
+        }
         ResultWords::Rejected(reason) if !speaks => {
             let renderer = StepRenderer::without_root(calls);
             let call = renderer.call(call, arguments, MAX_ARGUMENT_CHARS);
@@ -183,10 +185,10 @@ fn rules(label: &str, text: &str) -> Option<Entry> {
     let is_rule = |sentence: &&&str| has_rule_mark(sentence) || is_list_item(text, sentence);
     let lines = all.iter().filter(is_rule);
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
-    let lines: String = lines.map(|line| format!("\n- {line}")).collect();
+    let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| Entry {
         label: [RULES, label].concat(),
-        text: lines,
+        text: ["\n- ", &lines.join("\n- ")].concat(),
     })
 }
 
@@ -296,8 +298,8 @@ fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
     }
     let mut out = String::from(HEADING);
     if kept.len() < count {
-        let left_out = count - kept.len();
-        out.push_str(&format!("\n\n[{LEFT_OUT}]: {left_out} entries"));
+        let left_out = (count - kept.len()).to_string();
+        out.extend(["\n\n[", LEFT_OUT, "]: ", &left_out, " entries"]);
     }
     for Entry { label, text } in kept {
         out.extend(["\n\n[", label, "]: ", text]);
