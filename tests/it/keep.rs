@@ -112,9 +112,9 @@ async fn texts_beyond_the_bounds_and_texts_taken_back_are_not_kept() {
     caller.ask_with(&[KEEP], talk(1, 500)).await;
     assert!(!keeps(&caller, &model, &[], 40).await);
     assert!(last(&model).contains("[Kept]: rule 31"));
-    let other = talk(40, 501);
-    caller.ask_with(&[KEEP], talk(1, 501)).await;
-    caller.ask_with(&[UNKEEP], talk(1, 501)).await;
+    let other = talk(40, 600);
+    caller.ask_with(&[KEEP], talk(1, 600)).await;
+    caller.ask_with(&[UNKEEP], talk(1, 600)).await;
     caller.ask(other).await;
     assert!(!last(&model).contains("[Kept]"));
 }
