@@ -13,6 +13,7 @@ pub(crate) mod count;
 pub(crate) mod explanation;
 pub(crate) mod explicit_compaction;
 pub(crate) mod judge;
+mod keep;
 pub(crate) mod learn;
 mod media;
 mod notices;

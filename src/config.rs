@@ -5,6 +5,7 @@ mod choices;
 mod compaction;
 mod exposed_files;
 mod file;
+mod kept_texts;
 mod keys;
 mod kind;
 mod layers;
@@ -73,7 +74,7 @@ use crate::error::Problem;
 use crate::models::{self, HostKind};
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::overflow::ClassifierRules;
-use longhaul_core::policy::{CompactionSettings, Policy};
+use longhaul_core::policy::{CompactionSettings, KeptText, Policy};
 use longhaul_core::units::recall_id::RecallForm;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::TableWindow;
@@ -133,6 +134,8 @@ pub struct Config {
     models: Vec<(ModelPattern, ModelSettings<'static>)>,
     /// Prices of particular models, matched in order.
     prices: Vec<(ModelPattern, TokenPrices)>,
+    /// Texts that stay in the compacted conversations of particular models.
+    kept: Vec<(ModelPattern, KeptText)>,
     /// Summary model, and how long a request may wait for a summary.
     pub summary: SummaryConfig,
     /// Record storage: location, scope and lifetime.
@@ -242,6 +245,12 @@ impl Config {
             .or_else(|| models::prices(host, model))
     }
 
+    /// Returns the texts that stay in every compacted conversation of `model`.
+    pub(crate) fn kept_texts(&self, model: &str) -> impl Iterator<Item = &KeptText> {
+        let kept = self.kept.iter().filter(move |(of, _)| of.matches(model));
+        kept.map(|(_, kept)| kept)
+    }
+
     /// Returns the base URL of every upstream, mounts included.
     pub(crate) fn upstream_bases(&self) -> impl Iterator<Item = &BaseUrl> {
         let mounted = self.mounts.iter().map(|mount| &mount.base);
@@ -309,6 +318,7 @@ impl Config {
             general = model_settings(found);
             models = all_of(models);
             prices = all_of(found.price_tables.iter().map(prices::build_price));
+            kept = all_of(found.keep_tables.iter().map(kept_texts::build_kept));
             listen = listener::listen_address(found);
             secret_files = exposed_files::secret_files(found);
             tls = listener::tls_files(found);
@@ -358,6 +368,7 @@ impl Config {
             recall: recall::form(found, listen)?,
             models,
             prices,
+            kept,
             summary,
             store,
             report_headers: found.value(&settings::REPORT_HEADERS)?,

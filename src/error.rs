@@ -72,6 +72,7 @@ faults! {
     RecallUnavailable = "recall_unavailable", SERVICE_UNAVAILABLE, MayHelp;
     RecallQuery = "recall_query", BAD_REQUEST, Useless;
     RecallUnknown = "recall_unknown", NOT_FOUND, Useless;
+    KeepRefused = "keep_refused", BAD_REQUEST, Useless;
     CompactionOff = "compaction_off", FORBIDDEN, Useless;
     InvalidTarget = "invalid_target", BAD_REQUEST, Useless;
     InvalidToken = "invalid_token", UNAUTHORIZED, Useless;

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Path of an original on the proxy's listener, up to its ID.
 pub(crate) const RECALL_PATH: &str = "/__longhaul__/recall/";
 
+/// Maximum characters of one text that stays in a compacted conversation by a setting or a wish.
+pub(crate) const MAX_KEPT_CHARS: usize = 4_000;
+
 /// Maximum buffer capacity reserved up front for a body of declared size. Larger bodies, which are
 /// larger than most chats, grow their buffer geometrically. Bytes count towards the budget as they
 /// arrive, and occupy memory as they are written.

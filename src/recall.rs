@@ -1,5 +1,6 @@
-//! Recall over HTTP: an original as plain text, for a holder of its ID.
+//! Recall over HTTP: an original as plain text, for a holder of its ID, and wishes to keep its words.
 
+mod keep;
 pub(crate) mod query;
 mod reading;
 mod reads;
@@ -35,16 +36,20 @@ impl Drop for Reader {
     }
 }
 
-/// Whether the client requests an original. If recall is off, the path is reserved like any other under
+/// Whether the client requests an original, or wants its words to be kept. If recall is off, the path is reserved like any other under
 /// its prefix.
 pub(crate) fn is_recall_request(state: &ProxyState, request: &Request<ClientBody>) -> bool {
     state.store.originals().is_some()
-        && matches!(*request.method(), Method::GET | Method::HEAD)
+        && matches!(
+            *request.method(),
+            Method::DELETE | Method::GET | Method::HEAD | Method::PUT
+        )
         && request.uri().path().starts_with(RECALL_PATH)
 }
 
-/// Answers with an original, or with the part of it that the query selects. Fails if the ID is
-/// unknown or expired, the query is not valid, or the store does not answer.
+/// Answers with an original, or with the part of it that the query selects. PUT keeps its words in the
+/// conversation, DELETE does not any more. Fails if the ID is unknown or expired, the query is not valid, or
+/// the store does not answer.
 pub(crate) async fn answer(
     state: &Arc<ProxyState>,
     request: &Request<ClientBody>,
@@ -62,10 +67,18 @@ pub(crate) async fn answer(
     let state = Arc::clone(state);
     let reader = Reader::default();
     let is_abandoned = Arc::clone(&reader.has_left);
+    let method = request.method().clone();
     // A search takes the time of its thread, and the workers are for requests.
     let text = task::spawn_blocking(move || {
         let _place = place;
-        Handle::current().block_on(reading::read(&state, id, &query, &is_abandoned))
+        Handle::current().block_on(async {
+            let quote = query.quote.as_deref();
+            match method {
+                Method::PUT => keep::change(&state, id, quote, true).await,
+                Method::DELETE => keep::change(&state, id, quote, false).await,
+                _ => reading::read(&state, id, &query, &is_abandoned).await,
+            }
+        })
     });
     let text = text.await.map_err(|_| Fault::RecallUnavailable)??;
     let mut reply = Response::new(Bytes::from(text));

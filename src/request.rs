@@ -6,6 +6,7 @@ pub(crate) mod caller_identity;
 pub(crate) mod credentials;
 pub(crate) mod headers;
 pub(crate) mod host_check;
+pub(crate) mod keep_headers;
 pub(crate) mod key_paths;
 pub(crate) mod overrides;
 pub(crate) mod page_guard;

@@ -6,6 +6,7 @@ pub(crate) mod durable;
 mod file;
 mod format;
 pub(crate) mod inspector;
+mod kept_texts;
 mod lease;
 pub(crate) mod memory;
 mod originals;
@@ -23,6 +24,7 @@ use tokio::time::timeout;
 
 pub(crate) use count_cache::CountedRequest;
 pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
+pub(crate) use kept_texts::KeptTexts;
 pub(crate) use lease::LeaseOutcome;
 pub(crate) use memory::RewriteTolerance;
 pub(crate) use originals::{Original, OriginalContent, OriginalStore};
@@ -44,7 +46,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use memory::MemoryStore;
 use removal_cache::StoredRemoval;
-use tiered::{PendingChange, TieredStore};
+use tiered::{KEPT_TEXTS, PendingChange, TieredStore};
 
 /// Maximum number of conversations remembered as notified.
 const MAX_NOTIFIED: u64 = 4_096;
@@ -342,6 +344,37 @@ impl Store {
             // Each removal has its own note: no process overwrites that of another.
             let name = self.sealer.note_name(&text);
             tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
+        }
+    }
+
+    /// Returns the texts that stay in a conversation, by the [keys](PrefixKeys::kept_keys) of its list.
+    pub(crate) fn kept_texts(&self, keys: &[RecordKey]) -> KeptTexts {
+        let kept = self.memory.kept.get(keys);
+        kept.map_or_else(KeptTexts::default, Arc::unwrap_or_clone)
+    }
+
+    /// Changes the texts that stay in a conversation. Returns whether they changed.
+    pub(crate) fn change_kept_texts(
+        &self,
+        keys: &[RecordKey],
+        change: impl FnOnce(&mut KeptTexts),
+    ) -> bool {
+        let Some((key, kept)) = self.memory.kept.change(keys, change) else {
+            return false;
+        };
+        if let Some(tier) = self.durable()
+            && let Some(sealed) = self.sealer.seal(key, &*kept)
+        {
+            let note = Change::Note(KEPT_TEXTS, sealed);
+            tier.queue_write(key, vec![PendingChange::Change(note)]);
+        }
+        true
+    }
+
+    /// Updates memory with the texts of a conversation that other processes stored.
+    pub(crate) async fn refresh_kept_texts(&self, key: RecordKey) {
+        if let Some(tier) = self.durable() {
+            tier.refresh_prefix(key).await;
         }
     }
 

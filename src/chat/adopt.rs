@@ -13,7 +13,8 @@ use longhaul_core::prefix::keys::{HeadDependence, PrefixKeys};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
-/// Marker: a record was adopted, and other processes must see it before the client's next request.
+/// Marker: a record was adopted or a wish stored. Other processes must see either before the client's next
+/// request.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(super) struct RecordAdopted;

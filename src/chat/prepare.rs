@@ -9,7 +9,7 @@ use crate::chat::attempt::PlanInputs;
 use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::learn::{known_window, thinking};
 use crate::chat::summarise::call;
-use crate::chat::{recall, summarise};
+use crate::chat::{keep, recall, summarise};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::learned_models::{LearnedModels, QueryKey};
@@ -69,6 +69,7 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(state, &learned, overrides, &model, &prefix_keys);
     settings.cache_price = cache_price(state, &settings, &model, adopted);
+    keep::add_kept_texts(&mut settings, &request, &prefix_keys);
     settings.recall = recall::link(&request, &prefix_keys, &prior_records);
     let chat = Chat {
         mode: state.mode(overrides),

@@ -10,7 +10,7 @@ use crate::chat::context::Chat;
 use crate::chat::learn::{placement, thinking, window};
 use crate::chat::refusal::{RefusedAttempt, Retry};
 use crate::chat::{
-    adopt, explanation, notices, output_limit, recall, refutation, summarise, unanswered_call,
+    adopt, explanation, keep, notices, output_limit, recall, refutation, summarise, unanswered_call,
 };
 use crate::config::Mode;
 use crate::exchange::reply_gate::JudgedReply;
@@ -131,6 +131,9 @@ pub(crate) async fn finish_explicit_compaction(chat: &Chat<'_>, attempt: &Attemp
         return;
     }
     let adopted = adopt::adopt_plan(chat, attempt, CompactionTrigger::Manual);
+    if attempt.inputs.prior_records.seen {
+        keep::store_wishes(chat);
+    }
     recall::keep_originals(chat, attempt.view());
     publish(chat, adopted).await;
 }
@@ -167,10 +170,13 @@ fn settle(
             None
         }
     };
+    let mut has_new_wishes = false;
     if outcome == RetryOutcome::Accepted && chat.mode == Mode::On {
         recall::keep_originals(chat, attempt.view());
+        has_new_wishes = keep::store_wishes(chat);
     }
-    adopted.or(removal)
+    let adopted = adopted.or(removal);
+    adopted.or(has_new_wishes.then_some(RecordAdopted))
 }
 
 /// Publishes learned facts and adopted records to other processes before the client can reach

@@ -20,8 +20,8 @@ use crate::error::Problem;
 use tools::RecallTools;
 
 const LONG: &str = "\
-    Serves the tools recall, search_history and conversation_outline to an agent, on standard \
-    input and output. Reads originals from the running longhaul, which needs recall = \"mcp\".\n\n\
+    Serves the tools recall, search_history, conversation_outline, keep and unkeep to an agent, on \
+    standard input and output. Reads originals from the running longhaul, which needs recall = \"mcp\".\n\n\
     In the agent's list of MCP servers, give the command `longhaul` with the argument `mcp`.";
 
 pub(super) fn command() -> Command {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::file;
+use super::kept_texts::KEEP_TABLES;
 use super::model_tables::MODEL_TABLES;
 use super::mounts;
 use super::prices::PRICE_TABLES;
@@ -122,6 +123,8 @@ impl Layers {
         problems.extend(wrong);
         let (price_tables, wrong) = PRICE_TABLES.take(&mut values);
         problems.extend(wrong);
+        let (keep_tables, wrong) = KEEP_TABLES.take(&mut values);
+        problems.extend(wrong);
         for (key, (_, origin)) in &values {
             if ALL_SETTINGS.iter().all(|entry| entry.key != key) {
                 let all = ALL_SETTINGS.iter().map(|entry| entry.key);
@@ -143,6 +146,7 @@ impl Layers {
                 model_tables,
                 mount_tables,
                 price_tables,
+                keep_tables,
             })
         } else {
             Err(problems)

@@ -2,6 +2,7 @@
 //! restart.
 
 use super::Config;
+use super::kept_texts::KEEP_TABLES;
 use super::keys::require_guarded_key;
 use super::model_tables::MODEL_TABLES;
 use super::mounts::MOUNT_TABLES;
@@ -91,6 +92,9 @@ impl ResolvedSettings {
         }
         if !have_same_values(&changes.settings.price_tables, &self.price_tables) {
             changes.applied.push(PRICE_TABLES.name);
+        }
+        if !have_same_values(&changes.settings.keep_tables, &self.keep_tables) {
+            changes.applied.push(KEEP_TABLES.name);
         }
         if !have_same_values(&changes.settings.mount_tables, &self.mount_tables) {
             changes.settings.mount_tables.clone_from(&self.mount_tables);

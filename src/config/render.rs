@@ -15,7 +15,7 @@ use longhaul_console::table::Table;
 /// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
 
-/// Examples of model, mount and price tables; by default there are none.
+/// Examples of the lists of tables; by default there are none.
 const TABLE_EXAMPLES: &str = include_str!("table_examples.toml");
 
 /// Renders the commented default configuration, as in `config/default.toml`.
@@ -216,6 +216,7 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
         &found.model_tables,
         &found.mount_tables,
         &found.price_tables,
+        &found.keep_tables,
     ] {
         for (at, table) in tables.iter().enumerate() {
             rows.extend(table.values().map(|(name, raw, origin)| {

@@ -21,6 +21,8 @@ pub(crate) struct ResolvedSettings {
     pub(super) mount_tables: Vec<Table>,
     /// Price tables, in the order of the file.
     pub(super) price_tables: Vec<Table>,
+    /// Tables of texts that stay, in the order of the file.
+    pub(super) keep_tables: Vec<Table>,
 }
 
 impl ResolvedSettings {
@@ -55,6 +57,7 @@ impl ResolvedSettings {
             model_tables: Vec::new(),
             mount_tables: Vec::new(),
             price_tables: Vec::new(),
+            keep_tables: Vec::new(),
         }
     }
 

@@ -92,7 +92,8 @@ impl StoredExplanation {
         let results = replacements.as_slice().iter().rev();
         let results = results.filter_map(|cut| match cut {
             Replacement::Result { at, text } => Some((*at, text)),
-            Replacement::History { .. }
+            Replacement::Arguments { .. }
+            | Replacement::History { .. }
             | Replacement::Image { .. }
             | Replacement::Output { .. }
             | Replacement::Thinking { .. } => None,

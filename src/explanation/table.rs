@@ -132,7 +132,8 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
 
 /// Returns a row for each layer of the request as forwarded.
 fn layers(layers: &[RequestLayer]) -> Table {
-    let columns = ["#", "count", "cleared", "tokens"].map(|name| (Align::Right, name));
+    let columns =
+        ["#", "count", "cleared", "clipped", "tokens", "freed"].map(|name| (Align::Right, name));
     let columns = [(Align::Left, "layer")].into_iter().chain(columns);
     let mut table = Table::with_headings(columns);
     for layer in layers {
@@ -141,7 +142,9 @@ fn layers(layers: &[RequestLayer]) -> Table {
             range(layer.from, layer.through),
             layer.messages.to_string(),
             layer.cleared.to_string(),
+            layer.clipped.to_string(),
             with_thousands(layer.tokens.get()),
+            with_thousands(layer.freed.get()),
         ]);
     }
     table

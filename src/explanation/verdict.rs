@@ -9,7 +9,7 @@ use longhaul_core::pruning::tool_result::ClearDecision;
 pub(crate) fn action(decision: MessageDecision) -> &'static str {
     match decision {
         MessageDecision::ToolResult(ClearDecision::Cleared) => "cleared",
-        MessageDecision::Clipped => "clipped",
+        MessageDecision::ArgumentsClipped | MessageDecision::Clipped => "clipped",
         MessageDecision::Summarised => "summarised",
         MessageDecision::ImagesDropped | MessageDecision::ThinkingRemoved => "reduced",
         MessageDecision::ClearingDisabled
@@ -22,6 +22,7 @@ pub(crate) fn action(decision: MessageDecision) -> &'static str {
 /// Explains what became of a message; empty if there is nothing to explain.
 pub(crate) fn explain(explanation: &RequestExplanation, decision: MessageDecision) -> String {
     match decision {
+        MessageDecision::ArgumentsClipped => "long arguments of calls whose results are old".into(),
         MessageDecision::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
         MessageDecision::Clipped => {
             "the largest result of a conversation that fills up at once".into()

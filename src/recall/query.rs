@@ -31,6 +31,8 @@ pub(crate) struct RecallQuery {
     pub(crate) is_outline: bool,
     /// Whether to search the whole conversation, not only the original itself.
     pub(crate) is_history: bool,
+    /// Part of the words to keep.
+    pub(crate) quote: Option<String>,
     /// Only lines that match.
     pub(crate) grep: Option<Pattern>,
     /// First and last line to show, from 1.
@@ -99,6 +101,7 @@ impl RecallQuery {
                     parsed.grep = Some(Pattern::new(&value)?);
                 }
                 "outline" => parsed.is_outline = true,
+                "quote" => parsed.quote = Some(value.into_owned()),
                 _ => {}
             }
         }

@@ -23,13 +23,7 @@ pub(super) async fn read(
     is_abandoned: &AtomicBool,
 ) -> Result<String, Fault> {
     let store = state.store.originals().ok_or(Fault::RecallUnknown)?;
-    let mut found = one(store, id).await?;
-    if found.is_none() {
-        // The request that names the ID may have been answered a moment ago.
-        store.settled().await;
-        found = one(store, id).await?;
-    }
-    let original = found.ok_or(Fault::RecallUnknown)?;
+    let original = original(state, id).await?;
     let mut answer = AnswerText::new(query, is_abandoned);
     if query.is_outline || query.is_history {
         let outline = one(store, original.outline).await?;
@@ -58,6 +52,18 @@ pub(super) async fn read(
         }
     }
     Ok(answer.finish())
+}
+
+/// Returns the original with this ID. Fails if it is unknown or expired, or the store does not answer.
+pub(super) async fn original(state: &ProxyState, id: RecallId) -> Result<Arc<Original>, Fault> {
+    let store = state.store.originals().ok_or(Fault::RecallUnknown)?;
+    let mut found = one(store, id).await?;
+    if found.is_none() {
+        // The request that names the ID may have been answered a moment ago.
+        store.settled().await;
+        found = one(store, id).await?;
+    }
+    found.ok_or(Fault::RecallUnknown)
 }
 
 /// Adds the IDs and titles of units until the answer is full.

@@ -129,7 +129,7 @@ impl DurableStore {
         }
     }
 
-    /// Reads the entries under `keys`, in their order, in one round trip: at most 1,024 keys, all
+    /// Reads the entries under `keys`, in their order, in one round trip: at most 1,026 keys, all
     /// of one scope. A read counts as use: the time to live of an entry begins again.
     pub(crate) async fn read(
         &self,

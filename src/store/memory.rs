@@ -9,6 +9,7 @@ use crate::callers::fair_cache::FairCache;
 use crate::store::count_cache::CountCache;
 use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
+use crate::store::kept_texts::KeptCache;
 use crate::store::removal_cache::RemovalCache;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -40,6 +41,7 @@ pub(super) struct MemoryStore {
     ever_stored: StoredKinds,
     pub(super) counts: CountCache,
     pub(super) removals: RemovalCache,
+    pub(super) kept: KeptCache,
 }
 
 /// Share of a rewrite that a model has accepted.
@@ -103,6 +105,7 @@ impl MemoryStore {
             ever_stored: StoredKinds::default(),
             counts: CountCache::new(idle, accepted),
             removals: RemovalCache::new(idle, accepted),
+            kept: KeptCache::new(idle, accepted),
         }
     }
 

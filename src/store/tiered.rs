@@ -23,6 +23,7 @@ use crate::store::count_cache::CountedRequest;
 use crate::store::durable::{
     Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
 };
+use crate::store::kept_texts::KeptTexts;
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
 use crate::store::removal_cache::StoredRemoval;
 use crate::store::write_queue::{StoreJob, WriteQueue};
@@ -39,6 +40,9 @@ const TIMED_OUT: Unavailable = Unavailable {
 };
 /// Name of the only note under a model's own key.
 const MODEL_FACTS: NoteName = NoteName(*b"\0learned");
+
+/// Name of the only note under the key of a list of kept texts.
+pub(super) const KEPT_TEXTS: NoteName = NoteName(*b"\0\0\0\0kept");
 
 /// A durable store with memory in front of it.
 pub(super) struct TieredStore {
@@ -105,7 +109,8 @@ impl TieredStore {
     /// own key is `model`. Returns the facts known about that model.
     pub(super) async fn refresh(&self, prefix_keys: &PrefixKeys, model: RecordKey) -> ModelFacts {
         let inner = &*self.inner;
-        let keys = inner.memory.keys_to_refresh(prefix_keys);
+        let mut keys = inner.memory.keys_to_refresh(prefix_keys);
+        keys.extend(prefix_keys.kept_keys());
         let of_model = if inner.may_have_newer_facts(model) {
             &[model][..]
         } else {
@@ -208,7 +213,11 @@ impl TieredStore {
             wanted.push(PendingChange::Change(Change::Refused));
         }
         for (name, sealed) in entry.notes {
-            if let Some(counted) = inner.sealer.open::<CountedRequest>(key, &sealed) {
+            if name == KEPT_TEXTS {
+                if let Some(kept) = inner.sealer.open::<KeptTexts>(key, &sealed) {
+                    inner.memory.kept.merge(key, kept);
+                }
+            } else if let Some(counted) = inner.sealer.open::<CountedRequest>(key, &sealed) {
                 inner.memory.counts.insert(key, name, counted);
             } else if let Some(stored) = inner.sealer.open::<StoredRemoval>(key, &sealed) {
                 inner.memory.removals.merge(key, stored);

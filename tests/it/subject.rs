@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 pub(crate) fn policy(rule: &Rule) -> Policy {
     let tokens = |number| Some(Tokens::new(u32::try_from(number).unwrap()));
     let wishes = CompactionSettings {
+        // The literal rule: no call is clipped, and no word is kept.
         profile: Profile::Standard,
         prune_trigger: Some(PruneTrigger::Always),
         protect: tokens(rule.protect),

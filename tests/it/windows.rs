@@ -406,7 +406,8 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
     let cuts = plan.iter().flatten();
     cuts.filter_map(|cut| match cut {
         Replacement::Result { at, .. } => Some(*at),
-        Replacement::History { .. }
+        Replacement::Arguments { .. }
+        | Replacement::History { .. }
         | Replacement::Image { .. }
         | Replacement::Output { .. }
         | Replacement::Thinking { .. } => None,

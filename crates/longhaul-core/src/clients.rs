@@ -9,7 +9,7 @@
 //! | `user` | element whose content the user wrote |
 //! | `block` | first words of a program's text that has no element, and its last words; without these, all of it |
 //! | `skill-start` | first words of a message with the instructions of a skill |
-//! | `request` | line below which the user's words begin, after a text of the program |
+//! | `request` | first words of a line behind which the user's words begin, and the words after these |
 //! | `quoted` | words that begin an element of the program, before words of the user, and the words after them |
 //! | `ask`, `plan` | tool by which the model asks the user, or shows a plan to the user |
 //! | `answered` | words before answers in the result of such a tool, and the words after them |
@@ -80,10 +80,16 @@ fn is_listed(kind: &str, name: &str) -> bool {
     rows(kind).iter().any(|row| row.words == name)
 }
 
+/// Returns the first row of `kind` with whose words `text` begins.
+fn row_of(kind: &str, text: &str) -> Option<&'static Row> {
+    let mut rows = rows(kind).iter();
+    rows.find(|row| text.starts_with(&row.words))
+}
+
 /// Returns what stands in `text` between the words of the first row of `kind` with which it begins.
 fn stripped<'t>(kind: &str, text: &'t str) -> Option<&'t str> {
-    let mut rows = rows(kind).iter();
-    rows.find_map(|row| Some(before_end(text.strip_prefix(&row.words)?, row)))
+    let row = row_of(kind, text)?;
+    Some(before_end(text.strip_prefix(&row.words)?, row))
 }
 
 /// Returns what stands before the last words of a row; all of `text` without them.

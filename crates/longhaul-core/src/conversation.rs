@@ -285,6 +285,12 @@ impl<'a> Conversation<'a> {
         self.calls.get(message.calls.clone()).unwrap_or_default()
     }
 
+    /// Whether the provider may have signed the calls of a message.
+    pub(crate) fn signs_calls(&self, message: &Message) -> bool {
+        let signature = self.dialect.call_signature();
+        signature.is_some_and(|key| message.span.slice(self.body).contains(key))
+    }
+
     /// Returns the text of a message: its string, or its text parts joined.
     pub fn text(&self, message: &Message) -> Cow<'a, str> {
         match message.content {

@@ -193,6 +193,14 @@ impl Dialect {
         dispatch!(self, CACHE_MARK_KEY)
     }
 
+    /// Returns the key of a signature of calls, which Gemini checks in the newest turn.
+    pub(crate) fn call_signature(self) -> Option<&'static str> {
+        match self {
+            Self::ChatCompletions => Some("thought_signature"),
+            Self::Messages | Self::Responses => None,
+        }
+    }
+
     /// Returns the spans of the bound thinking of `message`, ascending and without their commas.
     /// Each is a member or an element that can be removed whole; a message without anything else is
     /// one span.

@@ -18,6 +18,7 @@ use crate::units::tokens::Tokens;
 pub use budgets::{BreakTarget, SummaryBudgets};
 use cache_price::CachePrice;
 use placement::Placement;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Smallest window, in tokens, for which `auto` clears by the standard rule. In smaller ones, `auto`
@@ -88,7 +89,8 @@ pub static NO_STANDING_WORDS: StandingWords = StandingWords {
 };
 
 /// A text that is wanted to stay.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeptText {
     /// The text.
     pub text: String,
@@ -387,6 +389,7 @@ impl Policy {
                 instructions: budgets.agreements,
                 rule_files: settings.words.rule_files.clone(),
             }),
+            clips_calls: settings.profile != Profile::Standard,
             placeholder: settings.placeholder.unwrap_or(Placeholder::Fixed),
             recall: settings.recall.clone(),
         };
@@ -429,10 +432,12 @@ impl Policy {
     }
 
     /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large
-    /// head leaves a smaller text: otherwise the conversation would fill up again at once.
+    /// head leaves a smaller text: otherwise the conversation would fill up again at once. A quarter always
+    /// stays for what the user said.
     pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
         let hard = self.thresholds.hard;
-        self.budgets.scaled(hard - fixed, hard)
+        let room = (hard - fixed).max(hard.divided_by(4));
+        self.budgets.scaled(room, hard)
     }
 
     /// Returns the minimum space for a replacement text that makes a compaction worthwhile: a fifth of the

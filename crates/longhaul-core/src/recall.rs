@@ -44,12 +44,9 @@ impl RecallLink {
         prefixes: Arc<[(usize, RecordKey)]>,
         form: RecallForm,
     ) -> Self {
-        let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
-        hasher.update(b"recall");
-        hasher.update(&conversation.to_bytes());
         let sample = wording::recall_line(&form, &RecallId::sample().to_string());
         Self {
-            key: hasher.finalize().into(),
+            key: link_key(scope, conversation),
             scope: scope.tag(),
             form,
             prefixes,
@@ -91,6 +88,12 @@ impl RecallLink {
         self.id(OriginalKind::Outline, &[])
     }
 
+    /// Returns the ID of the outline of the conversation with the key `conversation`.
+    pub fn outline_of(scope: Scope, conversation: RecordKey) -> RecallId {
+        let key = link_key(scope, conversation);
+        keyed_id(&key, scope.tag(), OriginalKind::Outline, &[])
+    }
+
     fn prefix(&self, messages: usize) -> Option<RecordKey> {
         let found = self
             .prefixes
@@ -99,13 +102,25 @@ impl RecallLink {
     }
 
     fn id(&self, kind: OriginalKind, content: &[&[u8]]) -> RecallId {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(&[kind as u8]);
-        for part in content {
-            hasher.update(part);
-        }
-        RecallId::new(self.scope, hasher.finalize().as_bytes())
+        keyed_id(&self.key, self.scope, kind, content)
     }
+}
+
+/// Returns the key of a conversation's IDs.
+fn link_key(scope: Scope, conversation: RecordKey) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
+    hasher.update(b"recall");
+    hasher.update(&conversation.to_bytes());
+    hasher.finalize().into()
+}
+
+fn keyed_id(key: &[u8; 32], scope: ScopeTag, kind: OriginalKind, content: &[&[u8]]) -> RecallId {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(&[kind as u8]);
+    for part in content {
+        hasher.update(part);
+    }
+    RecallId::new(scope, hasher.finalize().as_bytes())
 }
 
 // The key would let its reader forge IDs.

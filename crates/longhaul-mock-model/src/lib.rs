@@ -49,7 +49,7 @@ pub use responses::validity::{
     UNCHECKED_INPUT_RULES, broken_input_rules, input_rule_ids, torn_from_reasoning,
 };
 #[cfg(feature = "validity")]
-pub use rewrite_rules::{broken_by_rewrite, rewrite_rule_ids};
+pub use rewrite_rules::{broken_by_rewrite, is_shortened_call, rewrite_rule_ids};
 pub use server::{Model, serve_connections};
 #[cfg(feature = "validity")]
 pub use server_rules::{ModelServer, broken_server_rules, server_rule_ids};

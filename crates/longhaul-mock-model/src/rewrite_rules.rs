@@ -86,7 +86,7 @@ fn is_output(item: &Value) -> bool {
     kind(item).ends_with("_output")
 }
 
-/// Items of `sent` that are neither the client's own nor outputs.
+/// Items of `sent` that are neither the client's own, nor outputs, nor own calls with shorter arguments.
 fn inserted<'s>(original: &Value, sent: &'s Value) -> impl Iterator<Item = (usize, &'s Value)> {
     let (own, sent) = (items(original), items(sent));
     let removed = own.len().saturating_sub(sent.len());
@@ -94,7 +94,22 @@ fn inserted<'s>(original: &Value, sent: &'s Value) -> impl Iterator<Item = (usiz
     let is_own =
         move |at: usize, item: &Value| own.get(at + removed) == Some(item) || own.contains(item);
     let all = sent.iter().enumerate();
-    all.filter(move |(at, item)| !is_output(item) && !is_own(*at, item))
+    let all = all.filter(move |(at, item)| !is_output(item) && !is_own(*at, item));
+    all.filter(|(_, item)| !own.iter().any(|own| is_shortened_call(own, item)))
+}
+
+/// Whether `item` is the call `own` with shorter arguments, still JSON if they were.
+pub fn is_shortened_call(own: &Value, item: &Value) -> bool {
+    ["arguments", "input"].iter().any(|key| {
+        let (Some(before), Some(after)) = (member(own, key).as_str(), member(item, key).as_str())
+        else {
+            return false;
+        };
+        let mut restored = item.clone();
+        restored[key] = before.into();
+        let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
+        after.len() < before.len() && is_json(before) == is_json(after) && restored == *own
+    })
 }
 
 /// History ends next to a reference, whose own items may belong to what follows.
@@ -255,6 +270,21 @@ mod tests {
         let body = |items: &[&Value]| json!({"input": items});
         let own = body(&[&user, &said, &reference, &call, &output]);
         check(&own, &body(&[&user, &said, &reference, &call, &short]), &[]);
+        let with = |arguments: &str| {
+            let mut call = call.clone();
+            call["arguments"] = arguments.into();
+            body(&[&user, &said, &reference, &call, &output])
+        };
+        check(
+            &with(r#"{"content":"long"}"#),
+            &with(r#"{"content":"l"}"#),
+            &[],
+        );
+        check(
+            &with(r#"{"content":"long"}"#),
+            &with(r#"{"content":"l"#),
+            &["r-item-reference", "r-phase", "r-summary-form"],
+        );
         check(
             &own,
             &body(&[&user, &summary, &reference, &call, &output]),

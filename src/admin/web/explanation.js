@@ -18,11 +18,11 @@ function Layers({ layers }) {
     <table>
       <caption class="sr">Layers of the forwarded request</caption>
       <thead><tr><th scope="col">Layer</th><th scope="col" class="n">Message</th><th scope="col" class="n">Messages</th>
-        <th scope="col" class="n">Cleared</th><th scope="col" class="n">Tokens</th></tr></thead>
+        <th scope="col" class="n">Cleared</th><th scope="col" class="n">Clipped</th><th scope="col" class="n">Tokens</th><th scope="col" class="n">Freed</th></tr></thead>
       <tbody>${layers.map((one) => html`
         <tr key=${one.layer}><th scope="row">${one.layer}</th>
           <td class="n">${one.from === one.through ? one.from : one.from + '–' + one.through}</td><td class="n">${whole(one.messages)}</td>
-          <td class="n">${whole(one.cleared)}</td><td class="n">${whole(one.tokens)}</td></tr>`)}
+          <td class="n">${whole(one.cleared)}</td><td class="n">${whole(one.clipped)}</td><td class="n">${whole(one.tokens)}</td><td class="n">${whole(one.freed)}</td></tr>`)}
       </tbody>
     </table>`;
 }

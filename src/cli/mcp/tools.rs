@@ -12,6 +12,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
 use crate::cli::recall::client::{RecallClient, RecallPart};
+use crate::error::Problem;
 
 const INSTRUCTIONS: &str = "\
 Some tool results and older parts of this conversation are replaced by shorter texts. Such a text \
@@ -35,10 +36,15 @@ impl RecallTools {
         let text = |key: &str| arguments.get(key).and_then(Value::as_str);
         let wrong = |what: &str| ErrorData::invalid_params(format!("{what} is missing"), None);
         let id = text("id").ok_or_else(|| wrong("id"))?;
+        let some = |key: &str| text(key).filter(|it| !it.is_empty());
         let part = match name {
+            "keep" | "unkeep" => {
+                let said = self.client.keep(id, some("quote"), name == "keep").await;
+                return Ok(result_of(said));
+            }
             "recall" => RecallPart {
-                grep: text("grep").filter(|it| !it.is_empty()),
-                lines: text("lines").filter(|it| !it.is_empty()),
+                grep: some("grep"),
+                lines: some("lines"),
                 ..RecallPart::default()
             },
             "search_history" => RecallPart {
@@ -47,16 +53,20 @@ impl RecallTools {
             },
             "conversation_outline" => RecallPart {
                 is_outline: true,
-                lines: text("lines").filter(|it| !it.is_empty()),
+                lines: some("lines"),
                 ..RecallPart::default()
             },
             _ => return Err(ErrorData::invalid_params("there is no such tool", None)),
         };
-        // The model can correct a wrong ID or pattern, so such an error is a result.
-        Ok(match self.client.read(id, part).await {
-            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-            Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
-        })
+        Ok(result_of(self.client.read(id, part).await))
+    }
+}
+
+/// Returns the result of a call. The model can correct a wrong ID or pattern, so such an error is a result.
+fn result_of(said: Result<String, Problem>) -> CallToolResult {
+    match said {
+        Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+        Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
     }
 }
 
@@ -91,6 +101,7 @@ fn tools() -> Vec<Tool> {
     let lines =
         json!({"type": "string", "description": "Lines to return, from 1: A-B, A-, -B or A"});
     let pattern = |what: &str| json!({"type": "string", "description": what});
+    let quote = pattern("Only this part of the words, to the letter");
     vec![
         tool(
             "recall",
@@ -118,7 +129,25 @@ fn tools() -> Vec<Tool> {
             &json!({"id": id, "lines": lines}),
             &["id"],
         ),
+        changing(
+            "keep",
+            "Keeps words of the user or of yourself in this conversation, whatever a later summary \
+             replaces. Results of tools cannot be kept. conversation_outline lists the ids.",
+            &json!({"id": id, "quote": quote}),
+        ),
+        changing(
+            "unkeep",
+            "Takes back a wish of yours to keep words: the same id, and the same quote.",
+            &json!({"id": id, "quote": quote}),
+        ),
     ]
+}
+
+/// A tool that changes what stays in the conversation.
+fn changing(name: &'static str, about: &'static str, properties: &Value) -> Tool {
+    let hints = ToolAnnotations::new().read_only(false).idempotent(true);
+    let hints = hints.destructive(false).open_world(false);
+    tool(name, about, properties, &["id"]).with_annotations(hints)
 }
 
 fn tool(name: &'static str, about: &'static str, properties: &Value, required: &[&str]) -> Tool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST};
 use http::uri::Scheme;
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -72,18 +72,40 @@ impl RecallClient {
         id: &str,
         part: RecallPart<'_>,
     ) -> Result<String, Problem> {
-        let id: RecallId = id
-            .trim()
-            .parse()
-            .map_err(|wrong: NoRecallId| Problem::CommandLine(wrong.to_string()))?;
-        let mut target = format!("{}{RECALL_PATH}{id}", self.base.path());
-        let mut separator = '?';
         let pairs = [
             ("grep", part.grep),
             ("lines", part.lines),
             ("search", part.search),
             ("outline", part.is_outline.then_some("")),
         ];
+        self.ask(Method::GET, id, &pairs).await
+    }
+
+    /// Keeps the words of the original with the ID `id` in its conversation, or the part `quote` of them. Takes
+    /// the wish back if `is_kept` is not set. Fails as [`Self::read`] does, or if the words may not be kept.
+    #[cfg(feature = "mcp")]
+    pub(in crate::cli) async fn keep(
+        &self,
+        id: &str,
+        quote: Option<&str>,
+        is_kept: bool,
+    ) -> Result<String, Problem> {
+        let method = if is_kept { Method::PUT } else { Method::DELETE };
+        self.ask(method, id, &[("quote", quote)]).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        id: &str,
+        pairs: &[(&str, Option<&str>)],
+    ) -> Result<String, Problem> {
+        let id: RecallId = id
+            .trim()
+            .parse()
+            .map_err(|wrong: NoRecallId| Problem::CommandLine(wrong.to_string()))?;
+        let mut target = format!("{}{RECALL_PATH}{id}", self.base.path());
+        let mut separator = '?';
         for (name, value) in pairs {
             if let Some(value) = value {
                 target.push(separator);
@@ -98,7 +120,7 @@ impl RecallClient {
                 self.base.origin()
             ))
         };
-        let answer = timeout(ANSWER_TIMEOUT, self.fetch(&target)).await;
+        let answer = timeout(ANSWER_TIMEOUT, self.fetch(method, &target)).await;
         let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
         let (status, body) = answer.map_err(failed)?;
         if status == StatusCode::OK {
@@ -116,10 +138,11 @@ impl RecallClient {
         })
     }
 
-    async fn fetch(&self, target: &str) -> Result<(StatusCode, Bytes), String> {
+    async fn fetch(&self, method: Method, target: &str) -> Result<(StatusCode, Bytes), String> {
         let (host, port) = (self.base.authority().host(), self.base.port());
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let mut request = Request::get(target).header(HOST, self.base.host());
+        let mut request = Request::builder().method(method).uri(target);
+        request = request.header(HOST, self.base.host());
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value);
         }

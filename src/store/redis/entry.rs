@@ -26,7 +26,7 @@ const MAX_FIELDS: u32 = 64;
 pub(super) const MAX_ENTRY_BYTES: usize =
     MAX_RECORD_BYTES + MAX_FIELDS as usize * (MAX_NOTE_BYTES + 64);
 /// Maximum bytes of a note.
-const MAX_NOTE_BYTES: usize = 4 << 10;
+const MAX_NOTE_BYTES: usize = 24 << 10;
 
 const RECORD: &str = "record";
 const ADOPTED: &str = "adopted";

@@ -12,7 +12,8 @@ use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::{CompactionSettings, Policy};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{
-    broken_by_rewrite, broken_input_rules, broken_server_rules, torn_from_reasoning,
+    broken_by_rewrite, broken_input_rules, broken_server_rules, is_shortened_call,
+    torn_from_reasoning,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -81,6 +82,7 @@ fn check_sent(original: &[u8], sent: &[u8], what: &str) {
     let strange: Vec<&Value> = after[first..after.len() - last]
         .iter()
         .filter(|item| !before.contains(item) && !is_cleared(item, before))
+        .filter(|item| !before.iter().any(|own| is_shortened_call(own, item)))
         .collect();
     assert!(strange.len() <= 1, "{what}: {strange:?}");
     for summary in strange {

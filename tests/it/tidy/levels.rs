@@ -55,7 +55,7 @@ const CHAT: Levels = Levels {
     rooms: &[
         &["context", "refusal"],
         &["attempt", "refutation"],
-        &["notices", "recall", "rewrite", "unanswered_call"],
+        &["keep", "notices", "recall", "rewrite", "unanswered_call"],
         &["learn"],
         &[
             "adopt",

@@ -14,7 +14,7 @@ const MAX_PATH: usize = 4_096;
 const MAX_FOLDERS: usize = 6;
 
 /// Returns the texts of a list in `rule_files.txt`.
-fn listed<'a>(list: &'a str) -> impl Iterator<Item = &'a str> {
+fn listed(list: &str) -> impl Iterator<Item = &str> {
     static ROWS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
         let rows = RULE_FILES.lines().filter(|line| !line.starts_with('#'));
         rows.filter_map(|row| row.split_once('\t')).collect()
@@ -69,12 +69,8 @@ pub(crate) fn rule_file<'p>(
 
 /// Whether a path begins at a root, a drive or the user's home.
 pub(super) fn is_absolute(path: &str) -> bool {
-    let mut bytes = path.bytes();
-    match (bytes.next(), bytes.next(), bytes.next()) {
-        (Some(b'/' | b'\\' | b'~'), ..) => true,
-        (Some(drive), Some(b':'), Some(b'/' | b'\\')) => drive.is_ascii_alphabetic(),
-        _ => false,
-    }
+    let drive = path.get(1..3).is_some_and(|it| it == ":/" || it == ":\\");
+    drive || path.starts_with(['/', '\\', '~'])
 }
 
 /// Returns the segments of a path that begins in the folder `from`. `None` if the path is too long or leads out.

@@ -1,13 +1,13 @@
 //! What the user wrote in the text of a user message.
 
-use super::{before_end, rows, stripped};
+use super::{answers_user, before_end, row_of, rows, stripped};
 use memchr::memmem;
 use regex::Regex;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Maximum bytes of the line above a tool's result, in clients whose tools are text.
-const MAX_RESULT_LINE: usize = 1_024;
+/// Maximum bytes of the line above a tool's result.
+pub(super) const MAX_RESULT_LINE: usize = 1_024;
 
 /// Returns the parts of a text of a user message that the user wrote, in order.
 ///
@@ -20,41 +20,53 @@ pub(crate) fn own_words(text: &str) -> Vec<&str> {
 /// Returns the parts of a text that the user wrote. `quotes` says whether elements may quote the user, as no quoted
 /// words do.
 fn parts(text: &str, quotes: bool) -> Vec<&str> {
-    if announces_result(text) {
-        return Vec::new();
-    }
-    let request = request(text);
-    let mut reader = Reader::new(request, quotes);
+    let words = match result_line(text) {
+        Some((tool, rest)) if answers_user(tool) => stripped("rejected", rest).unwrap_or(rest),
+        Some(_) => return Vec::new(),
+        None => request(text),
+    };
+    let mut reader = Reader::new(words, quotes);
     while reader.skip_block() || reader.skip_tag() {}
-    if reader.start == 0 && request.len() == text.len() {
+    if reader.start == 0 && words.len() == text.len() {
         return Vec::from_iter((!text.trim().is_empty()).then_some(text));
     }
-    reader.take(request.len());
+    reader.take(words.len());
     reader.parts
 }
 
-/// Whether a text begins with the line above a tool's result, as of Cline and Roo without native calls:
+/// Whether a text begins with the line above a foreign result, as of Cline and Roo without native calls:
 /// `[read_file for 'a.rs'] Result:`. If nothing follows, the next text of the message is the result.
 pub(crate) fn announces_result(text: &str) -> bool {
-    let line = text.split('\n').next().unwrap_or_default().trim_end();
-    let is_head = line.ends_with("] Result:") || line.starts_with("[read_file for ");
-    is_head && line.starts_with('[') && line.len() <= MAX_RESULT_LINE
+    result_line(text).is_some_and(|(tool, _)| !answers_user(tool))
+}
+
+/// Splits the line above a result off a text, and returns the tool in that line and the result.
+pub(super) fn result_line(text: &str) -> Option<(&str, &str)> {
+    let line = text.split('\n').next()?;
+    let head = line.trim_end().strip_prefix('[')?;
+    let tool = head.split([' ', ']']).next()?;
+    // Files that a message of Roo mentions.
+    let is_file = tool == "read_file" && head.ends_with("']");
+    let is_result = line.len() <= MAX_RESULT_LINE && (is_file || head.ends_with("] Result:"));
+    is_result.then_some((tool, text.get(line.len()..)?.trim()))
 }
 
 /// Returns the instructions of a skill that a client put into a user message.
 pub(crate) fn loaded_skill(text: &str) -> Option<&str> {
     let text = text.trim();
-    let mut starts = rows("skill-start").iter();
-    starts
-        .any(|row| text.starts_with(&row.words))
-        .then_some(text)
+    row_of("skill-start", text).map(|_| text)
 }
 
 /// Returns the part of a text that holds the user's request, below what the program wrote above.
 fn request(text: &str) -> &str {
     let requests = rows("request").iter().filter_map(|row| {
         let at = memmem::rfind(text.as_bytes(), row.words.as_bytes())?;
-        Some(before_end(text.get(at + row.words.len()..)?, row))
+        let (before, words) = text.split_at_checked(at)?;
+        let words = words.strip_prefix(&row.words)?;
+        let begins_line = before.is_empty() || before.ends_with('\n');
+        let ends =
+            row.end.is_empty() || memmem::find(words.as_bytes(), row.end.as_bytes()).is_some();
+        (begins_line && ends).then(|| before_end(words, row))
     });
     requests.min_by_key(|words| words.len()).unwrap_or(text)
 }
@@ -84,7 +96,8 @@ static ELEMENTS: LazyLock<(HashMap<&str, Element>, Option<Regex>)> = LazyLock::n
         })
     };
     let elements: HashMap<_, _> = of("program", false).chain(of("user", true)).collect();
-    let names = Vec::from_iter(elements.keys().copied()).join("|");
+    let names: Vec<&str> = elements.keys().copied().collect();
+    let names = names.join("|");
     // If the pattern fails to compile, no element is found; a test ensures that it compiles.
     let tags = Regex::new(&format!("</?(?:{names})(?:[ \\n][^<>]*)?>"));
     (elements, tags.ok())

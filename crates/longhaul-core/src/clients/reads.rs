@@ -10,8 +10,21 @@ const MAX_COMMAND: usize = 4_096;
 /// Characters of a shell by which a command does more than run one program.
 const OPERATORS: [char; 11] = ['|', '&', ';', '<', '>', '*', '(', '`', '$', '{', '\n'];
 
+/// Programs that print the files they are given.
+const PRINTERS: [&str; 9] = [
+    "bat",
+    "cat",
+    "gc",
+    "get-content",
+    "head",
+    "less",
+    "more",
+    "nl",
+    "type",
+];
+
 /// Separators between a line number and the line.
-const SEPARATORS: [&str; 8] = ["\t", "→", "| ", "|", ": ", ":", ". ", "."];
+const SEPARATORS: [&str; 9] = ["\t", "→", " | ", "| ", "|", ": ", ":", ". ", "."];
 
 /// Maximum notes of a client behind a file's text.
 const MAX_NOTES: usize = 8;
@@ -29,7 +42,9 @@ pub(crate) fn reads_file<'a>(
     path_argument: Option<&'a str>,
     folder: Option<&str>,
 ) -> Option<Cow<'a, str>> {
-    let file = if is_listed("read", tool) {
+    // An editor with several commands names its reading `view`.
+    let reads = is_listed("read", tool) || command == Some("view");
+    let file = if reads {
         path_argument?
     } else {
         printed_file(command?)?
@@ -42,46 +57,31 @@ pub(crate) fn reads_file<'a>(
 
 /// Returns the file that a command prints, if the command does nothing else.
 fn printed_file(command: &str) -> Option<&str> {
-    let words = words(command)?;
-    // `bash -lc 'cat a.md'`, or its words in a list.
-    let inner;
-    let words = match words.as_slice() {
-        [shell, flag, rest @ ..] if base_name(shell).ends_with("sh") && flag.starts_with('-') => {
-            match rest {
-                [command] => {
-                    inner = self::words(command)?;
-                    inner.as_slice()
-                }
-                words => words,
-            }
-        }
-        words => words,
-    };
-    let (program, mut words) = words.split_first()?;
+    // `bash -lc 'cat a.md'`, or the words of a list.
+    let inner = [" -lc ", " -c "]
+        .iter()
+        .find_map(|flag| command.split_once(flag));
+    let inner = inner.filter(|(shell, _)| base_name(shell).ends_with("sh"));
+    let command = inner.map_or(command, |(_, inner)| inner.trim());
+    let quoted = |quote| command.strip_prefix(quote)?.strip_suffix(quote);
+    let words = words(quoted('\'').or_else(|| quoted('"')).unwrap_or(command))?;
+    let (program, rest) = words.split_first()?;
     let program = base_name(program).to_ascii_lowercase();
-    let mut file = None;
-    while let Some((word, rest)) = words.split_first() {
-        words = rest;
-        match program.as_str() {
-            "head" | "sed" | "tail" if matches!(*word, "-n" | "-c") => {
-                // A number of lines, or a script that prints lines.
-                let (value, rest) = words.split_first()?;
-                let is_range = |byte: u8| byte.is_ascii_digit() || b",-p".contains(&byte);
-                words = rest;
-                value.bytes().all(is_range).then_some(())?;
-            }
-            "sed" if word.starts_with('-') || file.is_some() => return None,
-            "cat" | "bat" | "less" | "more" | "nl" | "type" | "get-content" | "gc" | "head"
-            | "sed" => {
-                if !word.starts_with('-') {
-                    file.is_none().then_some(())?;
-                    file = Some(*word);
-                }
-            }
-            _ => return None,
-        }
+    let is_range = |byte: u8| byte.is_ascii_digit() || b",-p".contains(&byte);
+    let rest = match (program.as_str(), rest) {
+        ("head" | "sed", ["-n" | "-c", lines, rest @ ..]) if lines.bytes().all(is_range) => rest,
+        (program, rest) if PRINTERS.contains(&program) => rest,
+        _ => return None,
+    };
+    let files: Vec<&str> = rest
+        .iter()
+        .copied()
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    match files.as_slice() {
+        [file] => Some(file),
+        _ => None,
     }
-    file
 }
 
 fn base_name(path: &str) -> &str {

@@ -1,6 +1,7 @@
 //! The user's words in the results of tools.
 
-use super::{before_end, is_listed, own_words, rows, stripped};
+use super::own_words::{MAX_RESULT_LINE, result_line};
+use super::{is_listed, own_words, row_of, rows, stripped};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -30,7 +31,13 @@ pub(crate) fn answers_user(tool: &str) -> bool {
 /// Whether a result may begin with the words of a rejection. `raw` is undecoded, and cut at any byte.
 pub(crate) fn may_reject(raw: &str) -> bool {
     let spaces = ["\\n", "\\r", "\\t", " "];
-    let mut raw = raw;
+    let start = raw
+        .get(..raw.floor_char_boundary(MAX_RESULT_LINE))
+        .unwrap_or_default();
+    let line = start.find("] Result:").filter(|_| raw.starts_with('['));
+    let mut raw = line
+        .and_then(|at| raw.get(at + "] Result:".len()..))
+        .unwrap_or(raw);
     while let Some(rest) = spaces.iter().find_map(|space| raw.strip_prefix(space)) {
         raw = rest;
     }
@@ -61,19 +68,14 @@ pub(crate) fn in_result<'t>(
     arguments_plan: Option<&'t str>,
     text: &'t str,
 ) -> Option<ResultWords<'t>> {
-    let text = text.trim();
+    let text = result_line(text).map_or_else(|| text.trim(), |(_, result)| result);
     if let Some(reason) = rejection(text) {
         return (!reason.is_empty()).then_some(ResultWords::Rejected(reason));
     }
-    if rows("refused")
-        .iter()
-        .any(|row| text.starts_with(&row.words))
-    {
+    if row_of("refused", text).is_some() {
         None
     } else if is_listed("plan", tool) {
-        rows("approved")
-            .iter()
-            .find(|row| text.starts_with(&row.words))?;
+        row_of("approved", text)?;
         let mut marks = rows("plan-text").iter();
         let plan = marks.find_map(|row| Some(text.split_once(&row.words)?.1.trim()));
         let plan = plan.or(arguments_plan).map(Cow::Borrowed);
@@ -88,8 +90,7 @@ pub(crate) fn in_result<'t>(
 /// Returns the reason for which the user rejected a call; empty without one. `None` if the result is no rejection.
 fn rejection(text: &str) -> Option<Cow<'_, str>> {
     stripped("rejected", text).map(Cow::Borrowed).or_else(|| {
-        let mut objects = rows("rejected-json").iter();
-        let row = objects.find(|row| text.starts_with(&row.words))?;
+        let row = row_of("rejected-json", text)?;
         let object = json(text)?;
         let reason = object
             .get(&row.end)
@@ -148,25 +149,37 @@ fn pairs(text: &str) -> Vec<String> {
     let mut question = parts.next().unwrap_or_default();
     let mut lines = Vec::new();
     while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
         let split = part
             .rsplit_once("\", \"")
             .or_else(|| part.rsplit_once(", \""));
-        let (answer, next) = split
-            .filter(|_| parts.peek().is_some())
-            .unwrap_or((part, ""));
+        let (answer, next) = split.filter(|_| !is_last).unwrap_or((part, ""));
         // The preview of the chosen option is the agent's; notes are the user's.
-        let label = answer
-            .split(" selected preview:")
+        let (label, preview) = answer
+            .split_once(" selected preview:")
+            .unwrap_or((answer, ""));
+        let notes = answer.rsplit_once(" notes: ").filter(|(before, _)| {
+            !preview.is_empty() || before.ends_with(['"', ')']) || before.ends_with("\" user")
+        });
+        let label = label
+            .split(" notes: ")
             .next()
-            .unwrap_or_default();
-        let notes = answer
-            .rsplit_once(" notes: ")
-            .filter(|(before, _)| before.len() >= label.len());
+            .filter(|_| notes.is_some())
+            .unwrap_or(label);
+        // Words of the client may follow the last answer.
+        let whole = label
+            .rsplit_once('"')
+            .filter(|(before, _)| is_last && !before.is_empty());
+        let label = whole.map_or(label, |(label, _)| label);
+        let label = label.strip_prefix('"').unwrap_or(label);
+        let label = label
+            .strip_suffix('"')
+            .filter(|_| notes.is_some() || !preview.is_empty())
+            .unwrap_or(label);
         let notes = notes
             .map(|(_, notes)| format!("; {notes}"))
             .unwrap_or_default();
-        let (question_words, label) = (question.trim_matches('"'), label.trim_matches('"'));
-        lines.push(format!("{question_words} → {label}{notes}"));
+        lines.push(format!("{} → {label}{notes}", question.trim_matches('"')));
         question = next;
     }
     lines

@@ -40,6 +40,18 @@ impl Conversation<'_> {
         self.calls_before(&batch.results).get(batch.call_index(at)?)
     }
 
+    /// Returns the batch of the result at `at`; `None` if no result is there.
+    pub(crate) fn batch_of(&self, at: usize) -> Option<&Batch> {
+        let batches = self.batches();
+        let batch = batches.partition_point(|batch| batch.results.end <= at);
+        batches.get(batch).filter(|it| it.results.contains(&at))
+    }
+
+    /// Returns the call that the result at `at` answers.
+    pub(crate) fn answered_call(&self, at: usize) -> Option<&ToolCall> {
+        self.call_for_result(self.batch_of(at)?, at)
+    }
+
     /// Returns the result of call `number` of the message at `at`; `None` if the call is not answered.
     pub(crate) fn result_of(&self, at: usize, number: usize) -> Option<&Message> {
         let batches = self.batches();
@@ -57,7 +69,9 @@ impl Conversation<'_> {
             Content::Parts(_) => self.parts(result).iter().find_map(|part| part.text),
             Content::Text(text) => Some(text),
         };
-        first.is_some_and(|text| clients::may_reject(text.raw(self.body)))
+        let look = || first.is_some_and(|text| clients::may_reject(text.raw(self.body)));
+        let memo = result.memo();
+        memo.map_or_else(look, |memo| *memo.may_be_rejected.get_or_init(look))
     }
 
     /// Whether a result reports a failure: by a member of its API, or by its first words.

@@ -22,6 +22,15 @@ impl<'n> RuleFiles<'n> {
         }
     }
 
+    /// Whether arguments, undecoded, may name a file of rules or of a skill. Nearly all do not.
+    pub(crate) fn may_name(&self, arguments: &str) -> bool {
+        let mut parts = NAME_PARTS.iter().copied();
+        let names = || self.names.iter().map(String::as_str);
+        arguments.len() <= MAX_READING_ARGUMENTS
+            && (parts.any(|part| arguments.contains(part))
+                || names().any(|name| arguments.contains(name)))
+    }
+
     /// Returns the path of the file of rules that a call reads, relative to the workspace. `None` for any
     /// other call.
     pub(crate) fn label(
@@ -53,5 +62,29 @@ fn workspace(conversation: &Conversation<'_>) -> Option<String> {
     })
 }
 
+/// Parts of the usual names of files of rules. `every_usual_name_has_a_part` holds them to the list.
+const NAME_PARTS: [&str; 3] = [".md", "rules", "hints"];
+/// Maximum bytes of the arguments of a call that reads a file.
+const MAX_READING_ARGUMENTS: usize = 4_096;
 /// Maximum messages in which a workspace is looked for: clients state it at the start.
 const MAX_STATING: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_usual_name_has_a_part() {
+        let list = include_str!("../clients/rule_files.txt").lines();
+        let names =
+            list.filter_map(|row| row.strip_prefix("name\t").or(row.strip_prefix("place\t")));
+        let names: Vec<&str> = names.collect();
+        assert!(names.len() > 20, "{names:?}");
+        for name in names.into_iter().chain(["SKILL.md"]) {
+            assert!(
+                RuleFiles::new(&[]).may_name(&format!("{{\"path\":\"{name}\"}}")),
+                "{name}"
+            );
+        }
+    }
+}

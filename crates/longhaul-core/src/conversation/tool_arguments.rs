@@ -135,7 +135,7 @@ impl ToolArguments {
 
     /// Returns the plan that the call shows to the user.
     pub(crate) fn plan(&self) -> Option<&str> {
-        self.first_string(["plan"])
+        self.first_string(["plan", "summary"])
     }
 
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.

@@ -157,6 +157,7 @@ mod tests {
             exempt_tools: Vec::new(),
             keep_errors: false,
             kept_words: None,
+            clips_calls: false,
             placeholder: Placeholder::Fixed,
             recall: None,
         };

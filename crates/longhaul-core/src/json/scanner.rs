@@ -59,6 +59,11 @@ impl Literal {
         }
     }
 
+    /// Whether the value is a string.
+    pub(crate) fn is_string(self) -> bool {
+        self.quotes > 0
+    }
+
     pub(crate) fn is_escaped(self) -> bool {
         self.escaped
     }

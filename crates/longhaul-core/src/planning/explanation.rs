@@ -7,7 +7,7 @@ mod layers;
 mod tool_names;
 
 use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Conversation, Message, Role, ToolCall};
+use crate::conversation::{Conversation, Message, Role};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
 use crate::policy::{Policy, PruneTrigger, Thresholds};
@@ -30,6 +30,8 @@ const MAX_SUBJECTS: usize = 3;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageDecision {
+    /// Kept, but the contents in the arguments of a call are shortened to their beginning and end.
+    ArgumentsClipped,
     /// A tool result while clearing is switched off.
     #[serde(rename = "prune-disabled")]
     ClearingDisabled,
@@ -55,7 +57,11 @@ impl MessageDecision {
     pub fn is_unchanged(self) -> bool {
         match self {
             Self::ClearingDisabled | Self::Head | Self::Kept => true,
-            Self::Clipped | Self::ImagesDropped | Self::Summarised | Self::ThinkingRemoved => false,
+            Self::ArgumentsClipped
+            | Self::Clipped
+            | Self::ImagesDropped
+            | Self::Summarised
+            | Self::ThinkingRemoved => false,
             Self::ToolResult(decision) => decision != ClearDecision::Cleared,
         }
     }
@@ -437,7 +443,7 @@ fn decision(
 /// a conversation.
 pub fn call_subject(conversation: &Conversation<'_>, at: usize) -> Option<Box<str>> {
     let message = conversation.message(at)?;
-    let answered = answered_call(conversation, at);
+    let answered = conversation.answered_call(at);
     let calls = answered.into_iter().chain(conversation.calls(message));
     let subjects = calls.filter_map(|call| {
         let arguments = ToolArguments::decode(conversation, call);
@@ -461,15 +467,6 @@ fn shortened(text: &str, most: usize) -> String {
     }
     let end: String = text.chars().skip(length - most + 1).collect();
     format!("…{end}")
-}
-
-/// Returns the call that the result at `at` answers.
-fn answered_call<'c>(conversation: &'c Conversation<'_>, at: usize) -> Option<&'c ToolCall> {
-    let batches = conversation.batches();
-    let batch = batches.partition_point(|batch| batch.results.end <= at);
-    let batch = batches.get(batch)?;
-    let is_result = batch.results.contains(&at);
-    is_result.then(|| conversation.call_for_result(batch, at))?
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::conversation::{Conversation, Role};
 use crate::planning::view::Recallable;
 use crate::recall::RecallLink;
 use crate::summary::steps::StepRenderer;
-use crate::summary::user_messages::media_markers;
+use crate::summary::user_messages::{media_markers, own_words};
 use crate::text::wording;
 use crate::units::recall_id::RecallId;
 use std::collections::HashMap;
@@ -166,6 +166,38 @@ fn render_message(
         _ = writeln!(out, "=== {mark} call of {name}\n{kept}");
     }
     range
+}
+
+/// Returns what the user and the agent say in the text of a unit, without calls, results, and the words of
+/// clients. `outline` is the ID of the outline. `None` if nobody says anything, or the unit may be cut.
+///
+/// Headings count the characters of each message, so no text passes for a heading.
+pub fn spoken_words(unit: &str, outline: RecallId) -> Option<String> {
+    if unit.len() >= MAX_UNIT_BYTES {
+        return None;
+    }
+    let mark = outline.to_string();
+    let heading = format!("=== {} message ", mark.get(MARK_DIGITS)?);
+    let next = format!("\n{heading}");
+    let mut words = Vec::new();
+    let mut rest = unit.strip_prefix(&*heading);
+    while let Some(message) = rest {
+        let (line, text) = message.split_once('\n')?;
+        let (role, chars) = line.split_once(", ")?.1.split_once(", ")?;
+        let chars: usize = chars.strip_suffix(" characters")?.parse().ok()?;
+        let end = text.char_indices().nth(chars);
+        let (text, after) = text.split_at(end.map_or(text.len(), |(end, _)| end));
+        if role == role_name(Role::User) {
+            words.push(own_words(text.into()));
+        } else if role == role_name(Role::Assistant) {
+            words.push(text.into());
+        }
+        let behind_calls = || after.split_once(&*next).map(|(_, message)| message);
+        rest = after.strip_prefix(&*heading).or_else(behind_calls);
+    }
+    let words = words.join("\n");
+    let words = words.trim();
+    (!words.is_empty()).then(|| words.to_owned())
 }
 
 fn end_line(out: &mut String) {

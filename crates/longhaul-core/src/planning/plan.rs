@@ -21,6 +21,11 @@ use std::sync::Arc;
 /// A single replacement in a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Replacement {
+    /// Clips overlong contents in the arguments of a call.
+    Arguments {
+        /// Index of the message with the call's result.
+        result: usize,
+    },
     /// Replaces the messages from `from` up to `to` by one user message with `text`.
     History {
         /// First message replaced.
@@ -59,13 +64,16 @@ pub enum Replacement {
 }
 
 impl Replacement {
-    /// Sort key: the index of the message and of its part at which the replacement begins.
+    /// Sort key: the index of the message and of its part at which the replacement begins. A call sorts with
+    /// its result, so that later breaks only append to the order.
     pub(crate) fn position(&self) -> (usize, usize) {
         match self {
             Self::History { from, .. } => (*from, 0),
             Self::Image { at, part } => (*at, *part),
             Self::Output { .. } => (usize::MAX, 0),
-            Self::Result { at, .. } | Self::Thinking { at } => (*at, 0),
+            Self::Arguments { result: at } | Self::Result { at, .. } | Self::Thinking { at } => {
+                (*at, 0)
+            }
         }
     }
 }

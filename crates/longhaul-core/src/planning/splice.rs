@@ -4,6 +4,7 @@ use crate::conversation::{Conversation, images};
 use crate::json::span::Span;
 use crate::planning::plan::Replacement;
 use crate::policy::placement;
+use crate::pruning::argument_clip;
 
 /// A replacement of a byte range.
 #[derive(Debug)]
@@ -194,6 +195,13 @@ fn thinking_edits(conversation: &Conversation<'_>, at: usize) -> impl Iterator<I
 /// Returns the edit of any other replacement.
 fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteEdit> {
     match cut {
+        Replacement::Arguments { result } => {
+            let call = conversation.answered_call(*result)?;
+            Some(ByteEdit {
+                delete: call.arguments?.span(),
+                insert: argument_clip::clipped_json(conversation, call)?,
+            })
+        }
         Replacement::History {
             from,
             to,

@@ -141,7 +141,7 @@ impl Edits {
         let mut hash = [0; 32];
         for cut in replacements.iter().flatten() {
             let mut hasher = blake3::Hasher::new_keyed(&hash);
-            if let Some(at) = hash_edit(&mut hasher, cut, conversation.head_len()) {
+            if let Some(at) = hash_edit(&mut hasher, cut, conversation) {
                 hash = hasher.finalize().into();
                 let chain = EditChain {
                     count: chained.len() + 1,
@@ -202,7 +202,11 @@ impl Edits {
 
 /// Adds an edit to a hash, with positions counted from the end of the leading messages. Returns its
 /// message, or `None` if the provider binds no thinking to it.
-fn hash_edit(hasher: &mut blake3::Hasher, cut: &Replacement, head: usize) -> Option<usize> {
+fn hash_edit(
+    hasher: &mut blake3::Hasher,
+    cut: &Replacement,
+    conversation: &Conversation<'_>,
+) -> Option<usize> {
     let mut add = |tag: u8, numbers: &[usize], text: &str| {
         hasher.update(&[tag]);
         for number in numbers {
@@ -210,8 +214,12 @@ fn hash_edit(hasher: &mut blake3::Hasher, cut: &Replacement, head: usize) -> Opt
         }
         hasher.update(text.as_bytes());
     };
-    let moved = |at: &usize| at.saturating_sub(head);
+    let moved = |at: &usize| at.saturating_sub(conversation.head_len());
     match cut {
+        Replacement::Arguments { result } => {
+            add(b'a', &[moved(result)], "");
+            conversation.batch_of(*result)?.results.start.checked_sub(1)
+        }
         Replacement::History {
             from,
             to,

@@ -14,7 +14,7 @@ use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashState;
 use crate::pruning::placeholder::PlaceholderText;
 use crate::pruning::rule::PruneState;
-use crate::pruning::tool_result::ClearDecision;
+use crate::pruning::tool_result::{CallClip, ClearDecision};
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -37,6 +37,8 @@ pub struct ForwardedView {
     adds_cache_mark: bool,
     cleared: Vec<ClearedResult>,
     cleared_before: usize,
+    /// Calls whose arguments are clipped, each with the message of its result.
+    clipped_calls: Vec<(usize, CallClip)>,
     clips: Vec<Clip>,
     images_before: usize,
     output_limit: Option<Tokens>,
@@ -66,6 +68,7 @@ impl ForwardedView {
             adds_cache_mark: false,
             cleared: Vec::new(),
             cleared_before: 0,
+            clipped_calls: Vec::new(),
             clips: Vec::new(),
             images_before: 0,
             output_limit: None,
@@ -135,15 +138,16 @@ impl ForwardedView {
         self.thrash = thrash;
     }
 
-    /// Copies the cleared results from `prune_state`.
+    /// Copies the cleared results and the clipped calls from `prune_state`.
     pub(crate) fn set_cleared(&mut self, prune_state: &PruneState) {
         self.cleared_before = prune_state.cleared_before();
+        self.clipped_calls = prune_state.clipped_calls().collect();
         self.cleared = prune_state
             .cleared()
             .map(|result| ClearedResult {
                 at: result.message,
                 placeholder: result.placeholder.clone(),
-                frees: result.frees,
+                frees: result.own_frees(),
             })
             .collect();
     }
@@ -239,6 +243,12 @@ impl ForwardedView {
                 .or_insert((MessageDecision::ThinkingRemoved, Tokens::ZERO));
             thinking.1 += saves;
         }
+        for (_, clip) in self.visible_call_clips() {
+            let saved = changes
+                .entry(clip.message)
+                .or_insert((MessageDecision::ArgumentsClipped, Tokens::ZERO));
+            saved.1 += clip.saves;
+        }
         for clip in self.visible_clips() {
             let message = conversation.message(clip.message);
             let text = message.map(|message| message.text_tokens);
@@ -273,21 +283,22 @@ impl ForwardedView {
         })
     }
 
-    /// Whether any result is cleared outside the replaced history.
+    /// Whether any result is cleared, or a call clipped, outside the replaced history.
     pub fn is_pruned(&self) -> bool {
-        self.cleared
-            .iter()
-            .any(|cleared| cleared.at >= self.summarised_until)
+        let mut cleared = self.cleared.iter();
+        cleared.any(|cleared| cleared.at >= self.summarised_until)
+            || self.visible_call_clips().next().is_some()
     }
 
     /// Returns the number of cleared results outside the replaced history, and the tokens that this
-    /// saves.
+    /// saves, with those of clipped calls.
     pub fn pruned_totals(&self) -> (usize, Tokens) {
         let standing = self
             .cleared
             .iter()
             .filter(|cleared| cleared.at >= self.summarised_until);
-        standing.fold((0, Tokens::ZERO), |(count, frees), cleared| {
+        let calls = self.visible_call_clips().map(|(_, clip)| clip.saves);
+        standing.fold((0, calls.sum()), |(count, frees), cleared| {
             (count + 1, frees + cleared.frees)
         })
     }
@@ -334,6 +345,8 @@ impl ForwardedView {
                 placement: self.placement,
             });
         }
+        let calls = self.visible_call_clips();
+        cuts.extend(calls.map(|(result, _)| Replacement::Arguments { result: *result }));
         for cleared in &self.cleared {
             if cleared.at >= self.summarised_until
                 && let Some(message) = conversation.message(cleared.at)
@@ -393,12 +406,9 @@ impl ForwardedView {
             .map(|clip| clip.message + 1)
             .max()
             .unwrap_or_default();
-        let cleared = self
-            .cleared
-            .iter()
-            .map(|cleared| cleared.at + 1)
-            .max()
-            .unwrap_or_default();
+        let cleared = self.cleared.iter().map(|cleared| cleared.at + 1);
+        let calls = self.clipped_calls.iter().map(|(result, _)| result + 1);
+        let cleared = cleared.chain(calls).max().unwrap_or_default();
         self.summarised_until
             .max(cleared)
             .max(clips)
@@ -424,6 +434,12 @@ impl ForwardedView {
         self.clips
             .iter()
             .filter(|clip| clip.message >= self.summarised_until && !self.is_cleared(clip.message))
+    }
+
+    /// Returns the clipped calls that are not replaced with their history.
+    fn visible_call_clips(&self) -> impl Iterator<Item = &(usize, CallClip)> {
+        let calls = self.clipped_calls.iter();
+        calls.filter(|(result, _)| *result >= self.summarised_until)
     }
 
     /// Whether the whole content of the result at `at` is replaced.

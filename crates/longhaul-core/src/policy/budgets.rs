@@ -118,7 +118,7 @@ impl SummaryBudgets {
     }
 
     /// Size that a replacement text usually takes: few conversations fill the room for words of the user.
-    pub(super) fn usual(&self) -> Tokens {
+    pub(crate) fn usual(&self) -> Tokens {
         self.nominal() - self.user_messages.divided_by(2) - self.agreements
     }
 

@@ -9,6 +9,8 @@ use crate::conversation::{Content, ContentPart, Conversation, Message, PartKind,
 use crate::dialect::Dialect;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::prefix::head_hash::{HeadHash, head_hash};
+use crate::recall::RecallLink;
+use crate::units::recall_id::RecallId;
 use crate::units::scope::{PrefixHash, RecordKey, Scope, hash_field, length_bytes};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -28,6 +30,7 @@ type AnsweredCall<Id> = Option<(Id, Option<usize>)>;
 /// The keys of a conversation's prefixes, at its boundaries.
 #[derive(Clone, Debug)]
 pub struct PrefixKeys {
+    scope: Scope,
     /// The requested model.
     model: String,
     /// Number of leading messages that no record covers.
@@ -93,6 +96,7 @@ impl PrefixKeys {
         let worked = before.clone().rposition(is_work);
         let answered = before.position(is_work);
         Self {
+            scope,
             model: conversation.model().into_owned(),
             head_len: head,
             trailing_input_start: worked.map_or(head, |at| at + 1),
@@ -210,6 +214,15 @@ impl PrefixKeys {
             .first_at_least(self.first_reply_end)
             .or_else(|| self.newest())?;
         Some(key)
+    }
+
+    /// Returns the keys under which the texts that stay in the conversation are stored: its own, and that of
+    /// its first request. Empty if no message identifies the conversation yet.
+    pub fn kept_keys(&self) -> Vec<RecordKey> {
+        let first = self.keys.first().map(|(_, key)| *key);
+        let own = self.conversation_key().into_iter().chain(first);
+        let outlines = own.map(|key| RecallLink::outline_of(self.scope, key));
+        outlines.map(RecallId::kept_key).collect()
     }
 
     /// Returns the key of a prefix longer than `messages` messages: the stable prefix if that is

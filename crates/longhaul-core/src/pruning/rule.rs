@@ -8,7 +8,7 @@
 
 use crate::conversation::Conversation;
 use crate::pruning::placeholder::Placeholder;
-use crate::pruning::tool_result::{ClearDecision, ToolResult, list_results};
+use crate::pruning::tool_result::{CallClip, ClearDecision, ToolResult, list_results};
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -29,6 +29,8 @@ pub struct PruneRule {
     pub keep_errors: bool,
     /// Results that stay for what they say. `None` under `standard`, whose rule is literal.
     pub kept_words: Option<KeptWords>,
+    /// Whether overlong contents in the call of a cleared result are clipped.
+    pub clips_calls: bool,
     /// Kind of placeholder that replaces a cleared result.
     pub placeholder: Placeholder,
     /// Link of the last line of each placeholder, if cleared results can be recalled.
@@ -57,8 +59,8 @@ pub struct PruneState {
     cleared_end: usize,
     clearable_end: usize,
     clearable: Tokens,
-    /// The part of `clearable` that is not text. The rule's numbers count text only, so that kept
-    /// and freed sizes stay in proportion however many images there are.
+    /// The part of `clearable` that is not text of results. The rule's numbers count that text only, so
+    /// that kept and freed sizes stay in proportion however many images and arguments there are.
     clearable_non_text: Tokens,
     /// The part of `clearable` in replaced history.
     clearable_summarised: Tokens,
@@ -105,6 +107,12 @@ impl PruneState {
         self.results
             .iter()
             .filter(|result| result.decision == ClearDecision::Cleared)
+    }
+
+    /// Returns the calls whose arguments are clipped, each with the message of its result.
+    pub(crate) fn clipped_calls(&self) -> impl Iterator<Item = (usize, CallClip)> {
+        let decided = self.cleared_by(Clearing::Past).iter();
+        decided.filter_map(|result| Some((result.message, result.clip?)))
     }
 
     /// Returns the original size of all results.
@@ -169,13 +177,13 @@ impl PruneState {
         frees_before(end) - frees_before(self.cleared_end.max(shown))
     }
 
-    /// Returns the message of the first result that clearing up to the limit would clear.
+    /// Returns the first message that clearing up to the limit would change.
     pub(crate) fn first_clearable(&self) -> Option<usize> {
         let waiting = self.results.get(self.cleared_end..self.clearable_end)?;
         let first = waiting
             .iter()
             .find(|result| result.frees > Tokens::ZERO && result.message >= self.summarised_until);
-        first.map(|result| result.message)
+        first.map(|result| result.clip.map_or(result.message, |clip| clip.message))
     }
 
     /// Text tokens that clearing up to the limit would free. The rule's minimum counts only text.
@@ -195,7 +203,7 @@ impl PruneState {
             let Some(result) = self.results.get(at) else {
                 break;
             };
-            if result.decision == ClearDecision::Cleared {
+            if at < self.cleared_end {
                 self.freed -= result.frees;
             }
             if (self.cleared_end..self.clearable_end).contains(&at) {
@@ -287,7 +295,10 @@ impl PruneState {
             if result.frees > Tokens::ZERO {
                 self.clearable -= result.frees;
                 self.clearable_non_text -= result.non_text;
-                result.decision = ClearDecision::Cleared;
+                // A result may be too short for a placeholder, and its call overlong.
+                if result.own_frees() > Tokens::ZERO {
+                    result.decision = ClearDecision::Cleared;
+                }
                 if result.message >= self.summarised_until {
                     self.freed += result.frees;
                 } else {
@@ -330,13 +341,11 @@ impl PruneState {
                 self.clearable_summarised -= frees;
             }
         }
-        if result.decision == ClearDecision::Cleared {
-            if result.message >= self.summarised_until {
-                self.freed -= frees;
-            }
-            self.restored += 1;
+        if at < self.cleared_end && result.message >= self.summarised_until {
+            self.freed -= frees;
         }
-        (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
+        self.restored += usize::from(result.decision == ClearDecision::Cleared);
+        (result.frees, result.non_text, result.clip) = (Tokens::ZERO, Tokens::ZERO, None);
         for sum in self.frees_sums.iter_mut().skip(at + 1) {
             *sum -= frees;
         }

@@ -4,6 +4,7 @@ use crate::clients;
 use crate::conversation::rule_files::RuleFiles;
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Batch, Content, Conversation, Message, ToolCall};
+use crate::pruning::argument_clip;
 use crate::pruning::placeholder::{self, PlaceholderText};
 use crate::pruning::rule::{KeptWords, PruneRule};
 use crate::text::wording;
@@ -48,6 +49,15 @@ pub enum ClearDecision {
     TooFewTurns,
 }
 
+/// Clip of the overlong contents in the arguments of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CallClip {
+    /// Index of the call's message.
+    pub(crate) message: usize,
+    /// Tokens that the clip saves.
+    pub(crate) saves: Tokens,
+}
+
 /// A tool result, cleared or not.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
@@ -57,16 +67,25 @@ pub struct ToolResult {
     pub tokens: Tokens,
     /// Decision on the result.
     pub decision: ClearDecision,
-    /// Tokens that clearing frees.
+    /// Tokens that clearing frees, with those of `clip`.
     pub frees: Tokens,
-    /// The part of `frees` that is not text: mostly images.
+    /// The part of `frees` that is not text of the result: mostly images, and `clip`.
     pub(super) non_text: Tokens,
+    /// Clip of the call that the result answers, in force once the rule has passed the result.
+    pub(crate) clip: Option<CallClip>,
     /// Text that replaces the result if it is cleared.
     pub placeholder: PlaceholderText,
     /// Index of the earlier result that this one refers to.
     pub(super) points_at: Option<usize>,
     /// Index of the first result of the same batch.
     pub(super) batch_first: usize,
+}
+
+impl ToolResult {
+    /// Returns the tokens that a placeholder frees, without those of the clipped call.
+    pub(crate) fn own_frees(&self) -> Tokens {
+        self.frees - self.clip.map(|clip| clip.saves).unwrap_or_default()
+    }
 }
 
 /// Lists a conversation's tool results, each with the tokens that clearing it would free.
@@ -90,10 +109,41 @@ pub(super) fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) ->
                 result.decision = ClearDecision::Pinned;
                 (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
             }
+            result.clip = call_clip(conversation, batch, &result).filter(|_| rule.clips_calls);
+            let saves = result.clip.map(|clip| clip.saves).unwrap_or_default();
+            result.frees += saves;
+            result.non_text += saves;
             results.push(result);
         }
     }
     results
+}
+
+/// Returns the clip of the call that `result` answers; `None` in these cases:
+///
+/// - The result stays because of its content.
+/// - The round is open.
+/// - The results have another order than the calls, so two results may answer one call.
+fn call_clip(
+    conversation: &Conversation<'_>,
+    batch: &Batch,
+    result: &ToolResult,
+) -> Option<CallClip> {
+    use ClearDecision::{Empty, NotShorter, Placeholder, Protected};
+    let leaves = matches!(
+        result.decision,
+        Empty | NotShorter | Placeholder | Protected
+    );
+    let number = batch.call_index(result.message)?;
+    let is_in_order = batch.results.start + number == result.message;
+    if !leaves || !is_in_order || batch.complete_at.is_none() {
+        return None;
+    }
+    let at = batch.results.start.checked_sub(1)?;
+    let message = conversation.message(at)?;
+    let saves = argument_clip::saved_tokens(conversation, message, number);
+    let is_clipped = saves > Tokens::ZERO && !conversation.signs_calls(message);
+    is_clipped.then_some(CallClip { message: at, saves })
 }
 
 /// Computes how much clearing one result would free, or why it is never cleared.
@@ -109,6 +159,7 @@ fn evaluate_result(
         decision: ClearDecision::Empty,
         frees: Tokens::ZERO,
         non_text: Tokens::ZERO,
+        clip: None,
         placeholder: PlaceholderText::default(),
         points_at: None,
         batch_first: 0,
@@ -197,6 +248,10 @@ impl<'r> WordsInResults<'r> {
     }
 
     fn loads(&self, conversation: &Conversation<'_>, tool: &str, call: &ToolCall) -> bool {
+        let raw = call.arguments.map(|it| it.raw(conversation.body()));
+        if !raw.is_some_and(|raw| self.files.may_name(raw)) && !clients::loads_skill(tool, None) {
+            return false;
+        }
         let arguments = ToolArguments::decode(conversation, call);
         clients::loads_skill(tool, arguments.path())
             || self.files.label(conversation, tool, &arguments).is_some()

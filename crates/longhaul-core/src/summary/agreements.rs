@@ -5,7 +5,7 @@ use crate::clients::{self, ResultWords};
 use crate::conversation::rule_files::RuleFiles;
 use crate::conversation::tool_arguments::{DecodedCalls, ToolArguments};
 use crate::conversation::{Conversation, Message, Role, ToolCall};
-use crate::policy::StandingWords;
+use crate::policy::{KeptText, StandingWords};
 use crate::summary::steps::StepRenderer;
 use crate::summary::user_messages::{self, rendered_chars, user_text};
 use crate::text::labels::escape_labels;
@@ -60,9 +60,7 @@ pub(crate) fn render_agreements(
     let conversation = calls.conversation;
     let files = &RuleFiles::new(&words.rule_files);
     let of = conversation.messages().get(calls.messages.clone());
-    let kept = words.kept.iter();
-    let kept = kept.map(|kept| entry(if kept.by_agent { KEPT_BY_AGENT } else { KEPT }, &kept.text));
-    let mut entries: Vec<Entry> = kept.collect();
+    let mut entries: Vec<Entry> = words.kept.iter().map(kept_entry).collect();
     for (message, at) in of.unwrap_or_default().iter().zip(calls.messages.clone()) {
         if message.role.is_user() {
             entries.extend(approved_proposal(conversation, at, message));
@@ -78,13 +76,18 @@ pub(crate) fn render_agreements(
     render(entries, present, budget)
 }
 
-/// Merges rendered sections, oldest first, each without its heading.
-pub(crate) fn merge_agreements(sections: &[&str], budget: Tokens) -> String {
+/// Merges rendered sections, oldest first, each without its heading. A text that was kept stays if it is
+/// still among `kept`.
+pub(crate) fn merge_agreements(sections: &[&str], kept: &[KeptText], budget: Tokens) -> String {
+    let kept: HashSet<String> = kept.iter().map(|kept| kept_entry(kept).text).collect();
     let entries = sections.iter().flat_map(|section| {
         let entries = section.split("\n\n[").skip(1);
         entries.filter_map(|entry| entry.split_once("]: "))
     });
-    let entries = entries.filter(|(label, _)| *label != LEFT_OUT);
+    let entries = entries.filter(|(label, text)| match *label {
+        KEPT | KEPT_BY_AGENT => kept.contains(*text),
+        label => label != LEFT_OUT,
+    });
     let entries = entries.map(|(label, text)| Entry {
         label: label.to_owned(),
         text: text.to_owned(),
@@ -149,7 +152,9 @@ fn of_call(
     let text = conversation.text(result);
     let plan = arguments.plan();
     match clients::in_result(&tool, plan, &text)? {
-        ResultWords::Approved(edited) => Some(entry(AGREED, &edited.or(plan.map(Cow::Borrowed))?)),
+        ResultWords::Approved(edited) => {
+            Some(entry(AGREED, &edited.or_else(|| plan.map(Cow::Borrowed))?))
+        }
         ResultWords::Rejected(reason) if !speaks => {
             let renderer = StepRenderer::without_root(calls);
             let call = renderer.call(call, arguments, MAX_ARGUMENT_CHARS);
@@ -167,16 +172,23 @@ fn entry(label: &str, text: &str) -> Entry {
     }
 }
 
+/// Returns the entry of a text that stays. No line of the text begins like an entry.
+fn kept_entry(kept: &KeptText) -> Entry {
+    let lines: Vec<&str> = kept.text.trim().lines().collect();
+    let text = lines.join("\n").replace("\n[", "\n  [");
+    entry(if kept.by_agent { KEPT_BY_AGENT } else { KEPT }, &text)
+}
+
 /// Returns the sentences of a file with marks of a rule, and the items of its lists, a line each.
 fn rules(label: &str, text: &str) -> Option<Entry> {
     let all = sentences(text);
     let is_rule = |sentence: &&&str| has_rule_mark(sentence) || is_list_item(text, sentence);
     let lines = all.iter().filter(is_rule);
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
-    let lines: String = lines.map(|line| format!("\n- {line}")).collect();
+    let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| Entry {
         label: [RULES, label].concat(),
-        text: lines,
+        text: ["\n- ", &lines.join("\n- ")].concat(),
     })
 }
 
@@ -249,6 +261,11 @@ fn lines_within(text: &str, mut room: usize) -> Option<String> {
 fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
     let mut met: HashSet<String> = HashSet::new();
     let fresh = entries.into_iter().filter_map(|entry| {
+        if let KEPT | KEPT_BY_AGENT = &*entry.label {
+            // The same words of another speaker may leave.
+            let rendered = ["[", &entry.label, "]: ", &entry.text].concat();
+            return (!present.contains(&rendered)).then_some(entry);
+        }
         let lines = entry.text.lines();
         let fresh = lines.filter(|line| {
             let is_rule = line.starts_with("- ");
@@ -281,11 +298,51 @@ fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
     }
     let mut out = String::from(HEADING);
     if kept.len() < count {
-        let left_out = count - kept.len();
-        out.push_str(&format!("\n\n[{LEFT_OUT}]: {left_out} entries"));
+        let left_out = (count - kept.len()).to_string();
+        out.extend(["\n\n[", LEFT_OUT, "]: ", &left_out, " entries"]);
     }
     for Entry { label, text } in kept {
         out.extend(["\n\n[", label, "]: ", text]);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(text: &str, by_agent: bool) -> KeptText {
+        let text = text.to_owned();
+        KeptText { text, by_agent }
+    }
+
+    fn rendered(kept: &[KeptText], present: &str) -> String {
+        let entries = kept.iter().map(kept_entry).collect();
+        render(entries, present, Tokens::new(1_000))
+    }
+
+    #[test]
+    fn a_kept_text_stands_whole_until_it_is_taken_back_and_segments_merge() {
+        let list = "Before a release:\r\n- run the checks\n\n[Kept]: all of them\n[x] and sign";
+        let wishes = [kept(list, false), kept("Port 8443.", true)];
+        let section = rendered(&wishes, "- run the checks");
+        let shown =
+            "[Kept]: Before a release:\n- run the checks\n\n  [Kept]: all of them\n  [x] and sign";
+        assert_eq!(
+            section,
+            format!("{HEADING}\n\n{shown}\n\n[Kept, by the agent's wish]: Port 8443.")
+        );
+        assert_eq!(rendered(&wishes, &section), "", "no segment repeats them");
+        let body = section.strip_prefix(HEADING).unwrap();
+        let merged = |wishes: &[KeptText]| merge_agreements(&[body], wishes, Tokens::new(1_000));
+        assert_eq!(merged(&wishes), section);
+        assert_eq!(merged(&wishes[..1]), format!("{HEADING}\n\n{shown}"));
+        assert_eq!(merged(&[]), "");
+    }
+
+    #[test]
+    fn a_kept_text_that_another_speaker_said_is_kept_too() {
+        let wish = [kept("Never push.", false)];
+        assert!(rendered(&wish, "[User]: Never push.").contains("[Kept]: Never push."));
+    }
 }

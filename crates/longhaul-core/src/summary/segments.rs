@@ -10,7 +10,7 @@ use crate::conversation::Conversation;
 use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::StillVisible;
 use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
-use crate::policy::{StandingWords, SummaryBudgets};
+use crate::policy::{KeptText, StandingWords, SummaryBudgets};
 use crate::summary::digest::{Surroundings, append_generated_sections, digest_with};
 use crate::summary::user_messages::FirstRequest;
 use crate::text::prose::escape_prose;
@@ -120,7 +120,7 @@ fn with_segment(
             compactions: 1,
         }),
     }
-    let segments = within(segments, budgets);
+    let segments = within(segments, &place.words.kept, budgets);
     SegmentedText::join(&segments, form)
 }
 
@@ -138,7 +138,11 @@ fn form_for(conversation: &Conversation<'_>) -> SegmentForm {
 ///
 /// The segments after the oldest are merged until they stand for as many compactions as it. Only then is
 /// the oldest merged with them. Its bytes therefore change in geometric steps.
-fn within(mut segments: Vec<LooseSegment>, budgets: &SummaryBudgets) -> Vec<LooseSegment> {
+fn within(
+    mut segments: Vec<LooseSegment>,
+    kept: &[KeptText],
+    budgets: &SummaryBudgets,
+) -> Vec<LooseSegment> {
     let size = |segments: &[LooseSegment]| {
         let sizes = segments
             .iter()
@@ -170,12 +174,12 @@ fn within(mut segments: Vec<LooseSegment>, budgets: &SummaryBudgets) -> Vec<Loos
         let room = shared.percent(LATER_PERCENT);
         let left = limit - size(&segments) - size(&newest) - room;
         let requests = left.min(budgets.requests.divided_by(2));
-        let merged = merge::merge(&later, requests, room, FirstRequest::Elsewhere);
+        let merged = merge::merge(&later, kept, (requests, room), FirstRequest::Elsewhere);
         segments.push(merged);
     } else {
         let room = shared.percent(OLDEST_PERCENT);
         let requests = (limit - size(&newest) - room).min(budgets.requests);
-        let merged = merge::merge(&segments, requests, room, FirstRequest::Included);
+        let merged = merge::merge(&segments, kept, (requests, room), FirstRequest::Included);
         segments = vec![merged];
     }
     segments.extend(newest);

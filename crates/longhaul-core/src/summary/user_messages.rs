@@ -199,7 +199,7 @@ fn words_of_parts(conversation: &Conversation<'_>, message: &Message) -> String 
 }
 
 /// Returns the user's words in a text. Empty for a text of longhaul's.
-fn own_words(text: Cow<'_, str>) -> Cow<'_, str> {
+pub(crate) fn own_words(text: Cow<'_, str>) -> Cow<'_, str> {
     if wording::is_wrapped_summary(&text) {
         return Cow::Borrowed("");
     }

@@ -63,6 +63,13 @@ impl RecallId {
         RecordKey::new(self.scope(), hash)
     }
 
+    /// Returns the key under which the texts that stay in a conversation are stored. The ID is that of the
+    /// conversation's outline.
+    pub fn kept_key(self) -> RecordKey {
+        let hash = blake3::derive_key("longhaul 2026 place of kept texts", &self.0);
+        RecordKey::new(self.scope(), hash)
+    }
+
     /// Returns the bytes of the ID.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         self.0

@@ -71,11 +71,7 @@ fn end_of(phrase: &[String], folded: &str, start: usize) -> Option<usize> {
     folded.get(start..)?.strip_prefix(first.as_str())?;
     others.iter().try_fold(start + first.len(), |end, piece| {
         // Two pieces may share the space between them.
-        let from = if folded.get(..end)?.ends_with(' ') {
-            end - 1
-        } else {
-            end
-        };
+        let from = end - usize::from(folded.get(..end)?.ends_with(' '));
         let limit = folded.floor_char_boundary(end + MAX_GAP_BYTES);
         let found = folded.get(from..limit)?.find(piece.as_str())?;
         Some(from + found + piece.len())
@@ -87,18 +83,17 @@ fn literal(piece: &str) -> String {
     let piece = piece.trim();
     let words = fold(piece.trim_matches(['^', '$', '*']));
     let words = words.trim_matches(['^', '$', ' ']);
-    let is_joined = words.starts_with(is_joined);
-    let before = match piece.chars().next() {
+    let is_open = |sign| sign == Some('*') || words.starts_with(is_joined);
+    let (first, last) = (piece.chars().next(), piece.chars().next_back());
+    let before = match first {
         Some('^') => "^ ",
-        Some('*') => "",
-        _ if is_joined => "",
+        first if is_open(first) => "",
         _ => " ",
     };
-    let after = match piece.chars().next_back() {
-        Some('$') => " ^ $",
+    let after = match last {
         Some('^') => " ^",
-        Some('*') => "",
-        _ if is_joined => "",
+        Some('$') => " ^ $",
+        last if is_open(last) => "",
         _ => " ",
     };
     [before, words, after].concat()
@@ -107,36 +102,24 @@ fn literal(piece: &str) -> String {
 /// Returns the words of `text` in lower case, with one space between. `^` stands at the start and the
 /// end of each clause, `$` at the end.
 pub(super) fn fold(text: &str) -> String {
-    let mut out = String::from("^ ");
+    let mut out = String::from("^");
     let mut chars = text.chars().peekable();
     let mut before = ' ';
     while let Some(c) = chars.next() {
         let next = chars.peek().copied().unwrap_or(' ');
         if is_word(c) {
             // A value stands apart from the script around.
-            if (c.is_ascii() && is_joined(before))
-                || (is_joined(c) && is_word(before) && before.is_ascii())
-            {
+            let is_value = c.is_ascii() && is_joined(before);
+            if !is_word(before) || is_value || (before.is_ascii() && is_joined(c)) {
                 out.push(' ');
             }
             out.extend(c.to_lowercase().filter_map(unaccented));
-        } else {
-            if !out.ends_with(' ') {
-                out.push(' ');
-            }
-            if ends_clause(c, before, next) && !out.ends_with("^ ") {
-                out.push_str("^ ");
-            }
+        } else if ends_clause(c, before, next) && !out.ends_with('^') {
+            out.push_str(" ^");
         }
         before = c;
     }
-    if !out.ends_with(' ') {
-        out.push(' ');
-    }
-    if !out.ends_with("^ ") {
-        out.push_str("^ ");
-    }
-    out.push('$');
+    out.push_str(if out.ends_with('^') { " $" } else { " ^ $" });
     out
 }
 

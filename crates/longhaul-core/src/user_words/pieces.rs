@@ -8,7 +8,7 @@ const MIN_PASTE_LINES: usize = 8;
 /// Minimum bytes of a paste with fewer lines.
 const MIN_PASTE_BYTES: usize = 600;
 
-/// Words from which on a line is a sentence, whatever stands in the line.
+/// Minimum words of a line that is a sentence whatever signs stand in the line.
 const MAX_DATA_WORDS: usize = 20;
 /// Starts of a comment, or of a hunk.
 const COMMENTS: [&str; 5] = ["//", "/*", "*/", "<!--", "@@"];
@@ -43,42 +43,42 @@ pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// Returns the first fenced block: from the fence that opens to the end of the line that closes.
+/// Returns the start and the end of the first fenced block. Text behind the fence that closes is no part of
+/// the block.
 fn next_fence(text: &str) -> Option<(usize, usize)> {
     let mut at = 0;
     let mut open: Option<(usize, &str)> = None;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
-        match open {
-            None => {
-                let start = trimmed
-                    .find("```")
-                    .or_else(|| trimmed.starts_with("~~~").then_some(0));
-                if let Some(start) = start {
-                    let found = trimmed.get(start..)?;
-                    let c = found.chars().next()?;
-                    let fence = found.get(..found.len() - found.trim_start_matches(c).len())?;
-                    if !found.get(fence.len()..)?.contains(fence) {
-                        let indent = line.len() - line.trim_start().len();
-                        open = Some((at + indent + start, fence));
-                    }
-                }
+        let indent = line.len() - line.trim_start().len();
+        if let Some((start, fence)) = open {
+            let said = trimmed
+                .strip_prefix(fence)
+                .filter(|said| said.contains(' '));
+            if said.is_some() {
+                return Some((start, at + indent + fence.len()));
             }
-            Some((start, fence)) => {
-                if trimmed.ends_with(fence) {
-                    return Some((start, at + line.len()));
-                }
-                if let Some(said) = trimmed.strip_prefix(fence)
-                    && said.contains(' ')
-                {
-                    let indent = line.len() - line.trim_start().len();
-                    return Some((start, at + indent + fence.len()));
-                }
+            if trimmed.ends_with(fence) {
+                return Some((start, at + line.len()));
             }
+        } else if let Some((start, fence)) = opening(trimmed) {
+            open = Some((at + indent + start, fence));
         }
         at += line.len();
     }
     open.map(|(start, _)| (start, text.len()))
+}
+
+/// Returns the fence that a line opens and does not close, and the fence's start.
+fn opening(line: &str) -> Option<(usize, &str)> {
+    let is_tilde = line.starts_with("~~~");
+    let start = if is_tilde { 0 } else { line.find("```")? };
+    let rest = line.get(start..)?;
+    let info = rest.trim_start_matches(if is_tilde { '~' } else { '`' });
+    let fence = rest.get(..rest.len() - info.len())?;
+    // Within a sentence, a fence is a word unless only the name of a language follows.
+    let opens = start == 0 || info.split_whitespace().count() < 2;
+    (opens && !info.contains(fence)).then_some((start, fence))
 }
 
 /// Form of a line.
@@ -91,8 +91,10 @@ enum Form {
     Indented,
     /// Neither a sentence nor certainly material.
     Loose,
-    /// Log, code, data or a quotation.
+    /// Log, code or data.
     Material,
+    /// Line of a quotation.
+    Quoted,
 }
 
 /// Adds the pieces of a text without fences.
@@ -123,18 +125,21 @@ fn push<'t>(found: &mut Vec<Piece<'t>>, piece: fn(&'t str) -> Piece<'t>, text: O
 }
 
 /// Returns the number of lines of the material at the start of `forms`: up to the last line of material
-/// in front of a sentence. A sentence between two lines of material belongs to the material.
+/// or a quotation in front of a sentence. A sentence between two lines of material belongs to the material;
+/// one between two quoted lines answers.
 fn paste_lines(forms: &[Form]) -> usize {
     let mut count = 0;
     for (at, form) in forms.iter().enumerate() {
         let is_within = count == at && forms.get(at + 1) == Some(&Form::Material);
+        let before = at.checked_sub(1).and_then(|at| forms.get(at));
         match form {
-            Form::Material => count = at + 1,
-            // A comment, or a message below its header.
-            Form::Indented if count > 0 && count + 1 >= at => count = at + 1,
+            Form::Material | Form::Quoted => count = at + 1,
+            Form::Blank | Form::Loose | Form::Indented | Form::Prose if count == 0 => break,
             Form::Prose if !is_within => break,
-            Form::Blank | Form::Loose | Form::Indented | Form::Prose if count > 0 => {}
-            Form::Blank | Form::Loose | Form::Indented | Form::Prose => break,
+            Form::Loose | Form::Indented if before == Some(&Form::Quoted) => break,
+            // A comment, or a message below its header.
+            Form::Indented if count + 1 >= at => count = at + 1,
+            Form::Blank | Form::Loose | Form::Indented | Form::Prose => {}
         }
     }
     count
@@ -153,7 +158,9 @@ fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
     let is_repeated = mark == 0 && first == *head && words.letters < words.all;
     *head = first;
     let is_prose = words.count > 2 && words.letters * 4 >= words.all * 3;
-    if text.starts_with(['>', '|']) || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
+    if text.starts_with('>') {
+        Form::Quoted
+    } else if text.starts_with('|') || (words.count < MAX_DATA_WORDS && is_data(text, first)) {
         Form::Material
     } else if is_prose && (words.count > 7 || !is_code(text)) {
         let is_indented = mark == 0 && (line.starts_with("  ") || line.starts_with('\t'));
@@ -172,25 +179,20 @@ fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
 /// Whether a line is a row of a table, a comment, a quoted key, or the entry of a log.
 fn is_data(text: &str, first: &str) -> bool {
     let names_error = |token: &str| {
-        let name = token.trim_end_matches(':').to_lowercase();
-        token.ends_with(':') && ERRORS.iter().any(|end| name.ends_with(end))
+        let name = token.strip_suffix(':').unwrap_or_default().to_lowercase();
+        ERRORS.iter().any(|end| name.ends_with(end))
     };
+    // A time of day stands behind a date at the latest.
+    let is_digit = u8::is_ascii_digit;
+    let is_time = |it: &[u8]| matches!(it, [a, b':', b, c] if [a, b, c].into_iter().all(is_digit));
+    let mut start = text.split_whitespace().take(3);
     text.matches('|').count() > 1
         || text.contains(['\t', '\u{1b}'])
         || text.contains("   ")
         || COMMENTS.iter().any(|mark| first.starts_with(mark))
         || (first.starts_with('"') && first.ends_with("\":"))
-        || text
-            .split_whitespace()
-            .take(3)
-            .any(|it| is_time(it) || LEVELS.contains(&it))
+        || start.any(|it| LEVELS.contains(&it) || it.as_bytes().windows(4).any(is_time))
         || text.split_whitespace().any(names_error)
-}
-
-/// Whether a word contains a time of day.
-fn is_time(word: &str) -> bool {
-    let mut places = word.as_bytes().windows(4);
-    places.any(|it| matches!(it, [b'0'..=b'9', b':', b'0'..=b'9', b'0'..=b'9']))
 }
 
 /// Whether a line ends like code, assigns or calls.

@@ -25,69 +25,63 @@ const MIN_QUESTION_WORDS: usize = 8;
 /// - Without a marked sentence: the paragraph in front of the question, a question that says more than
 ///   `shall I go ahead`, and the options below.
 pub(crate) fn proposal(agent_text: &str) -> Vec<&str> {
-    let said = pieces(agent_text)
-        .into_iter()
-        .filter_map(|piece| match piece {
-            Piece::Said(text) => Some(text),
-            Piece::Shown(_) => None,
-        });
-    let mut all: Vec<Sentence<'_>> = Vec::new();
-    for text in said {
-        let first = all.last().map_or(0, |it| it.paragraph + 1);
-        all.extend(split(text).into_iter().map(|it| Sentence {
-            paragraph: first + it.paragraph,
-            ..it
-        }));
-    }
+    let all = said_sentences(agent_text);
     let question = all.iter().rposition(|it| asks(it.text));
-    let end = question.unwrap_or(all.len());
-    let before = all.get(..end).unwrap_or_default();
-    let recent = before.get(before.len().saturating_sub(MAX_SENTENCES)..);
-    let recent = recent.unwrap_or_default();
+    let (front, rest) = all
+        .split_at_checked(question.unwrap_or(all.len()))
+        .unwrap_or_default();
+    let recent = front
+        .get(front.len().saturating_sub(MAX_SENTENCES)..)
+        .unwrap_or_default();
     let marked = recent.iter().position(|it| proposes(it.text));
-    let chosen: Vec<&Sentence<'_>> = match (marked, question) {
-        (Some(start), Some(_)) => recent.iter().skip(start).collect(),
-        (Some(start), None) => passage(recent.get(start..).unwrap_or_default())
+    let chosen: Vec<&Sentence<'_>> = if let Some(start) = marked {
+        let first = recent.get(start).map(|it| it.paragraph);
+        let goes_on =
+            |it: &&Sentence<'_>| question.is_some() || it.is_item || Some(it.paragraph) == first;
+        recent.iter().skip(start).take_while(goes_on).collect()
+    } else if question.is_some() {
+        let last = recent.last().map(|it| it.paragraph);
+        let front = recent.iter().rev().take(MAX_UNMARKED);
+        let front: Vec<_> = front.take_while(|it| Some(it.paragraph) == last).collect();
+        let options = rest
             .iter()
-            .collect(),
-        (None, Some(at)) => {
-            let last = recent.last().map(|it| it.paragraph);
-            let front = recent.iter().filter(|it| Some(it.paragraph) == last);
-            let skipped = front.clone().count().saturating_sub(MAX_UNMARKED);
-            let asked = all.get(at);
-            let options = all.iter().skip(at + 1).filter(|it| it.is_item);
-            front
-                .skip(skipped)
-                .chain(asked)
-                .chain(options.take(MAX_UNMARKED))
-                .collect()
-        }
-        (None, None) => Vec::new(),
+            .skip(1)
+            .filter(|it| it.is_item)
+            .take(MAX_UNMARKED);
+        front
+            .into_iter()
+            .rev()
+            .chain(rest.first())
+            .chain(options)
+            .collect()
+    } else {
+        Vec::new()
     };
-    let says = chosen
-        .into_iter()
-        .filter(|it| !is_heading(it) && !is_short_question(it.text));
+    let says = chosen.into_iter().filter(|it| !only_announces(it));
     says.map(|it| it.text).collect()
 }
 
-/// Returns the first paragraph of `sentences`, with the lists behind.
-fn passage<'s, 't>(sentences: &'s [Sentence<'t>]) -> &'s [Sentence<'t>] {
-    let first = sentences.first().map(|it| it.paragraph);
-    let goes_on = |it: &&Sentence<'_>| Some(it.paragraph) == first || it.is_item;
-    let count = sentences.iter().take_while(goes_on).count();
-    sentences.get(..count).unwrap_or_default()
+/// Returns the sentences of a text without what the text shows.
+fn said_sentences(text: &str) -> Vec<Sentence<'_>> {
+    let mut found: Vec<Sentence<'_>> = Vec::new();
+    for piece in pieces(text) {
+        if let Piece::Said(text) = piece {
+            let first = found.last().map_or(0, |it| it.paragraph + 1);
+            found.extend(split(text).into_iter().map(|mut it| {
+                it.paragraph += first;
+                it
+            }));
+        }
+    }
+    found
 }
 
-/// Whether a text only announces the next one, such as `My proposal:`.
-fn is_heading(sentence: &Sentence<'_>) -> bool {
+/// Whether a sentence is a heading such as `My proposal:`, or a question that names no action.
+fn only_announces(sentence: &Sentence<'_>) -> bool {
     let text = sentence.text;
-    let is_short = text.split_whitespace().count() <= 3 && !text.contains(is_unspaced);
-    is_short && !sentence.is_item && !text.ends_with(['.', '!'])
-}
-
-/// Whether a text asks for approval and says nothing else.
-fn is_short_question(text: &str) -> bool {
-    asks(text) && text.split_whitespace().count() < MIN_QUESTION_WORDS
+    let words = text.split_whitespace().count();
+    let is_heading = words <= 3 && !sentence.is_item && !text.ends_with(['.', '!']);
+    (is_heading && !text.contains(is_unspaced)) || (words < MIN_QUESTION_WORDS && asks(text))
 }
 
 fn proposes(sentence: &str) -> bool {

@@ -29,14 +29,14 @@ pub(crate) fn replaces(newer: &str, older: &str) -> bool {
     if newer.len().max(older.len()) > MAX_BYTES {
         return false;
     }
-    let (new, old) = (words(newer), matter(words(older)));
+    let (mut new, old) = (words(newer), matter(words(older)));
     if !old.iter().any(|word| new.contains(word)) {
         return false;
     }
     if names_old_value(&new, &old) {
         return true;
     }
-    let (new, correction) = without_corrections(new);
+    let correction = take_corrections(&mut new);
     let new = matter(new);
     // A correction may explain itself behind the rule, and the old rule may have done so.
     let forms = |words| match correction {
@@ -154,8 +154,8 @@ fn phrases_of<T: Copy>(phrases: &Phrases<T>, words: &[Word]) -> impl Iterator<It
     fitting.map(|(says, phrase)| (phrase.len(), *says))
 }
 
-/// Returns `words` without those of a correction, and the greatest certainty of theirs.
-fn without_corrections(words: Vec<Word>) -> (Vec<Word>, Option<Correction>) {
+/// Removes the words of a correction, and returns the greatest certainty of theirs.
+fn take_corrections(words: &mut Vec<Word>) -> Option<Correction> {
     static PHRASES: LazyLock<Phrases<Correction>> = LazyLock::new(|| {
         phrases(CORRECTIONS, |line| match line.strip_prefix('~') {
             Some(_) => Correction::Likely,
@@ -163,59 +163,49 @@ fn without_corrections(words: Vec<Word>) -> (Vec<Word>, Option<Correction>) {
         })
     });
     let mut correction = None;
-    let mut skipped = vec![false; words.len()];
-    for at in 0..words.len() {
-        let rest = words.get(at..).unwrap_or_default();
-        for (length, certainty) in phrases_of(&PHRASES, rest) {
-            correction = correction.max(Some(certainty));
-            let places = skipped.iter_mut().skip(at).take(length);
-            places.for_each(|skipped| *skipped = true);
+    let mut at = 0;
+    while let Some(rest) = words.get(at..).filter(|rest| !rest.is_empty()) {
+        let Some((length, certainty)) = phrases_of(&PHRASES, rest).max() else {
+            at += 1;
+            continue;
+        };
+        correction = correction.max(Some(certainty));
+        let ends_clause = words.drain(at..at + length).any(|word| word.ends_clause);
+        if let Some(before) = words.get_mut(at.wrapping_sub(1)) {
+            before.ends_clause |= ends_clause;
         }
     }
-    let mut kept: Vec<Word> = Vec::new();
-    for (word, is_skipped) in words.into_iter().zip(skipped) {
-        if !is_skipped {
-            kept.push(word);
-        } else if let Some(before) = kept.last_mut() {
-            before.ends_clause |= word.ends_clause;
-        }
-    }
-    (kept, correction)
-}
-
-/// Place of the old value beside the words that name it.
-#[derive(Clone, Copy)]
-enum Place {
-    Before,
-    Behind,
+    correction
 }
 
 /// Whether `new` names a value of `old` as the one that holds no longer, and is about the same.
 fn names_old_value(new: &[Word], old: &[Word]) -> bool {
-    static PHRASES: LazyLock<Phrases<Place>> = LazyLock::new(|| {
-        phrases(OLD_VALUES, |line| match line.strip_prefix('…') {
-            Some(_) => Place::Before,
-            None => Place::Behind,
-        })
-    });
+    static PHRASES: LazyLock<Phrases<bool>> =
+        LazyLock::new(|| phrases(OLD_VALUES, |line| line.starts_with('…')));
     let mut named = (0..new.len()).flat_map(|at| {
         let rest = new.get(at..).unwrap_or_default();
-        phrases_of(&PHRASES, rest).filter_map(move |(length, place)| match place {
-            Place::Before => new.get(at.checked_sub(1)?),
-            Place::Behind => new.get(at + length),
+        phrases_of(&PHRASES, rest).filter_map(move |(length, is_behind)| {
+            new.get(if is_behind {
+                at.checked_sub(1)?
+            } else {
+                at + length
+            })
         })
     });
     named.any(|named| {
         let others = old.iter().filter(|word| *word != named);
-        let (shared, left): (Vec<&Word>, Vec<&Word>) = others.partition(|word| new.contains(word));
+        let (shared, left): (Vec<&Word>, Vec<&Word>) = others.partition(|it| new.contains(it));
         // A long value is named with the noun in front, as in `port 9443 instead of 8443`.
-        let has_noun = old.windows(2).any(|pair| {
-            named.key.len() > 3
-                && pair.last() == Some(named)
-                && pair.first().is_some_and(|it| shared.contains(&it))
-        });
-        let limit = if named.is_value { shared.len() } else { 0 };
-        let is_same = left.len() <= limit || (named.is_value && has_noun);
+        let mut pairs = old.windows(2);
+        let has_noun = named.key.len() > 3
+            && pairs.any(|it| {
+                it.last() == Some(named) && it.first().is_some_and(|it| shared.contains(&it))
+            });
+        let is_same = if named.is_value {
+            has_noun || left.len() <= shared.len()
+        } else {
+            left.is_empty()
+        };
         old.contains(named) && !shared.is_empty() && is_same
     })
 }

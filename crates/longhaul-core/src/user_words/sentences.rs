@@ -16,6 +16,8 @@ const MAX_QUOTE_BYTES: usize = 300;
 /// Characters after a sentence that belong to the sentence.
 const CLOSERS: &str = "\"'”“’»›)]」』`*_";
 
+/// Pairs of marks around a quotation or code span.
+const QUOTES: &str = "``\"\"“”„“«»「」『』";
 /// Bullets of list items.
 const BULLETS: [char; 10] = ['-', '*', '+', '•', '–', '·', '●', '◦', '▪', '☐'];
 
@@ -139,27 +141,14 @@ fn without_bullet(block: &str) -> &str {
 /// Returns the sentences of a block.
 fn sentences_of(block: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    let mut start = 0;
-    let mut at = 0;
+    let (mut start, mut at) = (0, 0);
     while let Some(c) = block.get(at..).and_then(|rest| rest.chars().next()) {
         at += c.len_utf8();
-        let rest = block.get(at..).unwrap_or_default();
-        if let Some(quoted) = quotation(c, rest) {
-            let (inner, behind) = rest.split_at_checked(quoted).unwrap_or_default();
-            at += quoted;
-            // A sentence may end inside of the quotation that closes it.
-            let inner = inner.trim_end_matches(|c| CLOSERS.contains(c));
-            let next = behind.trim_start().chars().next();
-            if inner.ends_with(['.', '!', '?'])
-                && behind.starts_with(' ')
-                && !next.is_some_and(char::is_lowercase)
-            {
-                found.extend(block.get(start..at));
-                start = at;
-            }
-        } else if let Some(end) = sentence_end(block, c, at) {
+        if let Some(end) = sentence_end(block, c, at) {
             found.extend(block.get(start..end));
             (start, at) = (end, end);
+        } else {
+            at += quotation(c, block.get(at..).unwrap_or_default());
         }
     }
     found.extend(block.get(start..));
@@ -167,20 +156,14 @@ fn sentences_of(block: &str) -> Vec<&str> {
     trimmed.filter(|text| !text.is_empty()).collect()
 }
 
-/// Returns the bytes behind the opening `c` up to the closing of the quotation or code span.
-fn quotation(c: char, rest: &str) -> Option<usize> {
-    let closing = match c {
-        '`' => '`',
-        '"' => '"',
-        '“' => '”',
-        '„' => '“',
-        '«' => '»',
-        '「' => '」',
-        '『' => '』',
-        _ => return None,
-    };
-    let near = rest.get(..rest.floor_char_boundary(MAX_QUOTE_BYTES))?;
-    Some(near.find(closing)? + closing.len_utf8())
+/// Returns the bytes behind the opening `c` up to the mark that closes the quotation or code span. Zero if
+/// nothing opens or closes.
+fn quotation(c: char, rest: &str) -> usize {
+    let mut pairs = QUOTES.chars().zip(QUOTES.chars().skip(1)).step_by(2);
+    let closing = pairs.find(|(opening, _)| *opening == c);
+    let near = rest.get(..rest.floor_char_boundary(MAX_QUOTE_BYTES));
+    let length = closing.and_then(|(_, closing)| Some(near?.find(closing)? + closing.len_utf8()));
+    length.unwrap_or_default()
 }
 
 /// Returns the end of the sentence whose last mark `c` ends at `at`.

@@ -12,12 +12,16 @@ pub(crate) struct MessageMemo {
     pub(crate) hash_step: OnceLock<PrefixHashStep>,
     /// Whether the message only refers to an earlier read.
     pub(crate) is_reference: OnceLock<bool>,
+    /// Whether the message begins like the result of a rejected call.
+    pub(crate) may_be_rejected: OnceLock<bool>,
     pub(crate) text_hash: OnceLock<[u8; 32]>,
     /// Cache marks in the bytes of the message, up to the maximum of a request.
     pub(crate) cache_marks: OnceLock<u8>,
     /// Characters of the message in a summary's section of user messages. `None` if the section leaves the
     /// message out.
     pub(crate) request_chars: OnceLock<Option<u32>>,
+    /// Characters that clipping the arguments of each call saves.
+    pub(crate) clipped_chars: OnceLock<Box<[u32]>>,
     /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,
     /// The memo of the joined message that ends with this message.

@@ -35,8 +35,14 @@ pub struct RequestLayer {
     pub messages: usize,
     /// Number of cleared results.
     pub cleared: usize,
+    /// Number of messages with clipped arguments of calls.
+    #[serde(default)]
+    pub clipped: usize,
     /// Plain estimate of the layer as forwarded; for a digest, of its text.
     pub tokens: Tokens,
+    /// Tokens of its messages that are not forwarded.
+    #[serde(default)]
+    pub freed: Tokens,
 }
 
 /// Returns the layers that have messages, oldest first; none if nothing is replaced or cleared. `rows`
@@ -49,9 +55,14 @@ pub(super) fn layers(
     let is_cleared =
         |row: &ExplanationRow| row.decision == MessageDecision::ToolResult(ClearDecision::Cleared);
     let (from, until) = (view.history_from(), view.summarised_until());
-    let last = rows.iter().rposition(is_cleared);
+    let is_clipped = |row: &ExplanationRow| row.decision == MessageDecision::ArgumentsClipped;
+    let last = rows
+        .iter()
+        .rposition(|row| is_cleared(row) || is_clipped(row));
     let mut batches = conversation.batches().iter();
-    let last = last.and_then(|at| batches.rfind(|batch| batch.results.contains(&at)));
+    // A call stands before its results.
+    let last = last
+        .and_then(|at| batches.rfind(|it| (it.results.start..=it.results.end).contains(&(at + 1))));
     let steps_end = last.map_or(until, |batch| batch.results.end.max(until));
     if !view.is_condensed() && steps_end == until {
         return Vec::new();
@@ -67,13 +78,16 @@ pub(super) fn layers(
         // A replaced message has no tokens: the text has them.
         let text = view.summary_tokens();
         let text = text.filter(|_| kind == LayerKind::Digest);
+        let tokens = text.unwrap_or_default() + rows.iter().map(|row| row.becomes).sum();
         Some(RequestLayer {
             kind,
             from: range.start,
             through: range.end.checked_sub(1)?,
             messages: rows.len(),
             cleared: rows.iter().filter(|row| is_cleared(row)).count(),
-            tokens: text.unwrap_or_default() + rows.iter().map(|row| row.becomes).sum(),
+            clipped: rows.iter().filter(|row| is_clipped(row)).count(),
+            tokens,
+            freed: rows.iter().map(|row| row.tokens).sum::<Tokens>() - tokens,
         })
     });
     layers.filter(|layer| layer.messages > 0).collect()

@@ -78,7 +78,8 @@ impl HistoryFold<'_, '_> {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let text = self.largest_text(until, &budgets);
         let cleared = self.prune_state.frees_in(clearing, until..point);
-        let after = fixed + text + conversation.tokens_of(until..point) - cleared;
+        let likely = text - (budgets.nominal() - budgets.usual());
+        let after = fixed + likely + conversation.tokens_of(until..point) - cleared;
         let is_shorter = text < conversation.tokens_of(pinned.end..until)
             && Some(text.to_chars()) < self.replaced_bytes(until);
         let saves_enough = if self.extends_at(point) {

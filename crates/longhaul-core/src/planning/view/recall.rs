@@ -78,7 +78,10 @@ impl ForwardedView {
         let cleared = self.cleared.iter().map(|cleared| cleared.at);
         let cleared = cleared.filter(|&at| at >= self.summarised_until);
         let clipped = self.visible_clips().map(|clip| clip.message);
-        for at in cleared.chain(clipped) {
+        // The unit of such a result has the arguments whole.
+        let calls = self.visible_call_clips().map(|(result, _)| *result);
+        let calls = calls.filter(|at| !self.replaces_content(*at));
+        for at in cleared.chain(clipped).chain(calls) {
             if let Some(message) = conversation.message(at) {
                 let id = link.result_id(&conversation.text_hash(message));
                 found.push((id, Recallable::Result(at)));

@@ -1,5 +1,7 @@
 //! Tests of a view: the forwarded content, its size, and the resulting record.
 
+mod calls;
+
 use super::*;
 use crate::dialect::chat_completions::read;
 use crate::planning::history_fold::tests::{found, policy};
@@ -39,6 +41,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
     let plan = view.replacements(conversation);
     let cuts = plan.as_deref().unwrap_or_default();
     let words = |cut: &Replacement| match cut {
+        Replacement::Arguments { result } => format!("{result} call clipped"),
         Replacement::History { from, to, text, .. } => format!("{from}..{to} {}", &**text),
         Replacement::Image { at, part } => format!("{at} image {part}"),
         Replacement::Output { tokens } => format!("output {tokens}"),

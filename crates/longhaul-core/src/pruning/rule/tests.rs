@@ -38,6 +38,7 @@ pub(crate) fn rule() -> PruneRule {
         exempt_tools: Vec::new(),
         keep_errors: false,
         kept_words: None,
+        clips_calls: true,
         placeholder: Placeholder::Fixed,
         recall: None,
     }

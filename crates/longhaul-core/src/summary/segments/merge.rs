@@ -1,6 +1,7 @@
 //! Merge of segments by rule, which ranks the contents of all segments together.
 
 use crate::identifiers::{SegmentWords, merge_indexes};
+use crate::policy::KeptText;
 use crate::policy::segments::LooseSegment;
 use crate::summary::agreements::merge_agreements;
 use crate::summary::digest::{OPEN_TURN_HEADING, SECTION_GAP, append_section};
@@ -81,11 +82,11 @@ fn find_line(text: &str, from: usize, line: &str) -> Option<usize> {
 }
 
 /// Merges `segments`, oldest first, into one of at most `room` tokens plus the requests. `requests` is the
-/// room of whole requests of the user.
+/// room of whole requests of the user. Of the kept texts, those in `kept` stay.
 pub(super) fn merge(
     segments: &[LooseSegment],
-    requests: Tokens,
-    room: Tokens,
+    kept: &[KeptText],
+    (requests, room): (Tokens, Tokens),
     first: FirstRequest,
 ) -> LooseSegment {
     let split: Vec<Sections<'_>> = segments
@@ -108,7 +109,10 @@ pub(super) fn merge(
     append_section(&mut text, &user_messages);
     let agreements = bodies(|it| it.agreements);
     let agreements_room = room.percent(AGREEMENTS_PERCENT) - SECTION_GAP;
-    append_section(&mut text, &merge_agreements(&agreements, agreements_room));
+    append_section(
+        &mut text,
+        &merge_agreements(&agreements, kept, agreements_room),
+    );
     let files = FileActivity::from_sections(&bodies(|it| it.files));
     append_section(
         &mut text,
@@ -237,7 +241,7 @@ mod tests {
         });
         let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let room = Tokens::new(room);
-        let merged = merge(&segments, budgets.requests, room, extent);
+        let merged = merge(&segments, &[], (budgets.requests, room), extent);
         assert!(
             Tokens::estimate_text(&merged.text) <= room,
             "{}",

@@ -119,6 +119,18 @@ fn a_short_quotation_or_snippet_is_said() {
 }
 
 #[test]
+fn answers_between_quoted_lines_are_said() {
+    let pair = "> Shall I drop the old table of the tenants?\nNever drop a table.\n> And the index?\nkeep it\n";
+    assert_eq!(
+        said(&pair.repeat(6))
+            .matches("Never drop a table.\n")
+            .count(),
+        6
+    );
+    assert_eq!(said(&pair.repeat(6)).matches("keep it\n").count(), 6);
+}
+
+#[test]
 fn a_long_line_of_data_is_shown() {
     let text = format!("Here it is:\n{{\"a\":[{}]}}\n", "1234,".repeat(150));
     let shown = text.strip_prefix("Here it is:\n").unwrap();
@@ -137,6 +149,10 @@ fn fences_open_and_close_where_people_write_them() {
     assert_eq!(fenced("the log:```\nb\n```\nc"), "the log:c");
     assert_eq!(fenced("a\n```\nb```\nc"), "a\nc");
     assert_eq!(fenced("a\n```\nb\n``` never push\nc"), "a\n never push\nc");
+    assert_eq!(
+        fenced("the sign ``` opens a block\nb"),
+        "the sign ``` opens a block\nb"
+    );
     assert_eq!(fenced("use ```a``` here\nb"), "use ```a``` here\nb");
     assert_eq!(fenced("a\n```\nb\nc"), "a\n");
 }

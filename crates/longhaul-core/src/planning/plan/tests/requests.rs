@@ -140,7 +140,7 @@ fn tool_schemas_leave_less_budget_for_a_text() {
         let conversation = read(body.as_bytes()).unwrap();
         summary_budgets(&conversation, &policy, 0..2)
     };
-    let (whole, some, none) = (policy.budgets, budgets(12_000), budgets(30_000));
+    let (whole, some, least) = (policy.budgets, budgets(12_000), budgets(30_000));
     let each = |it: SummaryBudgets| {
         [
             it.prose,
@@ -153,5 +153,7 @@ fn tool_schemas_leave_less_budget_for_a_text() {
     for (some, whole) in each(some).into_iter().zip(each(whole)) {
         assert!(Tokens::ZERO < some && some < whole, "{some} {whole}");
     }
-    assert_eq!(none.nominal(), Tokens::ZERO);
+    // A quarter stays for what the user said.
+    assert_eq!(least.user_messages, whole.user_messages.divided_by(4));
+    assert_eq!(least, budgets(60_000));
 }

@@ -1,0 +1,110 @@
+//! Texts that stay in every compacted conversation: the `[[keep]]` tables of the file.
+//!
+//! Like model tables, they have no environment variable or flag.
+
+use longhaul_core::policy::KeptText;
+
+use super::model_tables::{ModelPattern, model_pattern};
+use super::raw_value::RawValue;
+use super::setting::settings;
+use super::tables::{Table, TableList};
+use crate::error::Problem;
+use crate::limits::MAX_KEPT_CHARS;
+
+/// The list: at most 64 tables, more than fit the room for them.
+pub(super) const KEEP_TABLES: TableList = TableList {
+    name: "keep",
+    most: 64,
+    settings: || OWN_SETTINGS.iter().collect(),
+    required: &[("text", "; add text = \"…\"")],
+};
+
+settings! { OWN_SETTINGS:
+    /// Pattern for the names of the models. Empty: every model.
+    MATCH: ModelPattern = pattern, "keep.match" = "";
+
+    /// The text, at most 4,000 characters.
+    TEXT: String = kept_text, "keep.text" = "";
+}
+
+fn pattern(raw: &RawValue) -> Result<ModelPattern, String> {
+    match raw {
+        RawValue::Text(text) if text.is_empty() => model_pattern(&RawValue::Text("*".into())),
+        raw => model_pattern(raw),
+    }
+}
+
+fn kept_text(raw: &RawValue) -> Result<String, String> {
+    let expected = || format!("expected a text of 1 to {MAX_KEPT_CHARS} characters");
+    let RawValue::Text(text) = raw else {
+        return Err(format!("found a list, {}", expected()));
+    };
+    let (text, chars) = (text.trim(), text.trim().chars().count());
+    if chars == 0 || chars > MAX_KEPT_CHARS {
+        return Err(format!("found {chars} characters, {}", expected()));
+    }
+    Ok(text.to_owned())
+}
+
+/// Returns the text of one table, and the models whose conversations keep it.
+pub(super) fn build_kept(table: &Table) -> Result<(ModelPattern, KeptText), Problem> {
+    let text = table.value(&TEXT)?;
+    let by_agent = false;
+    Ok((table.value(&MATCH)?, KeptText { text, by_agent }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Layers};
+
+    fn read(text: &str) -> Result<Config, Vec<String>> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("longhaul.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut layers = Layers::default();
+        layers.load_file(&path);
+        let found = layers
+            .resolve()
+            .and_then(|found| Config::from_resolved(&found));
+        found.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn texts_stay_for_every_model_or_for_those_that_match() {
+        let text = "[[keep]]\ntext = ' Never push to main. '\n\
+                    [[keep]]\ntext = 'Answer in French.'\nmatch = 'gpt-5*'\n";
+        let config = read(text).unwrap();
+        let kept = |model: &str| -> Vec<&str> {
+            let kept = config.kept_texts(model);
+            kept.map(|kept| &*kept.text).collect()
+        };
+        assert_eq!(kept("o3"), ["Never push to main."]);
+        assert_eq!(
+            kept("gpt-5-mini"),
+            ["Never push to main.", "Answer in French."]
+        );
+    }
+
+    #[test]
+    fn a_text_out_of_bounds_is_refused_with_its_place() {
+        let check = |text: &str, expect: &str| {
+            let problems = read(text).unwrap_err();
+            assert!(
+                problems[0].contains(expect) && problems[0].contains("longhaul.toml:"),
+                "{problems:?}"
+            );
+        };
+        check("[[keep]]\nmatch = 'a'\n", "add text");
+        check("[[keep]]\ntext = ' '\n", "found 0 characters");
+        check("[[keep]]\ntext = ['a', 'b']\n", "found a list");
+        let long = "é".repeat(MAX_KEPT_CHARS);
+        assert!(read(&format!("[[keep]]\ntext = '{long}'\n")).is_ok());
+        check(
+            &format!("[[keep]]\ntext = '{long}e'\n"),
+            "found 4001 characters",
+        );
+        let many = "[[keep]]\ntext = 'a'\n".repeat(KEEP_TABLES.most + 1);
+        check(&many, "found 65 tables");
+    }
+}
