@@ -11,7 +11,7 @@ pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
     let mut page = String::new();
     for metric in table {
         let (name, kind) = (metric.name, metric.kind);
-        _ = writeln!(page, "# HELP {name} {}", metric.help);
+        _ = writeln!(page, "# HELP {name} {}", metric.help());
         _ = writeln!(page, "# TYPE {name} {kind}");
         (metric.write)(
             source,

@@ -21,7 +21,6 @@ pub(super) const KEEP_TABLES: TableList = TableList {
 
 settings! { OWN_SETTINGS:
     MATCH: ModelPattern = pattern, "keep.match" = "";
-
     TEXT: String = kept_text, "keep.text" = "";
 }
 

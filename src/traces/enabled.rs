@@ -1,11 +1,13 @@
 //! Spans recorded by OpenTelemetry's SDK, under the parent that a request names.
 
-pub(crate) mod trace_context;
 use std::sync::OnceLock;
 
 use http::HeaderMap;
+use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
 use super::AttributeValue;
@@ -30,14 +32,13 @@ pub(super) struct TraceSpan(SdkSpan);
 pub(crate) struct ParentContext(Context);
 
 impl TraceSpan {
-    /// Begins the span of a request with these headers; `None` if it is not recorded.
+    /// Begins the span of a request with these headers; `None` if it is not recorded. An invalid parent in
+    /// `traceparent` is ignored, and the request begins a new trace.
     pub(super) fn start_request(headers: &HeaderMap) -> Option<Self> {
         let tracer = TRACER.get()?;
-        let named = trace_context::from_headers(headers);
-        let context = named.map_or_else(Context::new, |parent| {
-            Context::new().with_remote_span_context(parent)
-        });
-        Self::begin(tracer, SpanKind::Server, &context)
+        let parent = TraceContextPropagator::new()
+            .extract_with_context(&Context::new(), &HeaderExtractor(headers));
+        Self::begin(tracer, SpanKind::Server, &parent)
     }
 
     /// Begins the span of a call; `None` if it is not recorded.

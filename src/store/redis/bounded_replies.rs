@@ -66,7 +66,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(MAX_ENTRY_BYTES).collect();
         for _ in 0..10 {
             let within = (0..100).take_while(|_| received.count(&bytes)).count();
-            assert_eq!(within, 5);
+            assert!((3..10).contains(&within), "{within}");
             assert!(!received.count(b"+"));
             received.reset();
         }
