@@ -20,10 +20,8 @@ pub(super) const KEEP_TABLES: TableList = TableList {
 };
 
 settings! { OWN_SETTINGS:
-    /// Pattern for the names of the models. Empty: every model.
     MATCH: ModelPattern = pattern, "keep.match" = "";
 
-    /// The text, at most 4,000 characters.
     TEXT: String = kept_text, "keep.text" = "";
 }
 
