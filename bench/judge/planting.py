@@ -47,7 +47,7 @@ class Insertion:
 class Planter:
     """Builds insertions for a session. `number` rotates texts, forms and names between sessions."""
 
-    def __init__(self, api, number, root):
+    def __init__(self, api, number, root="/srv/app"):
         self.api, self.number, self.root, self.calls = api, number, root, 0
         self.planted, self.insertions = [], []
 

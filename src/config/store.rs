@@ -184,11 +184,11 @@ mod tests {
         // of the previous record.
         let words = policy.budgets.prose.to_chars() * 8;
         let most = (text.to_chars() + words) >> 10;
-        assert_eq!(most, 237);
-        assert!(settings::STORE_MEMORY.doc().contains("about 240 KiB"));
+        assert_eq!(most, 248);
+        assert!(settings::STORE_MEMORY.doc().contains("about 250 KiB"));
         let room = check(&[]).unwrap().memory_bytes >> 10;
-        assert_eq!(room / 240, 273);
-        assert!(settings::STORE_MEMORY.doc().contains("room for 270"));
+        assert_eq!(room / 250, 262);
+        assert!(settings::STORE_MEMORY.doc().contains("room for 260"));
     }
 
     #[test]

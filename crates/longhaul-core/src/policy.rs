@@ -6,6 +6,7 @@ pub mod cut_point;
 pub mod placement;
 pub mod record;
 pub mod segments;
+mod standing_words;
 #[cfg(test)]
 mod tests;
 pub mod thinking_removal;
@@ -18,7 +19,7 @@ use crate::units::tokens::Tokens;
 pub use budgets::{BreakTarget, SummaryBudgets};
 use cache_price::CachePrice;
 use placement::Placement;
-use serde::{Deserialize, Serialize};
+pub use standing_words::{KeptText, NO_STANDING_WORDS, StandingWords};
 use std::sync::Arc;
 
 /// Smallest window, in tokens, for which `auto` clears by the standard rule. In smaller ones, `auto`
@@ -71,31 +72,6 @@ pub enum Profile {
     Local,
     /// Always the numbers of OpenCode and tunacode.
     Standard,
-}
-
-/// Words that stay in a replacement text by a setting or a wish, whatever the history says.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct StandingWords {
-    /// Names of files of rules, in addition to the usual ones.
-    pub rule_files: Vec<String>,
-    /// Texts that a person or the agent wants to stay. They count from the next replacement text on.
-    pub kept: Vec<KeptText>,
-}
-
-/// No words that stay.
-pub static NO_STANDING_WORDS: StandingWords = StandingWords {
-    rule_files: Vec::new(),
-    kept: Vec::new(),
-};
-
-/// A text that is wanted to stay.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeptText {
-    /// The text.
-    pub text: String,
-    /// Whether the agent wants the text to stay; otherwise a person does.
-    pub by_agent: bool,
 }
 
 /// Points at which the clearing rule is applied.
@@ -352,7 +328,7 @@ pub struct Policy {
     pub max_pinned_summary: Tokens,
     /// Token budgets for the parts of a replacement text.
     pub budgets: SummaryBudgets,
-    /// See [`StandingWords`].
+    /// Words that stay in a replacement text.
     pub words: Arc<StandingWords>,
     /// Whether to add a cache mark after the replacement text, if the client sends marks.
     pub adds_cache_mark: bool,

@@ -44,7 +44,7 @@ const MAX_APPROVAL_CHARS: usize = 100;
 
 /// An entry of the section.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Entry {
+struct Agreement {
     label: String,
     text: String,
 }
@@ -60,7 +60,7 @@ pub(crate) fn render_agreements(
     let conversation = calls.conversation;
     let files = &RuleFiles::new(&words.rule_files);
     let of = conversation.messages().get(calls.messages.clone());
-    let mut entries: Vec<Entry> = words.kept.iter().map(kept_entry).collect();
+    let mut entries: Vec<Agreement> = words.kept.iter().map(kept_entry).collect();
     for (message, at) in of.unwrap_or_default().iter().zip(calls.messages.clone()) {
         if message.role.is_user() {
             entries.extend(approved_proposal(conversation, at, message));
@@ -88,7 +88,7 @@ pub(crate) fn merge_agreements(sections: &[&str], kept: &[KeptText], budget: Tok
         KEPT | KEPT_BY_AGENT => kept.contains(*text),
         label => label != LEFT_OUT,
     });
-    let entries = entries.map(|(label, text)| Entry {
+    let entries = entries.map(|(label, text)| Agreement {
         label: label.to_owned(),
         text: text.to_owned(),
     });
@@ -108,7 +108,7 @@ fn approved_proposal(
     conversation: &Conversation<'_>,
     at: usize,
     message: &Message,
-) -> Option<Entry> {
+) -> Option<Agreement> {
     let words = user_text(conversation, message).filter(|words| approves(words))?;
     let before = conversation.message(at.checked_sub(1)?)?;
     if before.role != Role::Assistant {
@@ -132,7 +132,7 @@ fn of_call(
     call: &ToolCall,
     arguments: &ToolArguments,
     result: &Message,
-) -> Option<Entry> {
+) -> Option<Agreement> {
     let conversation = calls.conversation;
     let tool = call.decoded_name(conversation);
     let skill = || {
@@ -165,28 +165,28 @@ fn of_call(
 }
 
 /// Returns an entry whose text reads as no line of longhaul's.
-fn entry(label: &str, text: &str) -> Entry {
-    Entry {
+fn entry(label: &str, text: &str) -> Agreement {
+    Agreement {
         label: label.to_owned(),
         text: escape_labels(text.trim().into()).into_owned(),
     }
 }
 
 /// Returns the entry of a text that stays. No line of the text begins like an entry.
-fn kept_entry(kept: &KeptText) -> Entry {
+fn kept_entry(kept: &KeptText) -> Agreement {
     let lines: Vec<&str> = kept.text.trim().lines().collect();
     let text = lines.join("\n").replace("\n[", "\n  [");
     entry(if kept.by_agent { KEPT_BY_AGENT } else { KEPT }, &text)
 }
 
 /// Returns the sentences of a file with marks of a rule, and the items of its lists, a line each.
-fn rules(label: &str, text: &str) -> Option<Entry> {
+fn rules(label: &str, text: &str) -> Option<Agreement> {
     let all = sentences(text);
     let is_rule = |sentence: &&&str| has_rule_mark(sentence) || is_list_item(text, sentence);
     let lines = all.iter().filter(is_rule);
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
     let lines: Vec<String> = lines.collect();
-    (!lines.is_empty()).then(|| Entry {
+    (!lines.is_empty()).then(|| Agreement {
         label: [RULES, label].concat(),
         text: ["\n- ", &lines.join("\n- ")].concat(),
     })
@@ -206,7 +206,7 @@ fn is_list_item(text: &str, sentence: &str) -> bool {
     is_first && (is_numbered || line.starts_with(['-', '*', '+', '•']))
 }
 
-impl Entry {
+impl Agreement {
     fn chars(&self) -> usize {
         rendered_chars(&self.text, &self.label)
     }
@@ -258,7 +258,7 @@ fn lines_within(text: &str, mut room: usize) -> Option<String> {
 
 /// Renders `entries`, in order, within `budget`. Lines that stand in `present` or in an earlier entry are not
 /// repeated. One count stands for the entries that do not fit.
-fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
+fn render(entries: Vec<Agreement>, present: &str, budget: Tokens) -> String {
     let mut met: HashSet<String> = HashSet::new();
     let fresh = entries.into_iter().filter_map(|entry| {
         if let KEPT | KEPT_BY_AGENT = &*entry.label {
@@ -273,10 +273,10 @@ fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
         });
         let text = fresh.collect::<Vec<_>>().join("\n");
         let is_new = !text.trim().is_empty() && !present.contains(text.trim());
-        is_new.then_some(Entry { text, ..entry })
+        is_new.then_some(Agreement { text, ..entry })
     });
-    let mut fresh: Vec<Option<Entry>> = fresh.map(Some).collect();
-    let everything: usize = fresh.iter().flatten().map(Entry::chars).sum();
+    let mut fresh: Vec<Option<Agreement>> = fresh.map(Some).collect();
+    let everything: usize = fresh.iter().flatten().map(Agreement::chars).sum();
     let Some(mut left) = budget.to_chars().checked_sub(HEADING.len()) else {
         return String::new();
     };
@@ -287,12 +287,12 @@ fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
             for slot in fresh.iter_mut().rev() {
                 if slot.as_ref().is_some_and(|entry| entry.rank() == rank) {
                     *slot = slot.take().and_then(|entry| entry.within(left));
-                    left -= slot.as_ref().map_or(0, Entry::chars);
+                    left -= slot.as_ref().map_or(0, Agreement::chars);
                 }
             }
         }
     }
-    let kept: Vec<&Entry> = fresh.iter().flatten().collect();
+    let kept: Vec<&Agreement> = fresh.iter().flatten().collect();
     if kept.is_empty() {
         return String::new();
     }
@@ -301,7 +301,7 @@ fn render(entries: Vec<Entry>, present: &str, budget: Tokens) -> String {
         let left_out = (count - kept.len()).to_string();
         out.extend(["\n\n[", LEFT_OUT, "]: ", &left_out, " entries"]);
     }
-    for Entry { label, text } in kept {
+    for Agreement { label, text } in kept {
         out.extend(["\n\n[", label, "]: ", text]);
     }
     out
