@@ -7,7 +7,6 @@ mod keys;
 mod reader;
 pub(super) mod reply;
 pub(super) mod summary_request;
-mod values;
 pub(super) mod writer;
 
 use crate::units::tokens::Tokens;

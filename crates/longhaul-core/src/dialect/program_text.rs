@@ -14,11 +14,11 @@ pub(super) fn is_of_program(text: Literal, body: &str, beginnings: &[&str]) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::span::Span;
+    use crate::json::scanner::Scanner;
 
     fn check(text: &str, beginnings: &[&str], expect: bool) {
         let body = serde_json::to_string(text).unwrap();
-        let text = Literal::from_json(&body, Span::new(0, body.len()).unwrap());
+        let text = Scanner::new(&body).string().unwrap();
         assert_eq!(is_of_program(text, &body, beginnings), expect, "{body}");
     }
 

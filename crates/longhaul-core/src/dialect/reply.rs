@@ -97,8 +97,8 @@ impl Dialect {
     }
 
     /// Returns the keys, below the array of [`Dialect::answer_key`], whose value is content if it is
-    /// not empty.
-    pub(crate) fn content_keys(self) -> &'static [&'static str] {
+    /// not empty, separated by spaces.
+    pub(crate) fn content_keys(self) -> &'static str {
         dispatch!(self, reply::CONTENT_KEYS)
     }
 

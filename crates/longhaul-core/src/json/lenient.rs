@@ -27,6 +27,12 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
     serde_json::from_str(json).ok()
 }
 
+/// Parses a JSON object. Returns `None` for anything else; serde would read an array by position.
+pub(crate) fn parse_object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
+    let is_object = json.trim_ascii_start().starts_with(b"{");
+    is_object.then(|| serde_json::from_slice(json).ok())?
+}
+
 /// Whether a value is non-empty: `null`, `false`, `""`, `[]` and `{}` are empty.
 pub(crate) fn is_non_empty(json: &RawValue) -> bool {
     match json.get() {

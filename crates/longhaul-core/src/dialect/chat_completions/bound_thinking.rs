@@ -4,9 +4,10 @@
 //! - `thinking_blocks`: an array of Anthropic's blocks
 //! - Anthropic's blocks among the parts of the content
 
-use super::keys::{MessageKey, PartKey};
-use super::values::part_kind_from_type;
+use super::keys::MessageKey;
+
 use crate::conversation::{Message, PartKind};
+use crate::dialect::part_reader::{PartKey, kind_from_type};
 use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::json::span::Span;
@@ -117,7 +118,7 @@ impl Found {
         let span = scanner.object(|scanner, key| {
             if known_key(scanner, key) == Some(PartKey::Type) && scanner.peek() == Some(b'"') {
                 let name = scanner.string()?;
-                kind = part_kind_from_type(&name.decode(scanner.text()));
+                kind = kind_from_type(&name.decode(scanner.text()));
                 return Ok(());
             }
             scanner.skip()

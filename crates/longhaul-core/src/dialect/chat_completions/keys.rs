@@ -36,17 +36,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of a part of a content.
-    PartKey {
-        CacheControl = "cache_control",
-        Text = "text",
-        Type = "type",
-    } shared {
-        Detail = "detail" | "image_url",
-    }
-}
-
-keys! {
     /// Keys of a tool call and of its function.
     CallKey {
         Arguments = "arguments" | "input",

@@ -3,21 +3,18 @@
 mod message_draft;
 
 use super::called_function::CalledFunction;
-use super::keys::{CallKey, MessageKey, PartKey, RequestKey};
-use super::values::{part_kind_from_type, role_from_name};
+use super::keys::{CallKey, MessageKey, RequestKey};
 use crate::conversation::parse_cache::ParseCache;
-use crate::conversation::{
-    Content, ContentPart, Conversation, CutRules, Message, PartKind, Role, ToolCall,
-};
+use crate::conversation::{Content, Conversation, CutRules, Message, Role, ToolCall};
 use crate::dialect::Dialect;
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::part_estimate;
+use crate::dialect::part_reader::PartKey;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
     expect_start, read_flag, read_model, read_output_limit, read_string, string_or_null, wrong_type,
 };
-use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
@@ -144,49 +141,16 @@ impl RequestReader<'_> {
     fn content(&mut self, scanner: &mut Scanner<'_>) -> Result<Content, Bypass> {
         match scanner.peek() {
             Some(b'"') => Ok(Content::Text(scanner.string()?)),
-            Some(b'[') => Ok(Content::Parts(scanner.array(|scanner| self.part(scanner))?)),
+            Some(b'[') => Ok(Content::Parts(scanner.array(|scanner| {
+                expect_start(scanner, b'{')?;
+                self.part(scanner, PartKey::CacheControl, &mut Vec::new())
+            })?)),
             Some(b'n') => {
                 scanner.value()?;
                 Ok(Content::Null)
             }
             _ => Err(wrong_type(scanner)),
         }
-    }
-
-    fn part(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.check_piece_limit()?;
-        expect_start(scanner, b'{')?;
-        let mut seen = SeenKeys::default();
-        let mut kind = PartKind::Other;
-        let mut text = None;
-        let mut cache_mark = None;
-        let mut is_coarse = false;
-        let span = scanner.object(|scanner, key| {
-            match seen.next(scanner, key)? {
-                Some(PartKey::Type) => {
-                    let name = string_or_null(scanner)?;
-                    kind = name.map_or(PartKind::Other, |name| {
-                        part_kind_from_type(&name.decode(scanner.text()))
-                    });
-                }
-                Some(PartKey::Text) => text = string_or_null(scanner)?,
-                Some(PartKey::Detail) => is_coarse |= read_low_detail(scanner)?,
-                Some(PartKey::CacheControl) => {
-                    let value = scanner.value()?;
-                    cache_mark = (value.slice(scanner.text()) != "null").then_some(value);
-                }
-                None => scanner.skip()?,
-            }
-            Ok::<(), Bypass>(())
-        })?;
-        self.pieces.parts.push(ContentPart {
-            kind,
-            span,
-            text,
-            cache_mark,
-            tokens: part_estimate::part_tokens(kind, is_coarse, span.slice(scanner.text())),
-        });
-        Ok(())
     }
 
     /// Reads an element of `tool_calls`, or a legacy `function_call`, which has name and arguments
@@ -259,19 +223,16 @@ impl RequestReader<'_> {
     }
 }
 
-/// Reads the value of `detail`, or an `image_url` object with that key. Returns whether the detail
-/// is `"low"`.
-fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
-    if scanner.peek() != Some(b'{') {
-        return Ok(scanner.value()?.slice(scanner.text()) == r#""low""#);
+fn role_from_name(name: &str) -> Role {
+    match name {
+        "assistant" => Role::Assistant,
+        "developer" => Role::Developer,
+        "function" => Role::Function,
+        "system" => Role::System,
+        "tool" => Role::Tool,
+        "user" => Role::User,
+        _ => Role::Other,
     }
-    let mut is_low = false;
-    scanner.object(|scanner, key| {
-        let value = scanner.value()?.slice(scanner.text());
-        is_low |= known_key(scanner, key) == Some(PartKey::Detail) && value == r#""low""#;
-        Ok::<(), NotJson>(())
-    })?;
-    Ok(is_low)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
 use crate::dialect::usage_object::UsageObject;
-use crate::json::lenient::{Lenient, is_non_empty, parse};
+use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 use message::Message;
 
@@ -30,17 +30,8 @@ pub(crate) const HELD_BYTES: usize = 64 * 1024;
 const KEEP_ALIVES: &str = "heartbeat keep-alive keep_alive keepalive null ping pong";
 
 /// Keys in a choice whose value is content, if it is not empty.
-pub(crate) const CONTENT_KEYS: &[&str] = &[
-    "audio",
-    "content",
-    "function_call",
-    "images",
-    "reasoning",
-    "reasoning_content",
-    "refusal",
-    "text",
-    "tool_calls",
-];
+pub(crate) const CONTENT_KEYS: &str =
+    "audio content function_call images reasoning reasoning_content refusal text tool_calls";
 
 /// Classifies an event. Text and arguments are skipped and never copied.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
@@ -53,7 +44,7 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
         EventKind::Error
     } else if data.is_empty() || is_keep_alive(data) {
         EventKind::Empty
-    } else if let Some(chunk) = Completion::parse(data) {
+    } else if let Some(chunk) = parse_object::<Completion<'_>>(data) {
         return chunk.event_info();
     } else {
         EventKind::Error
@@ -74,7 +65,7 @@ fn is_keep_alive(data: &[u8]) -> bool {
 /// Reads a chunk or a whole completion. Returns `None` for anything else. Of several choices, only
 /// the first is read: longhaul requests one.
 pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
-    let completion = Completion::parse(json)?;
+    let completion = parse_object::<Completion<'_>>(json)?;
     let first = completion.choices().next().flatten();
     let messages = || first.iter().flat_map(Choice::messages);
     Some(CompletionPart {
@@ -105,13 +96,6 @@ struct Completion<'a> {
 }
 
 impl<'a> Completion<'a> {
-    /// Parses a JSON object. Returns `None` for anything else; serde would read an array by
-    /// position.
-    fn parse(json: &'a [u8]) -> Option<Self> {
-        let is_object = json.trim_ascii_start().starts_with(b"{");
-        is_object.then(|| serde_json::from_slice(json).ok())?
-    }
-
     /// Returns each choice; `None` for an element that is not a choice.
     fn choices(&self) -> impl Iterator<Item = Option<Choice<'a>>> {
         self.choices.iter().flatten().copied().map(parse)

@@ -8,9 +8,6 @@ use crate::dialect::summary_members::{
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that a call in `cached` style repeats.
-const REPEATED_KEYS: &str = include_str!("repeated_keys.txt");
-
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
@@ -43,21 +40,25 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let mut streams = false;
-    let mut members = repeat_members(forwarded, REPEATED_KEYS, |name, value| {
-        Some(match name {
-            "messages" => {
-                let messages = forwarded.get(value.start()..upto).unwrap_or_default();
-                format!("{messages},{}]", user_message(prompt))
-            }
-            "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
-            "max_tokens" | "max_completion_tokens" => output.to_string(),
-            "stream" => {
-                streams = true;
-                "true".to_owned()
-            }
-            _ => return None,
-        })
-    })?;
+    let mut members = repeat_members(
+        forwarded,
+        include_str!("repeated_keys.txt"),
+        |name, value| {
+            Some(match name {
+                "messages" => {
+                    let messages = forwarded.get(value.start()..upto).unwrap_or_default();
+                    format!("{messages},{}]", user_message(prompt))
+                }
+                "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
+                "max_tokens" | "max_completion_tokens" => output.to_string(),
+                "stream" => {
+                    streams = true;
+                    "true".to_owned()
+                }
+                _ => return None,
+            })
+        },
+    )?;
     if !streams {
         members.push("\"stream\":true".to_owned());
     }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
 use crate::dialect::usage::Usage;
-use crate::json::lenient::{Lenient, is_non_empty, parse};
+use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 use end::read_usage;
 
@@ -22,14 +22,14 @@ use end::read_usage;
 pub(crate) const ANSWER_KEY: &str = "content";
 
 /// Keys in a block whose value is content, if it is not empty.
-pub(crate) const CONTENT_KEYS: &[&str] = &["data", "name", "text", "thinking", "tool_use_id"];
+pub(crate) const CONTENT_KEYS: &str = "data name text thinking tool_use_id";
 
 /// Classifies an event. Text and arguments are skipped and never copied.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
     let data = event.data.trim_ascii();
     if event.dropped == 0
         && event.name != b"error"
-        && let Some(part) = StreamPart::parse(data)
+        && let Some(part) = parse_object::<StreamPart<'_>>(data)
         && let Some(info) = part.event_info()
     {
         return info;
@@ -39,7 +39,7 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
 
 /// Reads an event's data or a whole message. Returns `None` for anything else.
 pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
-    let Some(part) = StreamPart::parse(json) else {
+    let Some(part) = parse_object::<StreamPart<'_>>(json) else {
         return chat::read_completion(json);
     };
     let Some(kind) = part.kind() else {
@@ -89,13 +89,6 @@ struct StreamPart<'a> {
 }
 
 impl<'a> StreamPart<'a> {
-    /// Parses a JSON object. Returns `None` for anything else; serde would read an array by
-    /// position.
-    fn parse(json: &'a [u8]) -> Option<Self> {
-        let is_object = json.trim_ascii_start().starts_with(b"{");
-        is_object.then(|| serde_json::from_slice(json).ok())?
-    }
-
     fn kind(&self) -> Option<PartType> {
         Some(match self.name.0.as_deref()? {
             "content_block_start" | "content_block_delta" | "content_block_stop" => PartType::Block,
@@ -142,7 +135,7 @@ impl<'a> StreamPart<'a> {
 
     /// Returns the message that a stream starts with.
     fn started(&self) -> Option<Self> {
-        Self::parse(self.message?.get().as_bytes())
+        parse_object(self.message?.get().as_bytes())
     }
 
     fn usage(&self, kind: PartType) -> Option<Usage> {

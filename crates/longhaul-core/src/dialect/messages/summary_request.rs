@@ -7,9 +7,6 @@ use crate::dialect::summary_members::{client_members, has_text_format, object, r
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that a call in `cached` style repeats.
-const REPEATED_KEYS: &str = include_str!("repeated_keys.txt");
-
 /// Maximum cache marks of a request.
 const MAX_CACHE_MARKS: usize = 4;
 /// Mark with the shortest lifetime. Marks with a longer one have to precede it.
@@ -53,25 +50,29 @@ pub(in crate::dialect) fn append_prompt(
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
     let mut is_text = true;
-    let mut members = repeat_members(forwarded, REPEATED_KEYS, |name, value| {
-        if name == "output_config" {
-            is_text = has_text_format(value.slice(forwarded));
-        }
-        has_automatic_mark |= name == "cache_control";
-        Some(match name {
-            "messages" => forwarded.get(value.start()..upto)?.to_owned(),
-            "model" => value.slice(forwarded).to_owned(),
-            "max_tokens" => {
-                limits = true;
-                output.to_string()
+    let mut members = repeat_members(
+        forwarded,
+        include_str!("repeated_keys.txt"),
+        |name, value| {
+            if name == "output_config" {
+                is_text = has_text_format(value.slice(forwarded));
             }
-            "stream" => {
-                streams = true;
-                "true".to_owned()
-            }
-            _ => return None,
-        })
-    })?;
+            has_automatic_mark |= name == "cache_control";
+            Some(match name {
+                "messages" => forwarded.get(value.start()..upto)?.to_owned(),
+                "model" => value.slice(forwarded).to_owned(),
+                "max_tokens" => {
+                    limits = true;
+                    output.to_string()
+                }
+                "stream" => {
+                    streams = true;
+                    "true".to_owned()
+                }
+                _ => return None,
+            })
+        },
+    )?;
     // An answer in the client's own format is not a summary, and another format misses the cache.
     if !is_text {
         return None;

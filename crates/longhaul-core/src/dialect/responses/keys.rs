@@ -38,15 +38,3 @@ keys! {
         Type = "type",
     } shared {}
 }
-
-keys! {
-    /// Keys of a part of a content or an output.
-    PartKey {
-        CacheMark = super::CACHE_MARK_KEY,
-        Detail = "detail",
-        Stderr = "stderr",
-        Stdout = "stdout",
-        Text = "text",
-        Type = "type",
-    } shared {}
-}

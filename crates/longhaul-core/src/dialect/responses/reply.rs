@@ -15,14 +15,14 @@ use serde_json::value::RawValue;
 use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
 use crate::dialect::usage_object::UsageObject;
-use crate::json::lenient::{Lenient, is_non_empty, parse};
+use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "output";
 
 /// Keys in an item of the output whose value is content: every item has a type.
-pub(crate) const CONTENT_KEYS: &[&str] = &["type"];
+pub(crate) const CONTENT_KEYS: &str = "type";
 
 /// Bytes held of one reply. The events before the first content repeat instructions and tools twice;
 /// those of Codex with a few tool servers take 100 KB.
@@ -52,10 +52,14 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     };
     let response = reply.response.as_ref();
     let error = response.and_then(|response| response.error);
-    let error = error.or(reply.error).filter(|error| is_non_empty(error));
-    let item = reply.item.and_then(parse::<OutputItem<'_>>);
+    let error = error
+        .or(reply.envelope.error)
+        .filter(|error| is_non_empty(error));
+    let item = reply.envelope.item.and_then(parse::<OutputItem<'_>>);
     let (extent, text) = match reply.event_type {
-        Some("response.output_text.delta") => (TextExtent::Piece, reply.delta.and_then(text_of)),
+        Some("response.output_text.delta") => {
+            (TextExtent::Piece, reply.envelope.delta.and_then(text_of))
+        }
         // Some servers state the text of an item in no event but its last.
         Some("response.output_item.done") => {
             (TextExtent::Item, item.as_ref().map(OutputItem::text))
@@ -96,20 +100,13 @@ struct Reply<'a> {
     /// The type of an event; `None` for a whole response.
     event_type: Option<&'a str>,
     response: Option<ResponseObject<'a>>,
-    delta: Option<&'a RawValue>,
-    item: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
+    envelope: Envelope<'a>,
 }
 
 impl<'a> Reply<'a> {
-    /// Parses an event or a whole response. Returns `None` for anything else; serde would read an array
-    /// by position.
+    /// Parses an event or a whole response. Returns `None` for anything else.
     fn parse(json: &'a [u8]) -> Option<Self> {
-        let json = json.trim_ascii();
-        if !json.starts_with(b"{") {
-            return None;
-        }
-        let envelope: Envelope<'a> = serde_json::from_slice(json).ok()?;
+        let envelope: Envelope<'a> = parse_object(json)?;
         let event_type = envelope.event_type.0;
         let response = if event_type.is_some() {
             envelope.response.and_then(parse)
@@ -121,9 +118,7 @@ impl<'a> Reply<'a> {
         Some(Self {
             event_type,
             response,
-            delta: envelope.delta,
-            item: envelope.item,
-            error: envelope.error,
+            envelope,
         })
     }
 
@@ -153,7 +148,7 @@ impl<'a> Reply<'a> {
             .response
             .as_ref()
             .is_some_and(ResponseObject::has_failed);
-        if has_failed || self.error.is_some_and(is_non_empty) {
+        if has_failed || self.envelope.error.is_some_and(is_non_empty) {
             return EventKind::Error;
         }
         match self.event_type {

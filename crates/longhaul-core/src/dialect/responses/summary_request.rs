@@ -8,9 +8,6 @@ use crate::dialect::summary_members::{
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// Keys of the client's request that a call in `cached` style repeats.
-const REPEATED_KEYS: &str = include_str!("repeated_keys.txt");
-
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request). The call stores
 /// nothing, and limits its output only if the client does: some backends refuse the key.
 pub(in crate::dialect) fn body(
@@ -38,25 +35,29 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let (mut stored, mut has_items, mut is_text) = (None, false, true);
-    let mut members = repeat_members(forwarded, REPEATED_KEYS, |name, value| {
-        if name == "text" {
-            is_text = has_text_format(value.slice(forwarded));
-        }
-        Some(match name {
-            "input" => {
-                let items = forwarded.get(value.start()..upto).unwrap_or_default();
-                has_items = items.starts_with('[');
-                format!("{items},{}]", user_message(prompt))
+    let mut members = repeat_members(
+        forwarded,
+        include_str!("repeated_keys.txt"),
+        |name, value| {
+            if name == "text" {
+                is_text = has_text_format(value.slice(forwarded));
             }
-            "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
-            "max_output_tokens" => output.to_string(),
-            "store" => {
-                stored = Some(value.slice(forwarded));
-                return None;
-            }
-            _ => return None,
-        })
-    })?;
+            Some(match name {
+                "input" => {
+                    let items = forwarded.get(value.start()..upto).unwrap_or_default();
+                    has_items = items.starts_with('[');
+                    format!("{items},{}]", user_message(prompt))
+                }
+                "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
+                "max_output_tokens" => output.to_string(),
+                "store" => {
+                    stored = Some(value.slice(forwarded));
+                    return None;
+                }
+                _ => return None,
+            })
+        },
+    )?;
     // An answer in the client's own format is not a summary, and another format misses the cache.
     if !has_items || !is_text {
         return None;

@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 4 * 1024;
 #[derive(Debug)]
 pub(super) struct ContentScanner {
     /// Keys whose value is content, if it is not empty.
-    keys: &'static [&'static str],
+    keys: &'static str,
     bytes: usize,
     escaped: bool,
     /// The last string, cut off after the longest key.
@@ -36,8 +36,8 @@ enum Position {
 }
 
 impl ContentScanner {
-    /// Creates a scanner for content under these keys.
-    pub(super) fn new(keys: &'static [&'static str]) -> Self {
+    /// Creates a scanner for content under these keys, separated by spaces.
+    pub(super) fn new(keys: &'static str) -> Self {
         Self {
             keys,
             bytes: 0,
@@ -48,7 +48,7 @@ impl ContentScanner {
     }
 
     fn is_content_key(&self) -> bool {
-        let mut keys = self.keys.iter();
+        let mut keys = self.keys.split(' ');
         keys.any(|key| key.as_bytes() == self.string)
     }
 

@@ -1,10 +1,10 @@
 //! Delta or message of a choice.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::Deserializer;
 use serde_json::value::RawValue;
 
 use crate::json::lenient::{is_non_empty, parse};
@@ -52,46 +52,21 @@ struct Part<'a> {
     text: Cow<'a, str>,
 }
 
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum MessageKey {
-    Content,
-    Obfuscation,
-    Role,
-    ToolCalls,
-    #[serde(other)]
-    Other,
-}
-
 impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Message<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a delta or a message")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut message = Message::default();
-                while let Some((key, value)) = map.next_entry::<MessageKey, &RawValue>()? {
-                    let is_filled = is_non_empty(value);
-                    match key {
-                        MessageKey::Content => message.content = Some(value),
-                        MessageKey::ToolCalls => {
-                            message.has_tool_calls = is_filled && value.get().starts_with('[');
-                        }
-                        MessageKey::Obfuscation | MessageKey::Role => continue,
-                        MessageKey::Other => {}
-                    }
-                    message.has_content |= is_filled;
+        let mut message = Self::default();
+        for (key, value) in BTreeMap::<String, &RawValue>::deserialize(from)? {
+            let is_filled = is_non_empty(value);
+            match key.as_str() {
+                "content" => message.content = Some(value),
+                "tool_calls" => {
+                    message.has_tool_calls = is_filled && value.get().starts_with('[');
                 }
-                Ok(message)
+                "obfuscation" | "role" => continue,
+                _ => {}
             }
+            message.has_content |= is_filled;
         }
-
-        from.deserialize_map(Members)
+        Ok(message)
     }
 }

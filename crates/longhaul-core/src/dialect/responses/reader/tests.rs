@@ -212,14 +212,14 @@ fn tool_definitions_in_the_head_prevent_no_boundary() {
 
 #[test]
 fn codex_context_messages_are_not_user_requests() {
-    let context = r##"{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /x"},{"type":"input_text","text":"<environment_context>\n"}]}"##;
+    let context = r##"{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>x</INSTRUCTIONS>"},{"type":"input_text","text":"<environment_context>\n</environment_context>"}]}"##;
     assert_eq!(
         roles(&[DEVELOPER, context, USER])[1..],
         [Role::Developer, Role::User]
     );
     let body = items(&[DEVELOPER, context, USER]);
     assert_eq!(read(body.as_bytes()).unwrap().head_len(), 2);
-    let asked = r#"{"role":"user","content":[{"type":"input_text","text":"<environment_context>"},{"type":"input_text","text":"and now?"}]}"#;
+    let asked = r#"{"role":"user","content":[{"type":"input_text","text":"<environment_context></environment_context>"},{"type":"input_text","text":"and now?"}]}"#;
     assert_eq!(roles(&[asked]), [Role::User]);
 }
 
