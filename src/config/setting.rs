@@ -192,6 +192,7 @@ pub(super) fn is_shared_variable(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::kept_texts::KEEP_TABLES;
     use crate::config::model_tables::MODEL_TABLES;
     use crate::config::mounts::MOUNT_TABLES;
     use crate::config::prices::PRICE_TABLES;
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_its_documentation_and_no_other_key_has() {
-        let lists = [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES];
+        let lists = [&KEEP_TABLES, &MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES];
         let listed = lists.into_iter().flat_map(|list| (list.settings)());
         let mut keys: Vec<&str> = ALL_SETTINGS.iter().map(|entry| entry.key).collect();
         keys.extend(listed.map(|entry| entry.key));
