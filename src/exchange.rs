@@ -8,5 +8,4 @@ pub(crate) mod reply_gate;
 pub(crate) mod reply_observer;
 pub(crate) mod request_log;
 pub(crate) mod send;
-pub(crate) mod stream_with_read;
 pub(crate) mod tunnel;

@@ -86,6 +86,8 @@ metrics! {
         "Output tokens as reported by providers";
     counter longhaul_rereads_after_clear_total [] |of, out| out.value(of.metrics.rereads.get()),
         "Tool calls that repeat an earlier call, with the same arguments, whose result had been cleared or summarised";
+    counter longhaul_imitated_clips_total [] |of, out| out.value(of.metrics.imitated_clips.get()),
+        "New tool calls whose arguments repeat the note of a clipped call, so that contents are missing; each has a log line at the level WARN";
     counter longhaul_windows_lowered_total [] |of, out| out.value(of.metrics.windows_lowered.get()),
         "Windows learned from replies that are smaller than the window in force; each has a log line at the level WARN";
     counter longhaul_cost_usd_total [by] |of, out| out.dollar_counters(&of.metrics.costs.chats),

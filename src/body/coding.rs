@@ -134,8 +134,8 @@ impl Decoder {
     }
 
     /// Whether the body may end here: every coding is at its own end.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.layers.iter().all(|layer| layer.coder.is_ended())
+    pub(crate) fn is_ended(&mut self) -> bool {
+        self.layers.iter_mut().all(|layer| layer.coder.is_ended())
     }
 }
 

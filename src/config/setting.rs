@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::kind::Kind;
 use super::parse::switch;
 use super::raw_value::RawValue;
+use longhaul_console::paragraphs::paragraph;
 
 /// Documentation of the settings, by key.
 const DOCUMENTATION: &str = include_str!("settings.txt");
@@ -149,10 +150,7 @@ impl<T> Setting<T> {
 
     /// Returns the user documentation, with the reason for the default.
     pub(crate) fn doc(&self) -> String {
-        let mut entries = DOCUMENTATION.split("\n\n");
-        let own = entries.find_map(|entry| entry.strip_prefix(self.key)?.strip_prefix(":\n"));
-        let words: Vec<&str> = own.unwrap_or_default().split_whitespace().collect();
-        words.join(" ")
+        paragraph(DOCUMENTATION, self.key)
     }
 
     /// Returns the name within a table: the key without the section.

@@ -15,10 +15,10 @@ use tokio::time::sleep;
 
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::RequestBody;
+use crate::body::stream_with_read::StreamWithRead;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{Route, client_reply, upstream_request};
-use crate::exchange::stream_with_read::StreamWithRead;
 use crate::proxy_state::ProxyState;
 use crate::request::headers::BodyFraming;
 use crate::request::receive::RequestSlot;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BufMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-use crate::exchange::stream_with_read::StreamWithRead;
+use crate::body::stream_with_read::StreamWithRead;
 
 /// Preface of an HTTP/2 connection (RFC 9113, 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -7,6 +7,7 @@ pub mod amounts;
 pub mod input;
 pub mod json;
 pub mod loopback_client;
+pub mod paragraphs;
 pub mod printable;
 pub mod table;
 pub mod terminal;

@@ -20,6 +20,9 @@ const BROTLI_MEMORY_BYTES: u64 = (1 << 24) + 512 * 1024;
 /// Memory of a deflate decoder: a window of 32 KiB, and its tables.
 const DEFLATE_MEMORY_BYTES: u64 = 64 * 1024;
 
+/// Memory of a gzip decoder: one for deflate, and what it emits at a time.
+const GZIP_MEMORY_BYTES: u64 = DEFLATE_MEMORY_BYTES + 128 * 1024;
+
 /// Decoder of one coding.
 pub(super) enum StreamDecoder {
     Brotli(Box<Brotli>),
@@ -65,7 +68,7 @@ impl StreamDecoder {
     }
 
     /// Whether the input may end here.
-    pub(super) fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&mut self) -> bool {
         match self {
             Self::Brotli(brotli) => brotli.ended,
             Self::Deflate(deflate) => deflate.ended,
@@ -78,7 +81,8 @@ impl StreamDecoder {
     pub(super) fn memory_bytes(&self) -> u64 {
         match self {
             Self::Brotli(_) => BROTLI_MEMORY_BYTES,
-            Self::Deflate(_) | Self::Gzip(_) => DEFLATE_MEMORY_BYTES,
+            Self::Deflate(_) => DEFLATE_MEMORY_BYTES,
+            Self::Gzip(_) => GZIP_MEMORY_BYTES,
             Self::Zstd(_) => ZSTD_MEMORY_BYTES,
         }
     }
@@ -154,7 +158,7 @@ impl Deflate {
 }
 
 /// Runs one step of a deflate stream; sets `ended` at its end.
-pub(super) fn inflate_step(
+fn inflate_step(
     inflate: &mut Decompress,
     input: &[u8],
     output: &mut [u8],

@@ -4,10 +4,7 @@
 //! trained for is not the one it is served with, and is ignored. Such keys are `n_ctx_train`, and
 //! `max_context_length` of a model that is not loaded.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
-use serde::de::Deserializer;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -24,6 +21,9 @@ pub(super) const LOCAL_ENDPOINTS: [(&str, WindowParser); 4] = [
     ("/api/ps", ollama),
     ("/info", text_generation_inference),
 ];
+
+/// Path of the window of one llama.cpp slot.
+const SLOT_WINDOW: &str = "/meta/n_ctx";
 
 /// A page of a list of models.
 #[derive(Debug, Eq, PartialEq)]
@@ -51,25 +51,43 @@ pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
     } else {
         serde_json::from_slice(bytes).ok()?
     };
-    let named = page.data.iter().find(|entry| entry.id == model);
-    let plain = || {
-        let (name, _) = model.rsplit_once(':')?;
-        page.data.iter().find(|entry| entry.id == name)
+    // One entry at a time is a tree: a list of several megabytes would take many times its size.
+    let entry_of = |name: &str| {
+        let mut entries = page.data.iter().filter_map(entry);
+        entries.find(|entry| text_of(entry, "id") == Some(name))
     };
+    let plain = || entry_of(model.rsplit_once(':')?.0);
     // llama.cpp has one model and answers to any name.
     let only = || match page.data.as_slice() {
-        [only] if only.slot_window().is_some() => Some(only),
+        [only] => entry(only).filter(|only| tokens_at(only, SLOT_WINDOW).is_some()),
         _ => None,
     };
-    let entry = named.or_else(plain).or_else(only);
+    let named = entry_of(model).or_else(plain).or_else(only);
+    let next = page.links.as_ref().and_then(|links| text_of(links, "next"));
     Some(ModelsPage {
         models: page.data.len(),
-        window: entry.and_then(ListedModel::window),
+        window: named.and_then(|entry| smallest_window(&entry)),
         // Only the query string counts: an answer cannot redirect to another path or host.
-        next: page
-            .links
-            .and_then(|links| Some(links.next?.split_once('?')?.1.to_owned())),
+        next: next.and_then(|next| Some(next.split_once('?')?.1.to_owned())),
     })
+}
+
+/// Returns an entry of a list of models.
+fn entry(json: &&RawValue) -> Option<Value> {
+    serde_json::from_str(json.get()).ok()
+}
+
+/// Returns the smallest window that an entry states: if a model and its first server differ, a request may reach
+/// that server.
+fn smallest_window(entry: &Value) -> Option<Tokens> {
+    let paths = [
+        "/context_length",
+        "/top_provider/context_length",
+        "/max_model_len",
+        SLOT_WINDOW,
+    ];
+    let stated = paths.into_iter().filter_map(|path| tokens_at(entry, path));
+    stated.min()
 }
 
 /// Parses llama.cpp's `GET /props`: the window of one slot, so no division is needed. The server
@@ -119,78 +137,8 @@ fn tokens_at(value: &Value, path: &str) -> Option<Tokens> {
 #[derive(Deserialize)]
 struct ModelsResponse<'a> {
     #[serde(borrow)]
-    data: Vec<ListedModel<'a>>,
-    #[serde(default, deserialize_with = "maybe")]
-    links: Option<Links>,
-}
-
-#[derive(Deserialize)]
-struct Links {
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ListedModel<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(default, deserialize_with = "tokens")]
-    context_length: Option<Tokens>,
-    #[serde(default, deserialize_with = "tokens")]
-    max_model_len: Option<Tokens>,
-    #[serde(default, deserialize_with = "maybe")]
-    top_provider: Option<Provider>,
-    #[serde(default, deserialize_with = "maybe")]
-    meta: Option<Meta>,
-}
-
-#[derive(Deserialize)]
-struct Provider {
-    #[serde(default, deserialize_with = "tokens")]
-    context_length: Option<Tokens>,
-}
-
-#[derive(Deserialize)]
-struct Meta {
-    #[serde(default, deserialize_with = "tokens")]
-    n_ctx: Option<Tokens>,
-}
-
-impl ListedModel<'_> {
-    /// Returns the smallest stated window: if a model and its first server differ, a request may
-    /// reach that server.
-    fn window(&self) -> Option<Tokens> {
-        let stated = [
-            self.context_length,
-            self.top_provider
-                .as_ref()
-                .and_then(|first| first.context_length),
-            self.max_model_len,
-            self.slot_window(),
-        ];
-        stated.into_iter().flatten().min()
-    }
-
-    /// Returns the window of one llama.cpp slot.
-    fn slot_window(&self) -> Option<Tokens> {
-        self.meta.as_ref()?.n_ctx
-    }
-}
-
-/// Deserializes a positive count of tokens; `None` for anything else.
-fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
-    let count: Option<u32> = maybe(from)?;
-    Ok(count.filter(|&count| count > 0).map(Tokens::new))
-}
-
-/// Deserializes a value that other servers use for something else or leave empty; `None` if it does
-/// not fit. Reads the value in place, without a copy.
-fn maybe<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let raw = <&RawValue>::deserialize(from)?;
-    Ok(serde_json::from_str(raw.get()).ok())
+    data: Vec<&'a RawValue>,
+    links: Option<Value>,
 }
 
 #[cfg(test)]

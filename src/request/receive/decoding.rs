@@ -42,7 +42,7 @@ impl BodyDecoding {
     }
 
     /// Returns the decoded body and its budget reservation. Fails if the encoded body ended early.
-    pub(super) fn end(self) -> Result<(Bytes, Reservation), UnreadReason> {
+    pub(super) fn end(mut self) -> Result<(Bytes, Reservation), UnreadReason> {
         if self.decoder.is_ended() {
             Ok(self.plain.into_parts())
         } else {

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::body::stream_with_read::StreamWithRead;
+
 /// Maximum bytes before a call has its answer, with [`LINE_BYTES`] for each line: several of the largest
 /// entries. Calls that overlap count as one. A false alarm costs a new connection.
 const MAX_BYTES: u64 = 64 << 20;
@@ -35,52 +37,22 @@ impl Received {
     }
 }
 
-/// A stream that ends with an error when what it receives exceeds the bound.
-pub(super) struct BoundedReplies<S> {
+/// Returns a stream that ends with an error when what it receives exceeds the bound.
+pub(super) fn bounded<S: AsyncRead + AsyncWrite + Send + Unpin>(
     stream: S,
     received: Received,
-}
-
-impl<S> BoundedReplies<S> {
-    pub(super) fn new(stream: S, received: Received) -> Self {
-        Self { stream, received }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for BoundedReplies<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+) -> impl AsyncRead + AsyncWrite + Send + Unpin {
+    let read = move |stream: Pin<&mut S>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>| {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        ready!(stream.poll_read(cx, buffer))?;
         let read = buffer.filled().get(before..).unwrap_or_default();
-        Poll::Ready(if self.received.count(read) {
-            Ok(())
-        } else {
-            let words = "the replies of the server exceed their bound";
-            Err(io::Error::new(io::ErrorKind::InvalidData, words))
-        })
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedReplies<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
+        if received.count(read) {
+            return Poll::Ready(Ok(()));
+        }
+        let words = "the replies of the server exceed their bound";
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, words)))
+    };
+    StreamWithRead { io: stream, read }
 }
 
 #[cfg(test)]

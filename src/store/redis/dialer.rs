@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
-use crate::store::redis::bounded_replies::{BoundedReplies, Received};
+use crate::store::redis::bounded_replies::{Received, bounded};
 
 /// Timeout for opening a connection: TCP, TLS, the password. No request waits that long, but a
 /// distant server must be reached in the end.
@@ -68,7 +68,7 @@ impl Dialer {
     ) -> Result<BoundedConnection, RedisError> {
         let received = Received::default();
         let connecting = async {
-            let stream = BoundedReplies::new(self.open(address).await?, received.clone());
+            let stream = bounded(self.open(address).await?, received.clone());
             MultiplexedConnection::new_with_config(&self.login, stream, config).await
         };
         let connected = timeout(CONNECT_TIMEOUT, connecting).await;
