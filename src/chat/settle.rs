@@ -170,13 +170,12 @@ fn settle(
             None
         }
     };
-    let mut has_new_wishes = false;
+    let mut wishes = None;
     if outcome == RetryOutcome::Accepted && chat.mode == Mode::On {
         recall::keep_originals(chat, attempt.view());
-        has_new_wishes = keep::store_wishes(chat);
+        wishes = keep::store_wishes(chat).then_some(RecordAdopted);
     }
-    let adopted = adopted.or(removal);
-    adopted.or(has_new_wishes.then_some(RecordAdopted))
+    adopted.or(removal).or(wishes)
 }
 
 /// Publishes learned facts and adopted records to other processes before the client can reach

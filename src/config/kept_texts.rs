@@ -20,15 +20,8 @@ pub(super) const KEEP_TABLES: TableList = TableList {
 };
 
 settings! { OWN_SETTINGS:
-    MATCH: ModelPattern = pattern, "keep.match" = "";
+    MATCH: ModelPattern = model_pattern, "keep.match" = "*";
     TEXT: String = kept_text, "keep.text" = "";
-}
-
-fn pattern(raw: &RawValue) -> Result<ModelPattern, String> {
-    match raw {
-        RawValue::Text(text) if text.is_empty() => model_pattern(&RawValue::Text("*".into())),
-        raw => model_pattern(raw),
-    }
 }
 
 fn kept_text(raw: &RawValue) -> Result<String, String> {

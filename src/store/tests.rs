@@ -6,6 +6,7 @@ use longhaul_core::policy::record::RecordMatch;
 use longhaul_core::units::scope::Scope;
 
 mod discard;
+mod kept_texts;
 mod leases;
 mod model_facts;
 mod refused_writes;
