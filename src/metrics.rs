@@ -220,6 +220,8 @@ pub(crate) struct Metrics {
     pub(crate) provider_tokens: ProviderTokens,
     /// Calls that reread a cleared result.
     pub(crate) rereads: Total,
+    /// New calls whose arguments repeat the note of a clipped call.
+    pub(crate) imitated_clips: Total,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
     /// Costs of chats and of longhaul's own calls.

@@ -19,6 +19,19 @@ pub(super) fn log_placement_refused() {
     );
 }
 
+/// Logs that `calls` new calls repeat the note of a clipped call. Does nothing for zero.
+pub(super) fn log_imitated_clips(chat: &Chat<'_>, calls: usize) {
+    if calls > 0 {
+        tracing::warn!(
+            model = chat.model_in_log(),
+            conversation = chat.conversation_id().map(tracing::field::display),
+            calls,
+            "the model repeated the note of a clipped call in a new one; the profile 'standard' \
+             clips no call"
+        );
+    }
+}
+
 /// Logs that nothing would fit `window`, learned from the refusal of a request of `tokens`.
 pub(super) fn log_gave_up(tokens: Tokens, window: Tokens) {
     tracing::warn!(

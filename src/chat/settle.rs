@@ -20,7 +20,7 @@ use crate::metrics::{Action, CompactionTrigger, RetryOutcome};
 use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
-use longhaul_core::cost::rereads;
+use longhaul_core::cost::{imitations, rereads};
 use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
@@ -196,7 +196,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
     }
     record_acceptance(chat, attempt);
     thinking::learn_acceptance(chat, attempt);
-    count_rereads(chat, attempt.view());
+    count_new_calls(chat, attempt.view());
     notices::log_too_few_user_messages(chat, &attempt.plan);
     let trigger = if chat.compact_now {
         CompactionTrigger::Manual
@@ -213,14 +213,18 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
     adopted
 }
 
-/// Counts repeated tool calls whose earlier results were removed, unless this request is itself
-/// a repeat.
-fn count_rereads(chat: &Chat<'_>, view: &ForwardedView) {
-    let rereads = rereads::count_rereads(chat.request.conversation, view);
+/// Counts repeated tool calls whose earlier results were removed, and calls that repeat the note of a clip,
+/// unless this request is itself a repeat.
+fn count_new_calls(chat: &Chat<'_>, view: &ForwardedView) {
+    let conversation = chat.request.conversation;
+    let rereads = rereads::count_rereads(conversation, view);
+    let imitations = imitations::count_imitated_clips(conversation, view);
     let state = chat.state();
-    if rereads == 0 || state.costs.has_answered(&chat.prefix_keys, &chat.model) {
+    if rereads + imitations == 0 || state.costs.has_answered(&chat.prefix_keys, &chat.model) {
         return;
     }
+    state.metrics.imitated_clips.add(imitations as u64);
+    notices::log_imitated_clips(chat, imitations);
     state.metrics.rereads.add(rereads as u64);
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_rereads(rereads);

@@ -99,7 +99,7 @@ pub(crate) fn settings_markdown() -> String {
     }
     page.push_str(
         "\nIn the file, `[[model]]` tables change settings for particular models, `[[mount]]` tables add\n\
-         upstreams, and `[[price]]` tables set prices:\n\n```toml\n",
+         upstreams, `[[price]]` tables set prices, and `[[keep]]` tables keep texts:\n\n```toml\n",
     );
     page.push_str(TABLE_EXAMPLES);
     page.push_str("```\n");

@@ -40,6 +40,7 @@ mod harness;
 mod history;
 mod instructions;
 mod journey;
+mod keep;
 mod key_paths;
 mod keys;
 mod listener;

@@ -1,6 +1,7 @@
 //! Recall: originals by the IDs in forwarded requests, over HTTP, in a shell and over MCP.
 
 pub(crate) mod agent;
+mod keep;
 #[cfg(feature = "mcp")]
 mod mcp;
 

@@ -296,7 +296,8 @@ async fn refresh_reads_only_entries_that_may_have_changed() {
     let prefix_keys = prefix_keys(&["a", "b", "c", "d", "e"]);
     let read = || fleet.far.script().reads.drain(..).collect::<Vec<_>>();
     let keys = |from: usize| -> Vec<RecordKey> {
-        (from..=5).rev().map(|at| key(&prefix_keys, at)).collect()
+        let prefixes = (from..=5).rev().map(|at| key(&prefix_keys, at));
+        prefixes.chain(prefix_keys.kept_keys()).collect()
     };
     one.refresh(&prefix_keys, model).await;
     assert_eq!(read(), [keys(1), vec![model()]]);

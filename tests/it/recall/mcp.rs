@@ -55,7 +55,14 @@ async fn mcp_server_lists_and_runs_its_tools_over_standard_streams() {
     let said = ask("tools/list", json!({}));
     let tools = said["result"]["tools"].as_array().unwrap().iter();
     let tools: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(tools, ["recall", "search_history", "conversation_outline"]);
+    let names = [
+        "recall",
+        "search_history",
+        "conversation_outline",
+        "keep",
+        "unkeep",
+    ];
+    assert_eq!(tools, names);
     let mut call = |name: &str, arguments: Value| {
         let said = ask("tools/call", json!({"name": name, "arguments": arguments}));
         let result = &said["result"];
@@ -83,6 +90,28 @@ async fn mcp_server_lists_and_runs_its_tools_over_standard_streams() {
             .1
             .contains("src/file_2.rs")
     );
+    let (is_error, said) = call("keep", json!({"id": id}));
+    assert!(
+        is_error && said.contains("only words of the user"),
+        "{said}"
+    );
+    let (_, outline) = call("conversation_outline", json!({"id": id}));
+    let mut steps = outline.lines();
+    let step = steps.find(|line| line.contains("Done with 2.")).unwrap();
+    let wish = json!({"id": &step[..52], "quote": "Done with 2"});
+    assert_eq!(call("keep", wish.clone()), (false, "kept\n".to_owned()));
+    for turns in [21, 22] {
+        let now = [("x-longhaul-compact", "now")];
+        Caller::of(program.address())
+            .ask_with(&now, chat(turns, 500))
+            .await;
+        let kept = "[Kept, by the agent's wish]: Done with 2\\n";
+        assert!(last(&model).contains(kept), "{}", last(&model));
+        assert_eq!(
+            call("unkeep", wish.clone()),
+            (false, "taken back\n".to_owned())
+        );
+    }
     let (is_error, said) = call("recall", json!({"id": "wrong"}));
     assert!(is_error && said.contains("52 letters"), "{said}");
     drop(input);
@@ -134,7 +163,13 @@ async fn official_mcp_client_lists_and_calls_the_tools_over_stdio_and_http() {
     let said = &said["http"];
     assert_eq!(
         said["tools"],
-        json!(["recall", "search_history", "conversation_outline"])
+        json!([
+            "recall",
+            "search_history",
+            "conversation_outline",
+            "keep",
+            "unkeep"
+        ])
     );
     assert_eq!(said["recall"], result_of(&body, 0));
     assert_eq!(said["grep"], "1: line of 000 said.\n2: line of 000 said.\n");

@@ -286,8 +286,7 @@ impl ForwardedView {
     /// Whether any result is cleared, or a call clipped, outside the replaced history.
     pub fn is_pruned(&self) -> bool {
         let mut cleared = self.cleared.iter();
-        cleared.any(|cleared| cleared.at >= self.summarised_until)
-            || self.visible_call_clips().next().is_some()
+        cleared.any(|cleared| cleared.at >= self.summarised_until) || self.clips_calls()
     }
 
     /// Returns the number of cleared results outside the replaced history, and the tokens that this
@@ -434,6 +433,11 @@ impl ForwardedView {
         self.clips
             .iter()
             .filter(|clip| clip.message >= self.summarised_until && !self.is_cleared(clip.message))
+    }
+
+    /// Whether the arguments of any call are clipped.
+    pub(crate) fn clips_calls(&self) -> bool {
+        self.visible_call_clips().next().is_some()
     }
 
     /// Returns the clipped calls that are not replaced with their history.

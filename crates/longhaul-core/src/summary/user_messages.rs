@@ -74,9 +74,9 @@ pub(crate) fn merge_user_messages(
         .iter()
         .flat_map(|section| Entry::parse_section(section));
     let entries: Vec<Entry> = entries.collect();
-    let starts_whole =
-        first == FirstRequest::Included && matches!(entries.first(), Some(Entry::Whole(_)));
-    entries::render(&entries, (budget + requests).to_chars(), starts_whole)
+    let has_first = first == FirstRequest::Included
+        && entries.first().is_some_and(|entry| entry.words().is_some());
+    entries::render(&entries, (budget + requests).to_chars(), has_first)
 }
 
 /// Shortens a text to `room` characters: its rules stay whole, then its beginning and its end. `None` if
@@ -170,6 +170,8 @@ pub(crate) fn user_text<'a>(
         return None;
     }
     let typed = match message.content {
+        // The agent's own summary stands for what was said before.
+        _ if conversation.is_agent_summary(message) => conversation.text(message),
         Content::Parts(_) => Cow::Owned(words_of_parts(conversation, message)),
         Content::Absent | Content::Null | Content::Text(_) => own_words(conversation.text(message)),
     };

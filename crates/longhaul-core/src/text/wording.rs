@@ -155,6 +155,8 @@ pub(crate) const AUDIO_MARKER: &str = "[audio]";
 pub(crate) const FILE_MARKER: &str = "[file]";
 pub(crate) const VIDEO_MARKER: &str = "[video]";
 
+/// Words of a clip note, after the number of characters.
+const CLIP_WORDS: &str = " characters left out ";
 /// Maximum tokens of a clip note. The clipping functions allow for the note, so that a clipped text
 /// is not clipped again.
 pub(crate) const MAX_CLIP_NOTE: Tokens = Tokens::new(15);
@@ -295,9 +297,18 @@ pub(crate) fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     let end = if tail == 0 { text.len() } else { end };
     let start = text.get(..start).unwrap_or_default();
     let end = text.get(end..).unwrap_or_default();
-    Cow::Owned(format!(
-        "{start}\n[… {left_out} characters left out …]\n{end}"
-    ))
+    Cow::Owned(format!("{start}\n[… {left_out}{CLIP_WORDS}…]\n{end}"))
+}
+
+/// Whether a JSON literal, undecoded, holds the note of [`clip_chars`].
+pub(crate) fn holds_clip_note(raw: &str) -> bool {
+    raw.match_indices(CLIP_WORDS).any(|(at, words)| {
+        let (before, after) = raw.split_at(at);
+        let after = after.get(words.len()..).unwrap_or_default();
+        // The ellipsis may be escaped, once in an object and twice in a string.
+        let ends = after.starts_with('…') || after.trim_start_matches('\\').starts_with("u2026");
+        ends && before.ends_with(|last: char| last.is_ascii_digit())
+    })
 }
 
 /// Like `clip_chars`, with lengths in tokens of the plain estimate.

@@ -190,7 +190,7 @@ fn spoken_words_are_those_of_user_and_agent_whatever_a_result_imitates() {
         )
     };
     let units = |body: &str| {
-        let conversation = Dialect::ChatCompletions.read(body).unwrap();
+        let conversation = Dialect::ChatCompletions.read(body.as_bytes()).unwrap();
         let link = link(&conversation, 1);
         let wanted = [(link.result_id(&[0; 32]), Recallable::History(0..3))];
         Originals::new(&conversation, &link, &wanted)
