@@ -146,7 +146,7 @@ impl Store {
     /// has no time to wait for a connection. Returns whether the store answers; a store in memory does.
     pub(crate) async fn wait_until_ready(&self) -> bool {
         if let Some(tier) = &self.tiered
-            && let Err(Unavailable { why }) = tier.inner.durable.wait_until_ready().await
+            && let Err(Unavailable(why)) = tier.inner.durable.wait_until_ready().await
         {
             tracing::warn!(
                 why,

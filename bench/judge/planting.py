@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import sessions
 
@@ -11,6 +12,8 @@ TEXTS = json.loads((pathlib.Path(__file__).parent / "rules.json").read_text())
 PLACES = {"first": 0.0, "early": 0.15, "middle": 0.45, "late": 0.75}
 # The tools whose results hold the user's words.
 ANSWERS = ("AskUserQuestion", "request_user_input", "ExitPlanMode", "rejected call")
+# Words before the root of the workspace, in the clients of the recorded sessions.
+ROOT = re.compile(r"(?:[Ww]orking directory: |<cwd>|# AGENTS.md instructions for )((?:/|[A-Z]:\\)[^\s<\"\]]+)")
 # Lines of a pasted log: about 1,400 tokens.
 LOG_LINES = 64
 REJECTED = (
@@ -44,8 +47,8 @@ class Insertion:
 class Planter:
     """Builds insertions for a session. `number` rotates texts, forms and names between sessions."""
 
-    def __init__(self, api, number):
-        self.api, self.number, self.calls = api, number, 0
+    def __init__(self, api, number, root):
+        self.api, self.number, self.root, self.calls = api, number, root, 0
         self.planted, self.insertions = [], []
 
     def pick(self, texts, step=0):
@@ -139,7 +142,7 @@ class Planter:
         text = "\n\n".join(
             ["# Working in this repository", *about[: 20 if self.number % 2 else 1], "\n".join(f"- {rule}" for rule in rules)]
         )
-        path = f"/srv/app/{name}"
+        path = f"{self.root}/{name}" if self.root.startswith("/") else f"{self.root}\\{name}".replace("/", "\\")
         if self.number % 3:
             numbered = "\n".join(f"{at:6}\u2192{line}" for at, line in enumerate(text.split("\n"), 1))
             items = self.call("Read", {"file_path": path}, numbered)
@@ -175,7 +178,7 @@ class Planter:
 
 def plant(session, number, plan):
     """A session with the insertions of a plan (`said` or `heard`), and what is planted."""
-    planter = Planter(session.api, number)
+    planter = Planter(session.api, number, root(session))
     getattr(planter, f"plant_{plan}")()
     starts, sizes, places = [start for start, _ in session.steps()], [0], {}
     for item in session.items:
@@ -188,6 +191,20 @@ def plant(session, number, plan):
         if free:
             places[free[0]] = insertion.items
     return inserted(session, places), planter.planted
+
+
+def root(session):
+    """The root of the workspace, as the head of a session states it."""
+    stated = next(filter(None, map(ROOT.search, strings([session.body, session.items[:6]]))), None)
+    return stated[1] if stated else "/srv/app"
+
+
+def strings(value):
+    """All strings of a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [found for one in inner for found in strings(one)]
 
 
 def inserted(session, places):

@@ -252,18 +252,10 @@ impl ChatBodyReader<'_> {
     fn count_unread(&self, why: UnreadReason) {
         self.metrics.unread.add(why);
         let reason = why.label();
-        match why {
-            UnreadReason::Encoded | UnreadReason::Trailers => {
-                tracing::debug!(reason, "a chat is streamed through unread");
-            }
-            UnreadReason::Bomb
-            | UnreadReason::Corrupt
-            | UnreadReason::Crowded
-            | UnreadReason::Large
-            | UnreadReason::Share
-            | UnreadReason::Slow => {
-                tracing::warn!(reason, "a chat is streamed through unread");
-            }
+        if matches!(why, UnreadReason::Encoded | UnreadReason::Trailers) {
+            tracing::debug!(reason, "a chat is streamed through unread");
+        } else {
+            tracing::warn!(reason, "a chat is streamed through unread");
         }
     }
 }

@@ -66,6 +66,17 @@ pub(crate) enum Change {
     Refused,
 }
 
+impl Change {
+    /// Returns the record that the change stores, if any.
+    pub(crate) fn record(&self) -> Option<&Bytes> {
+        if let Self::Record(record) = self {
+            Some(record)
+        } else {
+            None
+        }
+    }
+}
+
 /// All changes to one entry, applied in order and atomically: a reader sees all of them or none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EntryWrite {
@@ -84,22 +95,32 @@ pub(crate) struct WriteResult {
 }
 
 /// A failed call to the durable store. The store may still have done the work, so the state of the
-/// entry is unknown.
+/// entry is unknown. The text is a short reason for the operator, and never contains an address,
+/// a key or a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Unavailable {
-    /// Short reason for the operator. Never contains an address, a key or a value.
-    pub(crate) why: &'static str,
-}
+pub(crate) struct Unavailable(pub(crate) &'static str);
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.why)
+        f.write_str(self.0)
     }
 }
 
 /// Identity of one holder of a lease, generated for each lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseToken(pub(crate) u128);
+
+/// Action on a lease.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LeaseAction {
+    /// Acquires the lease, unless another holder has it.
+    Acquire,
+    /// Ends the lease, if the token still holds it.
+    Release,
+    /// Makes the lease last from now on, if the token still holds it. Otherwise another process may have
+    /// the lease.
+    Renew,
+}
 
 /// An entry as `longhaul store` lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -157,10 +178,11 @@ impl DurableStore {
         }
     }
 
-    /// Acquires the lease of a key for `ttl`, unless another process has it. Returns whether `token`
-    /// holds the lease.
+    /// Takes, renews or ends the lease of a key, which `token` shall hold for `ttl` from now. Returns whether
+    /// `token` held the lease, or holds the lease now.
     pub(crate) async fn lease(
         &self,
+        action: LeaseAction,
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
@@ -168,39 +190,9 @@ impl DurableStore {
         match self {
             // No other process has the file open, and this process has its own `RunningSummaries`.
             Self::File(_) => Ok(true),
-            Self::Redis(redis) => redis.lease(key, token, ttl).await,
+            Self::Redis(redis) => redis.lease(action, key, token, ttl).await,
             #[cfg(test)]
-            Self::Scripted(scripted) => scripted.lease(key, token, ttl).await,
-        }
-    }
-
-    /// Makes a lease end `ttl` from now, if `token` still holds it. Returns whether it does: otherwise
-    /// another process may have the lease now.
-    pub(crate) async fn renew(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-        ttl: Duration,
-    ) -> Result<bool, Unavailable> {
-        match self {
-            Self::File(_) => Ok(true),
-            Self::Redis(redis) => redis.renew(key, token, ttl).await,
-            #[cfg(test)]
-            Self::Scripted(scripted) => scripted.renew(key, token, ttl).await,
-        }
-    }
-
-    /// Ends a lease, if `token` still holds it.
-    pub(crate) async fn release(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-    ) -> Result<(), Unavailable> {
-        match self {
-            Self::File(_) => Ok(()),
-            Self::Redis(redis) => redis.release(key, token).await,
-            #[cfg(test)]
-            Self::Scripted(scripted) => scripted.release(key, token).await,
+            Self::Scripted(scripted) => scripted.lease(action, key, token, ttl).await,
         }
     }
 

@@ -166,7 +166,7 @@ async fn await_answer<T>(
 ) -> Result<T, Problem> {
     let why = match timeout(CALL_TIMEOUT, call).await {
         Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(unavailable)) => unavailable.why,
+        Ok(Err(unavailable)) => unavailable.0,
         Err(_) => "no answer in time",
     };
     Err(Problem::Store(format!("the store does not answer: {why}")))

@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use super::Store;
 use super::secret;
 use super::tiered::{TieredInner, TieredStore};
-use crate::store::durable::LeaseToken;
+use crate::store::durable::{LeaseAction, LeaseToken};
 use crate::store::write_queue::StoreJob;
 use longhaul_core::units::scope::RecordKey;
 
@@ -59,7 +59,10 @@ impl Store {
         let until = Instant::now() + MAX_WAIT;
         let [mut pause, longest] = POLL_INTERVALS;
         loop {
-            let asked = tier.inner.durable.lease(key, token, LEASE_TTL);
+            let asked = tier
+                .inner
+                .durable
+                .lease(LeaseAction::Acquire, key, token, LEASE_TTL);
             match tier.inner.guarded_write(tier.inner.wait, asked).await {
                 None => return alone,
                 Some(true) => {
@@ -117,7 +120,9 @@ async fn keep_renewing(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let asked = inner.durable.renew(key, token, LEASE_TTL);
+        let asked = inner
+            .durable
+            .lease(LeaseAction::Renew, key, token, LEASE_TTL);
         if inner.guarded_write(inner.wait, asked).await == Some(false) {
             tracing::debug!("lost the lease of a summary; finishing the summary anyway");
             return std::future::pending().await;

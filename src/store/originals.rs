@@ -272,9 +272,7 @@ impl OriginalStore {
         for ids in ids.chunks(BATCH) {
             let keys: Vec<_> = ids.iter().map(|id| id.record_key()).collect();
             let entries = timeout(WRITE_TIMEOUT, durable.read(&keys)).await;
-            let entries = entries.map_err(|_| Unavailable {
-                why: "no answer in time",
-            })??;
+            let entries = entries.map_err(|_| Unavailable("no answer in time"))??;
             found.extend(keys.into_iter().zip(entries).map(|(key, entry)| {
                 let sealed = entry?.record?;
                 self.sealer.open(key, &sealed).map(Arc::new)

@@ -19,7 +19,7 @@ use redis::{Pipeline, Value};
 use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
 use crate::store::durable::{
-    EntryWrite, LeaseToken, ListedEntry, StoredEntry, Unavailable, WriteResult,
+    EntryWrite, LeaseAction, LeaseToken, ListedEntry, StoredEntry, Unavailable, WriteResult,
 };
 use crate::wall_clock;
 use client::{CommandRoute, RedisClient};
@@ -30,22 +30,6 @@ use longhaul_core::units::scope::{RecordKey, ScopeTag};
 /// Number of keys in one page of a scan: few enough that the server serves others in between. The bound
 /// on a batch of replies has room for their entries.
 const SCAN_COUNT: usize = 64;
-
-/// Script that takes a lease, or extends it if the same token holds it: an answer may have been
-/// lost.
-const LEASE_SCRIPT: &str = "\
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1";
-/// Script that extends a lease, if the token still holds it.
-const RENEW_SCRIPT: &str = "\
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
-/// Script that ends a lease, if the token still holds it.
-const RELEASE_SCRIPT: &str = "\
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])";
 
 /// Store at a server. Connects at once within a runtime, otherwise at the first call. Reconnects by
 /// itself.
@@ -150,35 +134,6 @@ impl RedisStore {
         Ok(winners)
     }
 
-    pub(super) async fn lease(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-        ttl: Duration,
-    ) -> Result<bool, Unavailable> {
-        self.run_lease_script(LEASE_SCRIPT, key, token, ttl).await
-    }
-
-    pub(super) async fn renew(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-        ttl: Duration,
-    ) -> Result<bool, Unavailable> {
-        self.run_lease_script(RENEW_SCRIPT, key, token, ttl).await
-    }
-
-    pub(super) async fn release(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-    ) -> Result<(), Unavailable> {
-        let released = self
-            .run_lease_script(RELEASE_SCRIPT, key, token, Duration::ZERO)
-            .await;
-        released.map(drop)
-    }
-
     pub(super) async fn for_each_entry(
         &self,
         scope: Option<ScopeTag>,
@@ -262,14 +217,19 @@ impl RedisStore {
         self.ttl.checked_sub(left)
     }
 
-    /// Runs a script on a lease. Returns whether it succeeded.
-    async fn run_lease_script(
+    /// Runs the script of an action on a lease. Returns whether the script succeeded.
+    pub(super) async fn lease(
         &self,
-        script: &str,
+        action: LeaseAction,
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
     ) -> Result<bool, Unavailable> {
+        let script = match action {
+            LeaseAction::Acquire => include_str!("redis/lease_acquire.lua"),
+            LeaseAction::Release => include_str!("redis/lease_release.lua"),
+            LeaseAction::Renew => include_str!("redis/lease_renew.lua"),
+        };
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(1).arg(entry::lease_redis_key(key));
         command.arg(format!("{:032x}", token.0)).arg(millis(ttl));

@@ -35,9 +35,7 @@ use parking_lot::Mutex;
 /// Timeout of a background write, unless requests wait longer. A busy disk takes a second.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Error for a call that exceeded its timeout.
-const TIMED_OUT: Unavailable = Unavailable {
-    why: "no answer in time",
-};
+const TIMED_OUT: Unavailable = Unavailable("no answer in time");
 /// Name of the only note under a model's own key.
 const MODEL_FACTS: NoteName = NoteName(*b"\0learned");
 
@@ -266,7 +264,7 @@ impl TieredInner {
                 }
                 Some(answer)
             }
-            Err(Unavailable { why }) => {
+            Err(Unavailable(why)) => {
                 // Writes fail for the same reason.
                 *self.failed_write.lock() = None;
                 self.write_breaker.forget_failures();
@@ -300,7 +298,7 @@ impl TieredInner {
                 }
                 Some(done)
             }
-            Err(Unavailable { why }) => {
+            Err(Unavailable(why)) => {
                 *self.failed_write.lock() = Some((why, Instant::now()));
                 None
             }

@@ -2,11 +2,12 @@
 
 use std::mem;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::store::durable::LeaseToken;
+use crate::store::durable::{LeaseAction, LeaseToken};
 use crate::store::tiered::{PendingChange, TieredInner};
 use longhaul_core::units::scope::RecordKey;
 
@@ -88,9 +89,9 @@ async fn process_jobs(inner: Weak<TieredInner>, mut waiting: mpsc::Receiver<Stor
                 }
                 StoreJob::Release(key, token) => {
                     write_batch(&inner, &mut writes).await;
-                    _ = inner
-                        .guarded_write(inner.write_timeout(), inner.durable.release(key, token))
-                        .await;
+                    let durable = &inner.durable;
+                    let ended = durable.lease(LeaseAction::Release, key, token, Duration::ZERO);
+                    _ = inner.guarded_write(inner.write_timeout(), ended).await;
                 }
             }
         }

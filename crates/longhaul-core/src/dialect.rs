@@ -12,6 +12,7 @@ pub mod chat_completions;
 mod finish_reason;
 pub mod messages;
 mod part_estimate;
+mod program_text;
 pub mod reasoning_option;
 pub mod reply;
 mod request_head;

@@ -30,18 +30,11 @@ const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the file is swept. A file that is too large is swept at once.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(10);
 
-const CLOSED: Unavailable = Unavailable {
-    why: "the file is closed",
-};
-const TOO_SLOW: Unavailable = Unavailable {
-    why: "the disk is slow",
-};
-const UNREADABLE: Unavailable = Unavailable {
-    why: "the file cannot be read",
-};
-const UNWRITABLE: Unavailable = Unavailable {
-    why: "the file cannot be written; is the disk full, or read-only?",
-};
+const CLOSED: Unavailable = Unavailable("the file is closed");
+const TOO_SLOW: Unavailable = Unavailable("the disk is slow");
+const UNREADABLE: Unavailable = Unavailable("the file cannot be read");
+const UNWRITABLE: Unavailable =
+    Unavailable("the file cannot be written; is the disk full, or read-only?");
 
 /// Handle of the two threads, which end when it is dropped.
 pub(super) struct FileThreads {

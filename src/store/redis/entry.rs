@@ -58,14 +58,11 @@ pub(super) fn bound_command<'w>(
         .arg(format!("{index}:sizes"));
     command.arg(now_ms).arg(ttl_ms).arg(most);
     for write in writes {
-        let bytes = write.changes.iter().map(|change| match change {
-            Change::Record(record) => record.len(),
-            Change::Adopted
-            | Change::Discard(_)
-            | Change::Note(..)
-            | Change::Refused
-            | Change::Seen => 0,
-        });
+        let bytes = write
+            .changes
+            .iter()
+            .filter_map(Change::record)
+            .map(Bytes::len);
         command.arg(redis_key(write.key)).arg(bytes.sum::<usize>());
     }
     command
@@ -191,15 +188,10 @@ pub(super) fn parse_write_result(write: &EntryWrite, answer: Value) -> Option<Wr
     let (Some(Value::Int(ours)), Some(Value::Int(adopted))) = (answer.next(), answer.next()) else {
         return None;
     };
-    let given = write.changes.iter().rev().find_map(|change| match change {
-        Change::Record(record) if record.len() <= MAX_RECORD_BYTES => Some(record.clone()),
-        Change::Adopted
-        | Change::Discard(_)
-        | Change::Seen
-        | Change::Note(..)
-        | Change::Record(_)
-        | Change::Refused => None,
-    });
+    let mut records = write.changes.iter().rev().filter_map(Change::record);
+    let given = records
+        .find(|record| record.len() <= MAX_RECORD_BYTES)
+        .cloned();
     let record = match (ours, answer.next()) {
         (1, _) => given,
         (_, Some(Value::BulkString(theirs))) => Some(Bytes::from(theirs)),

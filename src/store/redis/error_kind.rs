@@ -5,14 +5,10 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use crate::store::durable::Unavailable;
 
 /// The server sent no answer.
-pub(super) const NO_ANSWER: Unavailable = Unavailable {
-    why: "the server does not answer",
-};
+pub(super) const NO_ANSWER: Unavailable = Unavailable("the server does not answer");
 
 /// The answer does not fit the command.
-pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable {
-    why: "the server's answer is malformed",
-};
+pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable("the server's answer is malformed");
 
 /// The user exists, but lacks a permission that longhaul needs.
 const FORBIDDEN: &str =
@@ -40,12 +36,12 @@ pub(super) fn unavailable(error: &RedisError) -> Unavailable {
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown),
         ) => "part of the cluster is down",
-        (_, ErrorKind::Io) if error.is_timeout() => NO_ANSWER.why,
+        (_, ErrorKind::Io) if error.is_timeout() => NO_ANSWER.0,
         (_, ErrorKind::Io) if is_untrusted(error) => "the server's certificate is not trusted",
         (_, ErrorKind::Io) => "the server cannot be reached",
         _ => "the server rejects the command",
     };
-    Unavailable { why }
+    Unavailable(why)
 }
 
 /// Whether the user may not run a command in a script. Redis has no code for this up to 7.0, only
@@ -66,7 +62,7 @@ mod tests {
 
     fn check(error: impl Into<RedisError>, expect: &str) {
         let error = error.into();
-        assert_eq!(unavailable(&error).why, expect, "{error}");
+        assert_eq!(unavailable(&error).0, expect, "{error}");
     }
 
     #[test]
@@ -81,7 +77,7 @@ mod tests {
         );
         check(
             std::io::Error::from(std::io::ErrorKind::TimedOut),
-            NO_ANSWER.why,
+            NO_ANSWER.0,
         );
         check(
             (ErrorKind::UnexpectedReturnType, "what"),

@@ -215,19 +215,51 @@ async fn lease_belongs_to_one_holder_until_it_ends() {
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
     let key = key(1, "a");
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(true));
-    assert_eq!(other.lease(key, theirs, TTL).await, Ok(false));
+    assert_eq!(
+        one.lease(LeaseAction::Acquire, key, mine, TTL).await,
+        Ok(true)
+    );
+    assert_eq!(
+        other.lease(LeaseAction::Acquire, key, theirs, TTL).await,
+        Ok(false)
+    );
     // The first answer may have been lost.
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(true));
-    assert_eq!(other.renew(key, theirs, TTL).await, Ok(false));
-    assert_eq!(other.release(key, theirs).await, Ok(()));
+    assert_eq!(
+        one.lease(LeaseAction::Acquire, key, mine, TTL).await,
+        Ok(true)
+    );
+    assert_eq!(
+        other.lease(LeaseAction::Renew, key, theirs, TTL).await,
+        Ok(false)
+    );
+    assert_eq!(
+        other
+            .lease(LeaseAction::Release, key, theirs, Duration::ZERO)
+            .await,
+        Ok(false)
+    );
     let brief = Duration::from_millis(20);
-    assert_eq!(one.renew(key, mine, brief).await, Ok(true));
-    let taking = async { while other.lease(key, theirs, TTL).await == Ok(false) {} };
+    assert_eq!(
+        one.lease(LeaseAction::Renew, key, mine, brief).await,
+        Ok(true)
+    );
+    let taking =
+        async { while other.lease(LeaseAction::Acquire, key, theirs, TTL).await == Ok(false) {} };
     tokio::time::timeout(PATIENCE, taking).await.unwrap();
-    assert_eq!(one.renew(key, mine, TTL).await, Ok(false));
-    assert_eq!(other.release(key, theirs).await, Ok(()));
-    assert_eq!(one.lease(key, mine, TTL).await, Ok(true));
+    assert_eq!(
+        one.lease(LeaseAction::Renew, key, mine, TTL).await,
+        Ok(false)
+    );
+    assert_eq!(
+        other
+            .lease(LeaseAction::Release, key, theirs, Duration::ZERO)
+            .await,
+        Ok(false)
+    );
+    assert_eq!(
+        one.lease(LeaseAction::Acquire, key, mine, TTL).await,
+        Ok(true)
+    );
 }
 
 #[tokio::test]
@@ -241,7 +273,9 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
     tier.write(&writes).await.unwrap();
     server.asked(&["SET", "longhaul:3:{of}:another", "x"]);
     server.asked(&["SET", "mine", "x"]);
-    tier.lease(key(0, "0"), LeaseToken(1), TTL).await.unwrap();
+    tier.lease(LeaseAction::Acquire, key(0, "0"), LeaseToken(1), TTL)
+        .await
+        .unwrap();
     let listed = async |scope| {
         let mut keys = std::collections::HashSet::new();
         let mut take = |listed: ListedEntry| {
@@ -283,7 +317,7 @@ async fn uses_a_server_again_after_an_outage() {
     let key = key(1, "a");
     wrote(&tier, key, [record("kept")]).await;
     server.kill();
-    let why = tier.read(&[key]).await.unwrap_err().why;
+    let why = tier.read(&[key]).await.unwrap_err().0;
     assert_eq!(why, "the server cannot be reached");
     server.start_again(Data::Kept);
     let entry = answered(&tier, key).await.unwrap();
@@ -317,12 +351,7 @@ async fn uses_a_hung_server_again_once_it_resumes() {
 async fn reports_a_refused_password_and_works_with_the_right_one() {
     let server = RedisServer::with(&["--requirepass", "secret"]);
     let url = server.url();
-    let why = async |url: &str| {
-        tier(url, &[])
-            .read(&[key(1, "a")])
-            .await
-            .map_err(|no| no.why)
-    };
+    let why = async |url: &str| tier(url, &[]).read(&[key(1, "a")]).await.map_err(|no| no.0);
     let refused = Err("the server refuses the user name or the password");
     assert_eq!(why(&format!("{url}?pass=wrong")).await, refused);
     assert_eq!(why(&url).await, refused);
@@ -336,7 +365,7 @@ async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
     let url = server.url();
     let trusting = tier(&url, &[("store.ca_file", &server.ca_file())]);
     assert_eq!(read(&trusting, key(1, "a")).await, None);
-    let why = tier(&url, &[]).read(&[key(1, "a")]).await.unwrap_err().why;
+    let why = tier(&url, &[]).read(&[key(1, "a")]).await.unwrap_err().0;
     assert_eq!(why, "the server's certificate is not trusted");
 }
 
@@ -360,7 +389,9 @@ async fn finds_cluster_entries_on_whichever_node_holds_them() {
     }
     let many: Vec<RecordKey> = (0..512).map(|at| key(3, &at.to_string())).collect();
     assert_eq!(tier.read(&many).await.unwrap().len(), 512);
-    let lease = tier.lease(keys[0], LeaseToken(1), TTL).await;
+    let lease = tier
+        .lease(LeaseAction::Acquire, keys[0], LeaseToken(1), TTL)
+        .await;
     assert_eq!(lease, Ok(true));
     let mut listed = 0;
     tier.for_each_entry(None, &mut |_| listed += 1)

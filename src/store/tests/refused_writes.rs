@@ -7,7 +7,7 @@ use super::*;
 use crate::store::circuit_breaker::{MAX_FAILURES, PAUSE};
 use crate::store::tests::scripted::ScriptedStore;
 
-const FAILED: Unavailable = Unavailable { why: "told to" };
+const FAILED: Unavailable = Unavailable("told to");
 
 fn tiered() -> Store {
     let far = Some((DurableStore::Scripted(ScriptedStore::new()), READ));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::store::durable::{
-    Change, EntryWrite, LeaseToken, StoredEntry, Unavailable, WriteResult,
+    Change, EntryWrite, LeaseAction, LeaseToken, StoredEntry, Unavailable, WriteResult,
 };
 use longhaul_core::units::scope::RecordKey;
 
@@ -66,7 +66,7 @@ impl ScriptedStore {
         let answers = self.script().answers;
         match answers {
             ScriptedReply::AtOnce => Ok(()),
-            ScriptedReply::Fails => Err(Unavailable { why: "told to" }),
+            ScriptedReply::Fails => Err(Unavailable("told to")),
             ScriptedReply::Late(by) => {
                 sleep(by).await;
                 Ok(())
@@ -125,6 +125,7 @@ impl ScriptedStore {
 
     pub(crate) async fn lease(
         &self,
+        action: LeaseAction,
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
@@ -132,46 +133,17 @@ impl ScriptedStore {
         self.answer().await?;
         let mut script = self.script();
         let now = Instant::now();
-        let held = script.leases.get(&key).filter(|(_, ends)| *ends > now);
-        if held.is_some() {
-            return Ok(false);
-        }
-        script.leases.insert(key, (token, now + ttl));
-        Ok(true)
-    }
-
-    pub(crate) async fn renew(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-        ttl: Duration,
-    ) -> Result<bool, Unavailable> {
-        self.answer().await?;
-        let mut script = self.script();
-        let now = Instant::now();
-        let lease = script.leases.get_mut(&key);
-        let ours = lease.filter(|(holder, ends)| *holder == token && *ends > now);
-        Ok(ours.is_some_and(|lease| {
-            lease.1 = now + ttl;
-            true
-        }))
-    }
-
-    pub(crate) async fn release(
-        &self,
-        key: RecordKey,
-        token: LeaseToken,
-    ) -> Result<(), Unavailable> {
-        self.answer().await?;
-        let mut script = self.script();
-        if script
-            .leases
-            .get(&key)
-            .is_some_and(|(holder, _)| *holder == token)
-        {
+        let holder = script.leases.get(&key).filter(|(_, ends)| *ends > now);
+        let is_allowed = match action {
+            LeaseAction::Acquire => holder.is_none(),
+            LeaseAction::Release | LeaseAction::Renew => holder.is_some_and(|it| it.0 == token),
+        };
+        if is_allowed && action == LeaseAction::Release {
             script.leases.remove(&key);
+        } else if is_allowed {
+            script.leases.insert(key, (token, now + ttl));
         }
-        Ok(())
+        Ok(is_allowed)
     }
 }
 

@@ -6,7 +6,6 @@ mod context_management;
 pub(super) mod errors;
 mod keys;
 mod reader;
-mod reminder;
 pub(super) mod reply;
 pub(super) mod server_tools;
 pub(super) mod summary_request;

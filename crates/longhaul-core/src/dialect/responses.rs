@@ -1,6 +1,5 @@
 //! The dialect of `POST …/responses`: the meaning of each key.
 
-mod codex_context;
 mod estimate;
 mod item_type;
 mod keys;

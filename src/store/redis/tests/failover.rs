@@ -94,7 +94,7 @@ async fn reads_from_a_replica_and_writes_once_it_is_promoted() {
         assert!(read(&tier, key).await.unwrap().seen, "while it reconnects");
         let refused = tier.write(&[write(key, [Change::Refused])]).await;
         let why = "the server is a read-only copy; store.at has to name its primary";
-        assert_eq!(refused.unwrap_err().why, why);
+        assert_eq!(refused.unwrap_err().0, why);
     }
     assert_eq!(server.asked(&["REPLICAOF", "NO", "ONE"]), "OK");
     kept(&tier, key).await;

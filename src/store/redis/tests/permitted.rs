@@ -46,9 +46,10 @@ async fn refused(
     tier.read(&[ours, foreign]).await?;
 
     let token = LeaseToken(1);
-    tier.lease(ours, token, TTL).await?;
-    tier.renew(ours, token, TTL).await?;
-    tier.release(ours, token).await?;
+    tier.lease(LeaseAction::Acquire, ours, token, TTL).await?;
+    tier.lease(LeaseAction::Renew, ours, token, TTL).await?;
+    tier.lease(LeaseAction::Release, ours, token, Duration::ZERO)
+        .await?;
 
     let mut listed = Vec::new();
     let scope = Some(ours.scope());

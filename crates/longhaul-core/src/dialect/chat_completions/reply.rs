@@ -27,15 +27,7 @@ pub(crate) const ANSWER_KEY: &str = "choices";
 pub(crate) const HELD_BYTES: usize = 64 * 1024;
 
 /// Words by which gateways keep a connection open.
-const KEEP_ALIVES: [&[u8]; 7] = [
-    b"heartbeat",
-    b"keep-alive",
-    b"keep_alive",
-    b"keepalive",
-    b"null",
-    b"ping",
-    b"pong",
-];
+const KEEP_ALIVES: &str = "heartbeat keep-alive keep_alive keepalive null ping pong";
 
 /// Keys in a choice whose value is content, if it is not empty.
 pub(crate) const CONTENT_KEYS: &[&str] = &[
@@ -75,10 +67,8 @@ fn is_keep_alive(data: &[u8]) -> bool {
         .strip_prefix(b"\"")
         .and_then(|word| word.strip_suffix(b"\""))
         .unwrap_or(word);
-    KEEP_ALIVES
-        .iter()
-        .any(|known| word.eq_ignore_ascii_case(known))
-        || word.iter().all(u8::is_ascii_digit)
+    let mut known = KEEP_ALIVES.split(' ').map(str::as_bytes);
+    known.any(|known| word.eq_ignore_ascii_case(known)) || word.iter().all(u8::is_ascii_digit)
 }
 
 /// Reads a chunk or a whole completion. Returns `None` for anything else. Of several choices, only
@@ -100,23 +90,17 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
 }
 
 /// A chunk of a stream, or a whole completion.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct Completion<'a> {
-    #[serde(default, borrow)]
     choices: Option<Vec<&'a RawValue>>,
-    #[serde(default, borrow)]
     error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     error_message: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     error_type: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     errors: Option<&'a RawValue>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     event_type: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     object: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     usage: Lenient<UsageObject<'a>>,
 }
 
@@ -180,35 +164,24 @@ impl<'a> Completion<'a> {
     }
 }
 
+/// Event types of sibling APIs that precede any output.
+const EARLY_EVENTS: &str = "codex.rate_limits heartbeat keep-alive keep_alive keepalive message_start ping \
+                            response.created response.in_progress response.queued";
+
 /// Whether an event type of a sibling API, as JSON, precedes any output.
 fn precedes_output(event_type: &str) -> bool {
-    matches!(
-        event_type.trim_matches('"'),
-        "codex.rate_limits"
-            | "heartbeat"
-            | "keep-alive"
-            | "keep_alive"
-            | "keepalive"
-            | "message_start"
-            | "ping"
-            | "response.created"
-            | "response.in_progress"
-            | "response.queued"
-    )
+    let event_type = event_type.trim_matches('"');
+    EARLY_EVENTS.split(' ').any(|early| early == event_type)
 }
 
 /// A choice of a completion.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct Choice<'a> {
-    #[serde(default, borrow)]
     delta: Option<Message<'a>>,
-    #[serde(default, borrow)]
     message: Option<Message<'a>>,
-    #[serde(default, borrow)]
     text: Option<&'a RawValue>,
-    #[serde(default)]
     finish_reason: Lenient<FinishReason>,
-    #[serde(default)]
     native_finish_reason: Lenient<FinishReason>,
 }
 

@@ -2,11 +2,11 @@
 
 use super::keys::BlockKey;
 use super::reader::RequestReader;
-use super::reminder::is_reminder;
 use crate::conversation::parse_cache::{CacheEntry, ParsedMessage};
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate::part_tokens;
+use crate::dialect::program_text::is_of_program;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{expect_start, string_or_null};
 use crate::json::scanner::{Literal, Scanner};
@@ -308,8 +308,9 @@ impl RequestReader<'_> {
         } else {
             let kind = part_kind(name);
             let text = draft.text.filter(|_| kind == PartKind::Text);
-            let is_own = |text: &Literal| is_reminder(text.raw(body));
-            if text.as_ref().is_some_and(is_own) {
+            // Claude Code adds reminders as blocks next to results and user messages.
+            let is_own = |text| is_of_program(text, body, &["<system-reminder>"]);
+            if text.is_some_and(is_own) {
                 block.kind = BlockKind::Reminder;
             }
             block.chars = text.map_or(0, Literal::chars);

@@ -63,34 +63,28 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
 /// Kinds of data, by their type.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PartType {
-    BlockStart,
-    Delta,
+    /// A block, or the change of one.
+    Block,
     Error,
     Message,
-    MessageDelta,
     MessageStart,
     MessageStop,
-    Ping,
+    /// The end of a message, or a keep-alive.
+    Other,
 }
 
 /// The data of an event, or a whole message.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct StreamPart<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     name: Lenient<Cow<'a, str>>,
-    #[serde(default, borrow)]
     content: Option<Vec<&'a RawValue>>,
-    #[serde(default, borrow)]
     content_block: Lenient<Block<'a>>,
-    #[serde(default, borrow)]
     delta: Option<Block<'a>>,
-    #[serde(default, borrow)]
     error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     message: Option<&'a RawValue>,
-    #[serde(default)]
     stop_reason: Lenient<FinishReason>,
-    #[serde(default, borrow)]
     usage: Option<&'a RawValue>,
 }
 
@@ -104,14 +98,12 @@ impl<'a> StreamPart<'a> {
 
     fn kind(&self) -> Option<PartType> {
         Some(match self.name.0.as_deref()? {
-            "content_block_start" => PartType::BlockStart,
-            "content_block_delta" | "content_block_stop" => PartType::Delta,
+            "content_block_start" | "content_block_delta" | "content_block_stop" => PartType::Block,
             "error" => PartType::Error,
             "message" => PartType::Message,
-            "message_delta" => PartType::MessageDelta,
+            "message_delta" | "ping" => PartType::Other,
             "message_start" => PartType::MessageStart,
             "message_stop" => PartType::MessageStop,
-            "ping" => PartType::Ping,
             // llama.cpp sends the error object itself.
             other if other.ends_with("_error") => PartType::Error,
             _ => return None,
@@ -122,14 +114,12 @@ impl<'a> StreamPart<'a> {
     fn event_info(&self) -> Option<EventInfo> {
         let part = self.kind()?;
         let has_content = match part {
-            PartType::BlockStart | PartType::Delta => true,
+            PartType::Block => true,
             PartType::Message => self.content.as_ref().is_some_and(|all| !all.is_empty()),
             PartType::MessageStart => self
                 .started()
                 .is_some_and(|it| it.content.is_some_and(|all| !all.is_empty())),
-            PartType::Error | PartType::MessageDelta | PartType::MessageStop | PartType::Ping => {
-                false
-            }
+            PartType::Error | PartType::MessageStop | PartType::Other => false,
         };
         let usage = self.usage(part);
         let kind = match part {
@@ -137,12 +127,9 @@ impl<'a> StreamPart<'a> {
             PartType::Error => EventKind::Error,
             _ if self.error.is_some_and(is_non_empty) => EventKind::Error,
             PartType::MessageStop => EventKind::Done,
-            PartType::BlockStart
-            | PartType::Delta
-            | PartType::Message
-            | PartType::MessageDelta
-            | PartType::MessageStart
-            | PartType::Ping => EventKind::Empty,
+            PartType::Block | PartType::Message | PartType::MessageStart | PartType::Other => {
+                EventKind::Empty
+            }
         };
         Some(EventInfo {
             kind,
@@ -180,13 +167,12 @@ impl<'a> StreamPart<'a> {
 }
 
 /// A block, or the change of one.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct Block<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     name: Lenient<Cow<'a, str>>,
-    #[serde(default)]
     stop_reason: Lenient<FinishReason>,
-    #[serde(default, borrow)]
     text: Lenient<Cow<'a, str>>,
 }
 

@@ -79,19 +79,15 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
 }
 
 /// Members of an event, or of a whole response.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct Envelope<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     event_type: Lenient<&'a str>,
-    #[serde(default, borrow)]
     object: Lenient<&'a str>,
-    #[serde(default, borrow)]
     response: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     delta: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     item: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -199,23 +195,19 @@ const CLOSING_EVENTS: [&str; 3] = [
 ];
 
 /// A response. Its members that repeat the request are skipped.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct ResponseObject<'a> {
-    #[serde(default, borrow)]
     status: Lenient<&'a str>,
-    #[serde(default, borrow)]
     error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     incomplete_details: Lenient<IncompleteDetails<'a>>,
-    #[serde(default, borrow)]
     output: Option<Vec<&'a RawValue>>,
-    #[serde(default, borrow)]
     usage: Lenient<UsageObject<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct IncompleteDetails<'a> {
-    #[serde(default, borrow)]
     reason: Lenient<&'a str>,
 }
 
@@ -280,11 +272,11 @@ fn finish_reason(status: &str, reason: Option<&str>, has_calls: bool) -> Option<
 }
 
 /// An item of the output.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct OutputItem<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     item_type: Lenient<&'a str>,
-    #[serde(default, borrow)]
     content: Option<Vec<&'a RawValue>>,
 }
 
@@ -319,11 +311,11 @@ impl<'a> OutputItem<'a> {
 }
 
 /// A part of a message of the output.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct OutputPart<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     part_type: Lenient<&'a str>,
-    #[serde(default, borrow)]
     text: Option<&'a RawValue>,
 }
 

@@ -304,14 +304,8 @@ impl Steps {
             if message.role.is_user() {
                 is_bound_turn = false;
             } else if message.role == Role::Assistant {
-                let is_joined = match tie.first {
-                    NeighbourLink::Reasoning => false,
-                    NeighbourLink::Reference | NeighbourLink::Unknown => true,
-                    NeighbourLink::Compaction
-                    | NeighbourLink::CompactionOrder
-                    | NeighbourLink::Free
-                    | NeighbourLink::Tools => is_bound_turn,
-                };
+                let is_reasoning = tie.first == NeighbourLink::Reasoning;
+                let is_joined = !is_reasoning && (is_bound(tie.first) || is_bound_turn);
                 if let Some(joined) = joined.get_mut(at) {
                     *joined = is_joined;
                 }
@@ -379,11 +373,6 @@ impl<'s> Callers<'s> {
 
 /// Whether an item is tied to items whose extent the request does not show.
 fn is_bound(binding: NeighbourLink) -> bool {
-    match binding {
-        NeighbourLink::Reasoning | NeighbourLink::Reference | NeighbourLink::Unknown => true,
-        NeighbourLink::Compaction
-        | NeighbourLink::CompactionOrder
-        | NeighbourLink::Free
-        | NeighbourLink::Tools => false,
-    }
+    use NeighbourLink::{Reasoning, Reference, Unknown};
+    matches!(binding, Reasoning | Reference | Unknown)
 }

@@ -12,28 +12,11 @@ use crate::overflow::vocabulary::{WORDS, is_listed, rows};
 pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     let parts = parts(code);
     let has = |list: &[&str]| parts.iter().any(|part| list.contains(&part.as_str()));
-    let pairs = || {
-        parts
-            .windows(2)
-            .filter_map(|pair| <&[String; 2]>::try_from(pair).ok())
-    };
-    let is_too_much = pairs().any(|[first, second]| {
-        let second = second.as_str();
-        match first.as_str() {
-            "too" => matches!(second, "long" | "large" | "big" | "many"),
-            "over" | "above" | "beyond" => {
-                matches!(
-                    second,
-                    "limit" | "max" | "maximum" | "length" | "size" | "window"
-                )
-            }
-            _ => false,
-        }
-    });
+    let pairs: Vec<String> = parts.windows(2).map(|pair| pair.join("_")).collect();
     // A service over capacity is overloaded; a context over capacity is not.
-    let is_over_capacity = pairs().any(|[first, second]| first == "over" && second == "capacity")
+    let is_over_capacity = pairs.iter().any(|pair| pair == "over_capacity")
         && has(&["context", "ctx", "input", "prompt", "token", "tokens"]);
-    let is_too_much = is_too_much || is_over_capacity;
+    let is_too_much = has_listed(&pairs, "pair-excess") || is_over_capacity;
     let is_chat_count = has(&["count", "limit", "limits", "max", "maximum", "number"])
         && !has(&["length", "size", "token", "tokens"]);
     let is_prompt =

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
+use crate::json::scanner::{NotJson, Scanner};
 use crate::overflow::error_details::plain_key;
 use crate::overflow::heuristics::statement::{is_identifier_letter, overflow_identifiers};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Consecutive words that make a quotation. Fewer words occur in a request by chance.
 const QUOTED_WORDS: usize = 4;
@@ -101,8 +101,8 @@ impl<'a> RequestText<'a> {
 
     /// Calls `each` with every decoded text and key of the request.
     fn each_text(&self, mut each: impl FnMut(&str)) {
-        let mut json = serde_json::Deserializer::from_slice(self.body);
-        if (Texts { each: &mut each }).deserialize(&mut json).is_err() {
+        let json = std::str::from_utf8(self.body).unwrap_or_default();
+        if visit_texts(&mut Scanner::new(json), 0, &mut each).is_err() {
             each(&String::from_utf8_lossy(self.body));
         }
         each(&percent_decoded(self.target));
@@ -193,74 +193,30 @@ fn percent_decoded(target: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Visits every text and key of a JSON value.
-struct Texts<'f> {
-    each: &'f mut dyn FnMut(&str),
-}
+/// Maximum nesting of a body whose texts are decoded.
+const MAX_DEPTH: usize = 128;
 
-impl<'de> DeserializeSeed<'de> for Texts<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Texts<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        (self.each)(text);
-        Ok(())
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        while elements
-            .next_element_seed(Texts {
-                each: &mut *self.each,
-            })?
-            .is_some()
-        {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        while members
-            .next_key_seed(Texts {
-                each: &mut *self.each,
-            })?
-            .is_some()
-        {
-            members.next_value_seed(Texts {
-                each: &mut *self.each,
+/// Calls `each` with every decoded text and key of the JSON value at the scanner.
+fn visit_texts(
+    scanner: &mut Scanner<'_>,
+    depth: usize,
+    each: &mut dyn FnMut(&str),
+) -> Result<(), NotJson> {
+    match scanner.peek() {
+        Some(b'"') => each(&scanner.string()?.decode(scanner.text())),
+        Some(b'[' | b'{') if depth == MAX_DEPTH => return Err(NotJson),
+        Some(b'[') => {
+            scanner.array(|scanner| visit_texts(scanner, depth + 1, each))?;
+        }
+        Some(b'{') => {
+            scanner.object(|scanner, key| {
+                each(&key.decode(scanner.text()));
+                visit_texts(scanner, depth + 1, each)
             })?;
         }
-        Ok(())
+        _ => scanner.skip()?,
     }
+    Ok(())
 }
 
 #[cfg(test)]

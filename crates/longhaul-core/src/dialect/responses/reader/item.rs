@@ -5,9 +5,9 @@ use super::part::PartList;
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_estimate;
+use crate::dialect::program_text::is_of_program;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{expect_start, string_or_null};
-use crate::dialect::responses::codex_context;
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::item_type::{ItemType, OutputShape};
 use crate::dialect::responses::keys::ItemKey;
@@ -271,16 +271,18 @@ impl RequestReader<'_> {
         };
     }
 
-    /// Whether a user message describes the workspace.
+    /// Whether Codex, not the user, wrote a user message, to describe the workspace.
     fn is_context(&self, body: &str, message: &Message) -> bool {
+        let is_context = |text| is_of_program(text, body, &["<", "# AGENTS.md"]);
         match message.content {
             Content::Absent | Content::Null => false,
-            Content::Text(text) => codex_context::is_context([text.raw(body)]),
+            Content::Text(text) => is_context(text),
             Content::Parts(_) => {
                 let parts = self.pieces.parts_of(message);
-                let texts = parts.iter().filter_map(|part| part.text);
-                parts.iter().all(|part| part.kind == PartKind::Text)
-                    && codex_context::is_context(texts.map(|text| text.raw(body)))
+                let is_text = |part: &ContentPart| {
+                    part.kind == PartKind::Text && part.text.is_some_and(is_context)
+                };
+                !parts.is_empty() && parts.iter().all(is_text)
             }
         }
     }

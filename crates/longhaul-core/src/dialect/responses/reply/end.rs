@@ -22,9 +22,9 @@ const CLOSING_TYPES: [(&str, &str); 3] = [
     (r#""response.incomplete""#, "incomplete"),
 ];
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
 struct Details<'a> {
-    #[serde(default, borrow)]
     reason: Lenient<&'a str>,
 }
 
