@@ -11,7 +11,6 @@ pub(crate) mod request_delta;
 mod shown;
 #[cfg(test)]
 mod tests;
-mod title_words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

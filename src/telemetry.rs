@@ -9,7 +9,6 @@ mod otlp;
 #[cfg(not(feature = "otlp"))]
 pub(crate) mod otlp_disabled;
 pub(crate) mod repeats;
-pub(crate) mod text_fields;
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
@@ -30,7 +29,6 @@ pub(crate) use otlp::TraceExport;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use otlp_disabled::TraceExport;
 use repeats::RepeatFilter;
-use text_fields::TextFields;
 
 /// Starts the trace export on the current runtime. If the export cannot start, logs the reason and
 /// returns `None`: the proxy serves without traces.
@@ -114,7 +112,6 @@ fn start_log_to(
                 tracing_subscriber::fmt::layer()
                     .with_ansi(has_colour)
                     .with_target(false)
-                    .fmt_fields(TextFields)
                     .with_writer(lines),
             )
             .try_init(),

@@ -22,21 +22,9 @@ use crate::proxy_state::ProxyState;
 use crate::telemetry;
 use longhaul_core::planning::continuation;
 
-const LONG: &str = "\
-    Reads the body of a chat (Chat Completions, Messages or Responses), replaces its old history \
-    by a summary, and prints the new body. The conversation's own model writes the summary, at \
-    the upstream, with the key in OPENAI_API_KEY. If the model writes none, a digest made by \
-    fixed rules takes its place. If the upstream refuses the call as too long, longhaul learns \
-    the window and asks once more for less. With --summary-model none, no model is asked. If \
-    nothing can be gained, the body is printed unchanged. Progress goes to standard error.\n\n\
-    A running proxy does the same for POST /__longhaul__/compact, and for a single request with \
-    the header x-longhaul-compact: now.";
+const LONG: &str = include_str!("compact/about.txt");
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul compact request.json > smaller.json
-  longhaul compact --summary-model none < request.json  no key, no network
-  longhaul compact --continue request.json              and let the agent go on";
+const EXAMPLES: &str = include_str!("compact/examples.txt");
 
 /// The advice for a mode in which nothing is compacted.
 const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, and set at most two of DISABLE_PRUNE, \
@@ -45,8 +33,8 @@ const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, a
 pub(super) fn command() -> Command {
     Command::new("compact")
         .about("Compact a request body now, through the upstream, and print the new one")
-        .long_about(LONG)
-        .after_help(EXAMPLES)
+        .long_about(LONG.trim_end())
+        .after_help(EXAMPLES.trim_end())
         .arg(file_argument())
         .arg(switch(
             "continue",

@@ -12,11 +12,7 @@ use crate::error::Problem;
 /// Place of the script for each shell.
 const COMPLETION_PLACES: &str = include_str!("completions/places.txt");
 
-const MAN_EXAMPLES: &str = "\
-Examples:
-  longhaul man | man -l -                            read the page
-  longhaul man store-stats | man -l -                the page of a subcommand
-  longhaul man > ~/.local/share/man/man1/longhaul.1  install the page";
+const MAN_EXAMPLES: &str = include_str!("completions/man_examples.txt");
 
 pub(super) fn commands() -> [Command; 2] {
     let completions = Command::new("completions")
@@ -31,7 +27,7 @@ pub(super) fn commands() -> [Command; 2] {
         .after_help(COMPLETION_PLACES.trim_end());
     let man = Command::new("man")
         .about("Print a manual page in roff, for `man`")
-        .after_help(MAN_EXAMPLES)
+        .after_help(MAN_EXAMPLES.trim_end())
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")

@@ -22,18 +22,13 @@ use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_console::thousands::with_thousands;
 
-const LONG: &str = "\
-    Tests the settings, the ports, the store, the upstream, the key, the clock and the window. \
-    Prints for each whether it is ok, or what to do. Starts a private proxy on a free port and \
-    sends one request through it: the list of models, which costs nothing. With --model, also \
-    sends this model a chat of a few tokens.\n\n\
-    The exit code is 1 if a test fails, and 0 otherwise. A warning is no failure.";
+const LONG: &str = include_str!("doctor/about.txt");
 
 /// Builds the `doctor` subcommand.
 pub(super) fn command() -> Command {
     Command::new("doctor")
         .about("Test settings, ports, upstream, key, window and store, and say what to do")
-        .long_about(LONG)
+        .long_about(LONG.trim_end())
         .arg(
             Arg::new("model")
                 .long("model")

@@ -11,15 +11,12 @@ use super::settings_files::user_config_file;
 use crate::config::{Config, Layers, minimal_toml};
 use crate::error::Problem;
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul init --upstream openrouter.ai/api/v1  your own file, for every folder
-  longhaul init --window 32k longhaul.toml       a file for the working folder";
+const EXAMPLES: &str = include_str!("init/examples.txt");
 
 pub(super) fn command() -> Command {
     Command::new("init")
         .about("Write a configuration file with the settings given as flags")
-        .after_help(EXAMPLES)
+        .after_help(EXAMPLES.trim_end())
         .arg(
             Arg::new("file")
                 .value_name("FILE")

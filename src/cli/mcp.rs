@@ -19,15 +19,12 @@ use crate::config::ResolvedSettings;
 use crate::error::Problem;
 use tools::RecallTools;
 
-const LONG: &str = "\
-    Serves the tools recall, search_history, conversation_outline, keep and unkeep to an agent, on \
-    standard input and output. Reads originals from the running longhaul, which needs recall = \"mcp\".\n\n\
-    In the agent's list of MCP servers, give the command `longhaul` with the argument `mcp`.";
+const LONG: &str = include_str!("mcp/about.txt");
 
 pub(super) fn command() -> Command {
     Command::new("mcp")
         .about("Serve the tools by which an agent reads originals, over MCP")
-        .long_about(LONG)
+        .long_about(LONG.trim_end())
         .arg(
             Arg::new("http")
                 .long("http")

@@ -12,19 +12,9 @@ use crate::config::{ResolvedSettings, recall_endpoint};
 use crate::error::Problem;
 use client::{RecallClient, RecallPart};
 
-const LONG: &str = "\
-    Prints the original named by a line like [Full text: longhaul recall ID]: a tool result that \
-    was cleared or clipped, or the history that a summary replaces. Asks the running longhaul, \
-    which keeps originals if the setting `recall` is url or mcp. Anyone who has an ID can read its \
-    original.";
+const LONG: &str = include_str!("recall/about.txt");
 
-const EXAMPLES: &str = "\
-Examples:
-  longhaul recall ID                       the original in full
-  longhaul recall ID --lines 40-80         some of its lines
-  longhaul recall ID --grep 'error|panic'  the lines that match, with numbers
-  longhaul recall ID --outline             what else is kept of the conversation
-  longhaul recall ID --search 'port \\d+'   the matches in all that is kept of it";
+const EXAMPLES: &str = include_str!("recall/examples.txt");
 
 pub(super) fn command() -> Command {
     let pattern = |name: &'static str, help: &'static str| {
@@ -32,8 +22,8 @@ pub(super) fn command() -> Command {
     };
     Command::new("recall")
         .about("Print a cleared result, or the history that a summary replaces, by its ID")
-        .long_about(LONG)
-        .after_help(EXAMPLES)
+        .long_about(LONG.trim_end())
+        .after_help(EXAMPLES.trim_end())
         .arg(
             Arg::new("id")
                 .value_name("ID")

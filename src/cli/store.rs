@@ -21,23 +21,11 @@ use longhaul_core::units::scope::ScopeTag;
 /// shows them, so only printable characters are kept.
 const MODEL_CHARS: usize = 40;
 
-const LONG: &str = "\
-    Inspects or deletes what longhaul has stored of conversations: summaries and digests, and \
-    the originals that `recall` keeps. Never prints text of a conversation.\n\n\
-    A scope is one caller: the conversations with one API key at one upstream. The 16 digits \
-    that name a scope are a hash, from which nobody can derive the key.\n\n\
-    The setting store.at, or --store, names the store. A store in memory belongs to its process, \
-    so there is nothing to inspect.";
+const LONG: &str = include_str!("store/about.txt");
 
-const STATS: &str = "\
-    Prints a row for each scope: its entries, how many of these are records (summaries and \
-    digests), how many records are adopted (requests were forwarded with them), the originals \
-    that recall keeps, and the bytes of all.";
+const STATS: &str = include_str!("store/stats.txt");
 
-const LIST: &str = "\
-    Prints a row for each record, most recently used first: its scope, the time since its last \
-    use, the time since it was made, the tokens of the history before and after, whether \
-    requests were forwarded with it, and the model.";
+const LIST: &str = include_str!("store/list.txt");
 
 /// Builds the `store` subcommand.
 pub(super) fn command() -> Command {
@@ -54,17 +42,17 @@ pub(super) fn command() -> Command {
     };
     Command::new("store")
         .about("Inspect or delete stored summaries and other records, without their text")
-        .long_about(LONG)
+        .long_about(LONG.trim_end())
         .subcommand_required(true)
         .subcommand(with_scope(
             Command::new("stats")
                 .about("Print how much is stored for each scope")
-                .long_about(STATS),
+                .long_about(STATS.trim_end()),
         ))
         .subcommand(with_scope(
             Command::new("list")
                 .about("Print each record, most recently used first")
-                .long_about(LIST),
+                .long_about(LIST.trim_end()),
         ))
         .subcommand(with_scope(Command::new("purge").about(
             "Delete every entry of the store, or of one scope, and its bytes from a store file. A running \

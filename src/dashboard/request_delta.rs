@@ -1,7 +1,7 @@
 //! Computes what a request adds to its conversation, without holding the lock.
 
 use crate::dashboard::handle::DashboardRequest;
-use crate::dashboard::title_words::title_words;
+use longhaul_core::clients::own_words;
 use longhaul_core::conversation::{Conversation, Message};
 use longhaul_core::text::wording;
 
@@ -40,11 +40,12 @@ impl RequestDelta {
     }
 }
 
-/// Returns the title of a conversation: the beginning of the first user message with words.
+/// Returns the title of a conversation: the beginning of the first user message with words of a person.
 pub(super) fn title(conversation: &Conversation<'_>) -> Option<String> {
     user_messages(conversation).find_map(|user| {
-        let text = conversation.text(user);
-        title_words(&text).map(|words| wording::one_line(words, MAX_TITLE_CHARS))
+        let words = own_words(&conversation.text(user)).join(" ");
+        let title = wording::one_line(words.trim_start_matches(['#', ' ']), MAX_TITLE_CHARS);
+        (!title.is_empty()).then_some(title)
     })
 }
 
@@ -53,4 +54,33 @@ fn user_messages<'c>(
 ) -> impl DoubleEndedIterator<Item = &'c Message> {
     let messages = conversation.messages().iter();
     messages.filter(|message| message.role.is_user())
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_core::dialect::Dialect;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(texts: &[&str], expect: Option<&str>) {
+        let messages = texts
+            .iter()
+            .map(|text| json!({"role": "user", "content": text}));
+        let body = json!({"model": "m", "messages": messages.collect::<Vec<_>>()}).to_string();
+        let conversation = Dialect::ChatCompletions.read(body.as_bytes()).unwrap();
+        assert_eq!(title(&conversation).as_deref(), expect, "{texts:?}");
+    }
+
+    #[test]
+    fn wrappers_of_agents_are_no_title() {
+        check(&["# Fix the build"], Some("Fix the build"));
+        let reminder = "<system-reminder>\nx\n</system-reminder>\nFix it";
+        check(&[reminder], Some("Fix it"));
+        let instructions = "# AGENTS.md instructions for /home/x\n<INSTRUCTIONS>y</INSTRUCTIONS>";
+        check(&[instructions, "Fix it"], Some("Fix it"));
+        check(&["<b> is not closed"], Some("<b> is not closed"));
+        check(&["  "], None);
+    }
 }

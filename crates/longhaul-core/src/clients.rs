@@ -31,7 +31,8 @@ mod reads;
 mod results;
 
 pub(crate) use files::{rule_file, workspace};
-pub(crate) use own_words::{announces_result, loaded_skill, own_words};
+pub use own_words::own_words;
+pub(crate) use own_words::{announces_result, loaded_skill};
 pub(crate) use reads::{file_text, loads_skill, reads_file};
 pub(crate) use results::{ResultWords, answers_user, in_result, may_reject};
 

@@ -30,7 +30,7 @@ macro_rules! labels {
 
 use labels;
 
-mod clients;
+pub mod clients;
 pub mod collections;
 pub mod conversation;
 pub mod cost;

@@ -13,7 +13,7 @@ pub(super) const MAX_RESULT_LINE: usize = 1_024;
 ///
 /// A text without a form of a client is one part, unchanged. Elements of other names, and elements without an
 /// end, are the user's.
-pub(crate) fn own_words(text: &str) -> Vec<&str> {
+pub fn own_words(text: &str) -> Vec<&str> {
     parts(text, true)
 }
 
