@@ -116,8 +116,7 @@ pub struct CompactionSettings {
     pub recover: bool,
     /// Whether to remove bound thinking after an edit (off with `DISABLE_THINKING_REMOVAL`).
     pub remove_thinking: bool,
-    /// Whether to add a cache mark after the replacement text, if the client sends marks (off with
-    /// `DISABLE_CACHE_MARK`).
+    /// Whether to add a cache mark if the client sends marks (off with `DISABLE_CACHE_MARK`).
     pub adds_cache_mark: bool,
     /// See [`PruneRule::protect`].
     pub protect: Option<Tokens>,

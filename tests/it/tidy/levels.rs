@@ -79,7 +79,7 @@ const CORE: Levels = Levels {
     rooms: &[
         &["collections", "json", "sse"],
         &["units"],
-        &["text"],
+        &["clients", "text", "user_words"],
         &["recall"],
         &["conversation", "dialect"],
         &["identifiers"],

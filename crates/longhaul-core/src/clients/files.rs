@@ -28,8 +28,8 @@ fn listed(list: &str) -> impl Iterator<Item = &str> {
 ///
 /// `None` for other files, for rule files in other folders, and for folders of packages and builds.
 /// `more_names` are names, or paths from the root. A relative path is taken from the root. Without a root, a
-/// relative path must be a root's, and an absolute one may lie at most [`MAX_FOLDERS`] deep, outside folders
-/// that usually lie within a repository.
+/// relative path must be a root's. An absolute one may lie at most [`MAX_FOLDERS`] deep, outside folders that
+/// usually lie within a repository.
 pub(crate) fn rule_file<'p>(
     path: &'p str,
     workspace: Option<&str>,

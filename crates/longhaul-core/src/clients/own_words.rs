@@ -1,4 +1,4 @@
-//! What the user wrote in the text of a user message.
+//! The user's words in the text of a user message.
 
 use super::{answers_user, before_end, row_of, rows, stripped};
 use memchr::memmem;
@@ -25,7 +25,7 @@ fn parts(text: &str, quotes: bool) -> Vec<&str> {
         Some(_) => return Vec::new(),
         None => request(text),
     };
-    let mut reader = Reader::new(words, quotes);
+    let mut reader = WordReader::new(words, quotes);
     while reader.skip_block() || reader.skip_tag() {}
     if reader.start == 0 && words.len() == text.len() {
         return Vec::from_iter((!text.trim().is_empty()).then_some(text));
@@ -104,14 +104,14 @@ static ELEMENTS: LazyLock<(HashMap<&str, Element>, Option<Regex>)> = LazyLock::n
 });
 
 /// Position in a text, and the parts found before it.
-struct Reader<'t> {
+struct WordReader<'t> {
     text: &'t str,
     /// Whether elements may quote the user.
     quotes: bool,
     parts: Vec<&'t str>,
     /// Start of the words since the last form of a client.
     start: usize,
-    /// Where to search on.
+    /// Start of the next search.
     at: usize,
     /// Next position of each text searched for. A text is searched at most once for each of them.
     next: HashMap<&'static str, Option<usize>>,
@@ -119,7 +119,7 @@ struct Reader<'t> {
     open: HashMap<&'static str, usize>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> WordReader<'t> {
     fn new(text: &'t str, quotes: bool) -> Self {
         let (next, open) = (HashMap::new(), HashMap::new());
         Self {

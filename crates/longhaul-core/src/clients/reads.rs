@@ -34,8 +34,8 @@ pub(crate) fn loads_skill(tool: &str, path: Option<&str>) -> bool {
     is_listed("skill", tool) || path.is_some_and(|path| base_name(path) == "SKILL.md")
 }
 
-/// Returns the file that a call reads: the path of a reading tool, or the file of a command that reads one file and
-/// does nothing else. `folder` is the folder in which the call runs, if its arguments have one.
+/// Returns the file that a call reads: the path of a reading tool, or the file that a command only reads.
+/// `folder` is the folder in which the call runs, if its arguments have one.
 pub(crate) fn reads_file<'a>(
     tool: &str,
     command: Option<&'a str>,

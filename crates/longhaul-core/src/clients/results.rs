@@ -22,8 +22,7 @@ pub(crate) enum ResultWords<'t> {
     Rejected(Cow<'t, str>),
 }
 
-/// Whether a tool's results hold words of the user and of the client, and no foreign text: tools that ask the user
-/// or show a plan.
+/// Whether a tool's results hold no foreign text: tools that ask the user or show a plan.
 pub(crate) fn answers_user(tool: &str) -> bool {
     is_listed("ask", tool) || is_listed("plan", tool)
 }

@@ -130,7 +130,7 @@ pub struct DigestNumbers {
     /// Segments of the text, oldest first.
     #[serde(default)]
     pub segments: Vec<SegmentNumbers>,
-    /// What the user said that the text does not hold whole.
+    /// Words of the user that the text does not hold whole.
     #[serde(default)]
     pub shortened: ShortenedWords,
 }

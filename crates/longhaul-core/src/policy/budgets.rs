@@ -54,8 +54,8 @@ pub struct SummaryBudgets {
     /// User messages: 9% of the capacity, at most 4,000: a quarter of what stands for history right after
     /// a cut.
     pub user_messages: Tokens,
-    /// Agreements, rules of files and rejected calls: 5% of the capacity for a window of 32,000 tokens and
-    /// more, 10% for 8,000 and less, in a straight line between.
+    /// Agreements, rules of files and rejected calls: 5% of the capacity in windows of 32,000 tokens and more.
+    /// The share rises in a straight line to 10% in windows of 8,000 and less.
     pub agreements: Tokens,
     /// First and newest user request, in addition to the user messages. Zero until the history is
     /// known; see [`digest::summary_budgets`](crate::summary::digest::summary_budgets).

@@ -1,5 +1,5 @@
-//! Section of what stands beside the user's words: decisions that the user approved, rules in files of the
-//! workspace, and the reasons with which the user rejected calls.
+//! Section of decisions that the user approved, rules in files of the workspace, and reasons of rejected
+//! calls.
 
 use crate::clients::{self, ResultWords};
 use crate::conversation::rule_files::RuleFiles;

@@ -1,4 +1,4 @@
-//! What the user said in replaced history, verbatim as far as possible.
+//! The user's words in replaced history, verbatim as far as possible.
 
 mod condense;
 mod corrections;
@@ -49,7 +49,7 @@ pub(crate) fn render_user_messages(
 pub(crate) struct RulesAround<'t> {
     /// Text of earlier sections.
     pub(crate) earlier: &'t str,
-    /// What the user says after the covered messages.
+    /// Messages of the user after the covered ones.
     pub(crate) later: Vec<String>,
 }
 

@@ -124,8 +124,8 @@ fn push<'t>(found: &mut Vec<Piece<'t>>, piece: fn(&'t str) -> Piece<'t>, text: O
     found.extend(text.filter(|text| !text.is_empty()).map(piece));
 }
 
-/// Returns the number of lines of the material at the start of `forms`: up to the last line of material
-/// or a quotation in front of a sentence. A sentence between two lines of material belongs to the material;
+/// Returns the number of lines of the material at the start of `forms`. The last line is material, or a
+/// quotation in front of a sentence. A sentence between two lines of material belongs to the material;
 /// one between two quoted lines answers.
 fn paste_lines(forms: &[Form]) -> usize {
     let mut count = 0;

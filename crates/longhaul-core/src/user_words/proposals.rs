@@ -20,8 +20,8 @@ const MIN_QUESTION_WORDS: usize = 8;
 
 /// Returns the sentences of `agent_text` that state its proposal; none if the message proposes nothing.
 ///
-/// - From the first marked sentence up to the question for approval, or to the end of the paragraph and its
-///   lists if the message asks nothing.
+/// - From the first marked sentence up to the question for approval. If the message asks nothing, to the end of
+///   the paragraph and its lists.
 /// - Without a marked sentence: the paragraph in front of the question, a question that says more than
 ///   `shall I go ahead`, and the options below.
 pub(crate) fn proposal(agent_text: &str) -> Vec<&str> {

@@ -23,8 +23,8 @@ const MAX_VALUE_WORDS: usize = 2;
 /// Whether `newer` is certainly about the same as the rule `older` and states another value.
 ///
 /// - The newer one names the old value, as in `instead of X`.
-/// - Or the two differ in one value alone. If no word says that the newer one corrects, a value is a number
-///   that names no thing, or a name behind a word such as `is`.
+/// - Or the two differ in one value alone. Without a word of correction, a value is a number that names
+///   no thing, or a name behind a word such as `is`.
 pub(crate) fn replaces(newer: &str, older: &str) -> bool {
     if newer.len().max(older.len()) > MAX_BYTES {
         return false;
