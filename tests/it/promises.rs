@@ -273,16 +273,12 @@ fn costs_what_it_says(conversation: &Conversation<'_>, view: &ForwardedView, sen
     let (mut more, mut less) = (Tokens::ZERO, Tokens::ZERO);
     for cut in view.replacements(conversation).iter().flatten() {
         match cut {
-            Replacement::Arguments { .. } => {
-                more += Tokens::new(1);
-                less += Tokens::new(1);
-            }
             // The framing of the message that replaces history; with a merge, one framing is saved.
             Replacement::History { .. } => {
                 more += Tokens::new(4);
                 less += Tokens::new(4);
             }
-            Replacement::Image { .. } => {
+            Replacement::Arguments { .. } | Replacement::Image { .. } => {
                 more += Tokens::new(1);
                 less += Tokens::new(1);
             }

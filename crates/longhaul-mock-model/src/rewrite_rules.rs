@@ -106,7 +106,9 @@ pub fn is_shortened_call(own: &Value, item: &Value) -> bool {
             return false;
         };
         let mut restored = item.clone();
-        restored[key] = before.into();
+        if let Some(own) = restored.get_mut(key) {
+            *own = before.into();
+        }
         let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
         after.len() < before.len() && is_json(before) == is_json(after) && restored == *own
     })

@@ -76,8 +76,10 @@ mod tests {
     #[test]
     fn every_usual_name_has_a_part() {
         let list = include_str!("../clients/rule_files.txt").lines();
-        let names =
-            list.filter_map(|row| row.strip_prefix("name\t").or(row.strip_prefix("place\t")));
+        let names = list.filter_map(|row| {
+            row.strip_prefix("name\t")
+                .or_else(|| row.strip_prefix("place\t"))
+        });
         let names: Vec<&str> = names.collect();
         assert!(names.len() > 20, "{names:?}");
         for name in names.into_iter().chain(["SKILL.md"]) {

@@ -121,7 +121,11 @@ fn has_answer(value: &Value, depth: usize) -> bool {
             Value::Object(_) if depth > 1 && is_listed("key-container", &key) => {
                 has_answer(member, depth - 1)
             }
-            _ => true,
+            Value::Array(_)
+            | Value::Bool(_)
+            | Value::Null
+            | Value::Number(_)
+            | Value::Object(_) => true,
         }
     })
 }

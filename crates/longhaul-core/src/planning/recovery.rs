@@ -46,6 +46,10 @@ pub enum RecoveryStep {
 
 /// Decision on a refused request.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a request has one decision at a time"
+)]
 pub enum RecoveryDecision {
     /// Make a summary of all messages before this index first.
     Summarise(usize),

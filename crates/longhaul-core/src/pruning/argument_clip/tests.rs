@@ -13,7 +13,11 @@ fn body(dialect: Dialect, arguments: &Value) -> String {
     let ask = json!({"role": "user", "content": "go"});
     let text = match arguments {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        other @ (Value::Array(_)
+        | Value::Bool(_)
+        | Value::Null
+        | Value::Number(_)
+        | Value::Object(_)) => other.to_string(),
     };
     match dialect {
         Dialect::ChatCompletions => {
@@ -57,7 +61,11 @@ fn clipped(dialect: Dialect, body: &str) -> Option<Value> {
     let after: Value = serde_json::from_str(json).unwrap();
     Some(match after {
         Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-        other => other,
+        other @ (Value::Array(_)
+        | Value::Bool(_)
+        | Value::Null
+        | Value::Number(_)
+        | Value::Object(_)) => other,
     })
 }
 
