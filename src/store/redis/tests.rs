@@ -254,7 +254,7 @@ async fn lease_belongs_to_one_holder_until_it_ends() {
         other
             .lease(LeaseAction::Release, key, theirs, Duration::ZERO)
             .await,
-        Ok(false)
+        Ok(true)
     );
     assert_eq!(
         one.lease(LeaseAction::Acquire, key, mine, TTL).await,

@@ -182,7 +182,10 @@ fn kept_entry(kept: &KeptText) -> Agreement {
 /// Returns the sentences of a file with marks of a rule, and the items of its lists, a line each.
 fn rules(label: &str, text: &str) -> Option<Agreement> {
     let all = sentences(text);
-    let is_rule = |sentence: &&&str| has_rule_mark(sentence) || is_list_item(text, sentence);
+    let is_rule = |sentence: &&&str| {
+        let is_heading = sentence.starts_with('#') || line_before(text, sentence).starts_with('#');
+        !is_heading && (has_rule_mark(sentence) || is_list_item(text, sentence))
+    };
     let lines = all.iter().filter(is_rule);
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
     let lines: Vec<String> = lines.collect();
@@ -192,18 +195,21 @@ fn rules(label: &str, text: &str) -> Option<Agreement> {
     })
 }
 
-/// Whether a sentence of `text` begins an item of a list.
-fn is_list_item(text: &str, sentence: &str) -> bool {
+/// Returns the part of its line in `text` that stands before a sentence.
+fn line_before<'t>(text: &'t str, sentence: &str) -> &'t str {
     let start = sentence.as_ptr().addr() - text.as_ptr().addr();
     let before = text.get(..start).unwrap_or_default();
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    let line = [line, sentence].concat();
-    let line = line.trim_start();
+    before.rsplit('\n').next().unwrap_or_default().trim_start()
+}
+
+/// Whether a sentence of `text` begins an item of a list.
+fn is_list_item(text: &str, sentence: &str) -> bool {
+    let before = line_before(text, sentence);
+    let line = if before.is_empty() { sentence } else { before };
     let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_numbered = number.len() < line.len() && number.starts_with(['.', ')']);
     // Only the first sentence of an item follows the mark directly.
-    let is_first = before.len() - before.trim_end_matches(|c| c != '\n').len() <= MAX_MARK_BYTES;
-    is_first && (is_numbered || line.starts_with(['-', '*', '+', '•']))
+    before.len() <= MAX_MARK_BYTES && (is_numbered || line.starts_with(['-', '*', '+', '•']))
 }
 
 impl Agreement {
@@ -299,7 +305,7 @@ fn render(entries: Vec<Agreement>, present: &str, budget: Tokens) -> String {
     let mut out = String::from(HEADING);
     if kept.len() < count {
         let left_out = (count - kept.len()).to_string();
-        out.extend(["\n\n[", LEFT_OUT, "]: ", &left_out, " entries"]);
+        out.extend(["\n\n[", LEFT_OUT, "]: ", &left_out, " of this list"]);
     }
     for Agreement { label, text } in kept {
         out.extend(["\n\n[", label, "]: ", text]);
@@ -308,41 +314,4 @@ fn render(entries: Vec<Agreement>, present: &str, budget: Tokens) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kept(text: &str, by_agent: bool) -> KeptText {
-        let text = text.to_owned();
-        KeptText { text, by_agent }
-    }
-
-    fn rendered(kept: &[KeptText], present: &str) -> String {
-        let entries = kept.iter().map(kept_entry).collect();
-        render(entries, present, Tokens::new(1_000))
-    }
-
-    #[test]
-    fn a_kept_text_stands_whole_until_it_is_taken_back_and_segments_merge() {
-        let list = "Before a release:\r\n- run the checks\n\n[Kept]: all of them\n[x] and sign";
-        let wishes = [kept(list, false), kept("Port 8443.", true)];
-        let section = rendered(&wishes, "- run the checks");
-        let shown =
-            "[Kept]: Before a release:\n- run the checks\n\n  [Kept]: all of them\n  [x] and sign";
-        assert_eq!(
-            section,
-            format!("{HEADING}\n\n{shown}\n\n[Kept, by the agent's wish]: Port 8443.")
-        );
-        assert_eq!(rendered(&wishes, &section), "", "no segment repeats them");
-        let body = section.strip_prefix(HEADING).unwrap();
-        let merged = |wishes: &[KeptText]| merge_agreements(&[body], wishes, Tokens::new(1_000));
-        assert_eq!(merged(&wishes), section);
-        assert_eq!(merged(&wishes[..1]), format!("{HEADING}\n\n{shown}"));
-        assert_eq!(merged(&[]), "");
-    }
-
-    #[test]
-    fn a_kept_text_that_another_speaker_said_is_kept_too() {
-        let wish = [kept("Never push.", false)];
-        assert!(rendered(&wish, "[User]: Never push.").contains("[Kept]: Never push."));
-    }
-}
+mod tests;

@@ -357,3 +357,26 @@ fn many_short_messages_stay_whole_beside_a_long_one() {
     assert_eq!(whole.count(), 29, "{said}");
     assert!(said.contains("[User, clipped]: long long"));
 }
+
+#[test]
+fn a_note_names_the_rule_that_a_newer_one_replaces() {
+    let note = "[User, replaced]: \"Keep every function below 40 lines.\" is replaced by \"From now on keep every function below 60 lines.\"";
+    let (old, new) = (
+        "Keep every function below 40 lines.",
+        "From now on keep every function below 60 lines.",
+    );
+    check(&[old, "go on", new], 300, &[note], &[]);
+    check(&[new, "go on", old], 300, &[], &["is replaced by \"From"]);
+    let other = "From now on keep every test below 60 seconds.";
+    check(&[old, "go on", other], 300, &[], &["is replaced by"]);
+    // The older rule was sent before; the newer one follows the covered messages.
+    let body = serde_json::json!({"messages": [{"role": "user", "content": "go on"}]}).to_string();
+    let conversation = read(body.as_bytes()).unwrap();
+    let around = RulesAround {
+        earlier: &format!("{HEADING}\n\n[User]: {old}\n\n## Files Touched\n- a.rs"),
+        later: vec![new.to_owned()],
+    };
+    let calls = DecodedCalls::new(&conversation, 0..1);
+    let said = render_user_messages(&calls, &around, Tokens::new(300), Tokens::ZERO);
+    assert!(said.contains(note), "{said}");
+}
