@@ -76,7 +76,12 @@ fn rules_of_a_file_at_the_root_stand_under_its_name() {
     // A second read adds nothing.
     assert_eq!(section(&[read.clone(), read.clone()].concat(), 500), expect);
     // With little room, marked sentences come first.
-    assert!(section(&read, 36).ends_with("\n- Never push to main."));
+    let items: String = (0..40)
+        .map(|at| format!("- Colour {at} is blue.\n"))
+        .collect();
+    let long = format!("# House rules\n{items}- Never push to main.\n");
+    let read = call("Read", json!({"file_path": "/srv/shop/AGENTS.md"}), &long);
+    assert!(section(&read, 80).ends_with("\n- Never push to main."));
     for path in [
         "/srv/shop/node_modules/x/AGENTS.md",
         "/srv/shop/docs/AGENTS.md",
