@@ -49,7 +49,7 @@ async fn check(conduct: SummaryBehaviour) {
     .await;
     // The first request overflows, and so waits for a summary.
     let replay = named("cli-0018").replay();
-    let steps = journey.play(bodies(&replay).skip(60).take(20)).await;
+    let steps = journey.play(bodies(&replay).skip(95).take(15)).await;
     harmless(&format!("{conduct:?}"), &steps);
     let asked = |seen: &SeenRequest| seen.kind == RequestKind::Summary;
     assert!(journey.model.seen().iter().any(asked), "{conduct:?}");
@@ -83,7 +83,7 @@ fn summaries(seen: &[SeenRequest]) -> usize {
 
 /// A request that overflows, so that it waits for its summary.
 fn too_long() -> Vec<u8> {
-    bodies(&named("cli-0018").replay()).nth(80).unwrap()
+    bodies(&named("cli-0018").replay()).nth(105).unwrap()
 }
 
 #[tokio::test]

@@ -78,7 +78,9 @@ fn is_reminder(block: &Value) -> bool {
         let Some((inside, behind)) = reminder.split_once("</system-reminder>") else {
             return false;
         };
-        if inside.trim().starts_with("The user sent ") {
+        // Claude Code puts its notifications below the same words.
+        let is_notification = inside.contains(":\n<task-notification>");
+        if inside.trim().starts_with("The user sent ") && !is_notification {
             return false;
         }
         rest = behind.trim();

@@ -75,7 +75,7 @@ fn the_users_words_are_found_among_those_of_the_program() {
         ),
         ("<image name=[Image #1]>", &[]),
         (
-            "# Files mentioned by the user:\n\n## a.png: /var/tmp/a.png\n\n## My request for Codex:\nonly the personal account\n",
+            "# Files mentioned by the user:\n\n## a.png: /srv/a.png\n\n## My request for Codex:\nonly the personal account\n",
             &["only the personal account"],
         ),
         // Cline and Roo, whose tools may be text.
