@@ -61,7 +61,7 @@ async fn retry_uses_a_digest_if_clearing_is_not_enough() {
     check(Case {
         session: "cli-0018",
         from: 90,
-        window_percent: 50,
+        window_percent: 25,
         action: "retry, prune, digest",
     })
     .await;

@@ -22,7 +22,7 @@ const BEGINS: [&str; 2] = ["compacting …", "preparing a summary"];
 const ENDS: [&str; 3] = [
     "summary made",
     "no summary; going on without",
-    "made by another process",
+    "another process is making it",
 ];
 
 /// Requests compaction regardless of the thresholds.

@@ -58,7 +58,7 @@ async fn fifty_equal_overflowing_requests_make_one_summary() {
     let server = RedisServer::start();
     // A summary prepared in the background after a reply would cover more history and count as
     // another one.
-    let settings = [("DISABLE_AUTOCOMPACT", "1")];
+    let settings = [("DISABLE_AUTOCOMPACT", "1"), ("DISABLE_PRUNE", "1")];
     let fleet = Fleet::start(3, ModelOptions::default(), &server.url(), &settings).await;
     let body = bodies(&named("cli-0018").replay()).nth(80).unwrap();
     let mut asking = JoinSet::new();
