@@ -36,7 +36,7 @@ pub(crate) use own_words::{announces_result, loaded_skill};
 pub(crate) use reads::{file_text, loads_skill, reads_file};
 pub(crate) use results::{ResultWords, answers_user, in_result, may_reject};
 
-use std::collections::HashMap;
+use crate::collections::StaticMap;
 use std::sync::LazyLock;
 
 /// Declares the files of forms, one for each client.
@@ -61,8 +61,8 @@ struct Row {
 
 /// Returns all rows of a kind, client by client.
 fn rows(kind: &str) -> &'static [Row] {
-    static ROWS: LazyLock<HashMap<&str, Vec<Row>>> = LazyLock::new(|| {
-        let mut rows = HashMap::<_, Vec<_>>::new();
+    static ROWS: LazyLock<StaticMap<&str, Vec<Row>>> = LazyLock::new(|| {
+        let mut rows = StaticMap::<_, Vec<_>>::default();
         let lines = FORMS.iter().flat_map(|file| file.lines());
         for line in lines.filter(|line| !line.starts_with('#')) {
             let mut fields = line.split('\t');

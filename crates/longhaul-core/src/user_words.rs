@@ -13,7 +13,7 @@ mod sentences;
 pub(crate) use approval::approves;
 pub(crate) use pieces::{Piece, pieces};
 pub(crate) use proposals::proposal;
-pub(crate) use replacement::replaces;
+pub(crate) use replacement::RuleWords;
 pub(crate) use rule_marks::has_rule_mark;
 pub(crate) use sentences::sentences;
 

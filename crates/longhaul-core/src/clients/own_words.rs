@@ -1,6 +1,7 @@
 //! The user's words in the text of a user message.
 
 use super::{answers_user, before_end, row_of, rows, stripped};
+use crate::collections::StaticMap;
 use memchr::memmem;
 use regex::Regex;
 use std::collections::HashMap;
@@ -80,7 +81,7 @@ struct Element {
 }
 
 /// Elements by name, and the pattern of their tags.
-static ELEMENTS: LazyLock<(HashMap<&str, Element>, Option<Regex>)> = LazyLock::new(|| {
+static ELEMENTS: LazyLock<(StaticMap<&str, Element>, Option<Regex>)> = LazyLock::new(|| {
     let of = |kind, is_users| {
         rows(kind).iter().map(move |row| {
             let name = row.words.as_str();
@@ -95,7 +96,7 @@ static ELEMENTS: LazyLock<(HashMap<&str, Element>, Option<Regex>)> = LazyLock::n
             )
         })
     };
-    let elements: HashMap<_, _> = of("program", false).chain(of("user", true)).collect();
+    let elements: StaticMap<_, _> = of("program", false).chain(of("user", true)).collect();
     let names: Vec<&str> = elements.keys().copied().collect();
     let names = names.join("|");
     // If the pattern fails to compile, no element is found; a test ensures that it compiles.

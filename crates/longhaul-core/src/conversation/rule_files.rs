@@ -22,13 +22,17 @@ impl<'n> RuleFiles<'n> {
         }
     }
 
-    /// Whether arguments, undecoded, may name a file of rules or of a skill. Nearly all do not.
-    pub(crate) fn may_name(&self, arguments: &str) -> bool {
-        let mut parts = NAME_PARTS.iter().copied();
-        let names = || self.names.iter().map(String::as_str);
-        arguments.len() <= MAX_READING_ARGUMENTS
-            && (parts.any(|part| arguments.contains(part))
-                || names().any(|name| arguments.contains(name)))
+    /// Whether arguments, undecoded, may have a usual name of a file of rules, or of a skill. Nearly all have
+    /// none.
+    pub(crate) fn may_name_usual(arguments: &str) -> bool {
+        let mut parts = NAME_PARTS.iter();
+        arguments.len() <= MAX_READING_ARGUMENTS && parts.any(|part| arguments.contains(part))
+    }
+
+    /// Whether arguments, undecoded, may have a name that the setting adds.
+    pub(crate) fn may_name_added(&self, arguments: &str) -> bool {
+        let mut names = self.names.iter();
+        arguments.len() <= MAX_READING_ARGUMENTS && names.any(|name| arguments.contains(&**name))
     }
 
     /// Returns the path of the file of rules that a call reads, relative to the workspace. `None` for any
@@ -84,7 +88,7 @@ mod tests {
         assert!(names.len() > 20, "{names:?}");
         for name in names.into_iter().chain(["SKILL.md"]) {
             assert!(
-                RuleFiles::new(&[]).may_name(&format!("{{\"path\":\"{name}\"}}")),
+                RuleFiles::may_name_usual(&format!("{{\"path\":\"{name}\"}}")),
                 "{name}"
             );
         }

@@ -3,16 +3,16 @@
 //! A clip keeps the beginning and the end of a string. The arguments stay valid JSON, and depend on the
 //! call alone, so that a clip never changes.
 
+use crate::collections::StaticSet;
 use crate::conversation::{Conversation, Message, ToolCall};
 use crate::json::quote::quote;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// Members whose strings are contents. Others, such as paths and prompts, stay whole.
-static CONTENT_KEYS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+static CONTENT_KEYS: LazyLock<StaticSet<&str>> = LazyLock::new(|| {
     let lines = include_str!("content_keys.txt").lines();
     lines.filter(|line| !line.starts_with('#')).collect()
 });

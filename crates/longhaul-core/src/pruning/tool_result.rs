@@ -1,16 +1,15 @@
 //! Tool results of a conversation, and the tokens that clearing each would free.
 
-use crate::clients;
-use crate::conversation::rule_files::RuleFiles;
 use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Batch, Content, Conversation, Message, ToolCall};
+use crate::conversation::{Batch, Content, Conversation, Message};
 use crate::pruning::argument_clip;
 use crate::pruning::placeholder::{self, PlaceholderText};
-use crate::pruning::rule::{KeptWords, PruneRule};
+use crate::pruning::rule::PruneRule;
+use crate::pruning::words_in_results::WordsInResults;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Decision on a tool result, with its reason. Explanations show the serialised words.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -99,8 +98,12 @@ pub(super) fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) ->
         for message in batch.results.clone() {
             let points_at = reads.observe(conversation, batch, message, results.len());
             let mut result = evaluate_result(conversation, batch, message, rule);
-            if let Some(words) = &mut words {
-                words.keep(conversation, batch, &mut result);
+            if let Some(words) = &mut words
+                && result.decision == ClearDecision::Protected
+                && let Some(decision) = words.keep(conversation, batch, message)
+            {
+                result.decision = decision;
+                (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
             }
             result.points_at = points_at;
             result.batch_first = batch_first;
@@ -201,61 +204,6 @@ fn evaluate_result(
         ClearDecision::Protected
     };
     result
-}
-
-/// Results that hold words of the user, or instructions that the agent loaded.
-struct WordsInResults<'r> {
-    files: RuleFiles<'r>,
-    /// Room for further instructions.
-    left: Tokens,
-    /// Hashes of the instructions that stay.
-    kept: HashSet<[u8; 32]>,
-}
-
-impl<'r> WordsInResults<'r> {
-    fn new(kept: &'r KeptWords) -> Self {
-        Self {
-            files: RuleFiles::new(&kept.rule_files),
-            left: kept.instructions,
-            kept: HashSet::new(),
-        }
-    }
-
-    /// Keeps `result` if the result would be cleared otherwise, and holds such words.
-    fn keep(&mut self, conversation: &Conversation<'_>, batch: &Batch, result: &mut ToolResult) {
-        if result.decision != ClearDecision::Protected {
-            return;
-        }
-        let call = conversation.call_for_result(batch, result.message);
-        let message = conversation.message(result.message);
-        let Some((call, message)) = call.zip(message) else {
-            return;
-        };
-        let tool = call.decoded_name(conversation);
-        let decision = if clients::answers_user(&tool) || conversation.may_be_rejected(message) {
-            ClearDecision::UserWords
-        } else if message.text_tokens <= self.left && self.loads(conversation, &tool, call) {
-            if !self.kept.insert(conversation.text_hash(message)) {
-                return;
-            }
-            self.left -= message.text_tokens;
-            ClearDecision::Instructions
-        } else {
-            return;
-        };
-        result.decision = decision;
-        (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
-    }
-
-    fn loads(&self, conversation: &Conversation<'_>, tool: &str, call: &ToolCall) -> bool {
-        let raw = call.arguments.map(|it| it.raw(conversation.body()));
-        if !raw.is_some_and(|raw| self.files.may_name(raw)) && !clients::loads_skill(tool, None) {
-            return false;
-        }
-        let arguments = ToolArguments::decode(conversation, call);
-        clients::loads_skill(tool, arguments.path())
-            || self.files.label(conversation, tool, &arguments).is_some()
-    }
 }
 
 /// Latest full read of each file or resource. Filled only if some result refers to an earlier one.

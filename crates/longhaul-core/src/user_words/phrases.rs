@@ -9,7 +9,7 @@
 //!
 //! Phrases of scripts without spaces, and of Korean, match within words.
 
-use std::collections::HashMap;
+use crate::collections::StaticMap;
 use std::ops::Range;
 
 /// Maximum bytes that a gap stands for: about ten words.
@@ -19,7 +19,9 @@ const KEY_BYTES: usize = 3;
 
 /// Phrases of one or several files.
 pub(super) struct Phrases {
-    by_key: HashMap<[u8; KEY_BYTES], Vec<Phrase>>,
+    by_key: StaticMap<[u8; KEY_BYTES], Vec<Phrase>>,
+    /// Bytes with which a phrase begins: mostly the space, since most phrases begin with a word.
+    first_bytes: [bool; 256],
 }
 
 /// Pieces of a phrase as they stand in a folded text, without the gaps between.
@@ -28,16 +30,21 @@ type Phrase = Vec<String>;
 impl Phrases {
     /// Reads the phrases of `files`.
     pub(super) fn new(files: &[&str]) -> Self {
-        let mut by_key: HashMap<_, Vec<Phrase>> = HashMap::new();
+        let mut by_key: StaticMap<_, Vec<Phrase>> = StaticMap::default();
+        let mut first_bytes = [false; 256];
         for line in files.iter().copied().flat_map(lines) {
             let phrase: Phrase = line.split('…').map(literal).collect();
             let key = phrase.first().and_then(|piece| key(piece, 0));
             debug_assert!(key.is_some(), "too short: {line}");
             if let Some(key) = key {
+                first_bytes[usize::from(key[0])] = true;
                 by_key.entry(key).or_default().push(phrase);
             }
         }
-        Self { by_key }
+        Self {
+            by_key,
+            first_bytes,
+        }
     }
 
     /// Whether a text of [`fold`] contains a phrase.
@@ -47,7 +54,9 @@ impl Phrases {
 
     /// Returns the places of phrases in a text of [`fold`], by their start; the longest of each start.
     pub(super) fn matches(&self, folded: &str) -> impl Iterator<Item = Range<usize>> {
-        (0..folded.len()).filter_map(move |start| {
+        let starts = folded.bytes().enumerate();
+        let starts = starts.filter(|(_, byte)| self.first_bytes[usize::from(*byte)]);
+        starts.filter_map(move |(start, _)| {
             let phrases = self.by_key.get(&key(folded, start)?)?;
             let ends = phrases.iter().filter_map(|it| end_of(it, folded, start));
             Some(start..ends.max()?)

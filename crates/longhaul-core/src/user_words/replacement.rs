@@ -1,7 +1,7 @@
 //! Rules that a newer rule replaces.
 
 use super::phrases::{is_joined, is_unspaced, is_word, lines};
-use std::collections::{HashMap, HashSet};
+use crate::collections::{StaticMap, StaticSet};
 use std::sync::LazyLock;
 
 /// Words of a correction. A line that begins with `~` may also begin a rule on another matter.
@@ -20,22 +20,40 @@ const MAX_BYTES: usize = 600;
 /// Maximum words of a value with its unit.
 const MAX_VALUE_WORDS: usize = 2;
 
-/// Whether `newer` is certainly about the same as the rule `older` and states another value.
-///
-/// - The newer one names the old value, as in `instead of X`.
-/// - Or the two differ in one value alone. Without a word of correction, a value is a number that names
-///   no thing, or a name behind a word such as `is`.
-pub(crate) fn replaces(newer: &str, older: &str) -> bool {
-    if newer.len().max(older.len()) > MAX_BYTES {
-        return false;
+/// Rule as words, to be compared with others.
+pub(crate) struct RuleWords {
+    /// All words. Empty for a sentence that is too long to be compared.
+    all: Vec<Word>,
+    /// The words that say what the rule is about.
+    matter: Vec<Word>,
+}
+
+impl RuleWords {
+    pub(crate) fn new(sentence: &str) -> Self {
+        let is_compared = sentence.len() <= MAX_BYTES;
+        let all = if is_compared {
+            words(sentence)
+        } else {
+            Vec::new()
+        };
+        let matter = matter(all.clone());
+        Self { all, matter }
     }
-    let (mut new, old) = (words(newer), matter(words(older)));
-    if !old.iter().any(|word| new.contains(word)) {
-        return false;
+
+    /// Whether this rule is certainly about the same as the rule `older` and states another value.
+    ///
+    /// - The newer one names the old value, as in `instead of X`.
+    /// - Or the two differ in one value alone. Without a word of correction, a value is a number that names
+    ///   no thing, or a name behind a word such as `is`.
+    pub(crate) fn replaces(&self, older: &Self) -> bool {
+        let (new, old) = (&self.all, &older.matter);
+        old.iter().any(|word| new.contains(word))
+            && (names_old_value(new, old) || states_another_value(new.clone(), old))
     }
-    if names_old_value(&new, &old) {
-        return true;
-    }
+}
+
+/// Whether the new words correct the old ones, or differ from them in a value that certainly changed.
+fn states_another_value(mut new: Vec<Word>, old: &[Word]) -> bool {
     let correction = take_corrections(&mut new);
     let new = matter(new);
     // A correction may explain itself behind the rule, and the old rule may have done so.
@@ -43,7 +61,7 @@ pub(crate) fn replaces(newer: &str, older: &str) -> bool {
         Some(_) => vec![words, first_clause(words)],
         None => vec![words],
     };
-    let old_forms = forms(&old);
+    let old_forms = forms(old);
     let mut new_forms = forms(&new).into_iter();
     new_forms.any(|new| {
         old_forms
@@ -62,7 +80,7 @@ enum Correction {
 }
 
 /// Word of a sentence.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Word {
     /// The word in lower case, without the punctuation around.
     key: String,
@@ -120,7 +138,7 @@ fn words(text: &str) -> Vec<Word> {
 
 /// Returns the words that say what a rule is about.
 fn matter(mut words: Vec<Word>) -> Vec<Word> {
-    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| lines(FILLERS).collect());
+    static WORDS: LazyLock<StaticSet<&str>> = LazyLock::new(|| lines(FILLERS).collect());
     words.retain(|word| !WORDS.contains(word.key.as_str()));
     words
 }
@@ -132,10 +150,10 @@ fn first_clause(words: &[Word]) -> &[Word] {
 }
 
 /// Phrases by their first word, each with what the phrase says.
-type Phrases<T> = HashMap<String, Vec<(T, Vec<Word>)>>;
+type Phrases<T> = StaticMap<String, Vec<(T, Vec<Word>)>>;
 
 fn phrases<T>(file: &'static str, read: fn(&str) -> T) -> Phrases<T> {
-    let mut found = Phrases::new();
+    let mut found = Phrases::default();
     for line in lines(file) {
         let phrase = words(line.trim_start_matches(['~', '…']));
         if let Some(first) = phrase.first() {

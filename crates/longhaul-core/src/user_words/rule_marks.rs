@@ -1,7 +1,7 @@
 //! Marks by which a sentence states a rule.
 
 use super::phrases::{Phrases, fold, lines};
-use std::collections::HashSet;
+use crate::collections::StaticSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -69,7 +69,7 @@ fn is_request(folded: &str) -> bool {
 
 /// Returns a folded text without the words in front of the imperatives of its clauses.
 fn without_lead_ins(folded: &str) -> String {
-    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| lines(LEAD_INS).collect());
+    static WORDS: LazyLock<StaticSet<&str>> = LazyLock::new(|| lines(LEAD_INS).collect());
     let mut out = String::new();
     for word in folded.split(' ') {
         if !(out.ends_with("^ ") && WORDS.contains(word)) {

@@ -1,7 +1,7 @@
 //! Sentences and list items of a text.
 
 use super::phrases::lines as data_lines;
-use std::collections::HashSet;
+use crate::collections::StaticSet;
 use std::sync::LazyLock;
 
 /// Abbreviations whose period ends no sentence, in lower case.
@@ -144,6 +144,9 @@ fn sentences_of(block: &str) -> Vec<&str> {
     let (mut start, mut at) = (0, 0);
     while let Some(c) = block.get(at..).and_then(|rest| rest.chars().next()) {
         at += c.len_utf8();
+        if c.is_ascii_alphanumeric() || c == ' ' {
+            continue;
+        }
         if let Some(end) = sentence_end(block, c, at) {
             found.extend(block.get(start..end));
             (start, at) = (end, end);
@@ -184,7 +187,8 @@ fn sentence_end(block: &str, c: char, at: usize) -> Option<usize> {
 
 /// Whether the period behind `text` belongs to an abbreviation or an ordinal number.
 fn is_abbreviated(text: &str, rest: &str) -> bool {
-    static LISTED: LazyLock<HashSet<&str>> = LazyLock::new(|| data_lines(ABBREVIATIONS).collect());
+    static LISTED: LazyLock<StaticSet<&str>> =
+        LazyLock::new(|| data_lines(ABBREVIATIONS).collect());
     let tail = text.get(text.floor_char_boundary(text.len().saturating_sub(24))..);
     let tail = tail.unwrap_or_default();
     let is_edge = |c: char| c.is_whitespace() || "([\"'*_".contains(c);

@@ -14,6 +14,8 @@ pub(crate) struct MessageMemo {
     pub(crate) is_reference: OnceLock<bool>,
     /// Whether the message begins like the result of a rejected call.
     pub(crate) may_be_rejected: OnceLock<bool>,
+    /// Whether each call may have a result with the user's words, or load rules.
+    pub(crate) may_hold_words: OnceLock<Box<[bool]>>,
     pub(crate) text_hash: OnceLock<[u8; 32]>,
     /// Cache marks in the bytes of the message, up to the maximum of a request.
     pub(crate) cache_marks: OnceLock<u8>,

@@ -4,8 +4,8 @@
 use super::RulesAround;
 use super::entries::Entry;
 use crate::text::wording;
-use crate::user_words::{Piece, has_rule_mark, pieces, replaces, sentences};
-use std::collections::HashSet;
+use crate::user_words::{Piece, RuleWords, has_rule_mark, pieces, sentences};
+use std::cell::OnceCell;
 
 /// Maximum sentences that are compared, the newest of each side. Bounds the pairs.
 const MAX_SENTENCES: usize = 96;
@@ -51,7 +51,9 @@ fn note(old: &str, new: &str) -> String {
 /// A sentence of the user, with its words.
 struct Sentence<'t> {
     text: &'t str,
-    words: HashSet<&'t str>,
+    /// Words as they stand, sorted, each once.
+    words: Vec<&'t str>,
+    rule: OnceCell<RuleWords>,
     is_rule: bool,
 }
 
@@ -63,20 +65,37 @@ impl<'t> Sentence<'t> {
             Piece::Shown(_) => None,
         });
         let all = said.flat_map(sentences).filter(|it| it.len() <= MAX_BYTES);
-        let sentence = |text: &'t str| Self {
-            words: text.split_whitespace().collect(),
-            is_rule: has_rule_mark(text),
-            text,
+        let sentence = |text: &'t str| {
+            let mut words: Vec<&str> = text.split_whitespace().collect();
+            words.sort_unstable();
+            words.dedup();
+            Self {
+                words,
+                rule: OnceCell::new(),
+                is_rule: has_rule_mark(text),
+                text,
+            }
         };
         all.map(sentence).collect()
     }
 
     /// Whether this sentence replaces the older one. At least one of both has the mark of a rule.
     fn replaces(&self, old: &Self) -> bool {
-        let shared = || self.words.intersection(&old.words).count();
+        let is_old = |word: &&&str| old.words.binary_search(*word).is_ok();
+        let shared = || {
+            self.words
+                .iter()
+                .filter(is_old)
+                .take(MIN_SHARED_WORDS)
+                .count()
+        };
         (self.is_rule || old.is_rule)
             && self.text != old.text
-            && (old.words.len() < MIN_SHARED_WORDS || shared() >= MIN_SHARED_WORDS)
-            && replaces(self.text, old.text)
+            && (old.words.len() < MIN_SHARED_WORDS || shared() == MIN_SHARED_WORDS)
+            && self.rule().replaces(old.rule())
+    }
+
+    fn rule(&self) -> &RuleWords {
+        self.rule.get_or_init(|| RuleWords::new(self.text))
     }
 }

@@ -1,6 +1,6 @@
 //! Rules that a newer rule replaces.
 
-use super::super::replaces;
+use super::super::RuleWords;
 
 /// Newer and older rule, line by line.
 const REPLACED: &str = "\
@@ -49,6 +49,10 @@ Never use npm.|Always use npm.
 Teste mit Postgres 15.|Baue mit Node 20.
 端口9443用于生产。|端口8443用于测试。
 Keep it short.|Keep it short.";
+
+fn replaces(newer: &str, older: &str) -> bool {
+    RuleWords::new(newer).replaces(&RuleWords::new(older))
+}
 
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().map(|line| line.split_once('|').unwrap())
