@@ -1,8 +1,8 @@
 //! The user's words in the text of a user message.
 
-use super::{answers_user, before_end, row_of, rows, stripped};
+use super::{Row, answers_user, before_end, row_of, rows, stripped};
 use crate::collections::StaticMap;
-use memchr::memmem;
+use memchr::memmem::{self, FinderRev};
 use regex::Regex;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -60,8 +60,12 @@ pub(crate) fn loaded_skill(text: &str) -> Option<&str> {
 
 /// Returns the part of a text that holds the user's request, below what the program wrote above.
 fn request(text: &str) -> &str {
-    let requests = rows("request").iter().filter_map(|row| {
-        let at = memmem::rfind(text.as_bytes(), row.words.as_bytes())?;
+    static ROWS: LazyLock<Vec<(&Row, FinderRev<'_>)>> = LazyLock::new(|| {
+        let rows = rows("request").iter();
+        rows.map(|row| (row, FinderRev::new(&row.words))).collect()
+    });
+    let requests = ROWS.iter().filter_map(|(row, finder)| {
+        let at = finder.rfind(text)?;
         let (before, words) = text.split_at_checked(at)?;
         let words = words.strip_prefix(&row.words)?;
         let begins_line = before.is_empty() || before.ends_with('\n');

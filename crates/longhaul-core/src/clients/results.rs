@@ -30,10 +30,9 @@ pub(crate) fn answers_user(tool: &str) -> bool {
 /// Whether a result may begin with the words of a rejection. `raw` is undecoded, and cut at any byte.
 pub(crate) fn may_reject(raw: &str) -> bool {
     let spaces = ["\\n", "\\r", "\\t", " "];
-    let start = raw
-        .get(..raw.floor_char_boundary(MAX_RESULT_LINE))
-        .unwrap_or_default();
-    let line = start.find("] Result:").filter(|_| raw.starts_with('['));
+    let start = raw.get(..raw.floor_char_boundary(MAX_RESULT_LINE));
+    let start = start.filter(|start| start.starts_with('['));
+    let line = start.and_then(|start| start.find("] Result:"));
     let mut raw = line
         .and_then(|at| raw.get(at + "] Result:".len()..))
         .unwrap_or(raw);

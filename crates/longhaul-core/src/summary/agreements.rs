@@ -140,7 +140,11 @@ fn of_call(
         let name = name.map(|name| wording::one_line(name, MAX_ARGUMENT_CHARS));
         name.filter(|_| clients::loads_skill(&tool, arguments.path()))
     };
-    let file = files.label(conversation, &tool, arguments);
+    let raw = call.arguments.map(|it| it.raw(conversation.body()));
+    let may_read =
+        raw.is_some_and(|raw| RuleFiles::may_name_usual(raw) || files.may_name_added(raw));
+    let file = || files.label(conversation, &tool, arguments);
+    let file = may_read.then(file).flatten();
     if let Some(label) = file.or_else(skill) {
         let text = conversation.text(result);
         return rules(&label, &clients::file_text(&text));
