@@ -37,7 +37,9 @@ impl Phrases {
             let key = phrase.first().and_then(|piece| key(piece, 0));
             debug_assert!(key.is_some(), "too short: {line}");
             if let Some(key) = key {
-                first_bytes[usize::from(key[0])] = true;
+                if let Some(is_first) = first_bytes.get_mut(usize::from(key[0])) {
+                    *is_first = true;
+                }
                 by_key.entry(key).or_default().push(phrase);
             }
         }
@@ -55,7 +57,8 @@ impl Phrases {
     /// Returns the places of phrases in a text of [`fold`], by their start; the longest of each start.
     pub(super) fn matches(&self, folded: &str) -> impl Iterator<Item = Range<usize>> {
         let starts = folded.bytes().enumerate();
-        let starts = starts.filter(|(_, byte)| self.first_bytes[usize::from(*byte)]);
+        let starts =
+            starts.filter(|(_, byte)| self.first_bytes.get(usize::from(*byte)) == Some(&true));
         starts.filter_map(move |(start, _)| {
             let phrases = self.by_key.get(&key(folded, start)?)?;
             let ends = phrases.iter().filter_map(|it| end_of(it, folded, start));
