@@ -93,11 +93,12 @@ impl SummaryBudgets {
             .max(part.percent(MIN_SEGMENT_PERCENT))
             .max(MIN_SEGMENT)
             .min(all);
-        // What the user said in a small part may fill the part.
+        // What the user said in a small part may fill the part, and a file of rules may fill its budget.
         let words = self.scaled(left.max(tokens).min(all), all);
+        let unused = self.scaled(all - so_far, all);
         Self {
             user_messages: words.user_messages,
-            agreements: words.agreements,
+            agreements: words.agreements.max(unused.agreements),
             ..self.scaled(tokens, all)
         }
     }

@@ -22,8 +22,8 @@ pub(crate) const HEADING: &str = "## Agreements, Rules and Rejections";
 const AGREED: &str = "Agreed";
 /// Label of the rules of a file, before the file's path.
 const RULES: &str = "Rules, ";
-/// Name of a skill that the client loaded into a message.
-const SKILL: &str = "skill";
+/// Label of the rules of a skill, before the skill's name.
+const SKILL: &str = "Skill";
 /// Label of a call that the user rejected.
 const REJECTED: &str = "Rejected call";
 /// Labels of a text that a person, or the agent, wants to stay.
@@ -33,6 +33,8 @@ const KEPT_BY_AGENT: &str = "Kept, by the agent's wish";
 const LEFT_OUT: &str = "Agreed, left out";
 /// Characters reserved for the count of entries that are left out.
 const LEFT_OUT_CHARS: usize = 48;
+/// Rank of the entries that get room last.
+const LAST_RANK: usize = 3;
 /// Maximum characters of a rule of a file.
 const MAX_RULE_CHARS: usize = 600;
 /// Maximum bytes of the mark of a list item, with its indentation.
@@ -65,7 +67,8 @@ pub(crate) fn render_agreements(
         if message.role.is_user() {
             entries.extend(approved_proposal(conversation, at, message));
             let text = conversation.text(message);
-            entries.extend(clients::loaded_skill(&text).and_then(|skill| rules(SKILL, skill)));
+            let skill = clients::loaded_skill(&text);
+            entries.extend(skill.and_then(|skill| rules(SKILL.to_owned(), skill)));
         }
         for (number, (call, arguments)) in calls.of(message).enumerate() {
             let result = conversation.result_of(at, number);
@@ -138,16 +141,18 @@ fn of_call(
     let skill = || {
         let name = arguments.primary();
         let name = name.map(|name| wording::one_line(name, MAX_ARGUMENT_CHARS));
-        name.filter(|_| clients::loads_skill(&tool, arguments.path()))
+        let name = name.filter(|_| clients::loads_skill(&tool, arguments.path()))?;
+        Some(format!("{SKILL}, {name}"))
     };
     let raw = call.arguments.map(|it| it.raw(conversation.body()));
     let may_read =
         raw.is_some_and(|raw| RuleFiles::may_name_usual(raw) || files.may_name_added(raw));
     let file = || files.label(conversation, &tool, arguments);
     let file = may_read.then(file).flatten();
+    let file = file.map(|file| [RULES, &file].concat());
     if let Some(label) = file.or_else(skill) {
         let text = conversation.text(result);
-        return rules(&label, &clients::file_text(&text));
+        return rules(label, &clients::file_text(&text));
     }
     let speaks = clients::answers_user(&tool);
     if !speaks && !conversation.may_be_rejected(result) {
@@ -184,7 +189,7 @@ fn kept_entry(kept: &KeptText) -> Agreement {
 }
 
 /// Returns the sentences of a file with marks of a rule, and the items of its lists, a line each.
-fn rules(label: &str, text: &str) -> Option<Agreement> {
+fn rules(label: String, text: &str) -> Option<Agreement> {
     let all = sentences(text);
     let is_rule = |sentence: &&&str| {
         let is_heading = sentence.starts_with('#') || line_before(text, sentence).starts_with('#');
@@ -194,7 +199,7 @@ fn rules(label: &str, text: &str) -> Option<Agreement> {
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
     let lines: Vec<String> = lines.collect();
     (!lines.is_empty()).then(|| Agreement {
-        label: [RULES, label].concat(),
+        label,
         text: ["\n- ", &lines.join("\n- ")].concat(),
     })
 }
@@ -221,11 +226,12 @@ impl Agreement {
         rendered_chars(&self.text, &self.label)
     }
 
-    /// Returns the order in which entries get room.
+    /// Returns the order in which entries get room: rules of the workspace before what a skill adds.
     fn rank(&self) -> usize {
         match &*self.label {
             KEPT | KEPT_BY_AGENT | REJECTED => 0,
             AGREED => 2,
+            label if label.starts_with(SKILL) => LAST_RANK,
             _ => 1,
         }
     }
@@ -239,8 +245,8 @@ impl Agreement {
         let room = room.checked_sub(rendered_chars("", &self.label))?;
         let text = match self.rank() {
             0 => None,
-            1 => lines_within(&self.text, room),
-            _ => user_messages::within(&self.text, room),
+            2 => user_messages::within(&self.text, room),
+            _ => lines_within(&self.text, room),
         };
         Some(Self {
             text: text?,
@@ -293,7 +299,7 @@ fn render(entries: Vec<Agreement>, present: &str, budget: Tokens) -> String {
     let count = fresh.len();
     if everything > left {
         left = left.saturating_sub(LEFT_OUT_CHARS);
-        for rank in 0..=2_usize {
+        for rank in 0..=LAST_RANK {
             for slot in fresh.iter_mut().rev() {
                 if slot.as_ref().is_some_and(|entry| entry.rank() == rank) {
                     *slot = slot.take().and_then(|entry| entry.within(left));

@@ -16,12 +16,13 @@ use crate::summary::user_messages::{FirstRequest, merge_user_messages};
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 
-/// Shares of a merged segment, in percent.
-const PROSE_PERCENT: u32 = 24;
-const USER_PERCENT: u32 = 32;
-const AGREEMENTS_PERCENT: u32 = 16;
-const FILES_PERCENT: u32 = 5;
-const INDEX_PERCENT: u32 = 23;
+/// Largest share of agreements and rules in a merged segment, in percent.
+const AGREEMENTS_PERCENT: u32 = 30;
+/// Shares of what agreements and rules leave, in percent.
+const PROSE_PERCENT: u32 = 29;
+const USER_PERCENT: u32 = 38;
+const FILES_PERCENT: u32 = 6;
+const INDEX_PERCENT: u32 = 27;
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
@@ -97,6 +98,9 @@ pub(super) fn merge(
         split.iter().map(|it| of(it).trim_end()).collect()
     };
     let room = room - HEADING_TOKENS;
+    let agreements_room = room.percent(AGREEMENTS_PERCENT) - SECTION_GAP;
+    let agreements = merge_agreements(&bodies(|it| it.agreements), kept, agreements_room);
+    let room = room - Tokens::estimate_text(&agreements) - SECTION_GAP;
     let mut text = merge_prose(&split, room.percent(PROSE_PERCENT) - SECTION_GAP);
     let mut user_room = room.percent(USER_PERCENT) - SECTION_GAP;
     let instructions = merge_instructions(&bodies(|it| it.instructions), user_room.divided_by(2));
@@ -107,12 +111,7 @@ pub(super) fn merge(
     let user_messages =
         merge_user_messages(&bodies(|it| it.user_messages), user_room, requests, first);
     append_section(&mut text, &user_messages);
-    let agreements = bodies(|it| it.agreements);
-    let agreements_room = room.percent(AGREEMENTS_PERCENT) - SECTION_GAP;
-    append_section(
-        &mut text,
-        &merge_agreements(&agreements, kept, agreements_room),
-    );
+    append_section(&mut text, &agreements);
     let files = FileActivity::from_sections(&bodies(|it| it.files));
     append_section(
         &mut text,
