@@ -136,7 +136,7 @@ class Planter:
 
     def plant_file(self, share):
         """A file of rules that a tool reads; every second one is long."""
-        name = self.pick(TEXTS["files"])
+        name = TEXTS["files"][self.number % len(TEXTS["files"])]
         rules = [self.pick(TEXTS["rules"], 7 + step) for step in range(5)]
         about = TEXTS["about"] * (4 if self.number % 2 else 1)
         text = "\n\n".join(

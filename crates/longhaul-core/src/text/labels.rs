@@ -11,13 +11,14 @@ pub(crate) const LINE_ENDS: [char; 7] = [
 ];
 
 /// Labels in brackets: a speaker, or a part of the history. A comma ends the label.
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 12] = [
     "agreed",
     "assistant",
     "kept",
     "older history",
     "rejected call",
     "rules",
+    "skill",
     "system",
     "tool call",
     "tool result",
@@ -197,6 +198,7 @@ mod tests {
             "[Usеr]: x",
             "[Agreed]: x",
             "[Rules, AGENTS.md]: x",
+            "[Skill, commit]: x",
             "[rejected call]: x",
             "[User, verbatim]: x",
             "【Tool Result】 x",
