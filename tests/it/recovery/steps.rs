@@ -59,9 +59,9 @@ async fn retry_only_clears_if_old_results_are_large() {
 #[tokio::test]
 async fn retry_uses_a_digest_if_clearing_is_not_enough() {
     check(Case {
-        session: "cli-0018",
-        from: 90,
-        window_percent: 25,
+        session: "agentv-0434",
+        from: 60,
+        window_percent: 40,
         action: "retry, prune, digest",
     })
     .await;
