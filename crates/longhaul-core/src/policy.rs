@@ -408,15 +408,11 @@ impl Policy {
 
     /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large
     /// head leaves a smaller text: otherwise the conversation would fill up again at once. A quarter always
-    /// stays for what the user said. Agreements and rules keep their room as far as a quarter of the room for
-    /// the text holds them.
+    /// stays for what the user said.
     pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
         let hard = self.thresholds.hard;
         let room = (hard - fixed).max(hard.divided_by(4));
-        SummaryBudgets {
-            agreements: self.budgets.agreements.min(room.divided_by(4)),
-            ..self.budgets.scaled(room, hard)
-        }
+        self.budgets.next_to_head(room, hard)
     }
 
     /// Returns the minimum space for a replacement text that makes a compaction worthwhile: a fifth of the

@@ -103,9 +103,19 @@ impl SummaryBudgets {
         }
     }
 
+    /// Scales the budgets to the `room` that a head leaves of `whole`. Agreements and rules keep their budget
+    /// as far as a quarter of the room holds them.
+    #[must_use]
+    pub(super) fn next_to_head(&self, room: Tokens, whole: Tokens) -> Self {
+        Self {
+            agreements: self.agreements.min(room.divided_by(4)),
+            ..self.scaled(room, whole)
+        }
+    }
+
     /// Scales all budgets but that of the requests by `part` of `whole`.
     #[must_use]
-    pub(super) fn scaled(&self, part: Tokens, whole: Tokens) -> Self {
+    fn scaled(&self, part: Tokens, whole: Tokens) -> Self {
         let share = |budget: Tokens| budget.scaled(part, whole);
         Self {
             prose: share(self.prose),
