@@ -285,7 +285,7 @@ mod tests {
         check(
             &with(r#"{"content":"long"}"#),
             &with(r#"{"content":"l"#),
-            &["r-item-reference", "r-phase", "r-summary-form"],
+            &["r-phase", "r-summary-form"],
         );
         check(
             &own,
@@ -303,7 +303,7 @@ mod tests {
         check(
             &own,
             &body(&[&user, &reworded, &reference, &call, &output]),
-            &["r-item-reference", "r-phase", "r-summary-form"],
+            &["r-phase", "r-summary-form"],
         );
         let bare = json!({"role": "user", "content": "s"});
         let own = body(&[&user, &said, &user, &call, &output]);
