@@ -303,7 +303,7 @@ mod tests {
         check(
             &own,
             &body(&[&user, &reworded, &reference, &call, &output]),
-            &["r-phase", "r-summary-form"],
+            &["r-item-reference", "r-phase", "r-summary-form"],
         );
         let bare = json!({"role": "user", "content": "s"});
         let own = body(&[&user, &said, &user, &call, &output]);
