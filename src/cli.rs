@@ -2,6 +2,7 @@
 
 mod agents;
 mod check;
+mod commands;
 mod compact;
 mod completions;
 mod connect;
@@ -26,7 +27,6 @@ mod serve;
 mod settings_files;
 mod state_folder;
 mod store;
-mod tips;
 mod version;
 
 use std::collections::BTreeMap;
@@ -35,9 +35,12 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Style, Styles};
-use clap::error::ErrorKind;
-use clap::{ArgGroup, ArgMatches, Command};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, Command, Error};
+#[cfg(not(feature = "lab"))]
+use lab_disabled as lab;
 #[cfg(target_os = "linux")]
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::runtime::{Builder, Runtime};
@@ -47,8 +50,6 @@ use crate::config::{
     settings_with_flags, unknown_variables,
 };
 use crate::error::Problem;
-#[cfg(not(feature = "lab"))]
-use lab_disabled as lab;
 use longhaul_core::summary::prompts::Prompts;
 use settings_files::ConfigFile;
 
@@ -79,7 +80,7 @@ pub fn main(
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(mut error) => {
-            tips::add_tip(&mut error);
+            add_tip(&mut error);
             return report_clap_error(&error);
         }
     };
@@ -176,51 +177,14 @@ fn command_matches(matches: &ArgMatches) -> &ArgMatches {
 
 fn command() -> Command {
     let switches: Vec<&str> = disabling_variables().collect();
-    let program = Command::new("longhaul")
+    Command::new("longhaul")
         .version(version::SHORT)
         .long_version(version::LONG.as_str())
         .about("A proxy for the APIs of OpenAI and Anthropic that keeps long conversations in the window")
         .after_help(of_this_build(EXAMPLES).replace("{switches}", &switches.join(", ")))
         .styles(STYLES)
         .max_term_width(HELP_WIDTH)
-        .subcommand(Command::new("serve").about("Run the proxy (the default without a command)"))
-        .subcommand(run::command())
-        .subcommands(lab::command("demo"))
-        .subcommand(explain::command())
-        .subcommands(lab::command("eval"))
-        .subcommand(compact::command())
-        .subcommand(recall::command())
-        .subcommand(connect::command())
-        .subcommand(init::command())
-        .subcommand(doctor::command())
-        .subcommand(check::command())
-        .subcommand(health::command())
-        .subcommand(store::command())
-        .subcommand(
-            Command::new("defaults")
-                .about("Print the commented default configuration")
-                .arg(flags::switch(
-                    "prompts",
-                    "Print the built-in summary prompts instead",
-                ))
-                .arg(flags::switch(
-                    "table",
-                    "Print every setting in a Markdown table instead",
-                ))
-                .arg(flags::switch(
-                    "schema",
-                    "Print the JSON schema of the configuration file instead",
-                ))
-                .group(
-                    ArgGroup::new("form")
-                        .args(["prompts", "table", "schema"])
-                        .multiple(false),
-                ),
-        )
-        .subcommands(completions::commands());
-    #[cfg(feature = "mcp")]
-    let program = program.subcommand(mcp::command());
-    program
+        .subcommands(commands::all())
         .mut_subcommands(flags::with_setting_flags)
         .args(flags::all())
 }
@@ -298,7 +262,7 @@ fn text_environment(
 }
 
 /// Prints help and version to standard output with exit code 0; reports any other error.
-fn report_clap_error(error: &clap::Error) -> ExitCode {
+fn report_clap_error(error: &Error) -> ExitCode {
     let text = error.render().ansi().to_string();
     if matches!(
         error.kind(),
@@ -356,4 +320,25 @@ fn print_error(text: &str) {
 fn print(text: &str) -> Result<(), Vec<Problem>> {
     let written = pipe::write_output(text.as_bytes());
     Ok(written.map_err(|error| Problem::Output(error.to_string()))?)
+}
+
+/// Words of other tools, between spaces, and after a tab what to do in longhaul.
+const ELSEWHERE: &str = include_str!("cli/tips.tsv");
+
+/// Adds the tip for the unknown word of `error`, if there is one.
+fn add_tip(error: &mut Error) {
+    let word = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg]
+        .into_iter()
+        .find_map(|kind| {
+            let ContextValue::String(word) = error.get(kind)? else {
+                return None;
+            };
+            Some(word.clone())
+        });
+    let Some(word) = word else { return };
+    let mut rows = ELSEWHERE.lines().filter_map(|line| line.split_once('\t'));
+    if let Some((_, tip)) = rows.find(|(words, _)| words.split(' ').any(|known| known == word)) {
+        let tips = vec![StyledStr::from(tip)];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
 }

@@ -7,11 +7,10 @@ pub(crate) mod preflight;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::ArgMatches;
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
-use super::flags::switch;
 use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
@@ -22,29 +21,6 @@ use longhaul_console::terminal;
 
 /// The environment variable of the upstream key: the name that every SDK reads.
 pub(crate) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
-
-pub(super) fn command() -> Command {
-    Command::new("check")
-        .about("Print every setting and where it comes from, or one model's context window")
-        .arg(
-            Arg::new("model")
-                .long("model")
-                .value_name("NAME")
-                .help("Print this model's context window, where the number comes from, and the sizes at which \
-                     longhaul acts"),
-        )
-        .arg(switch(
-            "json",
-            "Print JSON: an array of key, value and source, or an object with --model",
-        ))
-        .arg(
-            switch(
-                "ask",
-                "Also ask the upstream for the window, with the key in OPENAI_API_KEY if it is set",
-            )
-            .requires("model"),
-        )
-}
 
 /// Prints the requested page, or returns every problem, including those of files and addresses that
 /// the settings name.

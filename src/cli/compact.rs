@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use clap::{ArgMatches, Command};
+use clap::ArgMatches;
 use http::Request;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use tokio::time::Instant;
 
 use super::check::{KEY_VARIABLE, bearer};
-use super::flags::switch;
-use super::pipe::{file_argument, input_file, read_input, write_output};
+use super::pipe::{input_file, read_input, write_output};
 use super::print_error;
 use crate::chat::explicit_compaction::{CompactedChat, compact_body};
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
@@ -22,25 +21,9 @@ use crate::proxy_state::ProxyState;
 use crate::telemetry;
 use longhaul_core::planning::continuation;
 
-const LONG: &str = include_str!("compact/about.txt");
-
-const EXAMPLES: &str = include_str!("compact/examples.txt");
-
 /// The advice for a mode in which nothing is compacted.
 const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, and set at most two of DISABLE_PRUNE, \
                    DISABLE_AUTOCOMPACT and DISABLE_COMPACT_ON_OVERFLOW";
-
-pub(super) fn command() -> Command {
-    Command::new("compact")
-        .about("Compact a request body now, through the upstream, and print the new one")
-        .long_about(LONG.trim_end())
-        .after_help(EXAMPLES.trim_end())
-        .arg(file_argument())
-        .arg(switch(
-            "continue",
-            "Append a user message: Continue if you have next steps",
-        ))
-}
 
 /// Reads a body and prints it compacted. `key` authorises the calls to the upstream. Fails if the
 /// body cannot be read or is not a chat, the mode is off, or the output cannot be written.

@@ -2,47 +2,11 @@
 
 use std::fmt::Write as _;
 
-use clap::builder::EnumValueParser;
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::error::Problem;
-
-/// Place of the script for each shell.
-const COMPLETION_PLACES: &str = include_str!("completions/places.txt");
-
-const MAN_EXAMPLES: &str = include_str!("completions/man_examples.txt");
-
-pub(super) fn commands() -> [Command; 2] {
-    let completions = Command::new("completions")
-        .about("Print a shell completion script for longhaul's commands and flags")
-        .arg(
-            Arg::new("shell")
-                .value_name("SHELL")
-                .required(true)
-                .value_parser(EnumValueParser::<Shell>::new())
-                .help("The shell that will read the script"),
-        )
-        .after_help(COMPLETION_PLACES.trim_end());
-    let man = Command::new("man")
-        .about("Print a manual page in roff, for `man`")
-        .after_help(MAN_EXAMPLES.trim_end())
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .num_args(0..)
-                .help("The command to document, such as store-stats [default: longhaul itself]"),
-        )
-        .arg(
-            super::flags::switch(
-                "markdown",
-                "Print the help of every command as one Markdown page",
-            )
-            .conflicts_with("command"),
-        );
-    [completions, man]
-}
 
 /// Returns the completion script of `program` for the shell that `matches` name.
 pub(super) fn completion_script(mut program: Command, matches: &ArgMatches) -> String {

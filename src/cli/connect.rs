@@ -1,40 +1,11 @@
 //! `longhaul connect`: prints the lines by which an agent finds a running longhaul.
 
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, Command};
+use clap::ArgMatches;
 
 use super::agents::{Agent, Place};
 use crate::cli::run::variables::{ANTHROPIC_VARIABLE, may_have_anthropic_key, provider_name};
 use crate::config::{Config, own_origin};
 use crate::error::Problem;
-
-/// The placeholder for a model that the user has yet to choose.
-const MODEL: &str = "NAME";
-
-pub(super) fn command() -> Command {
-    Command::new("connect")
-        .about("Print the lines that make an agent use longhaul, and where they belong")
-        .after_help(
-            "Other agents read a variable: `longhaul` prints it at its start, and \
-             `longhaul run -- AGENT` sets it.",
-        )
-        .arg(
-            Arg::new("agent")
-                .value_name("AGENT")
-                .required(true)
-                .value_parser(PossibleValuesParser::new(
-                    Agent::all().iter().map(|agent| agent.name.as_str()),
-                ))
-                .help("The agent"),
-        )
-        .arg(
-            Arg::new("model")
-                .long("model")
-                .value_name("NAME")
-                .default_value(MODEL)
-                .help("The model's name at your provider"),
-        )
-}
 
 /// Prints the content of the agent's file, or its variable, to standard output, and where it belongs to
 /// standard error. Fails if the output cannot be written.

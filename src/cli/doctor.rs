@@ -1,41 +1,33 @@
 //! `longhaul doctor`: tests every part that a request needs, and advises on each failure.
 
 mod probe;
-mod reachability;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use clap::ArgMatches;
 use clap::builder::styling::{AnsiColor, Style};
-use clap::{Arg, ArgMatches, Command};
+use tokio::net::TcpListener;
 
 use super::check::{ask_upstream, preflight, upstream_key};
 use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
-use crate::config::{Config, ResolvedSettings, unknown_variables};
+use crate::cli::health;
+use crate::cli::serve::listen_problem;
+use crate::config::{
+    AdminListener, Config, ResolvedSettings, StoreLocation, reachable_address, unknown_variables,
+};
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
+use crate::store::Store;
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_console::thousands::with_thousands;
-
-const LONG: &str = include_str!("doctor/about.txt");
-
-/// Builds the `doctor` subcommand.
-pub(super) fn command() -> Command {
-    Command::new("doctor")
-        .about("Test settings, ports, upstream, key, window and store, and say what to do")
-        .long_about(LONG.trim_end())
-        .arg(
-            Arg::new("model")
-                .long("model")
-                .value_name("NAME")
-                .help("Also look up this model's window, and send it one short chat"),
-        )
-}
 
 /// The outcome of one test.
 enum Outcome {
@@ -115,7 +107,7 @@ pub(super) fn doctor(
             let model = matches.get_one::<String>("model").map(String::as_str);
             let key = upstream_key(env);
             let runtime = crate::cli::runtime()?;
-            findings.extend(runtime.block_on(reachability::findings(&config)));
+            findings.extend(runtime.block_on(reachability_findings(&config)));
             if problems.is_empty() {
                 findings.extend(runtime.block_on(probe::findings(&config, model, key)));
             }
@@ -205,4 +197,68 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         window.source()
     };
     Finding::passed("window", format!("{shown} tokens for {model} ({source})"))
+}
+
+/// Tests whether both ports are free or longhaul's own, and whether the store answers.
+async fn reachability_findings(config: &Config) -> Vec<Finding> {
+    let admin = match config.admin {
+        AdminListener::Required(address) | AdminListener::IfFree(address) => Some(address),
+        AdminListener::Off => None,
+    };
+    let is_running = match admin {
+        Some(address) => is_longhaul(address).await,
+        None => false,
+    };
+    let mut findings = vec![port_finding("listen", "--listen", config.listen, is_running).await];
+    if let Some(address) = admin {
+        findings.push(port_finding("admin", "--admin", address, is_running).await);
+    }
+    findings.push(store_finding(config).await);
+    findings
+}
+
+/// Whether a running longhaul answers at the admin listener `address`.
+async fn is_longhaul(address: SocketAddr) -> bool {
+    address.port() != 0 && health::is_alive(reachable_address(address)).await
+}
+
+async fn port_finding(
+    subject: &'static str,
+    flag: &str,
+    address: SocketAddr,
+    is_running: bool,
+) -> Finding {
+    match TcpListener::bind(address).await {
+        Ok(_) => Finding::passed(subject, format!("{address} is free")),
+        Err(_) if is_running => {
+            Finding::passed(subject, format!("a longhaul listens on {address}"))
+        }
+        Err(error) => Finding::failed(subject, listen_problem(flag, address, &error).to_string()),
+    }
+}
+
+async fn store_finding(config: &Config) -> Finding {
+    match &config.store.location {
+        StoreLocation::Memory => Finding::passed("store", "in memory: a restart loses summaries"),
+        StoreLocation::File(path) => {
+            // A running proxy holds the file open, so only its form is tested.
+            match Store::check(&config.store) {
+                Ok(()) => Finding::passed("store", format!("in {}", path.display())),
+                Err(problem) => Finding::failed("store", problem.to_string()),
+            }
+        }
+        StoreLocation::Redis(url) => {
+            let store = Store::open(&config.store, &Arc::default(), &Arc::default());
+            let store = match store {
+                Ok(store) => store,
+                Err(problem) => return Finding::failed("store", problem.to_string()),
+            };
+            if store.wait_until_ready().await {
+                Finding::passed("store", format!("at {url}, which answers"))
+            } else {
+                let advice = "check that the server runs, and its password";
+                Finding::failed("store", format!("{url} does not answer; {advice}"))
+            }
+        }
+    }
 }

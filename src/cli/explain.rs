@@ -1,15 +1,16 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
-mod live;
-
 use std::io::{self, Read};
+use std::time::Duration;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::ArgMatches;
+use http::StatusCode;
 use serde_json::json;
+use tokio::time::timeout;
 
-use super::flags::switch;
-use super::pipe::{copy_to_output, file_argument, input_file, read_input, write_output};
+use super::pipe::{copy_to_output, input_file, read_input, write_output};
 use crate::cli::model_window::ModelWindow;
+use crate::cli::own_client::{admin_address, fetch_page};
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
@@ -24,49 +25,6 @@ use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 
-const LONG: &str = include_str!("explain/about.txt");
-
-const EXAMPLES: &str = include_str!("explain/examples.txt");
-
-pub(super) fn command() -> Command {
-    Command::new("explain")
-        .about("Show what longhaul would do with a request's messages, and why")
-        .long_about(super::of_this_build(LONG))
-        .after_help(super::of_this_build(EXAMPLES))
-        .arg(file_argument())
-        .args(super::lab::replay_arguments())
-        .arg(
-            switch(
-                "last",
-                "Show the last request that a running longhaul forwarded, instead of a file",
-            )
-            .conflicts_with_all(["body", "file"]),
-        )
-        .arg(
-            Arg::new("conversation")
-                .long("conversation")
-                .value_name("ID")
-                .conflicts_with_all(["body", "file", "last"])
-                .help(
-                    "Show the last request of this conversation; the beginning of its id suffices, \
-                     as the log shows it",
-                ),
-        )
-        .arg(
-            Arg::new("request")
-                .long("request")
-                .value_name("ID")
-                .conflicts_with_all(["body", "file", "last", "conversation"])
-                .help("Show this request, by the id in the log or in x-longhaul-request"),
-        )
-        .arg(switch("all", "Show each message in a row of its own").conflicts_with("body"))
-        .arg(switch("json", "Print the report as JSON").conflicts_with("body"))
-        .arg(switch(
-            "body",
-            "Print only the body, as mode on would forward it",
-        ))
-}
-
 /// The output format of `explain` for one request.
 #[derive(Clone, Copy)]
 enum ExplainFormat {
@@ -78,8 +36,8 @@ enum ExplainFormat {
 /// Reads a request body and prints the result. Fails if the body cannot be read or is not JSON, or the output
 /// cannot be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
-    if let Some(path) = live::page(matches) {
-        return live::explain_live(config, &path, matches.get_flag("json"));
+    if let Some(path) = page(matches) {
+        return explain_live(config, &path, matches.get_flag("json"));
     }
     let form = match (matches.get_flag("body"), matches.get_flag("json")) {
         (true, _) => ExplainFormat::Body,
@@ -195,4 +153,60 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
         report,
         forwarded: forwarded.ok(),
     })
+}
+
+/// Maximum time for the answer of a listener on this machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Returns the admin page that the arguments ask for; `None` if they name a file.
+fn page(matches: &ArgMatches) -> Option<String> {
+    let id = |name: &str| matches.get_one::<String>(name).map(|id| encoded(id));
+    if matches.get_flag("last") {
+        Some("/requests/last".to_owned())
+    } else if let Some(id) = id("conversation") {
+        Some(format!("/conversations/{id}/last"))
+    } else {
+        id("request").map(|id| format!("/requests/{id}"))
+    }
+}
+
+/// Leaves only the characters of an id, so that any argument is a valid path.
+fn encoded(id: &str) -> String {
+    let letters = id.chars().take(64);
+    letters.filter(char::is_ascii_alphanumeric).collect()
+}
+
+/// Asks the admin listener for the explanation at `path` and prints it. Fails if no longhaul answers
+/// there, or the explanation is not kept.
+fn explain_live(config: &Config, path: &str, json: bool) -> Result<(), Vec<Problem>> {
+    let address = admin_address(config.admin)?;
+    let page = async { timeout(ANSWER_TIMEOUT, fetch_page(address, path)).await };
+    let failed = |why: &str| {
+        Problem::Unanswered(format!(
+            "http://{address}: {why}; is `longhaul serve` running, or `longhaul run` with --admin \
+             {address}?"
+        ))
+    };
+    let answer = match crate::cli::runtime()?.block_on(page) {
+        Ok(answer) => answer.map_err(|why| failed(&why))?,
+        Err(_) => return Err(failed("no answer").into()),
+    };
+    match answer {
+        (StatusCode::OK, body) => {
+            let report: ExplanationReport = serde_json::from_slice(&body)
+                .map_err(|_| failed("the answer is of another version of longhaul"))?;
+            crate::cli::print(&if json {
+                pretty_json(&report)
+            } else {
+                table::render(&report, terminal::width())
+            })
+        }
+        (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
+            "http://{address}{path}: no explanation is kept: the request is unknown or too old, or the \
+             upstream never received it. The log and the dashboard show the fault of such a request, \
+             and `longhaul doctor` tests the upstream"
+        ))
+        .into()),
+        (status, _) => Err(failed(&format!("the answer is {status}")).into()),
+    }
 }

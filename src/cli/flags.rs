@@ -1,6 +1,6 @@
 //! The flags for settings, and the commands that accept each of them.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 use crate::config::{Setting, settings_with_flags};
 use crate::error::Problem;
@@ -10,12 +10,6 @@ pub(super) const CONFIG_FLAG: &str = "config";
 
 /// The flag that names a file of environment variables.
 pub(super) const ENV_FILE_FLAG: &str = "env-file";
-
-/// Builds a flag without a value.
-pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
-    let flag = Arg::new(name).long(name).help(help);
-    flag.action(ArgAction::SetTrue)
-}
 
 /// Whether `command` uses the setting of `flag`.
 fn accepts_flag(command: &str, flag: &str) -> bool {

@@ -5,31 +5,16 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgMatches, Command};
+use clap::ArgMatches;
 use http::StatusCode;
 use tokio::time::timeout;
 
-use super::flags::switch;
 use super::own_client::{admin_address, fetch_page};
 use crate::config::Config;
 use crate::error::Problem;
 
 /// The time limit of `longhaul health`: less than the 3 s of the image's health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
-
-pub(super) fn command() -> Command {
-    Command::new("health")
-        .about("Ask a running longhaul on this machine whether it is alive")
-        .long_about(
-            "Asks the admin listener that the settings name, on this machine, whether longhaul is \
-             alive. The exit code is 0 if longhaul is healthy, 1 if it is not or does not answer \
-             within 2 s, and 64 if the settings are invalid or have no admin listener.",
-        )
-        .arg(switch(
-            "ready",
-            "Also ask whether longhaul accepts new requests; it accepts none while it shuts down",
-        ))
-}
 
 /// Queries the admin listener and returns the exit code. Fails if the settings have no admin
 /// listener with a fixed address.

@@ -5,25 +5,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
 
 use super::settings_files::user_config_file;
 use crate::config::{Config, Layers, minimal_toml};
 use crate::error::Problem;
-
-const EXAMPLES: &str = include_str!("init/examples.txt");
-
-pub(super) fn command() -> Command {
-    Command::new("init")
-        .about("Write a configuration file with the settings given as flags")
-        .after_help(EXAMPLES.trim_end())
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("The file to write [default: ~/.config/longhaul/longhaul.toml]"),
-        )
-}
 
 /// Writes the file and prints the next steps. `layers` holds the flags alone. Fails if a setting is
 /// invalid, the file exists already, or the file cannot be written.

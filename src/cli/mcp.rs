@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::ArgMatches;
 use rmcp::ServiceExt as _;
 use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -19,23 +19,8 @@ use crate::config::ResolvedSettings;
 use crate::error::Problem;
 use tools::RecallTools;
 
-const LONG: &str = include_str!("mcp/about.txt");
-
-pub(super) fn command() -> Command {
-    Command::new("mcp")
-        .about("Serve the tools by which an agent reads originals, over MCP")
-        .long_about(LONG.trim_end())
-        .arg(
-            Arg::new("http")
-                .long("http")
-                .value_name("ADDR")
-                .value_parser(parse_loopback)
-                .help("Serve over HTTP at this address of this machine, under every path"),
-        )
-}
-
 /// Parses an address of this machine: a client of the server can reach the proxy.
-fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     let on_loopback = text
         .strip_prefix(':')
         .map(|port| format!("127.0.0.1:{port}"));

@@ -1,23 +1,15 @@
-//! Output of commands, and the argument that names their input.
+//! Output of commands, and their input.
 
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use anstream::AutoStream;
-use clap::{Arg, ArgMatches, value_parser};
+use clap::ArgMatches;
 
 use crate::error::Problem;
 use longhaul_console::input::open_input;
 
-/// Builds the argument that names the input file.
-pub(super) fn file_argument() -> Arg {
-    Arg::new("file")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("The request body, JSON, gzip or not; standard input if absent or -")
-}
-
-/// Returns the file that [`file_argument`] names; `-` stands for standard input.
+/// Returns the file that the argument `file` names; `-` stands for standard input.
 pub(super) fn input_file(matches: &ArgMatches) -> &Path {
     let file = matches.get_one::<PathBuf>("file");
     file.map_or_else(|| Path::new("-"), PathBuf::as_path)

@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
@@ -21,8 +21,6 @@ use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
 use signals::Signals;
-
-const ABOUT: &str = include_str!("run/about.txt");
 
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.
@@ -38,42 +36,13 @@ const EXIT_NOT_FOUND: u8 = 127;
 /// Offset of a shell's exit code for a command ended by a signal; the signal's number is added.
 const EXIT_SIGNAL_BASE: i32 = 128;
 
-/// Builds the `run` subcommand with the command and its arguments.
-pub(super) fn command() -> Command {
-    Command::new("run")
-        .about("Run a command, such as an agent, with its own proxy")
-        .long_about(ABOUT.trim_end())
+/// Adds to the subcommand what depends on other parts of the program.
+pub(super) fn complete(command: Command) -> Command {
+    command
         .after_help(variables::variables_help())
         .override_usage("longhaul run [OPTIONS] -- COMMAND [ARGUMENT]...")
-        .arg(
-            Arg::new("listen")
-                .long("listen")
-                .value_name("ADDR")
-                .global(true)
-                .help(format!(
-                    "The address of the proxy; port 0 takes a free port. The setting `listen` \
-                     applies to `longhaul serve` only [default: {DEFAULT_LISTEN}]"
-                )),
-        )
-        .arg(
-            Arg::new("log")
-                .long("log")
-                .value_name("FILE")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help(
-                    "Append the log to FILE, a line per request unless log.level says otherwise; \
-                     the command keeps the terminal to itself",
-                ),
-        )
-        .arg(
-            Arg::new("command")
-                .value_name("COMMAND")
-                .help("The command to run and its arguments, after --")
-                .num_args(1..)
-                .required(true)
-                .trailing_var_arg(true)
-                .value_parser(clap::value_parser!(OsString)),
-        )
+        .mut_arg("listen", |arg| arg.global(true))
+        .mut_arg("command", |arg| arg.trailing_var_arg(true))
 }
 
 /// Runs the command and returns its exit code. Fails if the proxy cannot start.

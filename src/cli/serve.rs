@@ -2,8 +2,6 @@
 
 #[cfg(unix)]
 pub(crate) mod descriptor_limit;
-mod reload;
-mod service_manager;
 mod signals;
 
 use std::collections::BTreeMap;
@@ -22,10 +20,9 @@ use crate::config::{
     report_json, unknown_variables,
 };
 use crate::error::Problem;
-use crate::server::Server;
+use crate::server::{ReloadableProxy, Server};
 use crate::telemetry::{self, TraceDestination};
 use longhaul_console::thousands::with_thousands;
-use reload::SettingsReloader;
 use signals::{Signal, Signals};
 
 /// Runs the proxy with the settings `found` until a signal stops it. `read` resolves the settings
@@ -102,7 +99,7 @@ async fn serve_until_signal(
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
-    service_manager::tell(service_manager::State::Ready);
+    tell(State::Ready);
     // The server can run without its greeting being read.
     _ = crate::cli::print(&greeting);
     let current = server.reloadable();
@@ -115,7 +112,7 @@ async fn serve_until_signal(
         tracing::info!(
             "shutting down once requests in flight have finished; a second signal aborts them"
         );
-        service_manager::tell(service_manager::State::Stopping);
+        tell(State::Stopping);
         _ = stop.send(());
         // Reload requests are ignored from here: no new requests are served.
         while signals.next().await == Signal::Reload {}
@@ -257,4 +254,62 @@ pub(super) fn listen_problem(flag: &str, address: SocketAddr, error: &io::Error)
     } else {
         format!("cannot listen on {address}: {error}; choose another with {flag}")
     })
+}
+
+/// A state of the service.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Both listeners accept connections.
+    Ready,
+    /// The stop signal has arrived; requests in flight finish.
+    Stopping,
+}
+
+/// Reports `state` to the service manager, if one has set `NOTIFY_SOCKET`. A failure is ignored:
+/// the proxy serves without a manager, too.
+fn tell(state: State) {
+    #[cfg(target_os = "linux")]
+    {
+        let state = match state {
+            State::Ready => sd_notify::NotifyState::Ready,
+            State::Stopping => sd_notify::NotifyState::Stopping,
+        };
+        _ = sd_notify::notify(&[state]);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = state;
+}
+
+/// The settings in use and the function that reads them.
+struct SettingsReloader<R> {
+    resolved: ResolvedSettings,
+    running: Config,
+    resolve: R,
+}
+
+impl<R: Fn() -> Result<ResolvedSettings, Vec<Problem>>> SettingsReloader<R> {
+    /// Reloads the certificate and the settings. If any setting has a problem, no setting changes.
+    fn reload(&mut self, server: &ReloadableProxy) {
+        server.reload_certificate();
+        if let Err(problems) = self.reload_settings(server) {
+            let problems: Vec<String> = problems.iter().map(Problem::to_string).collect();
+            let problems = problems.join("; ");
+            tracing::warn!("settings not reloaded: {problems}");
+        }
+    }
+
+    fn reload_settings(&mut self, server: &ReloadableProxy) -> Result<(), Vec<Problem>> {
+        let changes = self.resolved.diff((self.resolve)()?);
+        let config = changes.config(&self.running)?;
+        server.reload(config.clone(), report_json(&changes.settings))?;
+        self.running = config;
+        self.resolved = changes.settings;
+        let changed = changes.applied.join(", ");
+        tracing::info!(changed, "reloaded the settings and the files they name");
+        if !changes.deferred.is_empty() {
+            let names = changes.deferred.join(", ");
+            tracing::warn!("these settings change only on restart: {names}");
+        }
+        Ok(())
+    }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::ArgMatches;
 use serde_json::{Value, json};
 
-use super::flags::switch;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
@@ -20,45 +19,6 @@ use longhaul_core::units::scope::ScopeTag;
 /// The maximum length of a model name, in characters. Clients choose these names and a terminal
 /// shows them, so only printable characters are kept.
 const MODEL_CHARS: usize = 40;
-
-const LONG: &str = include_str!("store/about.txt");
-
-const STATS: &str = include_str!("store/stats.txt");
-
-const LIST: &str = include_str!("store/list.txt");
-
-/// Builds the `store` subcommand.
-pub(super) fn command() -> Command {
-    let with_scope = |command: Command| {
-        command
-            .arg(
-                Arg::new("scope")
-                    .long("scope")
-                    .value_name("SCOPE")
-                    .value_parser(parse_scope)
-                    .help("Only this scope: the 16 digits that list and stats show"),
-            )
-            .arg(switch("json", "Print JSON"))
-    };
-    Command::new("store")
-        .about("Inspect or delete stored summaries and other records, without their text")
-        .long_about(LONG.trim_end())
-        .subcommand_required(true)
-        .subcommand(with_scope(
-            Command::new("stats")
-                .about("Print how much is stored for each scope")
-                .long_about(STATS.trim_end()),
-        ))
-        .subcommand(with_scope(
-            Command::new("list")
-                .about("Print each record, most recently used first")
-                .long_about(LIST.trim_end()),
-        ))
-        .subcommand(with_scope(Command::new("purge").about(
-            "Delete every entry of the store, or of one scope, and its bytes from a store file. A running \
-             proxy writes back what it uses",
-        )))
-}
 
 /// Runs the subcommand of `matches` on the configured store.
 pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
@@ -90,7 +50,7 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
 }
 
 /// Parses a scope from the digits that [`scope_hex`] returns.
-fn parse_scope(text: &str) -> Result<ScopeTag, String> {
+pub(super) fn parse_scope(text: &str) -> Result<ScopeTag, String> {
     let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let number = u64::from_str_radix(text, 16).ok().filter(|_| digits);
     number
