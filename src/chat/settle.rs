@@ -20,7 +20,7 @@ use crate::metrics::{Action, CompactionTrigger, RetryOutcome};
 use crate::store::CountedRequest;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
-use longhaul_core::cost::{imitations, rereads};
+use longhaul_core::cost::rereads;
 use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
@@ -217,7 +217,7 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
 fn count_new_calls(chat: &Chat<'_>, view: &ForwardedView) {
     let conversation = chat.request.conversation;
     let rereads = rereads::count_rereads(conversation, view);
-    let imitations = imitations::count_imitated_clips(conversation, view);
+    let imitations = rereads::count_imitated_clips(conversation, view);
     let state = chat.state();
     if rereads + imitations == 0 || state.costs.has_answered(&chat.prefix_keys, &chat.model) {
         return;

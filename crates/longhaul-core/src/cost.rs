@@ -1,7 +1,6 @@
 //! Prices, and the savings and costs of a rewrite.
 
 pub mod comparison;
-pub mod imitations;
 pub mod inferred_prices;
 pub mod pricing;
 pub mod rereads;

@@ -9,7 +9,6 @@
 mod body_reader;
 pub mod bypass;
 pub mod chat_completions;
-mod finish_reason;
 pub mod messages;
 mod part_estimate;
 mod part_reader;
@@ -270,9 +269,9 @@ impl Dialect {
         match self {
             // The APIs of one author share the format.
             Self::ChatCompletions | Self::Responses => {
-                chat_completions::errors::body(status, code, message)
+                chat_completions::error_body(status, code, message)
             }
-            Self::Messages => messages::errors::body(status, code, message),
+            Self::Messages => messages::error_body(status, code, message),
         }
     }
 }

@@ -2,8 +2,6 @@
 
 mod block;
 pub(super) mod client;
-mod context_management;
-pub(super) mod errors;
 mod keys;
 mod reader;
 pub(super) mod reply;
@@ -12,8 +10,9 @@ pub(super) mod summary_request;
 mod turns;
 pub(super) mod writer;
 
-use crate::units::tokens::Tokens;
+use serde_json::json;
 
+use crate::units::tokens::Tokens;
 pub(super) use reader::read_with;
 pub use reader::{has_own_shape, read};
 
@@ -33,3 +32,44 @@ pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens"];
 pub(super) const FORM: u32 = 2 << 16;
 /// Lowest output limit that longhaul sets: the floor at which Claude Code compacts instead.
 pub(super) const MIN_OUTPUT: Tokens = Tokens::new(3_000);
+
+/// Formats the body of an error reply, with members in the order that the API uses. The API's own
+/// errors have no `code`.
+pub(super) fn error_body(status: u16, code: &str, message: &str) -> Vec<u8> {
+    let kind = match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        504 => "timeout_error",
+        529 => "overloaded_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    };
+    let error = json!({"type": kind, "message": message, "code": code});
+    json!({"type": "error", "error": error})
+        .to_string()
+        .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_type_of_its_status() {
+        let error = |status| String::from_utf8(error_body(status, "c", "say \"x\"")).unwrap();
+        let expect =
+            r#"{"type":"error","error":{"type":"api_error","message":"say \"x\"","code":"c"}}"#;
+        assert_eq!(error(502), expect);
+        for (status, kind) in [
+            (400, "invalid_request_error"),
+            (413, "request_too_large"),
+            (429, "rate_limit_error"),
+            (504, "timeout_error"),
+        ] {
+            assert!(error(status).contains(kind), "{status}");
+        }
+    }
+}

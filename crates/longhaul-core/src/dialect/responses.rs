@@ -1,9 +1,7 @@
 //! The dialect of `POST …/responses`: the meaning of each key.
 
 mod estimate;
-mod item_type;
 mod keys;
-mod local_shell;
 mod reader;
 pub(super) mod reply;
 mod steps;

@@ -14,21 +14,16 @@
 mod bytes;
 pub(super) mod codes;
 mod numbers;
-mod request_sizes;
 mod request_text;
 mod statement;
-#[cfg(test)]
-mod tests;
-mod vetoes;
 mod words;
 
-use std::cell::LazyCell;
+use std::cell::{LazyCell, OnceCell};
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::{Evidence, LimitKind, Overflow, Suspicion, Verdict};
 use numbers::StatedSize;
-use request_sizes::RefusedRequestSizes;
 pub use request_text::RequestText;
 use statement::Statement;
 
@@ -164,7 +159,7 @@ pub(super) fn assess(
     rules: &ClassifierRules,
 ) -> Assessment {
     let mut statuses = details.inner_statuses().chain([status]);
-    if statuses.any(vetoes::is_final_status) {
+    if statuses.any(words::is_final_status) {
         return Assessment::without_size(Confidence::Vetoed);
     }
     let assessment = assess_texts(status, details, unquoted, facts, rules);
@@ -204,7 +199,7 @@ fn assess_texts(
     // The size of the whole request in characters is not the size of an item.
     let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
     if let Some(stated) = characters {
-        let is_final = statements.iter().any(vetoes::is_final)
+        let is_final = statements.iter().any(words::is_final)
             || details
                 .stated_codes
                 .iter()
@@ -224,7 +219,7 @@ fn assess_texts(
         let by_table = |one: &Statement| rules.is_vetoed(&normalise(one.text()));
         statements
             .iter()
-            .any(|one| by_table(one) || vetoes::is_final(one))
+            .any(|one| by_table(one) || words::is_final(one))
     } else {
         is_vetoed(details, &statements, rules, exact)
     };
@@ -302,14 +297,14 @@ pub(super) fn states_byte_limit(
     rules: &ClassifierRules,
 ) -> bool {
     let mut statuses = details.inner_statuses().chain([status]);
-    if status < 400 || statuses.any(vetoes::is_final_status) {
+    if status < 400 || statuses.any(words::is_final_status) {
         return false;
     }
     let sizes = RefusedRequestSizes::new(facts);
     let states = |one: &Statement| bytes::states_limit(one.text(), sizes.bytes());
     let is_other = |one: &Statement| {
         rules.is_vetoed(&normalise(one.text()))
-            || vetoes::is_vetoed(one, Some(StatedSize::default()))
+            || words::is_vetoed(one, Some(StatedSize::default()))
     };
     let codes = &details.stated_codes;
     !codes.iter().any(|code| codes::is_about_account(code))
@@ -363,7 +358,7 @@ fn is_vetoed(
             .any(|path| rules.is_message_path(path))
         || statements
             .iter()
-            .any(|one| by_table(one) || vetoes::is_vetoed(one, measured))
+            .any(|one| by_table(one) || words::is_vetoed(one, measured))
 }
 
 impl StatedSize {
@@ -396,3 +391,42 @@ impl StatedSize {
         })
     }
 }
+
+/// Sizes of the request by longhaul's own counts.
+pub(super) struct RefusedRequestSizes<'a> {
+    pub(super) facts: &'a RequestFacts<'a>,
+    /// Counted once per refusal: the count reads the whole body.
+    characters: OnceCell<u64>,
+}
+
+impl<'a> RefusedRequestSizes<'a> {
+    pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
+        Self {
+            facts,
+            characters: OnceCell::new(),
+        }
+    }
+
+    /// Returns the characters that were sent.
+    pub(super) fn characters(&self) -> u64 {
+        *self
+            .characters
+            .get_or_init(|| self.sent_share(self.facts.text.characters()))
+    }
+
+    /// Returns the bytes that were sent.
+    pub(super) fn bytes(&self) -> u64 {
+        self.sent_share(self.facts.text.bytes())
+    }
+
+    /// Returns the sent part of a size of the body in the facts. A rewritten request is shorter by the share
+    /// of its tokens.
+    fn sent_share(&self, size: u64) -> u64 {
+        let sent = size.saturating_mul(u64::from(self.facts.tokens));
+        sent.checked_div(u64::from(self.facts.body_tokens))
+            .unwrap_or(size)
+    }
+}
+
+#[cfg(test)]
+mod tests;

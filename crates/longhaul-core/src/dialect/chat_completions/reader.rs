@@ -1,14 +1,16 @@
 //! Reader of a request body.
 
-mod message_draft;
+use std::ops::Range;
 
-use super::called_function::CalledFunction;
 use super::keys::{CallKey, MessageKey, RequestKey};
 use crate::conversation::parse_cache::ParseCache;
-use crate::conversation::{Content, Conversation, CutRules, Message, Role, ToolCall};
+use crate::conversation::{
+    Content, ContentPart, Conversation, CutRules, Message, PartKind, Role, ToolCall,
+};
 use crate::dialect::Dialect;
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
+use crate::dialect::chat_completions::bound_thinking;
 use crate::dialect::part_reader::PartKey;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
@@ -18,7 +20,6 @@ use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
-use message_draft::{MessageDraft, char_count};
 
 const DIALECT: Dialect = Dialect::ChatCompletions;
 /// Overhead of one message in common chat templates.
@@ -233,6 +234,102 @@ fn role_from_name(name: &str) -> Role {
         "user" => Role::User,
         _ => Role::Other,
     }
+}
+
+/// Name and arguments of a called function.
+#[derive(Default)]
+struct CalledFunction {
+    name: Option<Literal>,
+    arguments: Option<Literal>,
+}
+
+impl CalledFunction {
+    /// Reads one member of the object that holds name and arguments.
+    fn read_member(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        key: Literal,
+        seen: &mut SeenKeys,
+    ) -> Result<(), Bypass> {
+        match known_key(scanner, key) {
+            Some(CallKey::Name) => {
+                seen.insert_once(CallKey::Name)?;
+                self.name = string_or_null(scanner)?;
+            }
+            Some(CallKey::Arguments) if scanner.peek() == Some(b'"') => {
+                seen.insert_once(CallKey::Arguments)?;
+                self.arguments = Some(scanner.string()?);
+            }
+            _ => scanner.skip()?,
+        }
+        Ok(())
+    }
+}
+
+/// A partially read message.
+struct MessageDraft {
+    role: Option<Role>,
+    content: Content,
+    tool_call_id: Option<Literal>,
+    name: Option<Literal>,
+    has_reasoning: bool,
+    reasoning_chars: u32,
+    /// The part of `reasoning_chars` that stays without bound thinking.
+    unbound_chars: u32,
+    /// Whether any reasoning is bound.
+    is_bound: bool,
+    refusal_chars: u32,
+    parts: Range<usize>,
+    calls: Range<usize>,
+}
+
+impl MessageDraft {
+    /// Creates a draft whose parts and calls begin at these indices.
+    fn new(part: usize, call: usize) -> Self {
+        Self {
+            role: None,
+            content: Content::Absent,
+            tool_call_id: None,
+            name: None,
+            has_reasoning: false,
+            reasoning_chars: 0,
+            unbound_chars: 0,
+            is_bound: false,
+            refusal_chars: 0,
+            parts: part..part,
+            calls: call..call,
+        }
+    }
+
+    /// Adds reasoning, spelt `raw`. Some providers return the same reasoning under several keys and
+    /// require it back that way, so the longest counts.
+    fn add_reasoning(&mut self, raw: &str) {
+        let chars = char_count(raw);
+        self.has_reasoning = true;
+        self.reasoning_chars = self.reasoning_chars.max(chars);
+        if bound_thinking::is_bound(raw) {
+            self.is_bound = true;
+        } else {
+            self.unbound_chars = self.unbound_chars.max(chars);
+        }
+    }
+
+    /// Returns the estimate of the bound thinking, in members of the message or among its `parts`.
+    fn bound_thinking(&self, parts: &[ContentPart]) -> Option<Tokens> {
+        let bound: Tokens = parts
+            .iter()
+            .filter(|part| part.kind == PartKind::Thinking)
+            .map(|part| part.tokens)
+            .sum();
+        let is_bound = self.is_bound || parts.iter().any(|part| part.kind == PartKind::Thinking);
+        let chars = self.reasoning_chars - self.unbound_chars;
+        is_bound.then(|| bound + Tokens::estimate_chars(chars))
+    }
+}
+
+/// Returns the number of Unicode characters of `text`, at most `u32::MAX`.
+fn char_count(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

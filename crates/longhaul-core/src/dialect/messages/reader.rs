@@ -1,8 +1,7 @@
 //! Reader of a request body.
 
 use super::block::Block;
-use super::context_management;
-use super::keys::{MessageKey, RequestKey};
+use super::keys::{EditKey, MessageKey, RequestKey};
 use super::server_tools;
 use super::turns::WireMessage;
 use crate::conversation::parse_cache::{ObjectStart, ParseCache, ParseCursor};
@@ -10,7 +9,7 @@ use crate::conversation::{Content, Conversation, CutRules, HistoryKeeper, Role};
 use crate::dialect::Dialect;
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::request_keys::SeenKeys;
+use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
     expect_start, read_flag, read_model, read_output_limit, string_or_null, wrong_type,
 };
@@ -106,7 +105,7 @@ impl RequestReader<'_> {
                 }
             }
             RequestKey::ContextManagement => {
-                let keeper = context_management::read(scanner)?;
+                let keeper = history_keeper(scanner)?;
                 self.keep(keeper);
             }
             RequestKey::MaxTokens => {
@@ -241,5 +240,91 @@ fn role_from_name(name: &str) -> Role {
     }
 }
 
+/// Edit that removes only the model's reasoning. Claude Code requests it by default.
+const CLEAR_THINKING: &str = "clear_thinking_";
+/// Edit that replaces history by a compaction block.
+const COMPACT: &str = "compact_";
+
+/// Reads the value of `context_management`. Returns who keeps the history then.
+///
+/// - Without an edit, or with reasoning removed alone, the client.
+/// - With a compaction, the provider.
+/// - With any other edit, such as cleared tool results, the provider clears and the client keeps.
+///
+/// Two parties that clear the same results move each other's trigger and break the prompt cache.
+fn history_keeper(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
+    let mut keeper = HistoryKeeper::Client;
+    if scanner.peek() != Some(b'{') {
+        scanner.skip()?;
+        return Ok(keeper);
+    }
+    scanner.object(|scanner, key| {
+        if known_key(scanner, key) != Some(EditKey::Edits) || scanner.peek() != Some(b'[') {
+            return scanner.skip();
+        }
+        scanner.array(|scanner| {
+            if scanner.peek() != Some(b'{') {
+                return scanner.skip();
+            }
+            keeper = keeper.max(read_edit(scanner)?);
+            Ok::<(), NotJson>(())
+        })?;
+        Ok::<(), NotJson>(())
+    })?;
+    Ok(keeper)
+}
+
+fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
+    let mut name: Option<Literal> = None;
+    scanner.object(|scanner, key| {
+        if known_key(scanner, key) == Some(EditKey::Type) && scanner.peek() == Some(b'"') {
+            name = Some(scanner.string()?);
+            return Ok(());
+        }
+        scanner.skip()
+    })?;
+    let name = name.map(|name| name.decode(scanner.text()));
+    Ok(match name.as_deref() {
+        Some(name) if name.starts_with(CLEAR_THINKING) => HistoryKeeper::Client,
+        Some(name) if name.starts_with(COMPACT) => HistoryKeeper::Provider,
+        Some(_) | None => HistoryKeeper::ClearingProvider,
+    })
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod context_management_tests {
+    use super::*;
+
+    #[test]
+    fn context_edits_select_the_history_keeper() {
+        use HistoryKeeper::{ClearingProvider, Client, Provider};
+        for (value, expect) in [
+            ("null", Client),
+            ("{}", Client),
+            (r#"{"edits":[]}"#, Client),
+            (
+                r#"{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}"#,
+                Client,
+            ),
+            (
+                r#"{"edits":[{"type":"clear_thinking_20251015"},{"keep":3,"type":"clear_tool_uses_20250919"}]}"#,
+                ClearingProvider,
+            ),
+            (r#"{"edits":[{"type":"unknown"}]}"#, ClearingProvider),
+            (r#"{"edits":[{}]}"#, ClearingProvider),
+            (
+                r#"{"edits":[{"type":"compact_20260112"},{"type":"clear_tool_uses_20250919"}]}"#,
+                Provider,
+            ),
+        ] {
+            assert_eq!(
+                history_keeper(&mut Scanner::new(value)).unwrap(),
+                expect,
+                "{value}"
+            );
+        }
+    }
+}

@@ -3,20 +3,21 @@
 //! Gateways mix in events of sibling APIs. Data without a type of this API is read as a chunk of
 //! chat completions.
 
-pub(crate) mod end;
-#[cfg(test)]
-mod tests;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 use crate::dialect::chat_completions::reply as chat;
-use crate::dialect::reply::{CompletionPart, EventInfo, EventKind, FinishReason, TextExtent};
+use crate::dialect::reply::{
+    CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
+};
 use crate::dialect::usage::Usage;
+use crate::dialect::usage_object::UsageObject;
+use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
-use end::read_usage;
 
 /// Key of the array that has an element in answers only.
 pub(crate) const ANSWER_KEY: &str = "content";
@@ -178,3 +179,43 @@ impl Block<'_> {
         matches!(self.name.0.as_deref(), Some("text" | "text_delta"))
     }
 }
+
+static MESSAGE_START: SearchTerm = SearchTerm::new(|| Finder::new(r#""message_start""#));
+static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
+
+/// Reads the facts near the top of a JSON text, which may lack its beginning.
+pub(crate) fn read_end(json: &[u8]) -> EndFacts {
+    let usage = last_values(json, &USAGE).find_map(read_usage);
+    let usage = usage.map(|usage| {
+        if MESSAGE_START.occurs_in(json) {
+            usage.without_output()
+        } else {
+            usage
+        }
+    });
+    EndFacts {
+        usage,
+        ..chat::read_end(json)
+    }
+}
+
+/// Whether any of these events may state a fact that `later` lacks, or a full window.
+pub(crate) fn may_add_to(later: EndFacts, events: &[u8]) -> bool {
+    let usage = later.usage.filter(Usage::counts_prompt);
+    chat::may_add_to(EndFacts { usage, ..later }, events)
+}
+
+/// Reads a `usage` object. The last one of a stream may count the output alone; the prompt is zero
+/// then.
+pub(super) fn read_usage(json: &RawValue) -> Option<Usage> {
+    let usage: UsageObject<'_> = parse(json)?;
+    usage.usage().or_else(|| {
+        Some(Usage {
+            output: Some(usage.output()?),
+            ..Usage::default()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

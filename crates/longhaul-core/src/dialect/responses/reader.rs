@@ -1,7 +1,6 @@
 //! Reader of a request body.
 
 mod item;
-mod part;
 #[cfg(test)]
 mod tests;
 

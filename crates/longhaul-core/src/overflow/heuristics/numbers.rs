@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::bytes::{Regex, RegexSet};
 
 use crate::overflow::LimitKind;
-use crate::overflow::heuristics::request_sizes::RefusedRequestSizes;
+use crate::overflow::heuristics::RefusedRequestSizes;
 use crate::overflow::heuristics::statement::Statement;
 use crate::overflow::heuristics::words;
 use crate::overflow::vocabulary;

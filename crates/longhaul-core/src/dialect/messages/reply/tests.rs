@@ -1,7 +1,7 @@
 //! Replies: events, whole messages and their ends.
 
-use super::end::{may_add_to, read_end};
 use super::*;
+use super::{may_add_to, read_end};
 use crate::dialect::Dialect;
 use crate::dialect::reply::EndFacts;
 use crate::overflow::{ClassifierRules, ReplyTail};
