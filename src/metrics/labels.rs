@@ -5,9 +5,11 @@ use http::StatusCode;
 
 use super::Label;
 
-/// Defines a closed set of label values with their texts.
+/// Defines closed sets of label values with their texts.
 macro_rules! labels {
-    ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $label:literal,)+ }) => {
+    ($($(#[$of:meta])* $name:ident {
+        $($(#[$about:meta])* $value:ident = $label:literal,)+
+    })+) => {$(
         $(#[$of])*
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub(crate) enum $name {
@@ -27,7 +29,7 @@ macro_rules! labels {
                 self as usize
             }
         }
-    };
+    )+};
 }
 
 labels! {
@@ -40,9 +42,7 @@ labels! {
         /// The upstream broke off within its reply, so longhaul did too.
         UpstreamBroke = "upstream-broke",
     }
-}
 
-labels! {
     /// Reason why a chat's body was streamed through unread.
     UnreadReason {
         /// The body inflates by more than text does.
@@ -62,9 +62,7 @@ labels! {
         /// The body ends in trailers, which a body of known length cannot carry.
         Trailers = "trailers",
     }
-}
 
-labels! {
     /// Outcome of a call of the durable store.
     DurableStoreOutcome {
         /// The store answered.
@@ -80,9 +78,7 @@ labels! {
         /// The stored value could not be read.
         Unreadable = "unreadable",
     }
-}
 
-labels! {
     /// An action applied to a chat, from the most to the least significant for a request.
     Action {
         /// The chat was not changed; the action is hypothetical.
@@ -108,9 +104,7 @@ labels! {
         /// Thinking that the provider binds to other bytes was removed.
         WithoutThinking = "without-thinking",
     }
-}
 
-labels! {
     /// Class of a response's status.
     StatusClass {
         /// 400 to 499.
@@ -126,23 +120,7 @@ labels! {
         /// 200 to 299.
         Success = "2xx",
     }
-}
 
-impl StatusClass {
-    /// Returns the class of `status`; `None` if there was no response.
-    pub(crate) fn from_code(status: Option<StatusCode>) -> Self {
-        match status.map(|status| status.as_u16()) {
-            None => Self::None,
-            Some(..200) => Self::Informational,
-            Some(..300) => Self::Success,
-            Some(..400) => Self::Redirection,
-            Some(..500) => Self::ClientError,
-            Some(_) => Self::ServerError,
-        }
-    }
-}
-
-labels! {
     /// Event that brought a record into use.
     CompactionTrigger {
         /// A limit on bytes, on the length of a text, or on images and documents.
@@ -154,9 +132,7 @@ labels! {
         /// The conversation had passed a token threshold.
         Proactive = "proactive",
     }
-}
 
-labels! {
     /// Source of a price.
     PriceSource {
         /// The provider's reply: the total charge.
@@ -166,9 +142,7 @@ labels! {
         /// The embedded price table: input only.
         Table = "table",
     }
-}
 
-labels! {
     /// Reason why a cost is unknown.
     UnpricedReason {
         /// The number of tokens is unknown.
@@ -176,9 +150,7 @@ labels! {
         /// The table has no price for the model.
         NotListed = "not-listed",
     }
-}
 
-labels! {
     /// Outcome of a summary job.
     SummaryOutcome {
         /// Every request that waited for it has left.
@@ -210,9 +182,7 @@ labels! {
         /// No call reached the upstream.
         Unreachable = "unreachable",
     }
-}
 
-labels! {
     /// Reason why a wanted summary was not requested.
     WithheldReason {
         /// Several summaries in a row have failed in this conversation.
@@ -228,9 +198,7 @@ labels! {
         /// The last few summaries made ahead of need were not used.
         Unused = "unused",
     }
-}
 
-labels! {
     /// Reason for a retry, by what is sent instead.
     RetryReason {
         /// The conversation with its longest texts clipped.
@@ -246,22 +214,7 @@ labels! {
         /// The rewritten conversation without the thinking after its edits.
         WithoutStaleThinking = "without-stale-thinking",
     }
-}
 
-impl RetryReason {
-    /// Returns the action that a retry for this reason is reported as.
-    pub(crate) fn action(self) -> Action {
-        match self {
-            Self::Compacted | Self::WithoutStaleThinking => Action::Retry,
-            Self::ClippedTexts => Action::Clip,
-            Self::FewerBytes => Action::FewerBytes,
-            Self::Original => Action::Original,
-            Self::SmallerOutput => Action::SmallerOutput,
-        }
-    }
-}
-
-labels! {
     /// Outcome of a retry.
     RetryOutcome {
         /// The upstream answered.
@@ -276,6 +229,33 @@ labels! {
         Unreachable = "unreachable",
         /// The rewrite was unsound and not sent; the first reply was relayed.
         Unsound = "unsound",
+    }
+}
+
+impl StatusClass {
+    /// Returns the class of `status`; `None` if there was no response.
+    pub(crate) fn from_code(status: Option<StatusCode>) -> Self {
+        match status.map(|status| status.as_u16()) {
+            None => Self::None,
+            Some(..200) => Self::Informational,
+            Some(..300) => Self::Success,
+            Some(..400) => Self::Redirection,
+            Some(..500) => Self::ClientError,
+            Some(_) => Self::ServerError,
+        }
+    }
+}
+
+impl RetryReason {
+    /// Returns the action that a retry for this reason is reported as.
+    pub(crate) fn action(self) -> Action {
+        match self {
+            Self::Compacted | Self::WithoutStaleThinking => Action::Retry,
+            Self::ClippedTexts => Action::Clip,
+            Self::FewerBytes => Action::FewerBytes,
+            Self::Original => Action::Original,
+            Self::SmallerOutput => Action::SmallerOutput,
+        }
     }
 }
 
