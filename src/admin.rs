@@ -4,12 +4,9 @@
 //! elsewhere, as in a container that is probed from outside, others get only health and metrics. No
 //! page contains a key or a header's value; the dashboard contains the beginnings of user messages.
 
-mod assets;
 pub(crate) mod events;
-mod export;
 mod exposition;
 mod overview;
-mod process;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
@@ -21,17 +18,17 @@ use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-
-use events::{EventStream, MAX_VIEWERS};
-pub(crate) use overview::Overview;
-use table::MetricsSource;
-
-use crate::explanation::RequestId;
-use crate::request::host_check::{Host, requested_hosts};
-use crate::wall_clock;
 use parking_lot::RwLock;
 use serde::Serialize;
 use tokio::sync::Semaphore;
+
+use crate::dashboard::dto::ConversationDetails;
+use crate::explanation::RequestId;
+use crate::request::host_check::{Host, requested_hosts};
+use crate::wall_clock;
+use events::{EventStream, MAX_VIEWERS};
+pub(crate) use overview::Overview;
+use table::MetricsSource;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The type includes the version of the format; Prometheus 3 rejects a page without it.
@@ -155,7 +152,7 @@ impl Admin {
 
     /// Returns a page that is served only to clients on this machine.
     fn local_page(&self, path: &str, query: &str) -> Response<Bytes> {
-        if let Some(asset) = assets::asset(path) {
+        if let Some(asset) = asset(path) {
             return ok(asset.kind, asset.body);
         }
         let overview = &self.overview;
@@ -166,7 +163,7 @@ impl Admin {
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => Some(json(&recent.all_details())),
-            "/export.csv" => Some(ok(CSV, export::csv(&recent.all_details()).into())),
+            "/export.csv" => Some(ok(CSV, csv(&recent.all_details()).into())),
             EVENTS_PATH => Some(text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many viewers; close one of the dashboard's windows\n",
@@ -193,7 +190,7 @@ impl Admin {
             Some((id, "last")) => recent.last_explanation(Some(id)).map(|it| json(&it)),
             Some((id, "export.csv")) => {
                 let one = recent.details(id, 0)?;
-                Some(ok(CSV, export::csv(&[one]).into()))
+                Some(ok(CSV, csv(&[one]).into()))
             }
             Some(_) => None,
         }
@@ -249,6 +246,107 @@ fn json(value: &impl Serialize) -> Response<Bytes> {
 
 fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_common_headers(status, TEXT, Bytes::from_static(body.as_bytes()))
+}
+
+const HEADER: &str = "conversation,title,model,agent,caller,request,number,ended_at_ms,duration_ms,\
+status,actions,cleared_results,tokens_before,tokens_after,refused_tokens,refused_limit,counted_tokens,\
+cached_tokens,cost_nano_usd,fault\r\n";
+
+/// Renders one row for each request.
+fn csv(conversations: &[ConversationDetails]) -> String {
+    let mut page = HEADER.to_owned();
+    for whole in conversations {
+        let one = &whole.conversation;
+        for point in &whole.points {
+            let optional =
+                |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
+            let cost = point.cost.map(|cost| cost.to_string());
+            let fields = [
+                one.id.clone(),
+                quoted(&one.title),
+                quoted(&one.model),
+                quoted(&one.agent),
+                one.caller.clone(),
+                point.id.to_string(),
+                point.number.to_string(),
+                point.at.to_string(),
+                point.duration_ms.to_string(),
+                optional(point.status.map(u64::from)),
+                quoted(&point.acts.join(" ")),
+                point.cleared.to_string(),
+                point.before.to_string(),
+                point.after.to_string(),
+                optional(point.refused),
+                optional(point.refused_limit),
+                optional(point.prompt_tokens.map(u64::from)),
+                optional(point.cached_tokens.map(u64::from)),
+                cost.unwrap_or_default(),
+                point.fault.unwrap_or_default().to_owned(),
+            ];
+            page.push_str(&fields.join(","));
+            page.push_str("\r\n");
+        }
+    }
+    page
+}
+
+/// Quotes a text that a client chose. A leading apostrophe keeps spreadsheets from running it as a
+/// formula.
+fn quoted(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let guard = if is_formula { "'" } else { "" };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod export_tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_chose_is_neither_a_field_nor_a_formula() {
+        assert_eq!(quoted("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
+        for formula in ["=1", "+1", "-1", "@a"] {
+            assert_eq!(quoted(formula), format!("\"'{formula}\""));
+        }
+    }
+}
+
+/// A file of the dashboard.
+struct Asset {
+    kind: HeaderValue,
+    body: Bytes,
+}
+
+macro_rules! assets {
+    ($($path:literal => $kind:literal, $file:literal;)*) => {
+        /// Returns the file at `path`.
+        fn asset(path: &str) -> Option<Asset> {
+            let (kind, body): (&'static str, &'static [u8]) = match path {
+                $($path => ($kind, include_bytes!(concat!("admin/web/", $file))),)*
+                _ => return None,
+            };
+            Some(Asset {
+                kind: HeaderValue::from_static(kind),
+                body: Bytes::from_static(body),
+            })
+        }
+    };
+}
+
+assets! {
+    "/" => "text/html; charset=utf-8", "index.html";
+    "/web/style.css" => "text/css; charset=utf-8", "style.css";
+    "/web/app.js" => "text/javascript; charset=utf-8", "app.js";
+    "/web/explanation.js" => "text/javascript; charset=utf-8", "explanation.js";
+    "/web/chart.js" => "text/javascript; charset=utf-8", "chart.js";
+    "/web/conversation.js" => "text/javascript; charset=utf-8", "conversation.js";
+    "/web/format.js" => "text/javascript; charset=utf-8", "format.js";
+    "/web/overview.js" => "text/javascript; charset=utf-8", "overview.js";
+    "/web/state.js" => "text/javascript; charset=utf-8", "state.js";
+    "/web/vendor/preact.js" => "text/javascript; charset=utf-8", "vendor/preact.js";
+    "/web/vendor/uplot.js" => "text/javascript; charset=utf-8", "vendor/uplot.js";
+    "/web/vendor/uplot.css" => "text/css; charset=utf-8", "vendor/uplot.css";
+    "/web/vendor/LICENSES.txt" => "text/plain; charset=utf-8", "vendor/LICENSES.txt";
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ pub(crate) mod explicit_compaction;
 pub(crate) mod judge;
 mod keep;
 pub(crate) mod learn;
-mod media;
 mod notices;
 mod output_limit;
 pub(crate) mod plan;

@@ -7,7 +7,6 @@ pub(crate) mod days_file;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
-pub(crate) mod request_delta;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -24,10 +23,9 @@ use crate::wall_clock;
 use days::{DayRequest, DayRow, DayTotals};
 use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
-use entry::DashboardEntry;
+use entry::{DashboardEntry, RequestDelta};
 pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
 use longhaul_core::units::scope::RecordKey;
-use request_delta::RequestDelta;
 pub(crate) use shown::ListChange;
 use shown::ShownConversations;
 
@@ -123,7 +121,7 @@ impl RecentConversations {
         // A long history takes time to read, so it is read outside the lock.
         let mut news = RequestDelta::from_request(arrival);
         if !has_title {
-            news.title = request_delta::title(arrival.conversation);
+            news.title = entry::title(arrival.conversation);
         }
         let model = news.model.clone();
         self.change(|conversations, hidden| {

@@ -2,7 +2,6 @@
 
 pub(crate) mod client_connection;
 pub(crate) mod fault_response;
-mod plan_log;
 pub(crate) mod relay;
 pub(crate) mod reply_gate;
 pub(crate) mod reply_observer;

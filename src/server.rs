@@ -3,7 +3,6 @@
 pub(crate) mod acceptor;
 pub(crate) mod admin_listener;
 mod certificates;
-mod client_stream;
 pub(crate) mod connections;
 mod idle_memory;
 pub(crate) mod protocol;
@@ -45,9 +44,8 @@ use crate::proxy::Proxy;
 use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
-use client_stream::ClientStream;
 use connections::Connections;
-use protocol::Protocol;
+use protocol::{ClientStream, Protocol};
 pub(crate) use reloadable_proxy::ReloadableProxy;
 pub(crate) use self_loop::refuse_self_loop;
 use unended_head::UnendedHead;

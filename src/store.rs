@@ -1,7 +1,6 @@
 //! Storage of records between requests: in memory, and optionally in a durable store.
 
 mod circuit_breaker;
-pub(crate) mod count_cache;
 pub(crate) mod durable;
 mod file;
 mod format;
@@ -10,8 +9,8 @@ mod kept_texts;
 mod lease;
 pub(crate) mod memory;
 mod originals;
+mod prefix_caches;
 mod redis;
-mod removal_cache;
 mod secret;
 mod tiered;
 pub(crate) mod write_queue;
@@ -22,13 +21,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-pub(crate) use count_cache::CountedRequest;
 pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
 pub(crate) use kept_texts::KeptTexts;
 pub(crate) use lease::LeaseOutcome;
 pub(crate) use memory::RewriteTolerance;
 pub(crate) use originals::{Original, OriginalContent, OriginalStore};
-pub(crate) use secret::Secret;
 
 use crate::callers::fair_cache::FairCache;
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
@@ -45,7 +42,9 @@ use longhaul_core::policy::thinking_removal::{PriorRemovals, ThinkingRemoval};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use memory::MemoryStore;
-use removal_cache::StoredRemoval;
+pub(crate) use prefix_caches::CountedRequest;
+use prefix_caches::StoredRemoval;
+pub(crate) use secret::Secret;
 use tiered::{KEPT_TEXTS, PendingChange, TieredStore};
 
 /// Maximum number of conversations remembered as notified.

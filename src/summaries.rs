@@ -3,11 +3,9 @@
 //! A summary is a paid call with the caller's key. So each record has at most one job at a time,
 //! which all waiting requests share. A job whose summary no request would use is not started.
 
-mod call_overflow;
 mod endpoint;
 mod guard;
 pub(crate) mod jobs;
-mod paid_call;
 pub(crate) mod reply;
 
 use std::sync::{Arc, OnceLock};
@@ -17,23 +15,26 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderValue, Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode, Uri};
 use tokio::time::timeout;
 
+use crate::body::request_body::{RequestBody, TransferMeter};
 pub(crate) use crate::costs::cost_meter::CostMeter;
-pub(crate) use call_overflow::CallOverflow;
+use crate::costs::cost_meter::MeteredCall;
+use crate::error::Fault;
+use crate::metrics::{Label as _, SummaryOutcome as Outcome};
+use crate::traces::{CallContext, CallSpan, NO_ANSWER};
+use crate::upstream::Upstream;
 pub(crate) use endpoint::SummaryUpstream;
 pub(crate) use guard::{GuardHealth, SummaryGuards, SummaryPermit, is_overload_status};
 pub(crate) use jobs::{JobHandle, RunningSummaries};
-use paid_call::PaidCall;
-
-use crate::body::request_body::{RequestBody, TransferMeter};
-use crate::metrics::{Label as _, SummaryOutcome as Outcome};
-use crate::traces::CallContext;
-use crate::upstream::Upstream;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::dialect::usage::Usage;
+use longhaul_core::overflow::{
+    ClassifierRules, ClassifierStep, Evidence, LimitKind, Overflow, ReplyClassifier, RequestFacts,
+    RequestText, Verdict,
+};
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
@@ -276,7 +277,7 @@ async fn request_summary(
     if let Err(SummaryError::Refused(status)) = answered {
         let target = (job.call_dialect, &job.head.uri);
         let refusal = (status, &*refusal);
-        if let Some(overflow) = call_overflow::judge(target, &body, refusal, &job.overflow_rules) {
+        if let Some(overflow) = judge(target, &body, refusal, &job.overflow_rules) {
             // A later call is as large at most.
             let _first = job.call_overflow.set(overflow);
         }
@@ -335,4 +336,109 @@ async fn send_call(
         ) => call.finish_broken(),
     }
     answer
+}
+
+/// A summary call that the upstream refused as too long.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct CallOverflow {
+    /// Estimated size of the call.
+    pub(crate) tokens: Tokens,
+    /// Status of the refusal.
+    pub(crate) status: StatusCode,
+    /// Facts that the refusal states.
+    pub(crate) overflow: Overflow,
+}
+
+/// Returns the overflow that `refusal`, the body of a reply with `status`, states about `call`.
+/// `None` if the refusal states nothing about a window: words alone teach nothing.
+fn judge(
+    (dialect, target): (Dialect, &Uri),
+    call: &Bytes,
+    (status, refusal): (StatusCode, &[u8]),
+    rules: &ClassifierRules,
+) -> Option<CallOverflow> {
+    let conversation = dialect.read(call).ok()?;
+    let model = conversation.model();
+    let tokens = conversation.tokens();
+    let facts = RequestFacts {
+        tokens: tokens.get(),
+        text: RequestText::new(call, target.path()),
+        body_tokens: tokens.get(),
+        model: &model,
+        ..RequestFacts::default()
+    };
+    let mut classifier = ReplyClassifier::for_request(dialect, status.as_u16(), rules, facts)?;
+    let verdict = match classifier.push(refusal) {
+        ClassifierStep::Hold => classifier.finish(),
+        ClassifierStep::Settled(verdict) => verdict,
+    };
+    let Verdict::Overflow(overflow) = verdict else {
+        return None;
+    };
+    let is_window = overflow.evidence == Evidence::Stated && overflow.kind != LimitKind::Request;
+    is_window.then_some(CallOverflow {
+        tokens,
+        status,
+        overflow,
+    })
+}
+
+/// A call in progress. A call dropped before it finishes was cut short, so its cost is unknown.
+pub(super) struct PaidCall<'t> {
+    metered: MeteredCall<'t>,
+    /// `None` if the call is not traced.
+    span: Option<CallSpan>,
+}
+
+impl<'t> PaidCall<'t> {
+    pub(super) fn new(meter: &'t CostMeter, attempt: Option<CallSpan>) -> Self {
+        Self {
+            metered: meter.start_call(),
+            span: attempt,
+        }
+    }
+
+    /// Finishes a call that did not reach the upstream.
+    pub(super) fn finish_unreachable(mut self, why: Fault) {
+        self.record_fault(why);
+        self.metered.finish_free();
+    }
+
+    /// Records the status of the reply's head.
+    pub(super) fn record_status(&mut self, status: StatusCode) {
+        if let Some(attempt) = &mut self.span {
+            attempt.record_status(status);
+        }
+        if status.is_success() {
+            self.metered.mark_accepted();
+        }
+    }
+
+    /// Finishes a call that was refused, by its status or by an error in the body of a successful
+    /// reply.
+    pub(super) fn finish_refused(mut self) {
+        if let Some(attempt) = self.span.as_mut().filter(|_| self.metered.is_accepted()) {
+            attempt.fail(NO_ANSWER);
+        }
+        self.metered.finish_free();
+    }
+
+    /// Finishes a call that was answered, with the usage that the upstream reported.
+    pub(super) fn finish_answered(mut self, usage: Option<&Usage>) {
+        if let Some(attempt) = &mut self.span {
+            attempt.finish_with_usage(usage);
+        }
+        self.metered.finish_answered(usage);
+    }
+
+    /// Finishes a call whose reply broke off. The upstream may charge for it all the same.
+    pub(super) fn finish_broken(mut self) {
+        self.record_fault(Fault::UpstreamBroke);
+    }
+
+    fn record_fault(&mut self, why: Fault) {
+        if let Some(attempt) = &mut self.span {
+            attempt.fail(why.code());
+        }
+    }
 }

@@ -9,7 +9,6 @@ pub(crate) mod call_span;
 mod disabled;
 #[cfg(feature = "otlp")]
 mod enabled;
-mod provider;
 pub(crate) mod request_trace;
 
 pub(crate) use call_span::{CallContext, CallSpan, NO_ANSWER, Operation};

@@ -1,29 +1,22 @@
 //! The upstream client: pooled connections, and the mapping of its errors to faults.
 
-pub(crate) mod abort_signal;
-pub(crate) mod client_error;
 pub(crate) mod connection_guard;
-pub(crate) mod deadline_connector;
 pub(crate) mod proxy_connector;
 mod read_ahead;
-#[cfg(test)]
-mod tests;
 mod tls;
-pub(crate) mod upstream_body;
 pub(crate) mod upstream_stream;
 
+use std::error::Error as StdError;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
-use hyper_util::client::legacy::{Client, Error as ClientError, ResponseFuture};
+use hyper_util::client::legacy::{Client, Error as ClientError, Error, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
-
-#[cfg(feature = "otlp")]
-pub(crate) use tls::direct_connector;
-pub(crate) use upstream_body::UpstreamBody;
 
 use crate::body::budget::BufferBudget;
 use crate::body::request_body::RequestBody;
@@ -33,10 +26,14 @@ use crate::limits::{
     HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW, MAX_HEAD_BYTES, MAX_HEADERS,
     TCP_KEEPALIVE,
 };
+use crate::upstream::proxy_connector::ProxyConnectError;
 use connection_guard::ConnectionGuard;
-use deadline_connector::DeadlineConnector;
+pub(crate) use connection_guard::UpstreamBody;
 use proxy_connector::ProxyRules;
+use read_ahead::DeadlineConnector;
 use tls::Alpn;
+#[cfg(feature = "otlp")]
+pub(crate) use tls::direct_connector;
 
 /// Time after which an idle upstream connection is closed. Most servers keep theirs for 60 s or
 /// more. Servers that close earlier announce it, and the pool then drops the connection.
@@ -111,8 +108,8 @@ impl Upstream {
 
     /// Returns the fault that caused `error`, and keeps the cause of a failed connection.
     fn record_failure(&self, error: &ClientError) -> Fault {
-        let fault = client_error::to_fault(error);
-        if let Some(reason) = client_error::connect_reason(error) {
+        let fault = to_fault(error);
+        if let Some(reason) = connect_reason(error) {
             *self.last_failure.lock() = Some((fault, reason));
         }
         fault
@@ -185,3 +182,92 @@ fn build_client(
         .http2_keep_alive_timeout(HTTP2_PING_TIMEOUT)
         .build(connector))
 }
+
+/// Returns the fault that caused an error, by the types in its source chain. Only a failed DNS
+/// lookup has no type; hyper-util's message identifies the failure.
+fn to_fault(error: &Error) -> Fault {
+    if error.is_connect() {
+        connect_fault(error)
+    } else {
+        exchange_fault(error)
+    }
+}
+
+/// Returns the innermost cause of a failed connection, such as the reason that the TLS library or
+/// the operating system gives. `None` for any other error.
+fn connect_reason(error: &Error) -> Option<String> {
+    let innermost = causes(error).last().filter(|_| error.is_connect())?;
+    Some(innermost.to_string())
+}
+
+fn connect_fault(error: &Error) -> Fault {
+    let ran_out =
+        |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);
+    if causes(error).any(ran_out) {
+        return Fault::NoDescriptors;
+    }
+    for cause in causes(error) {
+        if cause.is::<ProxyConnectError>() {
+            return Fault::UpstreamProxy;
+        }
+        if cause.is::<rustls::Error>() {
+            return Fault::UpstreamTls;
+        }
+        let timed_out = |system: &io::Error| system.kind() == io::ErrorKind::TimedOut;
+        if cause.downcast_ref().is_some_and(timed_out) {
+            return Fault::UpstreamTimedOut;
+        }
+        if cause.to_string().starts_with("dns error") {
+            // Without descriptors, the system's resolver reports that the name does not exist.
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+            return if socket.is_err_and(|error| is_exhaustion(&error)) {
+                Fault::NoDescriptors
+            } else {
+                Fault::UpstreamUnresolved
+            };
+        }
+    }
+    Fault::UpstreamUnreachable
+}
+
+/// Whether the process or the system has reached its limit on open descriptors.
+fn is_exhaustion(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
+        .map(rustix::io::Errno::raw_os_error)
+        .map(Some)
+        .contains(&error.raw_os_error());
+    #[cfg(not(unix))]
+    let exhausted = {
+        let _ = error;
+        false
+    };
+    exhausted
+}
+
+fn exchange_fault(error: &Error) -> Fault {
+    let malformed =
+        |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+    if causes(error).any(malformed) {
+        Fault::UpstreamMalformed
+    } else {
+        Fault::UpstreamBroke
+    }
+}
+
+/// Iterates over the causes of an error, outermost first.
+fn causes<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |&cause| next_cause(cause))
+}
+
+/// Returns the next cause. `io::Error::source` skips the error that it wraps, so the wrapped error
+/// is taken first; TLS errors are wrapped twice.
+fn next_cause<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+    let wrapped = cause
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    wrapped.map_or_else(|| cause.source(), |wrapped| Some(wrapped))
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,9 @@
 //!
 //! No label value comes from a request, so the set of series is fixed at compile time.
 
+use std::fs;
+
 use super::exposition::SampleWriter;
-use super::process;
 use crate::metrics::Metrics;
 use longhaul_console::paragraphs::paragraph;
 
@@ -107,9 +108,41 @@ metrics! {
     counter longhaul_idle_releases_total [] |of, out| out.value(of.metrics.idle_releases.get());
     gauge longhaul_build_info [version] |_, out| out.labelled(&[env!("CARGO_PKG_VERSION")], 1);
     gauge process_start_time_seconds [] |of, out| out.value(of.started);
-    gauge process_resident_memory_bytes [] |_, out| out.optional(process::resident_bytes());
-    gauge process_open_fds [] |_, out| out.optional(process::open_descriptors());
-    gauge process_max_fds [] |_, out| out.optional(process::max_descriptors());
+    gauge process_resident_memory_bytes [] |_, out| out.optional(resident_bytes());
+    gauge process_open_fds [] |_, out| out.optional(open_descriptors());
+    gauge process_max_fds [] |_, out| out.optional(max_descriptors());
+}
+
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
+}
+
+/// Returns the number of open files and sockets.
+fn open_descriptors() -> Option<u64> {
+    let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+    // The listing of the directory itself holds one descriptor.
+    Some(open.saturating_sub(1))
+}
+
+/// Returns the maximum number of open files and sockets.
+fn max_descriptors() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    open_files_limit(&limits)
+}
+
+/// Returns the number after `name` in the lines of `/proc/self/status`.
+fn kibibytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// Returns the soft limit on open files from the table of `/proc/self/limits`.
+fn open_files_limit(limits: &str) -> Option<u64> {
+    let row = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    row.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -192,5 +225,35 @@ mod tests {
                 "{name}: help needs escaping"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod process_tests {
+    use super::*;
+
+    #[test]
+    fn reads_memory_in_kibibytes() {
+        let status = "Name:\tlonghaul\nVmHWM:\t  9000 kB\nVmRSS:\t    7812 kB\n";
+        assert_eq!(kibibytes(status, "VmRSS:"), Some(7_812));
+        assert_eq!(kibibytes("VmRSS:\t7812 pages\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn reads_the_soft_limit_on_open_files() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\n\
+                      Max open files            1024                 524288               files\n";
+        assert_eq!(open_files_limit(limits), Some(1_024));
+        assert_eq!(
+            open_files_limit("Max open files  unlimited  unlimited"),
+            None
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reads_memory_and_open_descriptors_on_linux() {
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(open_descriptors().is_some_and(|open| open > 2));
     }
 }

@@ -3,7 +3,7 @@
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::refusal::RefusedAttempt;
-use crate::learned::counted_outputs::CountedOutput;
+use crate::learned::learned_models::CountedOutput;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::{LimitKind, Verdict};
 use longhaul_core::planning::view::ForwardedView;

@@ -7,7 +7,7 @@ use crate::chat::context::Chat;
 use crate::chat::learn::known_window::KnownWindow;
 use crate::chat::learn::{placement, thinking, window};
 use crate::chat::refusal::{RefusedAttempt, Retry, RewriteRefusal};
-use crate::chat::{media, output_limit, recovery, second_attempt};
+use crate::chat::{output_limit, recovery, second_attempt};
 use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::conversation::{Conversation, images};
 use longhaul_core::dialect::thinking_binding::ThinkingBinding;
@@ -80,9 +80,7 @@ pub(crate) async fn next_step(
         Verdict::TextTooLong { characters } => {
             RetryDecision::from_retry(retry_with_shorter_texts(chat, first, characters))
         }
-        Verdict::TooMuchMedia => {
-            RetryDecision::from_retry(media::retry_without_old_media(chat, first))
-        }
+        Verdict::TooMuchMedia => RetryDecision::from_retry(retry_without_old_media(chat, first)),
         Verdict::Unexplained => RetryDecision::from_retry(retry_unexplained(chat, first)),
     }
 }
@@ -264,4 +262,26 @@ fn retry_smaller_output(
     });
     let why = Retry::SmallerOutput { refused };
     Some(second_attempt::with_view(chat, first, view, why))
+}
+
+/// Retries with markers in place of the old images and documents. Returns `None` if there are none, or if
+/// each such retry was refused within the last hour: the newest ones are at fault then.
+fn retry_without_old_media(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
+    let conversation = chat.request.conversation;
+    let first_key = chat.prefix_keys.first_key()?;
+    images::droppable_if_refused(conversation).find_map(|before| {
+        let suspicion = Suspicion::MediaBefore {
+            conversation: first_key,
+            message: before,
+        };
+        if chat.learned.refuted.is_refuted(suspicion) {
+            return None;
+        }
+        let mut view = first.view().clone();
+        view.drop_images_before(before);
+        // Never resend a refused body.
+        let fewer = view.replacements(conversation) != first.view().replacements(conversation);
+        let why = Retry::FewerImages { suspicion };
+        fewer.then(|| second_attempt::with_view(chat, first, view, why))
+    })
 }

@@ -12,15 +12,15 @@ use crate::costs::RequestCost;
 use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
 use crate::exchange::client_connection::ConnectionUse;
-use crate::exchange::plan_log;
 use crate::exchange::reply_observer::ReplyObserver;
-use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
+use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation, verdict};
 use crate::limits::RECALL_PATH;
 use crate::metrics::{Ending, Label, Metrics, StatusClass};
 use crate::report::ChatReport;
 use crate::request::receive::RequestSlot;
 use crate::request::{paths, receive};
 use crate::traces::{Operation, RequestTrace};
+use longhaul_console::word::Word;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
@@ -145,7 +145,7 @@ impl RequestLog {
 
     /// Sets the facts about the chat and its explanation, as of the last send.
     pub(crate) fn set_chat(&mut self, facts: ChatFacts, explanation: Option<StoredExplanation>) {
-        plan_log::log_plan(self.id, &facts, explanation.as_ref());
+        log_plan(self.id, &facts, explanation.as_ref());
         self.chat = Some(facts);
         self.explanation = explanation;
     }
@@ -313,6 +313,48 @@ fn operation(method: &Method, path: &str) -> Operation {
         }
     } else {
         Operation::Other(paths::api_route(path))
+    }
+}
+
+/// Logs the plan of a chat. Without an admin listener there is no explanation, and only the window
+/// and its thresholds are logged.
+fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplanation>) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let why = explanation.map(|it| it.cause.sentence(&it.numbers));
+    tracing::debug!(
+        request_id = %id,
+        model = &*facts.model,
+        conversation = facts.conversation.map(tracing::field::display),
+        window = facts.window.tokens.get(),
+        window_source = facts.window.source.label(),
+        soft = facts.soft.get(),
+        hard = facts.hard.get(),
+        tokens_before = explanation.map(|it| it.numbers.totals.before.get()),
+        tokens_after = explanation.map(|it| it.numbers.totals.after.get()),
+        changed = explanation.map(|it| it.numbers.changes().count()),
+        why,
+        "planned"
+    );
+    if !tracing::enabled!(tracing::Level::TRACE) {
+        return;
+    }
+    for row in explanation
+        .into_iter()
+        .flat_map(|it| it.numbers.rows.iter().map(move |row| (it, row)))
+    {
+        let (explanation, row) = row;
+        tracing::trace!(
+            request_id = %id,
+            from = row.number,
+            through = row.through.unwrap_or(row.number),
+            tokens = row.tokens.get(),
+            becomes = row.becomes.get(),
+            verdict = %Word(row.decision),
+            reason = verdict::explain(&explanation.numbers, row.decision),
+            "message"
+        );
     }
 }
 

@@ -4,19 +4,23 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
 use crate::callers::owners::Owners;
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::learned::MODELS_PER_CALLER;
-use crate::learned::binding_models::BindingModels;
-use crate::learned::counted_outputs::CountedOutputs;
 use crate::learned::model_facts::ModelFacts;
-use crate::learned::refuted_suspicions::RefutedSuspicions;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
 use crate::learned::windows::LearnedWindows;
+use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::LockedCache;
+use longhaul_core::overflow::Suspicion;
 use longhaul_core::units::scope::{RecordKey, Scope};
+use longhaul_core::units::tokens::Tokens;
+use longhaul_core::window::learned_window::Timestamped;
+use longhaul_core::window::token_ratio::CountSample;
 
 /// Callers whose learned facts are kept in memory. Other callers never evict the facts of a caller
 /// whose request was accepted.
@@ -167,6 +171,170 @@ impl LearnedModels {
     }
 }
 
+/// Models whose provider refused thinking after an edit, or accepted it.
+#[derive(Default)]
+pub(crate) struct BindingModels {
+    models: LockedCache<String, EditOutcome, MODELS_PER_CALLER>,
+}
+
+/// The provider's reaction to thinking that an edit made stale.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum EditOutcome {
+    /// Accepted: the account does not enforce the binding. A refusal overrides this.
+    Accepted,
+    /// Refused.
+    Refused,
+}
+
+impl BindingModels {
+    /// Whether `model` is known to bind thinking.
+    pub(crate) fn contains(&self, model: &str) -> bool {
+        self.models.lock().get(model) == Some(EditOutcome::Refused)
+    }
+
+    /// Whether the provider has accepted stale thinking of `model`, and never refused any.
+    pub(crate) fn accepts_stale(&self, model: &str) -> bool {
+        self.models.lock().get(model) == Some(EditOutcome::Accepted)
+    }
+
+    /// Records that the provider accepted stale thinking of `model`.
+    pub(crate) fn record_accepted(&self, model: &str) {
+        let mut models = self.models.lock();
+        if models.get(model).is_none() {
+            models.insert(model.to_owned(), EditOutcome::Accepted);
+        }
+    }
+
+    /// Records that `model` binds thinking. Returns whether this was new.
+    pub(crate) fn insert(&self, model: &str) -> bool {
+        let mut models = self.models.lock();
+        let is_new = models.get(model) != Some(EditOutcome::Refused);
+        models.insert(model.to_owned(), EditOutcome::Refused);
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod binding_models_tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_outweighs_an_acceptance_and_never_the_reverse() {
+        let models = BindingModels::default();
+        models.record_accepted("m");
+        assert!(models.accepts_stale("m") && !models.contains("m"));
+        assert!(models.insert("m"));
+        models.record_accepted("m");
+        assert!(!models.accepts_stale("m") && models.contains("m"));
+        assert!(!models.insert("m"));
+    }
+}
+
+/// Suspicions of one caller for each cache generation. An upstream refuses in few wordings.
+const SUSPICIONS_PER_CALLER: usize = 64;
+
+/// Time for which a suspicion is not raised again, in milliseconds: an hour.
+const REFUTED_FOR_MS: u64 = 60 * 60 * 1_000;
+
+/// The refuted suspicions of one caller.
+#[derive(Default)]
+pub(crate) struct RefutedSuspicions {
+    /// Time of the refutation in milliseconds since 1970.
+    refuted_at: LockedCache<Suspicion, u64, SUSPICIONS_PER_CALLER>,
+}
+
+impl RefutedSuspicions {
+    /// Records that a smaller request did not satisfy the refusal.
+    pub(crate) fn record_refuted(&self, suspicion: Suspicion) {
+        let now = wall_clock::unix_millis();
+        self.refuted_at.lock().insert(suspicion, now);
+    }
+
+    /// Whether a suspicion was refuted within the last hour.
+    pub(crate) fn is_refuted(&self, suspicion: Suspicion) -> bool {
+        let at = self.refuted_at.lock().get(&suspicion);
+        // A clock that was set back must not extend the hour.
+        at.is_some_and(|at| wall_clock::unix_millis().abs_diff(at) < REFUTED_FOR_MS)
+    }
+}
+
+#[cfg(test)]
+mod refuted_suspicions_tests {
+    use super::*;
+
+    #[test]
+    fn a_refuted_suspicion_is_not_raised_for_an_hour() {
+        let suspicions = RefutedSuspicions::default();
+        let refuted = Suspicion::Words(1);
+        suspicions.record_refuted(refuted);
+        assert!(suspicions.is_refuted(refuted));
+        assert!(!suspicions.is_refuted(Suspicion::Words(2)));
+        assert!(!suspicions.is_refuted(Suspicion::ByteLimit));
+        let now = wall_clock::unix_millis();
+        for (at, expect) in [
+            (now - REFUTED_FOR_MS, false),
+            (now + REFUTED_FOR_MS + 1_000, false),
+            (now - REFUTED_FOR_MS / 2, true),
+        ] {
+            suspicions.refuted_at.lock().insert(refuted, at);
+            assert_eq!(suspicions.is_refuted(refuted), expect, "{at}");
+        }
+    }
+}
+
+/// Lifetime of a refusal in milliseconds, that of a learned window. A gateway may send later requests to
+/// another server.
+const LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Numbers of a request that was refused for its output.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CountedOutput {
+    /// The window, in the upstream's tokens.
+    pub(crate) limit: Tokens,
+    /// Size of the prompt; `None` if the upstream did not count all of it.
+    pub(crate) sample: Option<CountSample>,
+}
+
+/// The newest such refusal of each model of one caller.
+#[derive(Default)]
+pub(crate) struct CountedOutputs {
+    refusals: LockedCache<String, Timestamped<CountedOutput>, MODELS_PER_CALLER>,
+}
+
+impl CountedOutputs {
+    /// Returns the newest refusal of `model`, to publish to other processes; `None` if the model refused no
+    /// output within the last day.
+    pub(crate) fn newest(&self, model: &str) -> Option<Timestamped<CountedOutput>> {
+        self.refusals.lock().get(model).filter(is_current)
+    }
+
+    pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
+        let mut refusals = self.refusals.lock();
+        let before = refusals.get(model).filter(is_current);
+        let refusal = Timestamped::superseding(before, wall_clock::unix_millis(), refusal);
+        refusals.insert(model.to_owned(), refusal);
+    }
+
+    /// Merges a refusal that another process received, if any. The later one prevails.
+    pub(crate) fn merge_remote(&self, model: &str, remote: Option<Timestamped<CountedOutput>>) {
+        let Some(remote) = remote.filter(is_current) else {
+            return;
+        };
+        let mut refusals = self.refusals.lock();
+        let before = refusals.get(model).filter(is_current);
+        if before < Some(remote) {
+            refusals.insert(model.to_owned(), remote);
+        }
+    }
+}
+
+/// Whether a refusal is not expired, and no fast clock stamped it.
+fn is_current(refusal: &Timestamped<CountedOutput>) -> bool {
+    let now = wall_clock::unix_millis();
+    refusal.is_at_or_after(now.saturating_sub(LIFETIME_MS)) && !refusal.is_ahead_of(now)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,5 +394,39 @@ mod tests {
         assert!(!Arc::ptr_eq(&c, &d) && !Arc::ptr_eq(&a, &c));
         // A caller that was first seen under longhaul's key, which a reload then removed.
         assert!(!Arc::ptr_eq(&a, &of("a", QueryKey::Caller)));
+    }
+}
+
+#[cfg(test)]
+mod counted_outputs_tests {
+    use super::*;
+
+    fn refusal(limit: u32) -> CountedOutput {
+        CountedOutput {
+            limit: Tokens::new(limit),
+            sample: None,
+        }
+    }
+
+    fn stamped(at: u64, limit: u32) -> Timestamped<CountedOutput> {
+        Timestamped::superseding(None, at, refusal(limit))
+    }
+
+    #[test]
+    fn the_later_refusal_of_two_processes_prevails_until_it_expires() {
+        let outputs = CountedOutputs::default();
+        let newest = || outputs.newest("m").map(|refusal| refusal.value.limit.get());
+        let now = wall_clock::unix_millis();
+        outputs.merge_remote("m", Some(stamped(now - LIFETIME_MS - 1, 1)));
+        outputs.merge_remote("m", Some(stamped(now + 2 * LIFETIME_MS, 2)));
+        assert_eq!(newest(), None, "expired, and stamped by a fast clock");
+        outputs.merge_remote("m", Some(stamped(now - 10, 3)));
+        outputs.merge_remote("m", Some(stamped(now - 20, 4)));
+        assert_eq!(newest(), Some(3));
+        outputs.record("m", refusal(5));
+        outputs.merge_remote("m", Some(stamped(now - 10, 3)));
+        outputs.merge_remote("m", None);
+        assert_eq!(newest(), Some(5));
+        assert_eq!(outputs.newest("other"), None);
     }
 }

@@ -1,11 +1,16 @@
 //! Learned facts about a model that decide the forwarded bytes: equal on every replica,
 //! and kept over a restart.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::learned::counted_outputs::CountedOutput;
+use crate::callers::fair_cache::FairCache;
+use crate::callers::{AcceptedCallers, FORGET_AFTER};
+use crate::learned::learned_models::CountedOutput;
 use crate::wall_clock;
 use longhaul_core::policy::placement::PlacementRefusals;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
 use longhaul_core::window::token_ratio::TokenRatio;
@@ -65,6 +70,106 @@ impl ModelFacts {
             counted_output: self.counted_output.max(other.counted_output),
             binds_thinking: self.binds_thinking || other.binds_thinking,
         }
+    }
+}
+
+/// Maximum models remembered, of all callers; a client may name any.
+const MAX_MODELS: u64 = 8_192;
+
+/// The facts about each model, by the model's key.
+pub(crate) struct ModelFactsCache {
+    models: FairCache<RecordKey, CachedFacts>,
+}
+
+/// The facts about one model.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct CachedFacts {
+    facts: ModelFacts,
+    /// Whether the durable store is known to have these facts.
+    is_synced: bool,
+}
+
+/// Whether the durable store has the facts cached here.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SyncState {
+    /// The durable store has all of them.
+    Synced,
+    /// The durable store lacks some, or its content is unknown.
+    Incomplete,
+}
+
+impl ModelFactsCache {
+    /// Creates an empty cache.
+    pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
+        Self {
+            models: FairCache::of_entries(MAX_MODELS, FORGET_AFTER, accepted),
+        }
+    }
+
+    /// Returns the facts about a model.
+    pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
+        self.models
+            .get(&model)
+            .unwrap_or_default()
+            .facts
+            .without_future_facts()
+    }
+
+    /// Returns whether the durable store has the facts about a model.
+    pub(crate) fn sync_state(&self, model: RecordKey) -> SyncState {
+        match self.models.get(&model) {
+            Some(kept) if kept.is_synced => SyncState::Synced,
+            Some(_) | None => SyncState::Incomplete,
+        }
+    }
+
+    /// Merges facts that this process learned. Returns whether the durable store may lack some of
+    /// them.
+    pub(crate) fn merge_learned(&self, model: RecordKey, facts: ModelFacts) -> SyncState {
+        let mut there = SyncState::Synced;
+        self.update(model, |kept| {
+            let facts = kept
+                .facts
+                .without_future_facts()
+                .merge(facts.without_future_facts());
+            if facts == kept.facts {
+                return kept;
+            }
+            there = SyncState::Incomplete;
+            CachedFacts {
+                facts,
+                is_synced: false,
+            }
+        });
+        there
+    }
+
+    /// Merges facts read from the durable store. Returns whether the durable store lacks some of
+    /// the result.
+    pub(crate) fn merge_durable(&self, model: RecordKey, theirs: ModelFacts) -> SyncState {
+        let mut there = SyncState::Synced;
+        let theirs = theirs.without_future_facts();
+        self.update(model, |kept| {
+            let facts = kept.facts.without_future_facts().merge(theirs);
+            let is_settled = facts == theirs;
+            if !is_settled {
+                there = SyncState::Incomplete;
+            }
+            CachedFacts {
+                facts,
+                is_synced: is_settled,
+            }
+        });
+        there
+    }
+
+    /// Updates an entry atomically: many replies end at once, and no update may be lost.
+    fn update(&self, model: RecordKey, change: impl FnOnce(CachedFacts) -> CachedFacts) {
+        self.models.update(model, |before| {
+            let before = before.unwrap_or_default();
+            let after = change(before);
+            (before != after).then_some(after)
+        });
     }
 }
 
@@ -176,5 +281,66 @@ mod tests {
             ..ModelFacts::default()
         });
         assert_eq!(learned.merge(wrong), wrong);
+    }
+}
+
+#[cfg(test)]
+mod model_facts_cache_tests {
+    use super::*;
+    use longhaul_core::policy::placement::PlacementRefusals;
+    use longhaul_core::units::scope::Scope;
+
+    fn refused() -> ModelFacts {
+        ModelFacts {
+            refusals: PlacementRefusals::Separate,
+            ..ModelFacts::default()
+        }
+    }
+
+    fn model() -> RecordKey {
+        Scope::new(&[0; 32], &[]).named_key("m")
+    }
+
+    #[test]
+    fn sync_state_is_incomplete_until_the_durable_tier_answers() {
+        let taught = ModelFactsCache::new(&Arc::default());
+        assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
+        assert_eq!(
+            taught.merge_learned(model(), ModelFacts::default()),
+            SyncState::Synced,
+            "nothing"
+        );
+        assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
+        assert_eq!(
+            taught.merge_durable(model(), ModelFacts::default()),
+            SyncState::Synced
+        );
+        assert_eq!(taught.sync_state(model()), SyncState::Synced);
+    }
+
+    #[test]
+    fn learned_facts_are_incomplete_until_the_durable_tier_has_them() {
+        let taught = ModelFactsCache::new(&Arc::default());
+        assert_eq!(
+            taught.merge_durable(model(), ModelFacts::default()),
+            SyncState::Synced
+        );
+        assert_eq!(
+            taught.merge_learned(model(), refused()),
+            SyncState::Incomplete
+        );
+        assert_eq!(
+            taught.merge_learned(model(), refused()),
+            SyncState::Synced,
+            "known"
+        );
+        assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
+        assert_eq!(
+            taught.merge_durable(model(), ModelFacts::default()),
+            SyncState::Incomplete
+        );
+        assert_eq!(taught.merge_durable(model(), refused()), SyncState::Synced);
+        assert_eq!(taught.sync_state(model()), SyncState::Synced);
+        assert_eq!(taught.get(model()), refused());
     }
 }

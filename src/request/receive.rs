@@ -1,8 +1,6 @@
 //! Receives a request: buffers a chat's body whole, streams every other body.
 
 mod buffer;
-mod decoding;
-mod slots;
 
 use longhaul_core::dialect::Dialect;
 use std::iter::from_fn;
@@ -26,9 +24,8 @@ use crate::error::Fault;
 use crate::metrics::{Label, Metrics, UnreadReason};
 use crate::request::buffered_body::BufferedBody;
 use crate::request::headers::is_transfer_coded;
-use buffer::BodyBuffer;
-use decoding::BodyDecoding;
-pub(crate) use slots::{RequestSlot, RequestSlots};
+use buffer::{BodyBuffer, BodyDecoding};
+pub(crate) use buffer::{RequestSlot, RequestSlots};
 
 /// Window over which the rate of a chat body is measured. After a window that brings too little,
 /// the buffered part and the rest are streamed: the upstream decides how slow is too slow.

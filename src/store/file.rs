@@ -8,11 +8,9 @@
 //! delay the writes, it would save a few milliseconds for which no request waits. Each crash would
 //! then cost a summary, or the prompt cache of a conversation.
 
-mod catch_panic;
 mod entry_meta;
 mod identify;
 mod open;
-mod purge;
 mod sweep;
 mod table;
 mod threads;

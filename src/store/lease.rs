@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::Store;
-use super::secret;
+use super::secret::random_bytes;
 use super::tiered::{TieredInner, TieredStore};
 use crate::store::durable::{LeaseAction, LeaseToken};
 use crate::store::write_queue::StoreJob;
@@ -52,8 +52,7 @@ impl Store {
         else {
             return alone;
         };
-        let Ok(token) = secret::random_bytes().map(|bytes| LeaseToken(u128::from_le_bytes(bytes)))
-        else {
+        let Ok(token) = random_bytes().map(|bytes| LeaseToken(u128::from_le_bytes(bytes))) else {
             return alone;
         };
         let until = Instant::now() + MAX_WAIT;

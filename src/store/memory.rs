@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::callers::AcceptedCallers;
 use crate::callers::fair_cache::FairCache;
-use crate::store::count_cache::CountCache;
 use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
 use crate::store::kept_texts::KeptCache;
-use crate::store::removal_cache::RemovalCache;
+use crate::store::prefix_caches::CountCache;
+use crate::store::prefix_caches::RemovalCache;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;

@@ -3,13 +3,10 @@
 //! Each entry is one hash, written by one script and read by one command, so no reader sees half of
 //! a write. A malformed entry counts as absent.
 
-mod bounded_replies;
 pub(crate) mod client;
 pub(crate) mod connection;
 mod dialer;
 mod entry;
-pub(crate) mod error_kind;
-mod tls;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,8 +20,7 @@ use crate::store::durable::{
 };
 use crate::wall_clock;
 use client::{CommandRoute, RedisClient};
-use connection::ReconnectingConnection;
-use error_kind::{MALFORMED_ANSWER, unavailable};
+use connection::{MALFORMED_ANSWER, ReconnectingConnection, unavailable};
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Number of keys in one page of a scan: few enough that the server serves others in between. The bound

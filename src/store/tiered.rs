@@ -16,16 +16,16 @@ use tokio::time::{Instant, timeout};
 use super::format::{RecordSealer, read_tag};
 use crate::callers::AcceptedCallers;
 use crate::learned::model_facts::ModelFacts;
-use crate::learned::model_facts_cache::{ModelFactsCache, SyncState};
+use crate::learned::model_facts::{ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
 use crate::store::circuit_breaker::CircuitBreaker;
-use crate::store::count_cache::CountedRequest;
 use crate::store::durable::{
     Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
 };
 use crate::store::kept_texts::KeptTexts;
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
-use crate::store::removal_cache::StoredRemoval;
+use crate::store::prefix_caches::CountedRequest;
+use crate::store::prefix_caches::StoredRemoval;
 use crate::store::write_queue::{StoreJob, WriteQueue};
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::prefix::keys::PrefixKeys;

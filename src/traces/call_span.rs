@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use http::{Method, Request, StatusCode, Uri};
 
-use super::ParentContext;
-use super::TraceSpan;
-use super::valid_model_name;
-use crate::traces::provider;
+use super::{ParentContext, TraceSpan, valid_model_name};
+use crate::models::HostKind;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::Verdict;
@@ -118,7 +116,7 @@ impl CallSpan {
         span.set("server.address", uri.host());
         span.set("server.port", port(uri).map(u32::from));
         if let (Operation::Chat { .. }, Some(host)) = (asks, uri.host()) {
-            span.set("gen_ai.provider.name", provider::provider_name(host));
+            span.set("gen_ai.provider.name", provider_name(host));
         }
         Some(Self {
             span,
@@ -221,6 +219,29 @@ impl CallContext {
     }
 }
 
+/// Providers whose name in the model table differs from their name in the convention.
+const CONVENTION_NAMES: &[(&str, &str)] = &[
+    ("azure", "azure.ai.openai"),
+    ("bedrock", "aws.bedrock"),
+    ("google", "gcp.gemini"),
+    ("mistral", "mistral_ai"),
+    ("vertex", "gcp.vertex_ai"),
+    ("xai", "x_ai"),
+];
+
+/// Provider reported for an unknown host. The convention uses the name of the provider whose API
+/// dialect the server speaks: here `OpenAI`.
+const DEFAULT_PROVIDER: &str = "openai";
+
+fn provider_name(host: &str) -> &'static str {
+    let provider = match HostKind::from_host(host) {
+        HostKind::Local | HostKind::Unknown => return DEFAULT_PROVIDER,
+        HostKind::Provider(provider) => provider,
+    };
+    let called = CONVENTION_NAMES.iter().find(|(ours, _)| *ours == provider);
+    called.map_or(provider, |(_, theirs)| theirs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,5 +292,25 @@ mod tests {
         ] {
             assert_eq!(port(&target.parse().unwrap()), expect, "{target}");
         }
+    }
+}
+
+#[cfg(test)]
+mod provider_tests {
+    use super::*;
+
+    #[test]
+    fn provider_names_follow_the_convention() {
+        assert_eq!(provider_name("api.openai.com"), "openai");
+        assert_eq!(provider_name("x.openai.azure.com"), "azure.ai.openai");
+        assert_eq!(provider_name("api.x.ai"), "x_ai");
+        assert_eq!(provider_name("api.groq.com"), "groq");
+        assert_eq!(provider_name("openrouter.ai"), "openrouter");
+    }
+
+    #[test]
+    fn unknown_provider_is_named_by_the_dialect() {
+        assert_eq!(provider_name("127.0.0.1"), "openai");
+        assert_eq!(provider_name("llm.example.com"), "openai");
     }
 }

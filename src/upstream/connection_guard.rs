@@ -1,18 +1,22 @@
 //! Ends the request to the upstream when a client leaves before the reply: dropping the guard closes
 //! the connection that carries the request.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
-use http::{Extensions, Request};
-use http_body::Body as _;
+use bytes::Bytes;
+use http::{Extensions, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use crate::body::request_body::RequestBody;
 use crate::limits::LINGER;
-use crate::upstream::abort_signal::AbortSignal;
 
 /// Bytes that a fresh socket accepts before the peer reads: the initial size of a Linux send
 /// buffer.
@@ -105,5 +109,110 @@ impl Drop for ConnectionGuard {
             self.poison();
             self.abort_connection();
         }
+    }
+}
+
+/// A streamed reply body. On drop, it handles a connection that has yet to send part of the
+/// request:
+///
+/// - reply abandoned, or a refusal: the connection ends, since no one needs the result of the rest;
+/// - any other reply: the upstream may read the rest for a limited time. The limit ends the
+///   connection of an upstream that has stalled.
+pub(crate) struct UpstreamBody {
+    body: Incoming,
+    guard: Option<ConnectionGuard>,
+    is_refusal: bool,
+    has_ended: bool,
+}
+
+impl UpstreamBody {
+    pub(super) fn wrap(
+        reply: Response<Incoming>,
+        guard: Option<ConnectionGuard>,
+    ) -> Response<Self> {
+        let (head, body) = reply.into_parts();
+        let download = Self {
+            body,
+            guard,
+            is_refusal: head.status.is_client_error() || head.status.is_server_error(),
+            has_ended: false,
+        };
+        Response::from_parts(head, download)
+    }
+}
+
+impl Drop for UpstreamBody {
+    fn drop(&mut self) {
+        let is_over = self.has_ended || self.body.is_end_stream();
+        let Some(guard) = self.guard.take() else {
+            return;
+        };
+        if self.is_refusal || !is_over {
+            guard.abort();
+        } else {
+            guard.abort_after_linger();
+        }
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.has_ended |= matches!(frame, Poll::Ready(None));
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Aborts a connection from outside the task that drives it. Without the abort, hyper first writes
+/// all that it has buffered of a request, for as long as the upstream stalls.
+#[derive(Clone, Default)]
+pub(super) struct AbortSignal(Arc<Mutex<AbortState>>);
+
+#[derive(Default)]
+struct AbortState {
+    is_aborted: bool,
+    /// Waker of the last task that wrote.
+    writer_waker: Option<Waker>,
+}
+
+impl AbortSignal {
+    /// Makes all further writes fail.
+    pub(super) fn abort(&self) {
+        let mut state = self.0.lock();
+        state.is_aborted = true;
+        let writer = state.writer_waker.take();
+        drop(state);
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+
+    /// Whether the connection was aborted. Otherwise, the task of `cx` is woken on abort.
+    pub(super) fn is_aborted(&self, cx: &Context<'_>) -> bool {
+        let mut state = self.0.lock();
+        let waker = cx.waker();
+        if !(state.is_aborted
+            || state
+                .writer_waker
+                .as_ref()
+                .is_some_and(|w| w.will_wake(waker)))
+        {
+            state.writer_waker = Some(waker.clone());
+        }
+        state.is_aborted
     }
 }

@@ -10,7 +10,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use crate::upstream::abort_signal::AbortSignal;
+use crate::upstream::connection_guard::AbortSignal;
 
 /// A connection to a proxy, with TLS if the proxy's URL is https.
 type ProxyStream = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;

@@ -1,15 +1,17 @@
 //! Recognises a store of longhaul's among other files, and changes nothing: a setting may name
 //! somebody else's file by mistake.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 
 use redb::backends::FileBackend;
 use redb::{Builder, ReadableDatabase, TableError};
 
 use crate::error::Problem;
-use crate::store::file::catch_panic::catch_quietly;
 use crate::store::file::open::{CACHE_BYTES, FOREIGN_REASON, OpenError, PANIC_REASON};
 use crate::store::file::table::{ABOUT, FORMAT_KEY};
 use crate::store::secret::LENGTH;
@@ -83,4 +85,27 @@ fn file_len(path: &Path) -> Result<u64, OpenError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
         Err(error) => Err(OpenError::Io(error)),
     }
+}
+
+thread_local! {
+    /// Whether a panic of this thread is caught and reported by its caller.
+    static IS_TOLD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`. Returns `None` if it panics, which the caller reports. The panic's own message and
+/// backtrace are suppressed, because they would interrupt the log in another format.
+pub(super) fn catch_quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !IS_TOLD.get() {
+                others(panic);
+            }
+        }));
+    });
+    IS_TOLD.set(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    IS_TOLD.set(false);
+    done.ok()
 }

@@ -12,9 +12,9 @@ use redb::{Builder, Database};
 use super::table::{ABOUT, FORMAT_KEY, METADATA, RECORDS};
 use super::{Intent, with_suffix};
 use crate::error::Problem;
-use crate::store::file::catch_panic::catch_quietly;
 use crate::store::file::identify;
 use crate::store::file::identify::FileIdentity;
+use crate::store::file::identify::catch_quietly;
 use crate::store::format::FORMAT;
 use crate::store::secret::{LENGTH, Secret};
 

@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use redb::Database;
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
 use tokio::sync::oneshot;
 
 use super::open::StoreFile;
-use super::purge::copy_other_scopes;
 use super::sweep::{FileLimits, sweep};
 use super::table;
+use super::table::{METADATA, RECORDS};
 use crate::callers::AcceptedCallers;
 use crate::error::Problem;
 use crate::store::durable::{EntryWrite, Unavailable, WriteResult};
@@ -276,4 +276,28 @@ impl WriteThread {
             }
         }
     }
+}
+
+/// Copies every entry except those of one scope; without a scope, copies none. Returns how many it
+/// left out.
+fn copy_other_scopes(
+    from: &Database,
+    to: &Database,
+    scope: Option<ScopeTag>,
+) -> Result<u64, redb::Error> {
+    let reading = from.begin_read()?;
+    let writing = to.begin_write()?;
+    for table in [METADATA, RECORDS] {
+        let mut copy = writing.open_table(table)?;
+        for found in reading.open_table(table)?.iter()? {
+            let (key, value) = found?;
+            if scope.is_some_and(|scope| !key.value().starts_with(&scope.0)) {
+                copy.insert(key.value(), value.value())?;
+            }
+        }
+    }
+    let before = reading.open_table(METADATA)?.len()?;
+    let left = writing.open_table(METADATA)?.len()?;
+    writing.commit()?;
+    Ok(before.saturating_sub(left))
 }

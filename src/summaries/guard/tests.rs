@@ -130,7 +130,7 @@ async fn health_reports_why_summaries_are_withheld() {
     );
     tokio::time::advance(PAUSE).await;
     assert_eq!((guards.health(), failing.health()), (quiet, quiet));
-    for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
+    for turns in 1..=MAX_UNUSED_PER_CONVERSATION as usize {
         let permit = guards.try_acquire_background(permit(&guards, 1, "y", turns));
         guards.record_end(permit.unwrap(), Ok(()));
     }
@@ -248,7 +248,7 @@ async fn foreground_summaries_neither_end_nor_count_as_background_ones() {
     let guards = fresh();
     let waited = || permit(&guards, 1, "y", 1);
     let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
-    for unused in 1..=unused_summaries::MAX_PER_CONVERSATION {
+    for unused in 1..=MAX_UNUSED_PER_CONVERSATION {
         let behind = begin().unwrap();
         for outcome in [
             Ok(()),
@@ -259,7 +259,7 @@ async fn foreground_summaries_neither_end_nor_count_as_background_ones() {
             assert!(begin().is_none(), "{outcome:?}");
         }
         guards.record_end(behind, Ok(()));
-        let many = usize::from(unused == unused_summaries::MAX_PER_CONVERSATION);
+        let many = usize::from(unused == MAX_UNUSED_PER_CONVERSATION);
         assert_eq!(guards.health().unused, many, "{unused}");
     }
 }
@@ -269,7 +269,7 @@ async fn unused_background_summaries_prevent_further_ones() {
     let guards = fresh();
     let begin = |turns| guards.try_acquire_background(permit(&guards, 1, "x", turns));
     let grown = prefix_keys("x", 9);
-    for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
+    for turns in 1..=MAX_UNUSED_PER_CONVERSATION as usize {
         guards.record_end(begin(turns).unwrap(), Ok(()));
     }
     assert!(begin(9).is_none());
@@ -296,16 +296,12 @@ async fn use_in_another_process_counts_only_for_the_newest_summary() {
     let begin = |turns| guards.try_acquire_background(permit(&guards, 1, "x", turns));
     let grown = prefix_keys("x", 9);
     let made = |turns| prefix_keys("x", turns).newest().unwrap().1;
-    for turns in 1..=unused_summaries::MAX_PER_CONVERSATION as usize {
+    for turns in 1..=MAX_UNUSED_PER_CONVERSATION as usize {
         guards.record_end(begin(turns).unwrap(), Ok(()));
     }
     guards.record_later_use(scope(1), &grown, made(1));
     assert!(begin(9).is_none(), "an older summary");
-    guards.record_later_use(
-        scope(1),
-        &grown,
-        made(unused_summaries::MAX_PER_CONVERSATION as usize),
-    );
+    guards.record_later_use(scope(1), &grown, made(MAX_UNUSED_PER_CONVERSATION as usize));
     assert_eq!(guards.health(), GuardHealth::default());
     assert!(begin(9).is_some());
 }
@@ -315,10 +311,10 @@ async fn unused_summaries_of_many_conversations_stop_the_caller() {
     let guards = fresh();
     let begin =
         |first: u32| guards.try_acquire_background(permit(&guards, 1, &first.to_string(), 1));
-    for first in 0..unused_summaries::MAX_PER_CALLER {
+    for first in 0..MAX_UNUSED_PER_CALLER {
         guards.record_end(begin(first).unwrap(), Ok(()));
     }
-    assert!(begin(unused_summaries::MAX_PER_CALLER).is_none());
+    assert!(begin(MAX_UNUSED_PER_CALLER).is_none());
     let health = guards.health();
     assert_eq!((health.unused, health.unused_callers), (0, 1));
     assert!(
@@ -327,7 +323,7 @@ async fn unused_summaries_of_many_conversations_stop_the_caller() {
             .is_some()
     );
     guards.record_use(scope(1), &prefix_keys("0", 1));
-    assert!(begin(unused_summaries::MAX_PER_CALLER).is_some());
+    assert!(begin(MAX_UNUSED_PER_CALLER).is_some());
 }
 
 #[tokio::test(start_paused = true)]
