@@ -29,9 +29,15 @@ const SEPARATORS: [&str; 9] = ["\t", "→", " | ", "| ", "|", ": ", ":", ". ", "
 /// Maximum notes of a client behind a file's text.
 const MAX_NOTES: usize = 8;
 
-/// Whether a tool loads instructions of a skill, or reads the file of a skill.
+/// Whether a tool loads instructions of a skill, or reads the file of an installed skill: clients keep them in
+/// hidden folders, and Anthropic's containers below `/mnt/skills`.
 pub(crate) fn loads_skill(tool: &str, path: Option<&str>) -> bool {
-    is_listed("skill", tool) || path.is_some_and(|path| base_name(path) == "SKILL.md")
+    let is_installed = |path: &str| {
+        let mut folders = path.split(['/', '\\']);
+        let is_hidden = folders.any(|folder| folder.starts_with('.') && folder.len() > 2);
+        base_name(path) == "SKILL.md" && (is_hidden || path.starts_with("/mnt/skills/"))
+    };
+    is_listed("skill", tool) || path.is_some_and(is_installed)
 }
 
 /// Returns the file that a call reads: the path of a reading tool, or the file that a command only reads.

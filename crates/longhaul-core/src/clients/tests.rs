@@ -491,8 +491,11 @@ fn a_files_text_comes_without_frame_and_numbers() {
 
 #[test]
 fn instructions_of_skills_are_known_by_tool_path_and_first_words() {
-    assert!(loads_skill("Skill", None) && loads_skill("read", Some("/s/SKILL.md")));
-    assert!(!loads_skill("read", Some("/s/README.md")) && !loads_skill("Task", None));
+    let reads = |path| loads_skill("read", Some(path));
+    assert!(loads_skill("Skill", None) && reads("/home/u/.codex/skills/x/SKILL.md"));
+    assert!(!reads("/home/u/.codex/skills/x/README.md") && !loads_skill("Task", None));
+    // A skill under development is a file like any other.
+    assert!(!reads("/srv/skills/x/SKILL.md") && !reads("../x/./SKILL.md"));
     let skill = "Base directory for this skill: /Users/user/.claude/skills/x\n\n# X";
     assert_eq!(loaded_skill(skill), Some(skill));
     assert_eq!(own_words(skill), [""; 0]);

@@ -188,12 +188,16 @@ fn kept_entry(kept: &KeptText) -> Agreement {
     entry(if kept.by_agent { KEPT_BY_AGENT } else { KEPT }, &text)
 }
 
-/// Returns the sentences of a file with marks of a rule, and the items of its lists, a line each.
+/// Returns the sentences of a file with marks of a rule, a line each. Items of a list, and rows of a
+/// table, are rules in a file of rules; in a skill, they are steps as often.
 fn rules(label: String, text: &str) -> Option<Agreement> {
     let all = sentences(text);
+    let lists_rules = !label.starts_with(SKILL);
     let is_rule = |sentence: &&&str| {
         let is_heading = sentence.starts_with('#') || line_before(text, sentence).starts_with('#');
-        !is_heading && (has_rule_mark(sentence) || is_list_item(text, sentence))
+        let is_row = sentence.starts_with('|') && !lists_rules;
+        let is_item = || lists_rules && is_list_item(text, sentence);
+        !is_heading && !is_row && (has_rule_mark(sentence) || is_item())
     };
     let lines = all.iter().filter(is_rule);
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));

@@ -60,14 +60,20 @@ fn searched_tools(conversation: &Conversation<'_>, message: &Message) -> Option<
     (!names.is_empty()).then(|| wording::searched_tools(&names))
 }
 
-/// Renders instructions under their heading. Starting from the newest, each is kept whole or clipped in
-/// the middle. Once that fails, all older ones are omitted and counted.
+/// Renders instructions under their heading. If all fit, all are whole. Otherwise the newest stands for all
+/// that begin alike. Starting from the newest, each is kept whole or clipped in the middle. Once that fails,
+/// all older ones are omitted and counted.
 fn render(mut texts: Vec<String>, budget: Tokens) -> String {
     let mut met = HashSet::new();
     texts.reverse();
     texts.retain(|text| !text.trim().is_empty() && met.insert(text.trim().to_owned()));
     let everything: usize = texts.iter().map(|text| rendered_chars(text, LABEL)).sum();
     let fits_all = everything <= budget.to_chars();
+    let count = texts.len();
+    if !fits_all {
+        met.clear();
+        texts.retain(|text| met.insert(first_words(text).to_owned()));
+    }
     let mut left = budget
         .to_chars()
         .saturating_sub(HEADING.len() + OVERHEAD_CHARS);
@@ -81,14 +87,21 @@ fn render(mut texts: Vec<String>, budget: Tokens) -> String {
         return String::new();
     }
     let mut out = String::from(HEADING);
-    if kept.len() < texts.len() {
-        let left_out = (texts.len() - kept.len()).to_string();
+    if kept.len() < count {
+        let left_out = (count - kept.len()).to_string();
         out.extend(["\n\n[", &left_out, " earlier system messages left out]"]);
     }
     for text in kept.iter().rev() {
         out.extend(["\n\n[", LABEL, "]: ", text]);
     }
     out
+}
+
+/// Returns the first line of words, rather than of markup alone.
+fn first_words(text: &str) -> &str {
+    let lines = text.lines().map(str::trim);
+    let mut lines = lines.filter(|line| line.contains(' '));
+    lines.next().unwrap_or(text)
 }
 
 /// Returns `text`, whole or clipped. A long text gets half of the `left` characters, so that older ones have

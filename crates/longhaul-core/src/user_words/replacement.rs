@@ -15,14 +15,11 @@ pub(super) const EQUATIVES: &str = include_str!("equatives.txt");
 /// Nouns that a number names, such as `issue`.
 pub(super) const NUMBERED: &str = include_str!("numbered.txt");
 
-/// Maximum bytes of a sentence that is compared.
-const MAX_BYTES: usize = 600;
 /// Maximum words of a value with its unit.
 const MAX_VALUE_WORDS: usize = 2;
 
 /// Rule as words, to be compared with others.
 pub(crate) struct RuleWords {
-    /// All words. Empty for a sentence that is too long to be compared.
     all: Vec<Word>,
     /// The words that say what the rule is about.
     matter: Vec<Word>,
@@ -30,12 +27,7 @@ pub(crate) struct RuleWords {
 
 impl RuleWords {
     pub(crate) fn new(sentence: &str) -> Self {
-        let is_compared = sentence.len() <= MAX_BYTES;
-        let all = if is_compared {
-            words(sentence)
-        } else {
-            Vec::new()
-        };
+        let all = words(sentence);
         let matter = matter(all.clone());
         Self { all, matter }
     }

@@ -2,6 +2,7 @@
 
 use crate::text::labels::clip_escaped;
 use crate::user_words::{Piece, has_rule_mark, pieces, sentences};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Minimum characters of a message that is clipped without sentences.
@@ -61,6 +62,17 @@ impl<'t> DividedMessage<'t> {
             }
         }
         Self { text, units }
+    }
+
+    /// Takes the mark of each rule that is among `met`, and adds the others. Agents repeat their prompts.
+    pub(super) fn unmark_repeated(&mut self, met: &mut HashSet<&'t str>) {
+        let rules = self.units.iter_mut();
+        for unit in rules.filter(|unit| unit.kind == UnitKind::Rule) {
+            let rule = self.text.get(unit.at.clone()).unwrap_or_default();
+            if !met.insert(rule.trim()) {
+                unit.kind = UnitKind::Sentence;
+            }
+        }
     }
 
     /// Returns the sentences with marks of a rule alone. `None` without one, or if the first one does not

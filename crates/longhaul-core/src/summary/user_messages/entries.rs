@@ -18,6 +18,8 @@ const REPLACED_LABEL: &str = "User, replaced";
 const MAX_LINE_CHARS: usize = 100;
 /// Maximum characters shown of the first and of the last message that is only counted.
 const MAX_EXCERPT_CHARS: usize = 24;
+/// Part of the room, as a divisor, up to which the newest message and the first request are short.
+const SHORT_SHARE: usize = 8;
 /// Characters reserved for the count of messages. The value is more than the count needs.
 const GAP_CHARS: usize = 130;
 
@@ -159,11 +161,12 @@ struct Selection<'e> {
 ///
 /// If all entries fit, all are whole. Otherwise room is given in this order:
 ///
-/// 1. sentences with marks of a rule, of the newest messages first; then notes on replaced ones;
-/// 2. the newest message and the first request;
-/// 3. the others without fenced and pasted material: the newest, then the shortest;
-/// 4. the others as one line each;
-/// 5. the material of the newest.
+/// 1. the newest message and the first request, if short;
+/// 2. sentences with marks of a rule, of the newest messages first; then notes on replaced ones;
+/// 3. more of the newest message and of the first request;
+/// 4. the others without fenced and pasted material: the newest, then the shortest;
+/// 5. the others as one line each;
+/// 6. the material of the newest.
 ///
 /// One count stands for the messages that get nothing.
 pub(super) fn render(entries: &[Entry], room: usize, has_first: bool) -> String {
@@ -207,25 +210,33 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
     let is_note = |at: &usize| matches!(entries.get(*at), Some(Entry::Replaced(_)));
     let distinct = distinct.map(|(at, _)| at);
     let (notes, distinct): (Vec<usize>, Vec<usize>) = distinct.partition(is_note);
+    let mut met = HashSet::new();
+    for &at in &distinct {
+        if let Some(Some(divided)) = selection.divided.get_mut(at) {
+            divided.unmark_repeated(&mut met);
+        }
+    }
+    let newest = distinct.first().copied();
+    let first = has_first
+        .then_some(0)
+        .filter(|first| Some(*first) != newest && distinct.contains(first));
+    for at in newest.into_iter().chain(first) {
+        selection.give_said(at, left / SHORT_SHARE);
+    }
     for &at in &distinct {
         selection.give_rules(at);
     }
     for at in notes {
         selection.give_whole(at, selection.left / 2);
     }
-    let newest = distinct.first().copied();
-    let first = has_first
-        .then_some(0)
-        .filter(|first| Some(*first) != newest);
     if let Some(newest) = newest {
-        let first = first.filter(|first| distinct.contains(first));
         let needs = first
             .and_then(|first| entries.get(first))
             .map_or(0, Entry::chars);
         let left = selection.left;
         selection.give_most(newest, (left / 2).max(left.saturating_sub(needs)));
     }
-    if let Some(first) = first.filter(|first| distinct.contains(first)) {
+    if let Some(first) = first {
         selection.give_most(first, selection.left);
     }
     // A message that takes more than half of what is left is passed over.
