@@ -188,6 +188,11 @@ impl Dialect {
         }
     }
 
+    /// Whether such a mark may stand inside a result. Other APIs differ in the results that they accept.
+    pub(crate) fn marks_results(self) -> bool {
+        matches!(self, Self::Messages)
+    }
+
     /// Returns the key of a mark up to which the provider caches the prompt. Agents move such marks
     /// between requests.
     pub(crate) fn cache_mark_key(self) -> &'static str {
@@ -216,15 +221,19 @@ impl Dialect {
     }
 
     /// Formats `text` as the content of `message`: a string if the content was a string, or one
-    /// text part if it was an array. The part carries the array's last cache mark. Returns `None`
-    /// if the message has no content.
+    /// text part if it was an array. The part carries the array's last cache mark, or else `added`, which
+    /// makes a part of a string. Returns `None` if the message has no content.
     pub(crate) fn content_in_shape(
         self,
         conversation: &Conversation<'_>,
         message: &Message,
         text: &str,
+        added: Option<&str>,
     ) -> Option<String> {
-        dispatch!(self, writer::content_in_shape(conversation, message, text))
+        dispatch!(
+            self,
+            writer::content_in_shape(conversation, message, text, added)
+        )
     }
 
     /// Formats a text part of `text`, a JSON string, with the value of a cache mark.

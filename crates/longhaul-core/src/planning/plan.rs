@@ -55,6 +55,8 @@ pub enum Replacement {
         at: usize,
         /// Text that replaces its content.
         text: Cow<'static, str>,
+        /// Whether the text carries the cache mark that longhaul may add.
+        marked: bool,
     },
     /// Removes the bound thinking of a message, whole.
     Thinking {

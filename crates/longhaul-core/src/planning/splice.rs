@@ -228,16 +228,22 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
             delete: conversation.params().output_limit?.span,
             insert: tokens.to_string(),
         }),
-        Replacement::Result { at, text } => {
+        Replacement::Result { at, text, marked } => {
             let message = conversation.message(*at)?;
             if !message.is_replaceable_result() {
                 return None;
             }
+            let delete = message.content.span()?;
+            let content = |mark| {
+                let dialect = conversation.dialect();
+                dialect.content_in_shape(conversation, message, text, mark)
+            };
+            let mark = marked.then(|| conversation.added_cache_mark(*at..at + 1));
+            let with_mark = mark.flatten().and_then(|mark| content(Some(mark)));
+            let with_mark = with_mark.filter(|text| text.len() <= delete.len());
             Some(ByteEdit {
-                delete: message.content.span()?,
-                insert: conversation
-                    .dialect()
-                    .content_in_shape(conversation, message, text)?,
+                delete,
+                insert: with_mark.or_else(|| content(None))?,
             })
         }
         Replacement::Thinking { .. } => None,
@@ -247,6 +253,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::Dialect;
     use crate::dialect::chat_completions::read;
     use crate::units::tokens::Tokens;
 
@@ -286,6 +293,7 @@ mod tests {
         Replacement::Result {
             at: 2,
             text: text.into(),
+            marked: false,
         }
     }
 
@@ -297,6 +305,43 @@ mod tests {
             expect,
             "{cuts:?}"
         );
+    }
+
+    #[test]
+    fn a_marked_result_carries_the_next_mark_if_the_provider_allows_one_more() {
+        let mark = r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#;
+        let result = |content: &str| {
+            format!(r#"{{"type":"tool_result","tool_use_id":"c","content":{content}}}"#)
+        };
+        let body = |content: &str, marks: usize| {
+            let system = format!(r#"{{"type":"text","text":"s",{mark}}}"#);
+            format!(
+                r#"{{"system":[{}],"messages":[{{"role":"user","content":"u"}},{{"role":"assistant","content":[{{"type":"tool_use","id":"c","name":"f","input":{{}}}}]}},{{"role":"user","content":[{}]}},{{"role":"user","content":[{{"type":"text","text":"v",{mark}}}]}}]}}"#,
+                vec![system; marks].join(","),
+                result(content)
+            )
+        };
+        let (long, part) = (format!("\"{:a>120}\"", ""), r#"{"type":"text","text":"-","#);
+        let marked = format!("[{part}{mark}}}]");
+        // A result that is hardly longer than its placeholder has no room for a mark.
+        for (content, marks, expected) in [
+            (&*long, 2, &*marked),
+            (&long, 3, "\"-\""),
+            ("\"four\"", 2, "\"-\""),
+        ] {
+            let before = body(content, marks);
+            let conversation = Dialect::Messages.read(before.as_bytes()).unwrap();
+            let cut = Replacement::Result {
+                at: 2,
+                text: "-".into(),
+                marked: true,
+            };
+            let splice = Splice::new(&conversation, &[cut]).unwrap();
+            assert_eq!(
+                String::from_utf8(splice.apply()).unwrap(),
+                body(expected, marks)
+            );
+        }
     }
 
     #[test]

@@ -237,7 +237,7 @@ fn hash_edit(
             add(b'i', &[moved(at), *part], "");
             Some(*at)
         }
-        Replacement::Result { at, text } => {
+        Replacement::Result { at, text, .. } => {
             add(b'r', &[moved(at)], text);
             Some(*at)
         }

@@ -334,13 +334,20 @@ impl ForwardedView {
     /// conversation.
     pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Vec<Replacement>> {
         let mut cuts: Vec<Replacement> = Vec::new();
+        // The mark stands after the last layer that a break leaves as it is: the steps, or else the text.
+        let results = self.cleared.iter().map(|cleared| cleared.at);
+        let mut results = results.filter(|at| *at >= self.summarised_until);
+        let may_mark = self.adds_cache_mark && conversation.dialect().marks_results();
+        let marked = results.next_back().filter(|_| may_mark);
         if let Some(text) = &self.text
             && self.summarised_until > self.pinned_head.end
         {
             cuts.push(Replacement::History {
                 from: self.pinned_head.end,
                 to: self.summarised_until,
-                text: self.with_lines(text).with_added_mark(self.adds_cache_mark),
+                text: self
+                    .with_lines(text)
+                    .with_added_mark(self.adds_cache_mark && marked.is_none()),
                 placement: self.placement,
             });
         }
@@ -353,6 +360,7 @@ impl ForwardedView {
                 cuts.push(Replacement::Result {
                     at: cleared.at,
                     text: cleared.placeholder.render(conversation, message),
+                    marked: marked == Some(cleared.at),
                 });
             }
         }
@@ -361,6 +369,7 @@ impl ForwardedView {
                 cuts.push(Replacement::Result {
                     at: clip.message,
                     text: Cow::Owned(self.clipped_text(conversation, message, clip)),
+                    marked: false,
                 });
             }
         }

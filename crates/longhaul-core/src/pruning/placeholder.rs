@@ -159,9 +159,10 @@ pub(crate) fn is_shorter(
         }
     }
     let content = message.content.span();
-    let replacement = conversation
-        .dialect()
-        .content_in_shape(conversation, message, placeholder);
+    let replacement =
+        conversation
+            .dialect()
+            .content_in_shape(conversation, message, placeholder, None);
     content
         .zip(replacement)
         .is_some_and(|(content, replacement)| replacement.len() < content.len())

@@ -463,6 +463,7 @@ fn replacements_sort_by_message_and_part_with_the_output_last() {
     let result = Replacement::Result {
         at: 9,
         text: "".into(),
+        marked: false,
     };
     let output = Replacement::Output {
         tokens: Tokens::ZERO,

@@ -46,8 +46,8 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
         Replacement::Image { at, part } => format!("{at} image {part}"),
         Replacement::Output { tokens } => format!("output {tokens}"),
         Replacement::Thinking { at } => format!("{at} without thinking"),
-        Replacement::Result { at, text } if text == CLEARED => format!("{at} cleared"),
-        Replacement::Result { at, text } => {
+        Replacement::Result { at, text, .. } if text == CLEARED => format!("{at} cleared"),
+        Replacement::Result { at, text, .. } => {
             assert!(text.starts_with(&"x".repeat(200)) && text.ends_with(&"x".repeat(160)));
             // The note about the omitted text is between the two ends.
             assert!(text.contains("640 characters") && text.len() < 1_000);
