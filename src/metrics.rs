@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Fault;
 pub(crate) use histogram::{Histogram, HistogramSnapshot, OverheadHistogram};
 pub(crate) use labels::{
-    Action, CompactionTrigger, DurableStoreOutcome, Ending, PriceSource, RetryOutcome, RetryReason,
-    StatusClass, SummaryOutcome, UnpricedReason, UnreadReason, WithheldReason,
+    Action, CompactionTrigger, DurableStoreOutcome, Ending, LostBy, PriceSource, RetryOutcome,
+    RetryReason, StatusClass, SummaryOutcome, UnpricedReason, UnreadReason, WithheldReason,
 };
 use longhaul_core::cost::comparison::CostComparison;
 use longhaul_core::cost::pricing::Cost;
@@ -222,6 +222,8 @@ pub(crate) struct Metrics {
     pub(crate) rereads: Total,
     /// New calls whose arguments repeat the note of a clipped call.
     pub(crate) imitated_clips: Total,
+    /// Items and blocks of reasoning behind new edits.
+    pub(crate) lost_reasoning: Counters<LostBy>,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
     /// Costs of chats and of longhaul's own calls.

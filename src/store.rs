@@ -320,9 +320,9 @@ impl Store {
     }
 
     /// Returns the removals of bound thinking in a conversation.
-    pub(crate) fn prior_removals(&self, prefix_keys: &PrefixKeys) -> PriorRemovals {
+    pub(crate) fn prior_removals(&self, prefix_keys: &PrefixKeys, counts: bool) -> PriorRemovals {
         let model = self.sealer.note_name(prefix_keys.model());
-        self.memory.removals.look_up(prefix_keys, model)
+        self.memory.removals.look_up(prefix_keys, model, counts)
     }
 
     /// Stores a removal of bound thinking that `model` accepted. Several at one prefix unite.

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::dashboard::{ConversationDto, RecentConversations};
 use crate::metrics::{
-    Action, Counters, DurableStoreOutcome, Label, Metrics, PriceSource, RetryOutcome, RetryReason,
-    StatusClass, SummaryOutcome,
+    Action, Counters, DurableStoreOutcome, Label, LostBy, Metrics, PriceSource, RetryOutcome,
+    RetryReason, StatusClass, SummaryOutcome,
 };
 use crate::proxy_state::ProxyState;
 use crate::store::Store;
@@ -65,6 +65,7 @@ struct ActivityTotals {
     retries: u64,
     gave_up: u64,
     rereads: u64,
+    lost_reasoning: u64,
     summaries: u64,
     summaries_failed: u64,
     in_flight: u64,
@@ -165,6 +166,10 @@ impl Overview {
             retries: metrics.actions.get(Action::Retry),
             gave_up: metrics.actions.get(Action::GaveUp),
             rereads: metrics.rereads.get(),
+            lost_reasoning: LostBy::ALL
+                .iter()
+                .map(|by| metrics.lost_reasoning.get(*by))
+                .sum(),
             summaries: summaries(|outcome| outcome == SummaryOutcome::Made),
             summaries_failed: summaries(|outcome| {
                 !matches!(

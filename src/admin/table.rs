@@ -77,6 +77,7 @@ metrics! {
         |of, out| out.value(of.metrics.provider_tokens.output.get());
     counter longhaul_rereads_after_clear_total [] |of, out| out.value(of.metrics.rereads.get());
     counter longhaul_imitated_clips_total [] |of, out| out.value(of.metrics.imitated_clips.get());
+    counter longhaul_lost_reasoning_total [by] |of, out| out.counters(&of.metrics.lost_reasoning);
     counter longhaul_windows_lowered_total [] |of, out| out.value(of.metrics.windows_lowered.get());
     counter longhaul_cost_usd_total [by] |of, out| out.dollar_counters(&of.metrics.costs.chats);
     counter longhaul_cost_unknown_requests_total [reason]

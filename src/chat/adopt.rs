@@ -55,24 +55,38 @@ pub(super) fn adopt_plan(
 pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdopted> {
     let head = chat.prefix_keys.head_len();
     let store = &chat.state().store;
+    let prior = &attempt.inputs.prior_records.thinking;
+    let (lost, count) = attempt
+        .plan
+        .lost_reasoning(chat.request.conversation, prior);
+    notices::count_lost_reasoning(chat, lost, count.is_some());
+    let renewed = prior.counted.as_ref().and_then(|it| it.renewed(head));
+    if let Some((key, count)) = renewed.filter(|_| count.is_none()) {
+        store.record_removal(key, &chat.model, count);
+    }
+    let counted = count.and_then(|count| store_removal(chat, count));
     let noted = || noted_edits(chat, attempt);
     let Some(removal) = attempt.plan.removal.clone().or_else(noted) else {
-        let removals = &attempt.inputs.prior_records.thinking.removals;
-        if let Some((key, removal)) = removals.renewed(head) {
+        if let Some((key, removal)) = prior.removals.renewed(head) {
             store.record_removal(key, &chat.model, removal);
         }
-        return None;
+        return counted;
     };
+    store_removal(chat, removal).or(counted)
+}
+
+/// Stores a removal where later requests of the conversation find it.
+fn store_removal(chat: &Chat<'_>, removal: ThinkingRemoval) -> Option<RecordAdopted> {
     // Later requests share the stable prefix. The shortest one with all of the removed thinking keeps
     // forks from finding the removal.
-    let end = removal.end(head);
+    let end = removal.end(chat.prefix_keys.head_len());
     let stable = chat.prefix_keys.stable_prefix();
     let is_whole = |prefix: &(usize, _)| prefix.0 >= end;
     let whole = stable.filter(is_whole);
     let (_, key) = whole
         .or_else(|| chat.prefix_keys.first_at_least(end))
         .or(stable)?;
-    store.record_removal(key, &chat.model, removal);
+    chat.state().store.record_removal(key, &chat.model, removal);
     Some(RecordAdopted)
 }
 

@@ -1,8 +1,10 @@
 //! Log messages for the operator about a conversation, never with its content.
 
 use crate::chat::context::Chat;
+use crate::chat::learn::thinking;
 use crate::chat::refusal::RefusedAttempt;
 use crate::explanation::Refusal;
+use crate::metrics::{Label as _, LostBy};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::Evidence;
 use longhaul_core::planning::explanation::ShortenedWords;
@@ -30,6 +32,33 @@ pub(super) fn log_imitated_clips(chat: &Chat<'_>, calls: usize) {
              clips no call"
         );
     }
+}
+
+/// Counts and logs `items` of reasoning behind new edits. The provider may have dropped them without an error,
+/// or longhaul removed them. Does nothing for zero.
+pub(super) fn count_lost_reasoning(chat: &Chat<'_>, items: usize, is_dropped: bool) {
+    if items == 0 {
+        return;
+    }
+    let by = match () {
+        () if !is_dropped => LostBy::Removal,
+        () if thinking::is_dropped(chat) => LostBy::Provider,
+        () => LostBy::PossiblyProvider,
+    };
+    chat.state()
+        .metrics
+        .lost_reasoning
+        .add_many(by, items as u64);
+    if let Some(dashboard) = &chat.dashboard {
+        dashboard.record_lost_reasoning(items);
+    }
+    tracing::info!(
+        model = chat.model_in_log(),
+        conversation = chat.conversation_id().map(tracing::field::display),
+        items,
+        by = by.label(),
+        "reasoning behind an edit of the history is lost to the model"
+    );
 }
 
 /// Logs that nothing would fit `window`, learned from the refusal of a request of `tokens`.

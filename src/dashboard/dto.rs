@@ -40,6 +40,8 @@ pub(crate) struct ConversationDto {
     pub(crate) cached_tokens: u64,
     /// Calls that reread a cleared result.
     pub(crate) rereads: u64,
+    /// Items and blocks of reasoning behind edits, lost to the model.
+    pub(crate) lost_reasoning: u64,
     pub(crate) money: ConversationCosts,
     /// Time of the last request, in milliseconds since 1970, like all times here.
     pub(crate) last: u64,

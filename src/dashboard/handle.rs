@@ -177,6 +177,11 @@ impl DashboardHandle {
         self.update(|seen| seen.dto.rereads += calls as u64);
     }
 
+    /// Adds reasoning behind a new edit.
+    pub(crate) fn record_lost_reasoning(&self, items: usize) {
+        self.update(|seen| seen.dto.lost_reasoning += items as u64);
+    }
+
     /// Records that a summary is being made, until the returned guard is dropped.
     pub(crate) fn begin_compaction(self, meter: &Arc<CostMeter>) -> CompactionGuard {
         let since = wall_clock::unix_millis();

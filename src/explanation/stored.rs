@@ -91,7 +91,7 @@ impl StoredExplanation {
         };
         let results = replacements.as_slice().iter().rev();
         let results = results.filter_map(|cut| match cut {
-            Replacement::Result { at, text } => Some((*at, text)),
+            Replacement::Result { at, text, .. } => Some((*at, text)),
             Replacement::Arguments { .. }
             | Replacement::History { .. }
             | Replacement::Image { .. }

@@ -43,6 +43,16 @@ labels! {
         UpstreamBroke = "upstream-broke",
     }
 
+    /// Cause that reasoning behind an edit is lost.
+    LostBy {
+        /// A model of this name may be bound, and the provider may have dropped it.
+        PossiblyProvider = "possibly-provider",
+        /// The provider drops it without an error.
+        Provider = "provider",
+        /// longhaul removed it, because the provider refuses it.
+        Removal = "removal",
+    }
+
     /// Reason why a chat's body was streamed through unread.
     UnreadReason {
         /// The body inflates by more than text does.

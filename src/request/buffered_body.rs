@@ -152,6 +152,7 @@ mod tests {
         let cut = Replacement::Result {
             at: 2,
             text: "-".into(),
+            marked: false,
         };
         let splice = Splice::new(&conversation, &[cut]).unwrap();
         let sending = whole.spliced(&splice);

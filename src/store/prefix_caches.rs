@@ -61,11 +61,16 @@ impl RemovalCache {
     }
 
     /// Returns the removals of a conversation, for requests to `model`.
-    pub(super) fn look_up(&self, prefix_keys: &PrefixKeys, model: NoteName) -> PriorRemovals {
+    pub(super) fn look_up(
+        &self,
+        prefix_keys: &PrefixKeys,
+        model: NoteName,
+        counts: bool,
+    ) -> PriorRemovals {
         if !self.ever_stored.load(Ordering::Acquire) {
             return PriorRemovals::default();
         }
-        PriorRemovals::look_up(prefix_keys, |key| {
+        PriorRemovals::look_up(prefix_keys, counts, |key| {
             let removals = self.by_prefix.get(&(key, model));
             removals.map(|it| it.to_vec()).unwrap_or_default()
         })

@@ -2,6 +2,7 @@
 
 mod changes;
 mod inputs;
+mod lost;
 mod oracle;
 mod recorded;
 mod served;

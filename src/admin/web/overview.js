@@ -28,7 +28,7 @@ export function Headline({ overview }) {
         <${Card} name="Errors" value=${whole(errors)} isBad=${errors > 0} note=${'of ' + plural(totals.requests, 'request') + (totals.faults > 0 ? ', ' + whole(totals.faults) + ' from longhaul itself' : '')} />
       </dl>
       <details class="more-numbers"><summary>More</summary>
-        <${MoneyTable} money=${asConversation(money)} prompt=${totals} rereads=${totals.rereads} />
+        <${MoneyTable} money=${asConversation(money)} prompt=${totals} rereads=${totals.rereads} lost=${totals.lost_reasoning} />
         <p class="dim">${plural(totals.chats, 'chat')} read, ${plural(totals.summaries, 'summary', 'summaries')} made${totals.summaries_failed > 0 ? ', ' + whole(totals.summaries_failed) + ' failed' : ''}, ${plural(totals.retries, 'request')} sent again, ${whole(totals.in_flight)} in progress.</p>
         <p class="links"><a href="#/costs">Costs by day</a> <a href="/export.json" download="longhaul.json">Export JSON</a> <a href="/export.csv" download="longhaul.csv">Export CSV</a> <a href="/config">Settings</a> <a href="/metrics">Metrics</a> <a href="/web/vendor/LICENSES.txt">Licences</a></p>
       </details>

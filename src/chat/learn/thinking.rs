@@ -10,13 +10,18 @@ use longhaul_core::policy::thinking_removal::{PriorThinking, StaleThinking};
 /// Returns the facts about the conversation's thinking, for a send that a retry may follow.
 pub(in crate::chat) fn prior_thinking(chat: &Chat<'_>) -> PriorThinking {
     let conversation = chat.request.conversation;
-    let may_have = conversation.has_bound_thinking() || conversation.asks_for_thinking();
+    let is_dropped = is_dropped(chat);
+    let may_have = conversation.has_bound_thinking()
+        || conversation.asks_for_thinking()
+        || is_dropped && conversation.has_reasoning();
     if !may_have && !is_learned(chat) {
         return PriorThinking::default();
     }
+    let prior = |counts| chat.state().store.prior_removals(&chat.prefix_keys, counts);
     PriorThinking {
         stale: stale_thinking(chat),
-        removals: chat.state().store.prior_removals(&chat.prefix_keys),
+        removals: prior(false),
+        counted: (is_dropped || may_bind(chat)).then(|| prior(true)),
     }
 }
 
@@ -36,6 +41,11 @@ fn stale_thinking(chat: &Chat<'_>) -> StaleThinking {
         // Thinking with a fixed budget has to stay in an open tool loop.
         ThinkingBinding::Never | ThinkingBinding::Possible => StaleThinking::Kept,
     }
+}
+
+/// Whether the provider drops reasoning behind an edit without an error.
+pub(in crate::chat) fn is_dropped(chat: &Chat<'_>) -> bool {
+    chat.request.conversation.thinking_binding() == ThinkingBinding::Dropped
 }
 
 /// Whether the upstream has refused an edit for the thinking after it, from this caller and for the

@@ -1,33 +1,72 @@
 //! Whether a provider binds thinking to the bytes before it, as far as a request shows.
 
 use crate::conversation::Conversation;
+use crate::dialect::Dialect;
 use crate::json::scanner::{NotJson, Scanner};
+use std::sync::LazyLock;
 
-/// Families of Anthropic's models.
-const FAMILIES: [&str; 5] = ["fable", "haiku", "mythos", "opus", "sonnet"];
-/// Newest version without binding: the models bind from 5.1 on.
-const LAST_UNBOUND: (u32, u32) = (5, 0);
-
-/// Newest version whose only thinking has a fixed budget.
+/// Rules of models, with their sources.
+const MODELS: &str = include_str!("thinking_models.txt");
+/// Newest version of a Claude model whose only thinking has a fixed budget.
 const LAST_MANUAL: (u32, u32) = (4, 5);
 
-/// Parts of names of models by other makers, who bind no thinking. Some of them refuse a call without the
-/// thinking before it.
-const OTHER_MAKERS: [&str; 11] = [
-    "codex", "deepseek", "gemini", "glm", "gpt", "grok", "kimi", "llama", "minimax", "mistral",
-    "qwen",
-];
+/// What a provider does with the reasoning after an edit, by the model's name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ModelRule {
+    /// The provider may refuse the request.
+    Refused,
+    /// The provider drops the reasoning without an error.
+    Dropped,
+    /// The model may follow the reasoning.
+    Stale,
+    /// Nothing of the kind is known.
+    Free,
+}
 
-/// Whether `model` names a model of a maker other than Anthropic.
-fn is_of_other_maker(model: &str) -> bool {
+/// A row of the table.
+struct ModelRow {
+    names: Vec<&'static str>,
+    /// First version; `None` matches a name without a version too.
+    version: Option<(u32, u32)>,
+    rule: ModelRule,
+}
+
+static ROWS: LazyLock<Vec<ModelRow>> = LazyLock::new(|| {
+    let rows = MODELS.lines().filter(|line| !line.starts_with('#'));
+    rows.filter_map(|line| {
+        let mut columns = line.split('\t');
+        let names = columns.next()?.split(',').collect();
+        let version: Vec<&str> = columns.next()?.split('.').collect();
+        let rule = match columns.next()? {
+            "refused" => ModelRule::Refused,
+            "dropped" => ModelRule::Dropped,
+            "stale" => ModelRule::Stale,
+            "free" => ModelRule::Free,
+            _ => return None,
+        };
+        Some(ModelRow {
+            names,
+            version: version_of(&version),
+            rule,
+        })
+    })
+    .collect()
+});
+
+/// Returns the rule of a model; `None` if its name shows none.
+fn rule_of(model: &str) -> Option<ModelRule> {
     let name = model.to_ascii_lowercase();
-    OTHER_MAKERS.iter().any(|maker| name.contains(maker))
+    let is_row = |row: &&ModelRow| match row.version {
+        Some(from) => version_after(&name, &row.names).is_some_and(|version| version >= from),
+        None => row.names.iter().any(|of| name.contains(of)),
+    };
+    ROWS.iter().find(is_row).map(|row| row.rule)
 }
 
 /// Binding of thinking to the bytes before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ThinkingBinding {
-    /// By the client's request, the provider drops thinking that no longer fits.
+    /// By the client's request or the model's rule, the provider drops thinking that no longer fits.
     Dropped,
     /// By the client's request, the provider refuses such thinking.
     Enforced,
@@ -77,10 +116,12 @@ impl Conversation<'_> {
         if option.has_binding {
             return ThinkingBinding::Enforced;
         }
-        match claude_version(&self.model()) {
-            Some(version) if version > LAST_UNBOUND => ThinkingBinding::Possible,
+        let is_responses = self.dialect() == Dialect::Responses;
+        match rule_of(&self.model()) {
+            Some(ModelRule::Refused) => ThinkingBinding::Possible,
+            Some(ModelRule::Dropped) if is_responses => ThinkingBinding::Dropped,
             Some(_) => ThinkingBinding::Never,
-            None if option.is_manual || is_of_other_maker(&self.model()) => ThinkingBinding::Never,
+            None if option.is_manual || is_responses => ThinkingBinding::Never,
             None => ThinkingBinding::Possible,
         }
     }
@@ -115,21 +156,25 @@ impl ThinkingOption {
     }
 }
 
-/// Returns the version in the name of a Claude model; `None` if the name shows none. The version
-/// follows the family; in the names of older models it precedes the family.
+/// Returns the version in the name of a Claude model; `None` if the name shows none.
 fn claude_version(model: &str) -> Option<(u32, u32)> {
-    let name = model.to_ascii_lowercase();
-    let words: Vec<&str> = name
-        .split(|letter: char| !letter.is_ascii_alphanumeric())
-        .collect();
-    let family = words.iter().position(|word| FAMILIES.contains(word));
-    let claude = words.iter().position(|word| *word == "claude");
-    let after = |at: usize| version(words.get(at + 1..).unwrap_or_default());
-    family.and_then(after).or_else(|| claude.and_then(after))
+    let claude = ROWS.first()?;
+    version_after(&model.to_ascii_lowercase(), &claude.names)
+}
+
+/// Returns the version that follows the first of `names` with one. In the names of older Claude models, the
+/// version precedes the family.
+fn version_after(model: &str, names: &[&str]) -> Option<(u32, u32)> {
+    let words = model.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.collect();
+    names.iter().find_map(|name| {
+        let at = words.iter().position(|word| word == name)?;
+        version_of(words.get(at + 1..)?)
+    })
 }
 
 /// Reads a version from the words that begin with it. A longer number is a date.
-fn version(words: &[&str]) -> Option<(u32, u32)> {
+fn version_of(words: &[&str]) -> Option<(u32, u32)> {
     let number = |at: usize| {
         let word = words.get(at).filter(|word| word.len() <= 2)?;
         word.parse::<u32>().ok()
@@ -168,6 +213,38 @@ mod tests {
         ] {
             check(model, "", expect);
         }
+    }
+
+    #[test]
+    fn the_responses_api_drops_reasoning_of_newer_models() {
+        use ThinkingBinding::{Dropped, Never};
+        let check = |model: &str, member: &str, expect| {
+            let body = format!(r#"{{"model":"{model}","{member}":[]}}"#);
+            let conversation = Dialect::read_any(body.as_bytes()).unwrap();
+            assert_eq!(conversation.thinking_binding(), expect, "{body}");
+        };
+        for (model, expect) in [
+            ("gpt-6.2-astra", Dropped),
+            ("openai/gpt-6.2-sol-2026-11-17", Dropped),
+            ("gpt-7", Dropped),
+            ("gpt-6-astra", Never),
+            ("gpt-5.6-sol", Never),
+            ("gpt-4o", Never),
+            ("our-alias", Never),
+        ] {
+            check(model, "input", expect);
+            check(
+                model,
+                "messages",
+                if model == "our-alias" {
+                    ThinkingBinding::Possible
+                } else {
+                    Never
+                },
+            );
+        }
+        let rows = MODELS.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(ROWS.len(), rows.count());
     }
 
     #[test]

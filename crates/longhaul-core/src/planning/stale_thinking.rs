@@ -9,7 +9,7 @@
 //!
 //! Bound thinking that stays is always an unbroken run: a removal reaches to the end of its request.
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Message};
 use crate::planning::plan::{Replacement, RequestPlan};
 use crate::planning::view::ForwardedView;
 use crate::policy::placement::Placement;
@@ -87,6 +87,34 @@ impl RequestPlan {
         let mut behind = conversation.messages().iter().skip(from);
         let is_bound = behind.any(|message| message.bound_thinking.is_some());
         (!is_bound).then(|| edits.removal_from(conversation, &prior.removals, from))
+    }
+
+    /// Counts the reasoning behind the new edits of an accepted plan: removed by longhaul, or dropped by a
+    /// provider that may do so. Returns the count to store in the second case.
+    pub fn lost_reasoning(
+        &self,
+        conversation: &Conversation<'_>,
+        prior: &PriorThinking,
+    ) -> (usize, Option<ThinkingRemoval>) {
+        let (earlier, removal) = match (&self.removal, &prior.counted) {
+            (Some(removal), _) => (&prior.removals, removal.clone()),
+            (None, Some(counted)) => {
+                let edits = Edits::new(conversation, &self.view);
+                let Some(from) = edits.first_uncounted(counted) else {
+                    return (0, None);
+                };
+                let removal = edits.removal_from(conversation, counted, from);
+                let chain = edits.chained.iter().map(|(_, chain)| chain.hash);
+                (counted, removal.as_count(chain.collect()))
+            }
+            (None, None) => return (0, None),
+        };
+        let lost = removal.ranges(conversation.head_len()).flatten();
+        let lost = lost.filter(|at| {
+            self.view.shows(*at) && !earlier.ranges().iter().any(|range| range.contains(at))
+        });
+        let count = lost.map(|at| conversation.reasoning_items(at)).sum();
+        (count, removal.is_count().then_some(removal))
     }
 
     /// Whether the plan changes a byte that thinking may be bound to.
@@ -181,6 +209,19 @@ impl Edits {
         }
     }
 
+    /// Returns the message of the first edit with which these edits differ from those of every earlier count.
+    fn first_uncounted(&self, prior: &PriorRemovals) -> Option<usize> {
+        let hashes = || self.chained.iter().map(|(_, chain)| chain.hash);
+        let common = |chain: &Vec<u64>| {
+            hashes()
+                .zip(chain)
+                .take_while(|(one, other)| one == *other)
+                .count()
+        };
+        let known = prior.chains().iter().map(common).max().unwrap_or_default();
+        self.chained.get(known).map(|(at, _)| *at)
+    }
+
     /// Returns the removal from message `from` to the end of the conversation.
     fn removal_from(
         &self,
@@ -189,7 +230,8 @@ impl Edits {
         from: usize,
     ) -> ThinkingRemoval {
         let messages = conversation.messages();
-        let last = messages.iter().rposition(|it| it.bound_thinking.is_some());
+        let is_lost = |it: &Message| it.bound_thinking.is_some() || it.has_reasoning;
+        let last = messages.iter().rposition(is_lost);
         let own = from..last.map_or(0, |last| last + 1).max(from);
         let ranges = prior.ranges().iter().cloned().chain([own]).collect();
         ThinkingRemoval::new(

@@ -209,6 +209,11 @@ impl ForwardedView {
         self.without_thinking = ranges;
     }
 
+    /// Whether no text stands for the message at `at`.
+    pub(crate) fn shows(&self, at: usize) -> bool {
+        at < self.pinned_head.end || at >= self.summarised_until
+    }
+
     /// Returns the number of messages whose bound thinking is removed.
     pub fn thinking_removals(&self, conversation: &Conversation<'_>) -> usize {
         self.removed_thinking(conversation).count()
@@ -473,9 +478,8 @@ impl ForwardedView {
         &'c self,
         conversation: &'c Conversation<'_>,
     ) -> impl Iterator<Item = (usize, Tokens)> + 'c {
-        let is_shown = |at: usize| at < self.pinned_head.end || at >= self.summarised_until;
         let messages = self.without_thinking.iter().flat_map(Clone::clone);
-        messages.filter(move |&at| is_shown(at)).filter_map(|at| {
+        messages.filter(|&at| self.shows(at)).filter_map(|at| {
             let saves = conversation.message(at)?.bound_thinking?;
             let is_last = at + 1 == conversation.messages().len();
             let is_removable = !is_last || !conversation.bound_thinking_spans(at).is_empty();

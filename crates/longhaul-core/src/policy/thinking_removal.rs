@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// Maximum ranges of one removal. Each new edit after the newest range adds one; an edit of older
 /// bytes merges all after it.
 const MAX_RANGES: usize = 64;
+/// Maximum hashes of a chain. Later edits count again with the next new edit.
+const MAX_CHAIN: usize = 256;
 
 /// Fingerprint of the edits of a request, in the order of the messages.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -36,6 +38,10 @@ pub struct ThinkingRemoval {
     removed: Vec<Range<usize>>,
     /// Edits of the request.
     pub edits: EditChain,
+    /// Hashes of the chain up to each edit, at most [`MAX_CHAIN`], if the ranges are only counted: the provider
+    /// may have dropped the thinking, and longhaul sends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counted: Option<Vec<u64>>,
 }
 
 impl ThinkingRemoval {
@@ -57,7 +63,23 @@ impl ThinkingRemoval {
                 .map(|range| from_head(range.start)..from_head(range.end))
                 .collect(),
             edits,
+            counted: None,
         }
+    }
+
+    /// Returns the same as a count, with the hashes of the chain up to each edit.
+    #[must_use]
+    pub fn as_count(self, mut chain: Vec<u64>) -> Self {
+        chain.truncate(MAX_CHAIN);
+        Self {
+            counted: Some(chain),
+            ..self
+        }
+    }
+
+    /// Whether the thinking is only counted.
+    pub fn is_count(&self) -> bool {
+        self.counted.is_some()
     }
 
     /// Returns the end of the last range in a conversation with `head` leading messages; zero
@@ -76,8 +98,8 @@ impl ThinkingRemoval {
 /// Handling of the bound thinking after an edit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum StaleThinking {
-    /// No thinking is removed: the client lets the provider drop it, or the operator switched
-    /// removal off.
+    /// No thinking is removed: the provider drops it without an error, or the operator switched removal
+    /// off.
     Ignored,
     /// Thinking after a new edit is sent, because the provider may not bind it. Earlier removals
     /// apply.
@@ -94,6 +116,8 @@ pub struct PriorThinking {
     pub stale: StaleThinking,
     /// Removals of earlier requests.
     pub removals: PriorRemovals,
+    /// Thinking that earlier requests counted as lost, if the provider may drop any.
+    pub counted: Option<PriorRemovals>,
 }
 
 impl PriorThinking {
@@ -113,13 +137,19 @@ pub struct PriorRemovals {
     ranges: Vec<Range<usize>>,
     /// Edits of the removals at the longest prefix. Several processes may have stored one each.
     newest_edits: Vec<EditChain>,
+    /// Chains of the counts at all prefixes.
+    chains: Vec<Vec<u64>>,
     /// Prefix under which the removals must be stored again before they are too far back to be found.
     renewal: Option<RecordKey>,
 }
 
 impl PriorRemovals {
-    /// Looks up the removals of all prefixes in a store.
-    pub fn look_up<L>(prefix_keys: &PrefixKeys, mut look: impl FnMut(RecordKey) -> L) -> Self
+    /// Looks up the removals of all prefixes in a store, or the counts alone.
+    pub fn look_up<L>(
+        prefix_keys: &PrefixKeys,
+        counts: bool,
+        mut look: impl FnMut(RecordKey) -> L,
+    ) -> Self
     where
         L: IntoIterator<Item = Arc<ThinkingRemoval>>,
     {
@@ -128,12 +158,13 @@ impl PriorRemovals {
         let mut ranges = Vec::new();
         let mut newest = None;
         for (at, key) in prefix_keys.newest_first() {
-            for removal in look(key) {
+            for removal in look(key).into_iter().filter(|it| it.is_count() == counts) {
                 if *newest.get_or_insert(at) == at {
                     found.newest_edits.push(removal.edits);
                     found.renewal = prefix_keys.renewal_key(at);
                 }
                 ranges.extend(removal.ranges(head));
+                found.chains.extend(removal.counted.clone());
             }
         }
         found.ranges = merge_ranges(ranges);
@@ -155,10 +186,18 @@ impl PriorRemovals {
         &self.newest_edits
     }
 
+    /// Returns the chains of the counts.
+    pub(crate) fn chains(&self) -> &[Vec<u64>] {
+        &self.chains
+    }
+
     /// Returns the removal to store again, and the prefix for it, if it would soon be out of reach.
     pub fn renewed(&self, head: usize) -> Option<(RecordKey, ThinkingRemoval)> {
         let edits = *self.newest_edits.first()?;
-        let removal = ThinkingRemoval::new(self.ranges.clone(), edits, head);
+        let removal = ThinkingRemoval {
+            counted: self.chains.first().cloned(),
+            ..ThinkingRemoval::new(self.ranges.clone(), edits, head)
+        };
         Some((self.renewal?, removal))
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 use super::*;
+use crate::dialect::Dialect;
 use crate::dialect::chat_completions::read;
 use crate::planning::plan::{SummarySource, plan};
 use crate::planning::splice::Splice;
@@ -52,7 +53,8 @@ fn prior(conversation: &Conversation<'_>, stored: &[&ThinkingRemoval]) -> PriorR
         .rev()
         .map(|it| Arc::new((*it).clone()))
         .collect();
-    PriorRemovals::look_up(&keys, |_| left.pop())
+    let counts = stored.iter().any(|it| it.is_count());
+    PriorRemovals::look_up(&keys, counts, |_| left.pop())
 }
 
 /// Returns the ranges without thinking in a conversation of `steps` steps.
@@ -66,6 +68,7 @@ fn ranges(
     let prior = PriorThinking {
         stale: StaleThinking::Removed,
         removals: prior(&conversation, stored),
+        counted: None,
     };
     let plan = RequestPlan::from_view(cleared(&conversation, before))
         .without_stale_thinking(&conversation, &prior);
@@ -172,6 +175,7 @@ fn removed_thinking_reduces_the_view_size() {
     let prior = |stale| PriorThinking {
         stale,
         removals: PriorRemovals::default(),
+        counted: None,
     };
     let tokens = |stale| {
         let plan = RequestPlan::from_view(cleared(&conversation, 5));
@@ -295,4 +299,56 @@ fn thinking_behind_a_ready_summary_counts_as_room() {
     let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
     assert!(plan.view.is_condensed());
     assert_eq!(plan.view.thinking_removals(&conversation), 3);
+}
+
+/// Builds the steps of [`body`] for the Responses API, each with two items of reasoning.
+fn responses_body(steps: usize) -> String {
+    let reasoning = r#"{"type":"reasoning","summary":[],"encrypted_content":"e"}"#;
+    let mut items = vec![r#"{"role":"user","content":"u"}"#.to_owned()];
+    for step in 0..steps {
+        items.push(format!(
+            r#"{reasoning},{reasoning},{{"type":"function_call","call_id":"c{step}","name":"f","arguments":"{{}}"}}"#
+        ));
+        items.push(format!(
+            r#"{{"type":"function_call_output","call_id":"c{step}","output":"{}"}}"#,
+            "x".repeat(1_000)
+        ));
+    }
+    format!(r#"{{"model":"gpt-6.2-sol","input":[{}]}}"#, items.join(","))
+}
+
+/// Counts the reasoning that the edits before `before` lose, beyond what is `stored`.
+fn lost(
+    dialect: Dialect,
+    body: &str,
+    before: usize,
+    stored: &[&ThinkingRemoval],
+) -> (usize, Option<ThinkingRemoval>) {
+    let conversation = dialect.read(body.as_bytes()).unwrap();
+    let prior = PriorThinking {
+        counted: Some(prior(&conversation, stored)),
+        ..PriorThinking::default()
+    };
+    let plan = RequestPlan::from_view(cleared(&conversation, before))
+        .without_stale_thinking(&conversation, &prior);
+    assert_eq!(plan.view.thinking_removals(&conversation), 0);
+    plan.lost_reasoning(&conversation, &prior)
+}
+
+#[test]
+fn reasoning_behind_each_edit_is_counted_once_and_sent() {
+    let chat = (body as fn(usize) -> String, Dialect::ChatCompletions, 1);
+    for (body, dialect, items) in [chat, (responses_body, Dialect::Responses, 2)] {
+        let lost = |steps, before, stored: &[_]| lost(dialect, &body(steps), before, stored);
+        assert_eq!(lost(4, 0, &[]), (0, None));
+        // The results 2 and 4 are cleared: three steps are behind the first.
+        let (count, first) = lost(4, 5, &[]);
+        assert_eq!(count, 3 * items);
+        let first = first.unwrap();
+        assert_eq!(lost(6, 5, &[&first]), (0, None));
+        // Results 6 to 12 are cleared as well: steps 5 and 6 to 9 are behind, and were not counted.
+        let (count, second) = lost(9, 13, &[&first]);
+        assert_eq!(count, 5 * items);
+        assert_eq!(lost(9, 13, &[&second.unwrap()]), (0, None));
+    }
 }

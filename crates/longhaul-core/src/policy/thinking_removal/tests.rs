@@ -59,7 +59,7 @@ fn newest_edits_come_from_the_longest_prefix() {
     let conversation = read(body.as_bytes()).unwrap();
     let keys = PrefixKeys::new(&conversation, Scope::new(&[0; 32], &[]));
     let stored = |range, count| Arc::new(ThinkingRemoval::new(vec![range], edits(count), 0));
-    let found = PriorRemovals::look_up(&keys, |key| {
+    let found = PriorRemovals::look_up(&keys, false, |key| {
         if keys.key_at(2) == Some(key) {
             vec![stored(4..6, 2), stored(5..8, 3)]
         } else if keys.key_at(1) == Some(key) {
@@ -71,5 +71,5 @@ fn newest_edits_come_from_the_longest_prefix() {
     assert_eq!(found.ranges(), [1..2, 4..8]);
     assert_eq!(found.newest_edits(), [edits(2), edits(3)]);
     assert!(found.renewed(0).is_none());
-    assert!(PriorRemovals::look_up(&keys, |_| None).is_empty());
+    assert!(PriorRemovals::look_up(&keys, false, |_| None).is_empty());
 }
