@@ -39,6 +39,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::HeaderValue;
 use ipnet::IpNet;
 
 pub use base_url::BaseUrl;
@@ -68,6 +69,7 @@ pub use store::{ScopeSecret, StoreConfig};
 pub use store_location::{CallerIdentity, RedisUrl, StoreLocation};
 pub(crate) use suggestions::{disabling_variables, unknown_variables};
 pub use summary::{SummaryConfig, SummaryEndpoint};
+pub(crate) use upstream::CHATGPT_BASE;
 pub use upstream::UpstreamConfig;
 
 use crate::error::Problem;
@@ -254,16 +256,18 @@ impl Config {
     /// Returns the base URL of every upstream, mounts included.
     pub(crate) fn upstream_bases(&self) -> impl Iterator<Item = &BaseUrl> {
         let mounted = self.mounts.iter().map(|mount| &mount.base);
-        let messages = self.upstream.messages.iter();
-        mounted.chain(messages).chain([&self.upstream.base])
+        let apart = self.upstream.messages.iter().chain(&self.upstream.login);
+        mounted.chain(apart).chain([&self.upstream.base])
     }
 
     /// Returns this configuration for the upstream of `mount`, without any other upstream's key.
     pub(crate) fn for_mount(&self, mount: &Mount) -> Self {
+        self.only_at(&mount.base, mount.authorization.clone())
+    }
+
+    fn only_at(&self, base: &BaseUrl, authorization: Option<HeaderValue>) -> Self {
         let mut own = self.clone();
-        own.upstream.base = mount.base.clone();
-        own.upstream.authorization.clone_from(&mount.authorization);
-        own.upstream.messages = None;
+        own.upstream.move_to(base.clone(), authorization);
         own.mounts = Vec::new();
         own
     }
@@ -271,13 +275,23 @@ impl Config {
     /// Returns this configuration for the upstream of the Messages API, without the other upstream's
     /// key. `None` if no upstream is set apart for that API.
     pub(crate) fn for_messages(&self) -> Option<Self> {
-        let base = self.upstream.messages.clone()?;
-        let mount = Mount {
-            path: String::new(),
-            base,
-            authorization: None,
-        };
-        Some(self.for_mount(&mount))
+        let base = self.upstream.messages.as_ref()?;
+        Some(self.only_at(base, None))
+    }
+
+    /// Returns this configuration for the backend of `ChatGPT` logins. `None` if an upstream is set.
+    pub(crate) fn for_login(&self) -> Option<Self> {
+        let base = self.upstream.login.as_ref()?;
+        Some(self.only_at(base, None))
+    }
+
+    /// Whether the form of a credential selects among the built-in upstreams: nobody has set an upstream,
+    /// a mount, a key or client tokens.
+    pub(crate) fn selects_by_credential(&self) -> bool {
+        self.upstream.login.is_some()
+            && self.upstream.authorization.is_none()
+            && self.mounts.is_empty()
+            && self.client_tokens.is_empty()
     }
 
     /// Returns warnings about upstreams that receive no credentials at all: if clients present

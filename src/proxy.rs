@@ -34,8 +34,8 @@ use crate::proxy_state::cross_origin::CrossOriginFields;
 use crate::recall;
 use crate::report::ChatReport;
 use crate::request::headers::{BodyFraming, is_clearly_framed, is_upgrade_request};
-use crate::request::paths;
 use crate::request::receive::Received;
+use crate::request::{login, paths};
 use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
@@ -123,7 +123,7 @@ impl Proxy {
     }
 
     /// Selects the upstream whose mount is a prefix of the target, and strips that prefix. Without a
-    /// mount, the request's API selects the upstream.
+    /// mount, the request's API selects the upstream, and then the form of its credential.
     fn select_upstream<B>(&self, request: &mut Request<B>) -> &Arc<ProxyState> {
         for mounted in &self.state.mounts {
             let mount = mounted.mount.as_deref().unwrap_or_default();
@@ -132,10 +132,16 @@ impl Proxy {
                 return mounted;
             }
         }
-        let messages = self.state.messages.as_ref();
+        let Self { state } = self;
+        let messages = state.messages.as_ref();
+        let login = state.login.as_ref();
         messages
             .filter(|_| paths::belongs_to_own_upstream(request))
-            .unwrap_or(&self.state)
+            .or_else(|| {
+                let is_login = || login::is_chatgpt_login(request.headers());
+                login.filter(|_| state.config.selects_by_credential() && is_login())
+            })
+            .unwrap_or(state)
     }
 
     /// Answers a request that must not be served with the fault `why`.

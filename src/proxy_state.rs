@@ -50,6 +50,8 @@ pub(crate) struct ProxyState {
     pub(crate) mounts: Vec<Arc<Self>>,
     /// State of the upstream for the Messages API, if there is a separate one.
     pub(crate) messages: Option<Arc<Self>>,
+    /// State of the backend for `ChatGPT` logins, unless an upstream is set.
+    pub(crate) login: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,

@@ -8,6 +8,7 @@ pub(crate) mod headers;
 pub(crate) mod host_check;
 pub(crate) mod keep_headers;
 pub(crate) mod key_paths;
+pub(crate) mod login;
 pub(crate) mod overrides;
 pub(crate) mod page_guard;
 pub(crate) mod paths;

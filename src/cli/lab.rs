@@ -134,9 +134,7 @@ impl ProxySettings for Config {
     fn summary_endpoint(&self) -> Option<(Settings, Option<String>)> {
         let endpoint = self.summary.endpoint.as_ref()?;
         let mut config = self.clone();
-        config.upstream.base = endpoint.base.clone();
-        config.upstream.messages = None;
-        config.upstream.authorization = None;
+        config.upstream.move_to(endpoint.base.clone(), None);
         let authorization = endpoint.authorization.as_ref();
         let key = authorization.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         Some((Box::new(config), key.map(str::to_owned)))
@@ -170,6 +168,7 @@ impl ProxySettings for Config {
         let mut config = self.clone();
         if let Ok(base) = BaseUrl::parse(base) {
             config.upstream.base = base;
+            config.upstream.login = None;
         }
         Box::new(config)
     }
@@ -198,6 +197,7 @@ impl ProxySettings for Config {
 fn unchanging(config: &Config) -> Config {
     let mut config = config.clone();
     config.mode = Mode::Off;
+    config.upstream.login = None;
     config.tls = None;
     config.client_tokens = ClientTokens::default();
     config.is_for_this_machine = true;
@@ -215,9 +215,7 @@ fn isolated(config: &Config, target: ReplayTarget<'_>) -> io::Result<Config> {
         io::Error::other(format!("{base} is not an upstream's base URL: {refused}"))
     })?;
     let mut config = config.clone();
-    config.upstream.base = base.clone();
-    config.upstream.messages = None;
-    config.upstream.authorization = None;
+    config.upstream.move_to(base.clone(), None);
     config.upstream.ca_file = None;
     config.upstream.proxies = Proxies::default();
     config.upstream.query_windows = false;

@@ -181,6 +181,13 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
     ) {
         _ = writeln!(text, "  export ANTHROPIC_BASE_URL={scheme}://{reachable}");
     }
+    if let Some(base) = upstream
+        .login
+        .as_ref()
+        .filter(|_| config.selects_by_credential())
+    {
+        _ = writeln!(text, "  a ChatGPT login → {base}");
+    }
     for mount in &config.mounts {
         let (path, base) = (&mount.path, &mount.base);
         _ = writeln!(text, "  {scheme}://{reachable}{path}/v1 → {base}");

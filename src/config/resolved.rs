@@ -38,6 +38,13 @@ impl ResolvedSettings {
             .map_or(&Origin::Default, |(_, _, origin)| origin)
     }
 
+    /// Whether anybody, or a command, has set the setting.
+    pub(super) fn is_set<T>(&self, setting: &Setting<T>) -> bool {
+        self.find(setting.key).is_some_and(|(_, raw, origin)| {
+            !matches!(origin, Origin::Default) || *raw != RawValue::Text(setting.default.into())
+        })
+    }
+
     /// Builds the problem for a setting's value, with its origin.
     pub(super) fn value_problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
         self.origin(setting).problem(setting.key, reason)

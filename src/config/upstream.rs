@@ -17,6 +17,9 @@ use crate::models::HostKind;
 /// Base URL of Anthropic's API.
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
 
+/// Base URL of the backend that accepts `ChatGPT` logins. `OpenAI`'s API refuses them.
+pub(crate) const CHATGPT_BASE: &str = "https://chatgpt.com/backend-api/codex";
+
 /// Upstream address and connection settings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -25,6 +28,8 @@ pub struct UpstreamConfig {
     pub base: BaseUrl,
     /// Base URL for requests of the Messages API. `None` if `base` receives them.
     pub messages: Option<BaseUrl>,
+    /// Base URL for requests with a `ChatGPT` login. `None` if an upstream is set.
+    pub login: Option<BaseUrl>,
     /// Whether HTTP/2 is offered.
     pub http2: Http2,
     /// Authorization header that replaces the client's own credentials.
@@ -46,7 +51,14 @@ pub struct UpstreamConfig {
 /// Reads the upstream's settings. Fails if its key cannot be read, or strangers could spend it.
 pub(super) fn read_upstream(found: &ResolvedSettings) -> Result<UpstreamConfig, Problem> {
     let base = found.value(&settings::UPSTREAM_BASE)?;
+    let is_any_set =
+        found.is_set(&settings::UPSTREAM_BASE) || found.is_set(&settings::UPSTREAM_MESSAGES);
     Ok(UpstreamConfig {
+        login: if is_any_set {
+            None
+        } else {
+            Some(built_in(CHATGPT_BASE)?)
+        },
         messages: messages_base(&base, found.value(&settings::UPSTREAM_MESSAGES)?)?,
         base,
         http2: found.value(&settings::UPSTREAM_HTTP2)?,
@@ -70,10 +82,21 @@ pub(super) fn read_upstream(found: &ResolvedSettings) -> Result<UpstreamConfig, 
 fn messages_base(base: &BaseUrl, set: Option<BaseUrl>) -> Result<Option<BaseUrl>, Problem> {
     let is_openai = base.host_kind() == HostKind::Provider("openai");
     if set.is_none() && is_openai {
-        let anthropic = BaseUrl::parse(ANTHROPIC_BASE);
-        return anthropic
-            .map(Some)
-            .map_err(|error| Problem::System(error.to_string()));
+        return built_in(ANTHROPIC_BASE).map(Some);
     }
     Ok(set)
+}
+
+fn built_in(base: &str) -> Result<BaseUrl, Problem> {
+    BaseUrl::parse(base).map_err(|error| Problem::System(error.to_string()))
+}
+
+impl UpstreamConfig {
+    /// Moves all requests to `base`, whatever their API and credential.
+    pub(crate) fn move_to(&mut self, base: BaseUrl, authorization: Option<HeaderValue>) {
+        self.base = base;
+        self.authorization = authorization;
+        self.messages = None;
+        self.login = None;
+    }
 }

@@ -12,7 +12,7 @@ use crate::exchange::request_log::RequestLog;
 use crate::metrics::RetryReason;
 use crate::proxy_state::ProxyState;
 use crate::request::headers::BodyFraming;
-use crate::request::{headers, paths};
+use crate::request::{headers, login, paths};
 use crate::upstream::UpstreamBody;
 
 /// The requested path, its path at the upstream, and the client's HTTP version.
@@ -53,13 +53,19 @@ pub(crate) async fn send(
     log: &mut RequestLog,
 ) -> Result<Response<UpstreamBody>, Fault> {
     let request = upstream_request(state, head, route, body, framing)?;
+    let foreign = login::wrong_base(request.headers(), &state.config.upstream.base);
     log.trace.record_send(retry, &request);
     let meter = &log.meter;
     let sending = pin!(state.upstream.send(request));
     let reply = meter.measure_wait(sending).await;
     let reply = reply.map_err(|fault| meter.client_fault().unwrap_or(fault));
     log.trace.record_reply(&reply);
-    client_reply(state, reply?, route)
+    let reply = reply?;
+    if let (Some(foreign), 401 | 403) = (foreign, reply.status().as_u16()) {
+        let sentence = foreign.sentence(&state.config.upstream.base);
+        tracing::warn!("wrong base: {sentence}");
+    }
+    client_reply(state, reply, route)
 }
 
 /// Builds the upstream request. Extensions are kept: hyper stores the original spelling of

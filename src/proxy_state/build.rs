@@ -37,6 +37,7 @@ impl ProxyState {
             mount: None,
             mounts: Vec::new(),
             messages: None,
+            login: None,
             costs: Arc::new(CostTracker::new(&accepted)),
             upstream: Arc::new(Upstream::new(&config.upstream, Some(&budget))?),
             budget: Arc::new(budget),
@@ -71,6 +72,8 @@ impl ProxyState {
             .collect();
         let messages = state.config.for_messages();
         state.messages = messages.map(|own| Arc::new(state.for_mount(None, own)));
+        let login = state.config.for_login();
+        state.login = login.map(|own| Arc::new(state.for_mount(None, own)));
         Ok(state)
     }
 
@@ -80,22 +83,19 @@ impl ProxyState {
     pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
         let endpoint = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
         self.recent.set_content_visible(config.admin_show_content);
-        let mounts = self.mounts.iter().zip(&config.mounts);
-        let mounts = mounts.map(|(mounted, mount)| {
-            Arc::new(Self {
-                summary_endpoint: endpoint.clone(),
-                ..mounted.with_own_config(config.for_mount(mount))
-            })
-        });
-        let messages = self.messages.iter().zip(config.for_messages());
-        let messages = messages.map(|(state, own)| {
+        let renewed = |(state, own): (&Arc<Self>, Config)| {
             Arc::new(Self {
                 summary_endpoint: endpoint.clone(),
                 ..state.with_own_config(own)
             })
-        });
+        };
+        let mounts = config.mounts.iter().map(|mount| config.for_mount(mount));
+        let mounts = self.mounts.iter().zip(mounts).map(renewed);
+        let messages = self.messages.iter().zip(config.for_messages());
+        let login = self.login.iter().zip(config.for_login());
         Ok(Self {
-            messages: messages.last(),
+            messages: messages.map(renewed).last(),
+            login: login.map(renewed).last(),
             mounts: mounts.collect(),
             summary_endpoint: endpoint.clone(),
             ..self.with_own_config(config)
@@ -120,6 +120,7 @@ impl ProxyState {
         Self {
             mounts: Vec::new(),
             messages: None,
+            login: None,
             keys: AccessKeys::new(&config),
             config,
             ..self.clone()

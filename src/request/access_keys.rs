@@ -194,7 +194,7 @@ fn has_credential(headers: &HeaderMap) -> bool {
     CREDENTIALS.iter().any(|name| headers.contains_key(name))
 }
 
-fn bearer_token(value: &[u8]) -> Option<&[u8]> {
+pub(super) fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme
         .eq_ignore_ascii_case(b"Bearer ")

@@ -45,6 +45,7 @@ mod key_paths;
 mod keys;
 mod listener;
 mod load;
+mod logins;
 mod long_sessions;
 mod manual;
 mod messages;

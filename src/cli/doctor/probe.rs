@@ -10,6 +10,8 @@ use super::Finding;
 use crate::cli::check::{KEY_VARIABLE, bearer};
 use crate::cli::loopback::LoopbackProxy;
 use crate::config::{ClientTokens, Config, StoreLocation};
+use crate::models::HostKind;
+use crate::request::login::{WrongBase, wrong_base};
 use longhaul_console::loopback_client::{ERROR_CHARS, FAULT_HEADER, LoopbackClient, LoopbackReply};
 use longhaul_console::printable::shortened;
 use longhaul_core::dialect::Dialect;
@@ -65,6 +67,7 @@ impl Probe {
 
     async fn findings(&self, config: &Config, model: Option<&str>) -> Vec<Finding> {
         let origin = config.upstream.base.origin();
+        let foreign = self.foreign_advice(config);
         let has_key = !self.authorization.is_empty() || config.upstream.authorization.is_some();
         let began = Instant::now();
         let reply = match self.send(Method::GET, "/v1/models", Bytes::new()).await {
@@ -84,10 +87,10 @@ impl Probe {
         let mut findings = vec![
             Finding::passed("upstream", format!("{origin} answers in {millis} ms")),
             clock_finding(&reply.headers),
-            key_finding(reply.status, has_key),
+            key_finding(reply.status, has_key, &foreign),
         ];
         findings.push(match model {
-            Some(model) => self.chat_finding(model).await,
+            Some(model) => self.chat_finding(model, &foreign).await,
             None => Finding::passed(
                 "request",
                 format!(
@@ -100,7 +103,7 @@ impl Probe {
     }
 
     /// Sends one short chat.
-    async fn chat_finding(&self, model: &str) -> Finding {
+    async fn chat_finding(&self, model: &str, foreign: &str) -> Finding {
         let (path, body) = Dialect::probe(model, "Reply with the single word: ok");
         let path = format!("/v1{path}");
         match self.send(Method::POST, &path, body.into()).await {
@@ -112,7 +115,10 @@ impl Probe {
             // Such a reply may repeat the key.
             Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Finding::failed(
                 "request",
-                format!("{model}: {}: the upstream refuses the key", reply.status),
+                format!(
+                    "{model}: {}: the upstream refuses the key{foreign}",
+                    reply.status
+                ),
             ),
             Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => {
                 Finding::failed("request", format!("{model}: {}", error_message(&reply)))
@@ -124,6 +130,20 @@ impl Probe {
         }
     }
 
+    /// Returns what to add to a refusal of the key, if a credential of another kind may be meant.
+    fn foreign_advice(&self, config: &Config) -> String {
+        let base = &config.upstream.base;
+        let key = self.authorization.iter().cloned().collect();
+        // Agents send their own logins, which no request from here carries.
+        let is_at_openai = base.host_kind() == HostKind::Provider("openai");
+        let is_elsewhere = is_at_openai && !config.selects_by_credential();
+        let login = (is_elsewhere && self.authorization.is_empty()).then_some(WrongBase::Login);
+        let foreign = wrong_base(&key, base).or(login);
+        foreign.map_or_else(String::new, |foreign| {
+            format!("; {}", foreign.sentence(base))
+        })
+    }
+
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<LoopbackReply, String> {
         let limits = (REPLY_BYTES, PROBE_TIMEOUT);
         let sent = self
@@ -133,18 +153,18 @@ impl Probe {
     }
 }
 
-fn key_finding(status: StatusCode, has_key: bool) -> Finding {
+fn key_finding(status: StatusCode, has_key: bool, foreign: &str) -> Finding {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if has_key => Finding::failed(
             "key",
             format!(
-                "the upstream refuses the key ({status}); check {KEY_VARIABLE}, or upstream.api_key_file"
+                "the upstream refuses the key ({status}); check {KEY_VARIABLE}, or upstream.api_key_file{foreign}"
             ),
         ),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Finding::warned(
             "key",
             format!(
-                "the upstream requires one, which the agent sends; set {KEY_VARIABLE} to test it here"
+                "the upstream requires one, which the agent sends; set {KEY_VARIABLE} to test it here{foreign}"
             ),
         ),
         status if status.is_success() && has_key => Finding::passed("key", "accepted"),
