@@ -54,7 +54,7 @@ const CONTENTS: &str = "\
 /readyz   whether the process accepts new requests; not while it is stopping
 /metrics  the metrics, in the Prometheus text format
 /config   the settings and the source of each, without secrets
-/conversations, /conversations/ID, /days, /events  the dashboard's data, as JSON
+/conversations, /conversations/ID, /days, /quota, /events  the dashboard's data, as JSON
 /requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
 /export.json, /export.csv, /conversations/ID/export.csv  the data to download
 ";
@@ -160,6 +160,7 @@ impl Admin {
         let found = match path {
             "/config" => Some(ok(JSON, self.settings.read().clone())),
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
+            "/quota" => Some(json(&overview.metrics.quotas.all())),
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => Some(json(&recent.all_details())),

@@ -21,6 +21,7 @@ mod mcp;
 pub(crate) mod model_window;
 mod own_client;
 mod pipe;
+mod quota;
 mod recall;
 mod run;
 mod serve;
@@ -144,6 +145,7 @@ fn run_command(
         }
         #[cfg(feature = "mcp")]
         Some("mcp") => mcp::mcp(&resolved()?, own, env),
+        Some("quota") => quota::quota(&config()?, own),
         Some("recall") => recall::recall(&resolved()?, own, env),
         Some("run") => {
             if let ConfigFile::Found(path) = file {

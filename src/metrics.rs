@@ -2,6 +2,7 @@
 
 mod histogram;
 mod labels;
+pub(crate) mod quota;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -226,6 +227,8 @@ pub(crate) struct Metrics {
     pub(crate) lost_reasoning: Counters<LostBy>,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
+    /// Quota of logins.
+    pub(crate) quotas: quota::Quotas,
     /// Costs of chats and of longhaul's own calls.
     pub(crate) costs: CostMetrics,
     /// Records that came into use, by trigger.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::dashboard::{ConversationDto, RecentConversations};
+use crate::metrics::quota::Quota;
 use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, LostBy, Metrics, PriceSource, RetryOutcome,
     RetryReason, StatusClass, SummaryOutcome,
@@ -35,6 +36,7 @@ struct OverviewDto<'o> {
     money: CostTotals,
     store: StoreHealth,
     summaries: GuardHealth,
+    quota: Vec<Quota>,
     conversations: Vec<ConversationDto>,
     /// Identifiers of conversations that are not kept any more.
     evicted: Vec<String>,
@@ -125,6 +127,7 @@ impl Overview {
             money: self.money(),
             store: self.store_health(),
             summaries: self.guards.health(),
+            quota: self.metrics.quotas.all(),
             conversations: change.changed,
             evicted: change.evicted,
             evicted_count: change.evicted_count,

@@ -94,6 +94,8 @@ metrics! {
     counter longhaul_compactions_total [trigger] |of, out| out.counters(&of.metrics.compactions);
     counter longhaul_summary_requests_total [outcome] |of, out| out.counters(&of.metrics.summaries);
     counter longhaul_summaries_withheld_total [reason] |of, out| out.counters(&of.metrics.withheld);
+    gauge longhaul_quota_used_ratio [window]
+        |of, out| of.metrics.quotas.used().for_each(|(label, used)| out.labelled(&[label], used));
     histogram longhaul_summary_seconds []
         |of, out| out.histogram(&of.metrics.summary_duration.snapshot());
     histogram longhaul_summary_wait_seconds []

@@ -120,6 +120,7 @@ settings! { ALL_SETTINGS:
     SUMMARY_PLACEMENT: PlacementSetting = choice, "summary.placement" = "auto";
     SUMMARY_WAIT: Duration = duration, "summary.wait" = "20s";
     SUMMARY_PER_HOUR: usize = count::<1, 120>, "summary.max_per_hour" = "6", restart;
+    SUMMARY_MAX_QUOTA: usize = count::<0, 100>, "summary.max_quota" = "90";
     SUMMARY_PROMPT: Option<PathBuf> = optional_path, "summary.prompt" = "";
     SUMMARY_UPDATE_PROMPT: Option<PathBuf> = optional_path, "summary.update_prompt" = "";
 

@@ -33,6 +33,8 @@ pub struct SummaryConfig {
     pub wait_limit: Duration,
     /// Summaries per conversation and hour; beyond that, digests are used.
     pub max_per_hour: usize,
+    /// Percentage of a login's quota from which on background summaries pause; 0 for never.
+    pub max_quota: usize,
     /// Summary prompts: the built-in ones, or those of the operator's files.
     pub prompts: Prompts,
 }
@@ -64,6 +66,7 @@ pub(super) fn read_summary(found: &ResolvedSettings) -> Result<SummaryConfig, Ve
         style,
         placement: found.value(&settings::SUMMARY_PLACEMENT)?,
         wait_limit: found.value(&settings::SUMMARY_WAIT)?,
+        max_quota: found.value(&settings::SUMMARY_MAX_QUOTA)?,
         max_per_hour: found.value(&settings::SUMMARY_PER_HOUR)?,
         prompts,
     })

@@ -4,16 +4,18 @@ use std::pin::pin;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Method, Request, Response, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, Uri, Version};
 
 use crate::body::request_body::RequestBody;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::metrics::RetryReason;
+use crate::metrics::quota::Quota;
 use crate::proxy_state::ProxyState;
 use crate::request::headers::BodyFraming;
 use crate::request::{headers, login, paths};
 use crate::upstream::UpstreamBody;
+use crate::wall_clock;
 
 /// The requested path, its path at the upstream, and the client's HTTP version.
 pub(crate) struct Route {
@@ -65,7 +67,25 @@ pub(crate) async fn send(
         let sentence = foreign.sentence(&state.config.upstream.base);
         tracing::warn!("wrong base: {sentence}");
     }
+    record_quota(state, route, head, reply.headers());
     client_reply(state, reply, route)
+}
+
+/// Records the quota that a reply states, if any, and whether it pauses calls in the background.
+fn record_quota(state: &ProxyState, route: &Route, head: &Parts, reply: &HeaderMap) {
+    let now = wall_clock::unix_seconds();
+    let Some(quota) = Quota::read(reply, now) else {
+        return;
+    };
+    let scope = state.scope(&route.mapped, head);
+    // A separate summary endpoint uses no quota.
+    if state.summary_endpoint.is_none() {
+        let pause = quota.pause(state.config.summary.max_quota, now);
+        state.summary_guards.record_quota(scope, pause);
+    }
+    let chats = &state.metrics.chats;
+    let tokens = [chats.before.get(), chats.after.get()];
+    state.metrics.quotas.record(scope.tag(), quota, tokens);
 }
 
 /// Builds the upstream request. Extensions are kept: hyper stores the original spelling of

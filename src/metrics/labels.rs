@@ -203,6 +203,8 @@ labels! {
         Conversation = "conversation",
         /// The process has reached its hourly limit.
         Process = "process",
+        /// The share of the login's quota is above that of the setting.
+        Quota = "quota",
         /// The caller's upstream is rate-limited or overloaded.
         Throttled = "throttled",
         /// The last few summaries made ahead of need were not used.

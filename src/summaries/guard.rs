@@ -42,6 +42,8 @@ struct CallerState {
     /// End of the pause for background summaries alone. They would compete with chats that the
     /// upstream already throttles.
     background_paused_until: Option<Instant>,
+    /// End of the pause for background summaries because of the login's quota.
+    quota_paused_until: Option<Instant>,
     /// Whether a background job of this caller is running.
     in_background: bool,
 }
@@ -193,7 +195,9 @@ impl SummaryGuards {
         } else if throttled.is_some_and(|until| Instant::now() < until) {
             Some(WithheldReason::Throttled)
         } else {
-            None
+            let paused = scopes.get(scope).quota_paused_until;
+            let is_paused = paused.is_some_and(|until| Instant::now() < until);
+            is_paused.then_some(WithheldReason::Quota)
         };
         if !self.count_withheld(why) || !self.allows(&permit) {
             return None;
@@ -214,6 +218,13 @@ impl SummaryGuards {
         let until = Some(Instant::now() + PAUSE);
         self.callers
             .update(scope, |state| state.background_paused_until = until);
+    }
+
+    /// Records for how long a login's quota pauses background summaries of this caller, if it does.
+    pub(crate) fn record_quota(&self, scope: Scope, pause: Option<Duration>) {
+        let until = pause.and_then(|pause| Instant::now().checked_add(pause));
+        self.callers
+            .update(scope, |state| state.quota_paused_until = until);
     }
 
     /// Records the start of a job whose cost `meter` accumulates. The job counts towards the hourly

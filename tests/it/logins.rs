@@ -2,6 +2,7 @@
 
 mod clients;
 pub(crate) mod hosts;
+mod quota;
 
 use longhaul::Config;
 use serde_json::json;

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use crate::cli::agents::Agent;
 use crate::error::Fault;
+use crate::metrics::quota::lines;
 use crate::metrics::{Action, Label as _, Metrics, StatusClass};
+use crate::wall_clock;
 use longhaul_console::thousands::with_thousands;
 use longhaul_core::dialect::Dialect;
 
@@ -53,6 +55,10 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
         _ = write!(text, "; failed: {}", faults.join(", "));
     }
     text.push('\n');
+    let quota = lines(&metrics.quotas.all(), wall_clock::unix_seconds());
+    for line in quota.lines() {
+        _ = writeln!(text, "longhaul: {line}");
+    }
     text
 }
 

@@ -242,6 +242,42 @@ async fn summary_calls_of_a_login_obey_every_rule_behind_system_messages() {
     assert!(seen.iter().any(|it| it.kind == RequestKind::Summary));
 }
 
+/// Claude Code bills each request by a block of the system prompt, in which `cch=` may change.
+#[tokio::test]
+async fn summaries_are_used_behind_a_block_that_bills_each_request() {
+    let mut played = Vec::new();
+    for changes in [false, true] {
+        let setup = Setup::start(64_000, |config| {
+            let cached = [("summary.style", "cached")];
+            config.summary = Config::default_with(cached).unwrap().summary;
+        })
+        .await;
+        let instruction = "condense the conversation above".to_owned();
+        setup
+            .model
+            .change(|options| options.summary_instruction = Some(instruction.clone()));
+        let login = ("authorization", "Bearer sk-ant-oat01-x");
+        let mut session = session();
+        let count = session["messages"].as_array().unwrap().len();
+        for end in (1..=count).filter(|end| end % 4 == 1) {
+            let number = if changes { end } else { 0 };
+            let bill = format!("x-anthropic-billing-header: cc_version=2.1.0; cch={number:05x};");
+            session["system"] = json!([{"type": "text", "text": bill},
+                {"type": "text", "text": "You code.", "cache_control": {"type": "ephemeral"}}]);
+            let reply = setup.ask_as(login, &request(&session, end)).await;
+            assert_eq!(reply.status, 200, "{end}");
+            let body = setup.last().body;
+            assert!(String::from_utf8_lossy(&body).contains(&bill), "{end}");
+        }
+        let seen = setup.model.seen();
+        let calls = seen.iter().filter(|it| it.kind == RequestKind::Summary);
+        let sizes: Vec<usize> = seen.iter().map(|it| it.body.len()).collect();
+        played.push((calls.count(), sizes));
+    }
+    assert!(played[0].0 > 0);
+    assert_eq!(played[0], played[1]);
+}
+
 #[tokio::test]
 async fn a_request_that_fits_passes_byte_for_byte() {
     let setup = Setup::start(400_000, |_| ()).await;

@@ -1,5 +1,5 @@
-//! Hash of a conversation's head: its leading system and developer messages, without dates and
-//! times.
+//! Hash of a conversation's head: its leading system and developer messages, without dates, times, and the
+//! block of Claude Code that bills a request.
 //!
 //! Many clients write the current date or time in the system prompt. A hash of the exact text would
 //! change with the clock.
@@ -46,18 +46,37 @@ static MOMENTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u:{})", forms.join("|"))).ok()
 });
 
+/// Beginning of the block by which Claude Code bills a request.
+const BILL: &str = "x-anthropic-billing-header:";
+
 /// Hashes the head of `conversation` for the caller with this `scope`.
 pub(super) fn head_hash(conversation: &Conversation<'_>, scope: Scope) -> HeadHash {
     let mut hasher = blake3::Hasher::new_keyed(scope.bytes());
     if let Some(instructions) = conversation.params().instructions {
         let text = instructions.decode(conversation.body());
+        // In the Messages API, the text of several blocks is their JSON. A quote within a block is escaped.
+        let text = if text.starts_with('[') && text.contains(BILL) {
+            let kept = |piece| if is_bill(piece) { "" } else { piece };
+            let pieces: Vec<&str> = text.split('"').map(kept).collect();
+            pieces.join("\"").into()
+        } else {
+            text
+        };
         hash_field(&mut hasher, b's', &without_moments(&text));
     }
     let head = conversation.messages().iter().take(conversation.head_len());
     for message in head {
-        let text = conversation.text(message);
-        hash_field(&mut hasher, b't', &without_moments(&text));
         let body = conversation.body();
+        let parts = conversation.parts(message).iter();
+        let blocks = parts.filter(|part| part.kind == PartKind::Text);
+        let blocks = blocks.filter_map(|part| Some(part.text?.decode(body)));
+        let (bills, others): (Vec<_>, Vec<_>) = blocks.partition(|block| is_bill(block));
+        let text = if bills.is_empty() {
+            conversation.text(message)
+        } else {
+            others.concat().into()
+        };
+        hash_field(&mut hasher, b't', &without_moments(&text));
         if let Some(name) = message.name {
             hash_field(&mut hasher, b'n', name.raw(body));
         }
@@ -71,6 +90,22 @@ pub(super) fn head_hash(conversation: &Conversation<'_>, scope: Scope) -> HeadHa
     }
     hasher.update(&length_bytes(conversation.head_len()));
     hasher.finalize().into()
+}
+
+/// Whether a block of text is the one by which Claude Code bills a request, and nothing else.
+///
+/// Such a block has a name and pairs, of which `cch=` may change with each request.
+fn is_bill(block: &str) -> bool {
+    let Some(pairs) = block.strip_prefix(BILL) else {
+        return false;
+    };
+    let is_pair = |pair: &str| {
+        let (name, value) = pair.trim().split_once('=').unwrap_or_default();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+/".contains(&byte);
+        !name.is_empty() && name.bytes().chain(value.bytes()).all(is_plain)
+    };
+    let pairs = pairs.trim().trim_end_matches(';');
+    pairs.split(';').all(is_pair)
 }
 
 /// Returns `text` without dates and times.
@@ -127,6 +162,56 @@ mod tests {
         ] {
             assert_eq!(of_text(before), of_text(after), "{before} {after}");
         }
+    }
+
+    #[test]
+    fn a_block_that_bills_the_request_is_left_out_and_no_other_block() {
+        let head = |blocks: &[&str]| {
+            let block = |text: &&str| json!({"type": "text", "text": text});
+            let blocks: Vec<Value> = blocks.iter().map(block).collect();
+            hash_of(&[json!({"role": "system", "content": blocks})])
+        };
+        let bill = "x-anthropic-billing-header: cc_version=2.1.100.7b4; cc_entrypoint=cli; cch=";
+        let [one, two] = ["3f1a0;", "00000;"].map(|request| format!("{bill}{request}"));
+        assert_eq!(head(&[&one, "You code."]), head(&[&two, "You code."]));
+        assert_eq!(head(&[&one, "You code."]), head(&["You code."]));
+        assert_eq!(head(&["You ", "code.", &one]), head(&["You ", "code."]));
+        for (one, other) in [
+            (
+                format!("{one} You serve ALICE."),
+                format!("{one} You serve BOB."),
+            ),
+            (
+                format!("{one}\nALICE=1; BOB"),
+                format!("{one}\nBOB=1; ALICE"),
+            ),
+            (format!("You: {one}"), format!("You: {two}")),
+            (
+                "x-other-header: cch=1;".to_owned(),
+                "x-other-header: cch=2;".to_owned(),
+            ),
+        ] {
+            assert_ne!(head(&[&one]), head(&[&other]), "{one} {other}");
+        }
+        assert_ne!(head(&[&one, "ALICE"]), head(&[&one, "BOB"]));
+        // In the Messages API, the blocks stand outside the messages.
+        let apart = |blocks: Value| {
+            let body = json!({"system": blocks, "max_tokens": 1, "messages": [
+                {"role": "user", "content": "go on"}]});
+            let body = body.to_string();
+            let read = crate::dialect::messages::read(body.as_bytes()).unwrap();
+            head_hash(&read, Scope::new(&[0; 32], &[]))
+        };
+        let blocks = |bill: &str, text: &str| {
+            apart(json!([{"type": "text", "text": bill}, {"type": "text", "text": text}]))
+        };
+        assert_eq!(blocks(&one, "You code."), blocks(&two, "You code."));
+        assert_ne!(blocks(&one, "ALICE"), blocks(&one, "BOB"));
+        assert_ne!(
+            blocks("a", &format!("\"{one}\"")),
+            blocks("a", &format!("\"{two}\""))
+        );
+        assert_ne!(apart(json!(one)), apart(json!(two)));
     }
 
     #[test]
