@@ -105,7 +105,7 @@ impl ChatReport {
     ) {
         self.update_sizes(conversation, view);
         match step {
-            RecoveryStep::Cleared => {}
+            RecoveryStep::Cleared | RecoveryStep::Images => {}
             RecoveryStep::Clipped => {
                 self.add(Action::Clip);
                 if view.is_condensed() && !self.actions().contains(&Action::Summary) {

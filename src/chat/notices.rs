@@ -4,6 +4,7 @@ use crate::chat::context::Chat;
 use crate::chat::learn::thinking;
 use crate::chat::refusal::RefusedAttempt;
 use crate::explanation::Refusal;
+use crate::learned::windows::REFUSAL_TTL_MS;
 use crate::metrics::{Label as _, LostBy};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::overflow::Evidence;
@@ -124,7 +125,8 @@ pub(super) fn log_learned_window(
         is_stated = learned.stated.is_some(),
         window_estimated = learned.window.get(),
         refused_tokens = refused.tokens.get(),
-        "learned a window from a refusal"
+        hours = REFUSAL_TTL_MS / (60 * 60 * 1_000),
+        "learned a window from a refusal; it holds for these hours, unless a larger request is accepted"
     );
 }
 

@@ -115,7 +115,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
         | Verdict::Overflow(_)
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
-        | Verdict::TooManyBytes
+        | Verdict::BodyTooLarge(_)
         | Verdict::TooMuchMedia
         | Verdict::Unexplained => return,
     };

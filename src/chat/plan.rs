@@ -34,7 +34,7 @@ use longhaul_core::planning::plan::{
     RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
     plan_with_digest,
 };
-use longhaul_core::planning::recovery::RecoveryStep;
+use longhaul_core::planning::recovery::{RecoveryStep, admits_body};
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
@@ -108,7 +108,9 @@ async fn fit_known_window(
     let tokens = plan.view.tokens(conversation);
     let allowance = output_limit::remaining_output(chat, tokens);
     let leaves_output = allowance != Some(OutputAllowance::TooLittle);
-    let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output;
+    let limits = chat.learned.windows.sizes(&chat.model).body_limits();
+    let fits_body = admits_body(conversation, &plan.view, &limits);
+    let fits = tokens <= inputs.policy.thresholds.actual_window && leaves_output && fits_body;
     let is_enabled = settings.proactive && chat.recovery_enabled();
     let is_known = || {
         let known = KnownWindow::of_chat(chat, inputs.adopted());
@@ -117,8 +119,11 @@ async fn fit_known_window(
     // The provider clears before it counts.
     let clears = conversation.params().history == HistoryKeeper::ClearingProvider;
     let is_left = clears || conversation.is_stateful();
-    if is_left || fits || !is_enabled || (leaves_output && !is_known()) {
+    if is_left || fits || !is_enabled || (leaves_output && fits_body && !is_known()) {
         return (plan, None, allowance);
+    }
+    if !fits_body {
+        *inputs = recovery::inputs_for_body(chat, inputs, limits);
     }
     let Some((view, step)) = recovery::run_recovery(chat, &plan.view, inputs).await else {
         return (plan, None, allowance);

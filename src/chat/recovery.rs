@@ -13,7 +13,8 @@ use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Suspicion};
 use longhaul_core::planning::plan::{RequestPlan, SummarySource};
 use longhaul_core::planning::recovery::{RecoveryDecision, RecoveryStep, plan_recovery};
 use longhaul_core::planning::view::ForwardedView;
-use longhaul_core::policy::Policy;
+use longhaul_core::policy::{OutputWindow, Policy};
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::empty_reply::EmptyReplyCause;
 use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
@@ -22,22 +23,67 @@ use longhaul_core::window::{to_two_digits, window_from_repeated_refusal};
 /// the usual servers, accepts 100 kB.
 const MIN_LIMITED_BYTES: usize = 64 * 1024;
 
-/// Runs recovery after a byte limit, for a request without old images. The limit bounds one request
-/// and reveals nothing about the window.
-pub(super) async fn recover_from_byte_limit(
+/// Runs recovery after a limit on the body. The limit reveals nothing about the window.
+pub(super) async fn recover_from_body_limit(
     chat: &Chat<'_>,
     first: &Attempt,
     status: StatusCode,
+    stated: BodyLimits,
 ) -> RetryDecision {
-    if chat.request.conversation.body().len() < MIN_LIMITED_BYTES {
+    let conversation = chat.request.conversation;
+    let suspicion = Suspicion::ByteLimit;
+    let refused = RefusedAttempt {
+        tokens: first.tokens(conversation),
+        window: first.inputs.policy.thresholds.window,
+        status,
+        overflow: Overflow {
+            evidence: if stated == BodyLimits::UNKNOWN {
+                Evidence::Suspected(suspicion)
+            } else {
+                Evidence::Stated
+            },
+            kind: LimitKind::Request,
+            ..Overflow::stated(None, None)
+        },
+        body: window::body_limits(chat, first, stated),
+    };
+    if !is_plausible_overflow(chat, first, &refused) {
         return RetryDecision::Relay;
     }
-    let overflow = Overflow {
-        evidence: Evidence::Suspected(Suspicion::ByteLimit),
-        kind: LimitKind::Request,
-        ..Overflow::stated(None, None)
+    let mut inputs = inputs_for_body(chat, &first.inputs, refused.body);
+    inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
+    let Some((view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
+        return RetryDecision::Relay;
     };
-    recover_from_overflow(chat, first, status, overflow).await
+    // No server limits the bytes of so short a text.
+    let is_short = conversation.body().len() < MIN_LIMITED_BYTES && stated == BodyLimits::UNKNOWN;
+    if is_short && !view.drops_images(conversation) {
+        return RetryDecision::Relay;
+    }
+    retry_compacted(chat, inputs, view, Retry::Compacted { step, refused })
+}
+
+/// Returns `inputs` with limits on the body. The policy's shares follow from the smaller of the window and the
+/// bytes, and the output takes none of these.
+pub(super) fn inputs_for_body(
+    chat: &Chat<'_>,
+    inputs: &PlanInputs,
+    limits: BodyLimits,
+) -> PlanInputs {
+    let room = u32::try_from(limits.goal).unwrap_or(u32::MAX);
+    let room = Tokens::new(room)
+        .divided_by(4)
+        .min(inputs.policy.thresholds.window);
+    let mut inputs = PlanInputs {
+        policy: Policy {
+            body: limits,
+            ..Policy::new(&chat.settings, room)
+                .with_actual_window(inputs.policy.thresholds.actual_window)
+        },
+        ..inputs.clone()
+    };
+    inputs.policy.thresholds.output = OutputWindow::Separate;
+    inputs
 }
 
 /// Runs recovery for the window learned from the refusal.
@@ -54,6 +100,7 @@ pub(super) async fn recover_from_overflow(
         window: first.inputs.policy.thresholds.window,
         status,
         overflow,
+        body: BodyLimits::UNKNOWN,
     };
     if !is_plausible_overflow(chat, first, &refused) {
         return RetryDecision::Relay;
@@ -73,9 +120,18 @@ pub(super) async fn recover_from_overflow(
     if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {
         view.set_output_limit(left);
     }
-    let why = Retry::Compacted { step, refused };
+    retry_compacted(chat, inputs, view, Retry::Compacted { step, refused })
+}
+
+fn retry_compacted(
+    chat: &Chat<'_>,
+    inputs: PlanInputs,
+    view: ForwardedView,
+    why: Retry,
+) -> RetryDecision {
     let thinking = &inputs.prior_records.thinking;
-    let plan = RequestPlan::from_view(view).without_stale_thinking(conversation, thinking);
+    let plan = RequestPlan::from_view(view);
+    let plan = plan.without_stale_thinking(chat.request.conversation, thinking);
     RetryDecision::retry(Attempt::retry(inputs, plan, why))
 }
 
@@ -108,11 +164,20 @@ fn inputs_after_refusal(
     let learned = window_from_repeated_refusal(refused.tokens, &refused.overflow, before);
     let learned = with_accepted_floor(chat, refused, learned);
     let window = to_two_digits(learned);
+    // What stays may be denser than what goes, and no third send follows. A limit without a number is a guess.
+    let share = if refused.overflow.limit.is_some() {
+        95
+    } else {
+        80
+    };
     let window = chat
         .configured_window()
         .map_or(window, |set| set.min(window));
+    let mut policy = Policy::new(&chat.settings, window);
+    policy.thresholds.actual_window = learned.percent(share);
+    policy.is_window_stated = refused.overflow.limit.is_some();
     PlanInputs {
-        policy: Policy::new(&chat.settings, window).with_actual_window(learned),
+        policy,
         ..first.inputs.clone()
     }
 }

@@ -10,6 +10,7 @@ use longhaul_core::overflow::{Evidence, LimitKind, Overflow, Suspicion};
 use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::Placement;
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 
 /// Reason for a retry, with the evidence that its outcome confirms.
@@ -25,8 +26,6 @@ pub(super) enum Retry {
     OtherPlacement,
     /// The first reply refused the length of one text. The retry has longer results clipped.
     ClippedTexts,
-    /// The first reply reported a size limit in bytes. The retry has markers in place of old images.
-    FewerBytes,
     /// The first reply refused images or documents. The retry has markers in place of old ones.
     FewerImages {
         /// Suspicion that the old ones are at fault.
@@ -60,6 +59,8 @@ pub(super) struct RefusedAttempt {
     /// Status of the refusal.
     pub(super) status: StatusCode,
     pub(super) overflow: Overflow,
+    /// Limits on the body that the refusal shows.
+    pub(super) body: BodyLimits,
 }
 
 /// Kind of refusal of a rewritten request.
@@ -91,11 +92,9 @@ impl RefusedAttempt {
         self.overflow.evidence == Evidence::Stated && !self.is_request_limit()
     }
 
-    /// Whether the upstream refused the bytes of the request. Tokens hardly predict bytes, so such a
-    /// limit teaches nothing about other requests.
-    pub(super) fn is_byte_limit(&self) -> bool {
-        self.is_request_limit()
-            && self.overflow.evidence == Evidence::Suspected(Suspicion::ByteLimit)
+    /// Whether the upstream refused the bytes or the messages of the request, not its tokens.
+    pub(super) fn is_body_limit(&self) -> bool {
+        self.body != BodyLimits::UNKNOWN
     }
 
     /// Whether the limit bounds one request of this account.
@@ -107,9 +106,13 @@ impl RefusedAttempt {
 impl Retry {
     pub(super) fn reason(&self) -> RetryReason {
         match self {
+            Self::Compacted {
+                step: RecoveryStep::Images,
+                ..
+            }
+            | Self::FewerImages { .. } => RetryReason::FewerBytes,
             Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
             Self::ClippedTexts => RetryReason::ClippedTexts,
-            Self::FewerBytes | Self::FewerImages { .. } => RetryReason::FewerBytes,
             Self::Original { .. } => RetryReason::Original,
             Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
             Self::WithoutStaleThinking => RetryReason::WithoutStaleThinking,
@@ -127,7 +130,6 @@ impl Retry {
         match self {
             Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
             Self::ClippedTexts
-            | Self::FewerBytes
             | Self::FewerImages { .. }
             | Self::OtherPlacement
             | Self::WithoutStaleThinking => {
@@ -144,10 +146,13 @@ impl Retry {
     /// Returns the event that led to this retry.
     pub(super) fn cause(self) -> PlanCause {
         match self {
+            Self::Compacted {
+                step: RecoveryStep::Images,
+                ..
+            } => PlanCause::FewerBytes,
             Self::Compacted { refused, .. } => PlanCause::Overflow(refused.refusal()),
             Self::OtherPlacement => PlanCause::OtherPlacement,
             Self::ClippedTexts => PlanCause::ClippedTexts,
-            Self::FewerBytes => PlanCause::FewerBytes,
             Self::FewerImages { .. } => PlanCause::FewerImages,
             Self::Original { .. } => PlanCause::RewriteRefused,
             Self::SmallerOutput { .. } => PlanCause::SmallerOutput,

@@ -16,7 +16,7 @@ pub(super) fn outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
         Verdict::Fine if judged.response.status().is_success() => RetryOutcome::Accepted,
         Verdict::Overflow(_) => RetryOutcome::Overflow,
         Verdict::Failed
-        | Verdict::TooManyBytes
+        | Verdict::BodyTooLarge(_)
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::OutputTooLarge { .. }
@@ -52,7 +52,6 @@ pub(super) fn refuted_suspicion(
             }
             Evidence::EmptyReply | Evidence::Stated => None,
         },
-        Retry::FewerBytes => (verdict == Verdict::TooManyBytes).then_some(Suspicion::OldImages),
         Retry::FewerImages { suspicion } => refutes_old_media(verdict).then_some(suspicion),
         Retry::ClippedTexts
         | Retry::OtherPlacement
@@ -75,7 +74,7 @@ fn refutes_old_media(verdict: Verdict) -> bool {
         | Verdict::OutputTooLarge { .. }
         | Verdict::Overflow(_)
         | Verdict::TextTooLong { .. }
-        | Verdict::TooManyBytes => false,
+        | Verdict::BodyTooLarge(_) => false,
     }
 }
 
@@ -89,7 +88,7 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
             Evidence::Suspected(_) => true,
             Evidence::EmptyReply => is_refusal(status),
         },
-        Verdict::TooManyBytes => false,
+        Verdict::BodyTooLarge(_) => false,
         Verdict::Failed
         | Verdict::Fine
         | Verdict::Malformed
@@ -110,6 +109,7 @@ fn is_refusal(status: StatusCode) -> bool {
 mod tests {
     use super::*;
     use longhaul_core::overflow::Overflow;
+    use longhaul_core::units::body_limits::BodyLimits;
 
     #[test]
     fn a_suspicion_that_a_smaller_request_does_not_cure_is_refuted_under_any_status() {
@@ -129,7 +129,7 @@ mod tests {
         for (status, verdict) in [
             (200, Verdict::Failed),
             (400, stated),
-            (413, Verdict::TooManyBytes),
+            (413, Verdict::BodyTooLarge(BodyLimits::UNKNOWN)),
             (429, Verdict::Fine),
             (500, Verdict::Fine),
             (500, stated),

@@ -15,10 +15,8 @@ use longhaul_core::overflow::{Overflow, Suspicion, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::thinking_removal::StaleThinking;
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
-
-/// Share of a body, as a divisor, from which on its images are dropped before its history is shortened.
-const LARGE_IMAGES: usize = 4;
 
 /// Decides the next step after a reply to `first` with this status and verdict.
 pub(crate) async fn next_step(
@@ -37,7 +35,9 @@ pub(crate) async fn next_step(
             }
             RetryDecision::Relay
         }
-        Verdict::TooManyBytes => retry_with_fewer_bytes(chat, first, status).await,
+        Verdict::BodyTooLarge(stated) => {
+            recovery::recover_from_body_limit(chat, first, status, stated).await
+        }
         Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
                 return RetryDecision::retry(original);
@@ -176,64 +176,12 @@ fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     retry_original(chat, first, RewriteRefusal::Unexplained)
 }
 
-/// Drops old images if they are a large part of the body. Otherwise shortens history, or drops the images
-/// if history cannot be shortened.
-async fn retry_with_fewer_bytes(
-    chat: &Chat<'_>,
-    first: &Attempt,
-    status: StatusCode,
-) -> RetryDecision {
-    let conversation = chat.request.conversation;
-    let are_large = images::droppable_before(conversation).is_some_and(|before| {
-        images::bytes_before(conversation, before) >= conversation.body().len() / LARGE_IMAGES
-    });
-    if are_large && let Some(second) = retry_without_old_images(chat, first) {
-        return RetryDecision::retry(second);
-    }
-    match recovery::recover_from_byte_limit(chat, first, status).await {
-        RetryDecision::Retry(attempt) => RetryDecision::Retry(without_old_images(chat, attempt)),
-        next @ (RetryDecision::GiveUp | RetryDecision::Relay) => {
-            retry_without_old_images(chat, first).map_or(next, RetryDecision::retry)
-        }
-    }
-}
-
 /// Retries with the results clipped that have more than `characters` characters. Returns `None` if none has:
 /// the refused text is the client's own.
 fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -> Option<Attempt> {
     let mut view = first.view().clone();
     let is_shorter = view.clip_texts_above(chat.request.conversation, characters);
     is_shorter.then(|| second_attempt::with_view(chat, first, view, Retry::ClippedTexts))
-}
-
-/// Retries with the oldest images replaced by markers; images of the newest user turn stay. Returns `None`
-/// if there are none, or if such a retry was refused within the last hour.
-fn retry_without_old_images(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
-    let conversation = chat.request.conversation;
-    let before = images::droppable_before(conversation)?;
-    if chat.learned.refuted.is_refuted(Suspicion::OldImages) {
-        return None;
-    }
-    let mut view = first.view().clone();
-    view.drop_images_before(before);
-    // Never resend a refused body.
-    let fewer = view.replacements(conversation) != first.view().replacements(conversation);
-    fewer.then(|| second_attempt::with_view(chat, first, view, Retry::FewerBytes))
-}
-
-/// Replaces the oldest images in a retry that shortens history for its bytes.
-fn without_old_images(chat: &Chat<'_>, mut attempt: Box<Attempt>) -> Box<Attempt> {
-    let conversation = chat.request.conversation;
-    if let Some(before) = images::droppable_before(conversation) {
-        attempt.plan.view.drop_images_before(before);
-        // A dropped image is an edit, and may be the first.
-        let thinking = &attempt.inputs.prior_records.thinking;
-        attempt.plan = attempt
-            .plan
-            .clone()
-            .without_stale_thinking(conversation, thinking);
-    }
-    attempt
 }
 
 /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.
@@ -259,6 +207,7 @@ fn retry_smaller_output(
         status,
         window: first.inputs.policy.thresholds.window,
         overflow: Overflow::stated(Some(limit), input),
+        body: BodyLimits::UNKNOWN,
     });
     let why = Retry::SmallerOutput { refused };
     Some(second_attempt::with_view(chat, first, view, why))

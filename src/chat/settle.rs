@@ -24,6 +24,7 @@ use longhaul_core::cost::rereads;
 use longhaul_core::overflow::{Evidence, LimitKind, Verdict};
 use longhaul_core::planning::plan::SummaryNeed;
 use longhaul_core::planning::view::ForwardedView;
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::window::reply_signals::SentSize;
 use longhaul_core::window::token_ratio::CountSample;
 
@@ -244,10 +245,15 @@ fn settle_accepted_retry(
             } else {
                 Some(attempt.inputs.policy.thresholds.window)
             };
-            adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Overflow)
+            let trigger = if refused.is_body_limit() {
+                CompactionTrigger::Bytes
+            } else {
+                CompactionTrigger::Overflow
+            };
+            adopt::adopt_new_record(chat, attempt, window, trigger)
         }
         Retry::OtherPlacement => settle_accepted_plan(chat, attempt),
-        Retry::ClippedTexts | Retry::FewerBytes | Retry::FewerImages { .. } => {
+        Retry::ClippedTexts | Retry::FewerImages { .. } => {
             record_acceptance(chat, attempt);
             let base = attempt.inputs.adopted();
             let window = base.and_then(|record| record.window);
@@ -295,6 +301,7 @@ fn settle_refused_retry(
                 status: judged.response.status(),
                 window: attempt.inputs.policy.thresholds.window,
                 overflow,
+                body: BodyLimits::UNKNOWN,
             };
             settle_overflowed_retry(chat, retry, &refused);
         }
@@ -304,8 +311,11 @@ fn settle_refused_retry(
         | Verdict::Fine
         | Verdict::OutputTooLarge { .. }
         | Verdict::TextTooLong { .. }
-        | Verdict::TooManyBytes
         | Verdict::TooMuchMedia => {}
+        Verdict::BodyTooLarge(stated) => {
+            let limits = window::body_limits(chat, attempt, stated);
+            chat.learned.windows.learn_body_limits(&chat.model, limits);
+        }
     }
 }
 
@@ -353,11 +363,16 @@ fn learn_from_overflow(chat: &Chat<'_>, refused: &RefusedAttempt) {
             tokens = refused.tokens.get(),
             "treating an empty reply as an overflow: a smaller request was answered"
         );
-    } else if refused.is_byte_limit() {
+    } else if refused.is_body_limit() {
+        let BodyLimits { bytes, items, .. } = refused.body;
+        let known = |limit: usize| Some(limit).filter(|it| *it != usize::MAX);
         tracing::info!(
-            tokens = refused.tokens.get(),
-            "the upstream limits bytes: a smaller request was answered"
+            bytes = known(bytes),
+            messages = known(items),
+            "the upstream limits the body: a smaller request was answered"
         );
+        let windows = &chat.learned.windows;
+        windows.learn_body_limits(&chat.model, refused.body);
     } else if refused.is_request_limit() {
         window::learn_request_limit(chat, refused);
     } else {

@@ -113,7 +113,7 @@ impl ReplyObserver {
             Verdict::Failed => {
                 reply_end.has_content || reply_end.usage.is_some_and(|usage| usage.input > 0)
             }
-            Verdict::TooManyBytes
+            Verdict::BodyTooLarge(_)
             | Verdict::Malformed
             | Verdict::Overflow(_)
             | Verdict::OutputTooLarge { .. }

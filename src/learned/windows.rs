@@ -20,6 +20,7 @@ use conversation_windows::ConversationWindows;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::overflow::{Overflow, ReplyEnd};
 use longhaul_core::prefix::keys::PrefixKeys;
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::empty_reply::{EmptyReplyCause, EmptyReplyTracker};
 use longhaul_core::window::learned_window::{LearnedWindow, Timestamped};
@@ -33,9 +34,9 @@ const WELL_BELOW_PERCENT: u32 = 75;
 
 /// Lifetime of a refusal, in milliseconds: a day. An operator may restart a server with a larger
 /// window. If not, a retry recovers from the next refusal.
-const REFUSAL_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
+pub(crate) const REFUSAL_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Lifetime of a limit on one request, in milliseconds: an hour. Accounts rise to other tiers, and a
+/// Lifetime of a limit on one request or on its body, in milliseconds: an hour. Accounts rise to other tiers, and a
 /// limit that still applies is stated again.
 const REQUEST_LIMIT_TTL_MS: u64 = 60 * 60 * 1_000;
 
@@ -64,6 +65,8 @@ pub(crate) struct LearnedSizes {
     accepted_sizes: AcceptedSizes,
     /// The largest request that the account may send. This is not a window.
     pub(crate) request_limit: Option<Timestamped<Tokens>>,
+    /// The limits on the body, which stay in this process.
+    body_limits: Option<Timestamped<BodyLimits>>,
 }
 
 impl LearnedSizes {
@@ -98,6 +101,12 @@ impl LearnedSizes {
         self.request_limit.map(|limit| limit.value)
     }
 
+    /// Returns the limits on the body as far as they are known.
+    pub(crate) fn body_limits(&self) -> BodyLimits {
+        self.body_limits
+            .map_or(BodyLimits::UNKNOWN, |limits| limits.value)
+    }
+
     /// Returns the learned window in estimated tokens, if any.
     pub(crate) fn window(&self) -> Option<Tokens> {
         self.learned_window().map(|learned| learned.window)
@@ -128,6 +137,9 @@ impl LearnedSizes {
         self.request_limit = self
             .request_limit
             .filter(|limit| limit.is_at_or_after(limit_since) && !limit.is_ahead_of(now));
+        self.body_limits = self
+            .body_limits
+            .filter(|limits| limits.is_at_or_after(limit_since) && !limits.is_ahead_of(now));
         self.published_accepted = self
             .published_accepted
             .filter(|accepted| accepted.is_at_or_after(since) && !accepted.is_ahead_of(now));
@@ -305,6 +317,18 @@ impl LearnedWindows {
     pub(crate) fn learn_request_limit(&self, model: &str, request: Tokens, overflow: &Overflow) {
         let limit = to_two_digits(window_from_refusal(request, overflow));
         self.update(model, |it| it.request_limit = Some(stamped(None, limit)));
+    }
+
+    /// Learns limits on the body, beside those that are known.
+    pub(crate) fn learn_body_limits(&self, model: &str, limits: BodyLimits) {
+        self.update(model, |it| {
+            // What this upstream aims at is below its limit by now.
+            let limits = BodyLimits {
+                goal: BodyLimits::of_bytes(limits.bytes).goal,
+                ..limits.and(it.body_limits())
+            };
+            it.body_limits = Some(stamped(None, limits));
+        });
     }
 
     /// Records that the model refused a request of this size, and learns its window unless a larger

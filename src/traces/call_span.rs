@@ -137,7 +137,7 @@ impl CallSpan {
     pub(super) fn record_verdict(&mut self, verdict: Verdict) {
         let why = match verdict {
             Verdict::Failed => NO_ANSWER,
-            Verdict::TooManyBytes => "too_many_bytes",
+            Verdict::BodyTooLarge(_) => "too_many_bytes",
             Verdict::Fine | Verdict::Unexplained => return,
             Verdict::Malformed => "refused_as_malformed",
             Verdict::Overflow(_) => "context_overflow",

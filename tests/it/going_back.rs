@@ -120,7 +120,10 @@ impl Notes {
 fn newest(rung: RecoveryStep) -> Newest {
     match rung {
         RecoveryStep::Clipped => Newest::Shortened,
-        RecoveryStep::Cleared | RecoveryStep::Digest | RecoveryStep::Summary => Newest::Kept,
+        RecoveryStep::Cleared
+        | RecoveryStep::Digest
+        | RecoveryStep::Images
+        | RecoveryStep::Summary => Newest::Kept,
     }
 }
 

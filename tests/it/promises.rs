@@ -353,14 +353,15 @@ pub(crate) fn compacts_soundly(body: &[u8], policy: &Policy) {
         RecoveryDecision::Retry(view, rung) => {
             let refused = planned.tokens(&conversation);
             assert!(
-                view.tokens(&conversation) <= refused.percent(90),
-                "a tenth at least"
+                view.tokens(&conversation) <= refused.percent(97),
+                "no request that is hardly smaller"
             );
             let newest = match rung {
                 RecoveryStep::Clipped => Newest::Shortened,
-                RecoveryStep::Cleared | RecoveryStep::Digest | RecoveryStep::Summary => {
-                    Newest::Kept
-                }
+                RecoveryStep::Cleared
+                | RecoveryStep::Digest
+                | RecoveryStep::Images
+                | RecoveryStep::Summary => Newest::Kept,
             };
             forwarded(&conversation, body, policy, &view, newest);
         }

@@ -7,7 +7,7 @@ mod batches;
 mod bound_thinking;
 mod cache_marks;
 pub(crate) mod containers;
-mod cut_rules;
+pub(crate) mod cut_rules;
 pub mod images;
 pub(crate) mod open_calls;
 pub mod parse_cache;

@@ -30,6 +30,7 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{Conversation, Message};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::request_template::RequestTemplate;
+use crate::json::scanner::{NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
@@ -112,6 +113,27 @@ impl Dialect {
         cache: Option<(Scope, &ParseCache)>,
     ) -> Result<Conversation<'a>, Bypass> {
         dispatch!(self, read_with(body, cache))
+    }
+
+    /// Counts the messages of a body, or the items of its input.
+    pub fn count_items(self, body: &str) -> usize {
+        let list = match self {
+            Self::ChatCompletions | Self::Messages => "messages",
+            Self::Responses => "input",
+        };
+        let mut count = 0;
+        // The count of a body that breaks off is that of its beginning.
+        let _: Result<_, NotJson> = Scanner::new(body).object(|scanner, key| {
+            if key.decode(body) != list || scanner.peek() != Some(b'[') {
+                return scanner.skip();
+            }
+            scanner.array(|scanner| {
+                count += 1;
+                scanner.skip()
+            })?;
+            Ok::<(), NotJson>(())
+        });
+        count
     }
 
     /// Reads a body that came without a path, in the first dialect whose shape it has.

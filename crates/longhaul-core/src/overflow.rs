@@ -28,6 +28,7 @@
 
 pub mod answer_scanner;
 pub mod body_format;
+mod body_limit;
 pub mod classifier;
 pub mod error_details;
 mod heuristics;
@@ -51,6 +52,7 @@ use serde_json::Value;
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
+use crate::units::body_limits::BodyLimits;
 use error_details::ErrorDetails;
 use heuristics::Confidence;
 
@@ -71,8 +73,8 @@ pub enum Verdict {
     /// throttle in a stream, a login page. The proxy leaves the reply alone. It proves nothing
     /// about what the model accepts.
     Failed,
-    /// A byte limit: drop old images first, to reduce the size in bytes.
-    TooManyBytes,
+    /// A limit on the body: drop old images first. The limits are known as far as the reply states them.
+    BodyTooLarge(BodyLimits),
     /// An answer, or an error that compaction cannot cure. The proxy leaves the reply alone.
     Fine,
     /// The message list is refused as invalid: wrong order of roles, or a call without its result.
@@ -355,8 +357,19 @@ const PAID_CONTEXT: u32 = 200_000;
 /// Minimum estimate of a longer context: newer tokenizers count 1.3 times the estimate, and some text more.
 const UNPAID_ESTIMATE: u32 = PAID_CONTEXT * 10 / 14;
 
-/// Classifies an error by the rules of the table, then by its evidence.
+/// A limit on the body without a number.
+const BODY_TOO_LARGE: Verdict = Verdict::BodyTooLarge(BodyLimits::UNKNOWN);
+
+/// Classifies an error by the rules of the table, then by its evidence. Adds the stated limits on the body.
 fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {
+    let cause = || classify_cause(status, details, rules);
+    let Some(text) = rules.facts.map(|facts| facts.text) else {
+        return cause();
+    };
+    body_limit::stated(status, details, &text, cause)
+}
+
+fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {
     if let Some(limit) = rules.paid_context(status, details) {
         return Verdict::Overflow(Overflow::stated(Some(limit), None));
     }
@@ -373,7 +386,7 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
     let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
     let verdict = match by_table(details) {
         // A wording counts only if the error itself states it.
-        Verdict::TooManyBytes
+        Verdict::BodyTooLarge(_)
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::TextTooLong { .. }
@@ -391,11 +404,11 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
             let limits_bytes =
                 || heuristics::states_byte_limit(status, details, &unquoted, &facts, rules.table);
             let judged = assess().verdict(&facts);
-            let judged = judged.or_else(|| limits_bytes().then_some(Verdict::TooManyBytes));
+            let judged = judged.or_else(|| limits_bytes().then_some(BODY_TOO_LARGE));
             judged.unwrap_or(verdict)
         }
         // Only strong evidence distinguishes tokens from bytes.
-        Verdict::TooManyBytes => {
+        Verdict::BodyTooLarge(_) => {
             let assessment = assess();
             let outweighs = match assessment.confidence {
                 Confidence::Strong => true,
@@ -479,7 +492,7 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
         return numbers::verdict_from_counts(details, rules);
     }
     if status < 500 && (status == 413 || rules.names_byte_limit(details)) {
-        Verdict::TooManyBytes
+        BODY_TOO_LARGE
     } else {
         unexplained
     }

@@ -15,6 +15,7 @@ pub mod thrash;
 use crate::pruning::placeholder::Placeholder;
 use crate::pruning::rule::{KeptWords, PruneRule};
 use crate::recall::RecallLink;
+use crate::units::body_limits::BodyLimits;
 use crate::units::tokens::Tokens;
 pub use budgets::{BreakTarget, SummaryBudgets};
 use cache_price::CachePrice;
@@ -22,40 +23,35 @@ use placement::Placement;
 pub use standing_words::{KeptText, NO_STANDING_WORDS, StandingWords};
 use std::sync::Arc;
 
-/// Smallest window, in tokens, for which `auto` clears by the standard rule. In smaller ones, `auto`
-/// clears only at the threshold. In replays of real sessions, a rule scaled down to a small window
-/// breaks the prompt cache four times as often.
+/// Smallest window for which `auto` clears by the standard rule. In smaller ones, a rule scaled down
+/// breaks the prompt cache four times as often in replays of real sessions.
 const WIDE_WINDOW: Tokens = Tokens::new(100_000);
 /// Newest tool results that clearing leaves alone, as in OpenCode and tunacode.
 const PROTECT: Tokens = Tokens::new(40_000);
 /// A clearing must free more than this, as in OpenCode and tunacode.
 const MINIMUM: Tokens = Tokens::new(20_000);
-/// [`PROTECT`] of the `local` profile.
+/// [`PROTECT`] and [`MINIMUM`] of the `local` profile.
 const LOCAL_PROTECT: Tokens = Tokens::new(2_000);
-/// [`MINIMUM`] of the `local` profile.
 const LOCAL_MINIMUM: Tokens = Tokens::new(500);
-/// Largest reserve for the reply when the usable window is computed.
+/// Largest reserve for the reply.
 const REPLY_RESERVE: Tokens = Tokens::new(16_384);
 /// Largest part of a request's own output limit that counts against the window.
 const MAX_OUTPUT: Tokens = Tokens::new(32_000);
 /// Number of steps into which a window is divided when token counts move its thresholds.
 const WINDOW_STEPS: u32 = 16;
-/// Window assumed if neither a setting nor the profile gives one.
+/// Windows assumed if no setting gives one.
 const DEFAULT_WINDOW: Tokens = Tokens::new(200_000);
-/// Window of the `local` profile if none is given.
 const LOCAL_WINDOW: Tokens = Tokens::new(10_000);
 
-/// Share of the usable window that `frugal` leaves to a conversation, in percent.
+/// Share of the usable window under `frugal`, in percent.
 const FRUGAL_PERCENT: u32 = 85;
-/// Default hard threshold, in percent of the usable window.
+/// Default thresholds, in percent of the usable window.
 const HARD_PERCENT: u32 = 90;
-/// Default soft threshold, in percent of the usable window.
 const SOFT_PERCENT: u32 = 85;
-/// Upper bound of a soft threshold given as a share, if the hard one is given in tokens. In percent of
-/// the hard threshold.
+/// Upper bound of a soft share below a hard threshold in tokens, in percent of the latter.
 const SOFT_BELOW_HARD_PERCENT: u32 = 95;
-/// Minimum distance between the soft and the hard threshold. Of the recorded requests, 95% add fewer
-/// tokens, so most conversations reach the soft threshold first, and their summary is ready in time.
+/// Minimum distance between the thresholds. Of the recorded requests, 95% add fewer tokens, so most
+/// conversations reach the soft threshold first, and their summary is ready in time.
 const SUMMARY_LEAD: Tokens = Tokens::new(3_000);
 /// Upper bound of [`SUMMARY_LEAD`], in percent of the hard threshold.
 const SUMMARY_LEAD_PERCENT: u32 = 10;
@@ -295,14 +291,13 @@ impl Thresholds {
 pub struct Policy {
     /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
-    /// Whether the rule clears below the hard threshold only if that is likely to pay. Set under `auto`
-    /// and `frugal`, unless the operator set when or how much to clear.
+    /// Whether the rule clears below the hard threshold only if that is likely to pay: under `auto` and
+    /// `frugal`, unless the operator set when or how much to clear.
     pub weighs_clearing: bool,
     /// Whether a cut below the window's own hard threshold has to be likely to pay: under `frugal`.
     pub weighs_cuts: bool,
-    /// Tokens of the newest results that recovery from an overflow protects while it clears all
-    /// others, whatever the rule's user-turn gate and minimum. Recovery tries as much as the rule
-    /// protects first, then less. `None` if it clears nothing.
+    /// Tokens of the newest results that recovery protects while it clears all others: as many as the
+    /// rule first, then fewer. `None` if it clears nothing.
     pub recovery_protect: Option<[Tokens; 2]>,
     /// Whether records are made or adopted before an overflow.
     pub proactive: bool,
@@ -310,8 +305,8 @@ pub struct Policy {
     pub recover: bool,
     /// Thresholds that decide when records are made and adopted, and which size fits.
     pub thresholds: Thresholds,
-    /// Thresholds of the clearing rule, always those of the policy window. An upstream's answer never moves
-    /// them: replicas query at different times, and would then clear the same conversation differently.
+    /// Thresholds of the clearing rule, always those of the policy window. Replicas query an upstream at
+    /// different times, so its answer never moves them.
     pub prune_thresholds: Thresholds,
     /// Size assumed for a replacement text when the fold applies the clearing rule's own thresholds.
     pub prune_summary_size: Tokens,
@@ -331,6 +326,10 @@ pub struct Policy {
     pub words: Arc<StandingWords>,
     /// Whether to add a cache mark after the replacement text, if the client sends marks.
     pub adds_cache_mark: bool,
+    /// Whether the window is more than a guess from the size of a refused request.
+    pub is_window_stated: bool,
+    /// Limits of the upstream on the body.
+    pub body: BodyLimits,
     /// Placement of the replacement text.
     pub placement: Placement,
     /// See [`CompactionSettings::recall`].
@@ -391,6 +390,8 @@ impl Policy {
             prune_thresholds: thresholds,
             budgets,
             words: Arc::clone(&settings.words),
+            is_window_stated: true,
+            body: BodyLimits::default(),
             placement: settings.placement,
             recall: settings.recall.clone(),
             adds_cache_mark: settings.adds_cache_mark,
@@ -482,10 +483,9 @@ impl Policy {
 
     /// Returns the window to assume if none is known.
     pub fn default_window(profile: Profile) -> Tokens {
-        if profile == Profile::Local {
-            LOCAL_WINDOW
-        } else {
-            DEFAULT_WINDOW
+        match profile {
+            Profile::Local => LOCAL_WINDOW,
+            Profile::Auto | Profile::Frugal | Profile::Standard => DEFAULT_WINDOW,
         }
     }
 }

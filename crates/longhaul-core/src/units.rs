@@ -1,5 +1,6 @@
 //! Quantities and keys with types of their own.
 
+pub mod body_limits;
 pub mod recall_id;
 pub mod scope;
 pub mod tokens;

@@ -130,8 +130,15 @@ impl<'a> KnownWindow<'a> {
     /// are.
     pub(in crate::chat) fn was_refused_at(&self, tokens: Tokens) -> bool {
         let record = self.record.filter(|it| *it.model == *self.model);
-        let window = record.and_then(|record| record.window);
-        window.is_some_and(|window| tokens.percent(90) > window)
+        let own = &self.chat.learned.windows;
+        let own = own.conversation_window(&self.chat.prefix_keys);
+        let window = record
+            .and_then(|record| record.window)
+            .into_iter()
+            .chain(own);
+        window
+            .min()
+            .is_some_and(|window| tokens.percent(90) > window)
             && tokens > self.sizes.largest_accepted
     }
 

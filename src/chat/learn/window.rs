@@ -10,6 +10,8 @@ use crate::chat::refusal::RefusedAttempt;
 use crate::config::SummaryModel;
 use crate::summaries::CallOverflow;
 use longhaul_core::overflow::Overflow;
+use longhaul_core::planning::recovery::body_len;
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::credible_limit::{is_credible_given_hidden_history, is_credible_limit};
 
@@ -58,6 +60,7 @@ pub(in crate::chat) fn learn_from_stateful_refusal(
         window: first.inputs.policy.thresholds.window,
         status,
         overflow,
+        body: BodyLimits::UNKNOWN,
     };
     learn_for_caller(chat, &refused);
 }
@@ -88,9 +91,39 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
                 window: policy(chat, None).thresholds.window,
                 status,
                 overflow,
+                body: BodyLimits::UNKNOWN,
             };
             learn_from_refusal(chat, &refused);
         }
+    }
+}
+
+/// Returns the limits on the body that a refusal of `attempt` shows, beside the `stated` ones. Without a number, the
+/// limit is as far below the body as the largest accepted text is below this text, or a tenth below.
+pub(in crate::chat) fn body_limits(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    stated: BodyLimits,
+) -> BodyLimits {
+    if stated != BodyLimits::UNKNOWN {
+        return stated;
+    }
+    let conversation = chat.request.conversation;
+    let refused = body_len(conversation, attempt.view());
+    let limits = BodyLimits::of_bytes(refused / 100 * 90);
+    let tokens = attempt.tokens(conversation);
+    let accepted = chat.learned.windows.sizes(&chat.model).largest_accepted;
+    let share = u64::from(accepted.get()) * 100 / u64::from(tokens.get().max(1));
+    match usize::try_from(share) {
+        Ok(share @ 90..100) if conversation.is_text_only() => {
+            BodyLimits::of_bytes(refused / 100 * share)
+        }
+        Ok(50..90) if conversation.is_text_only() => limits,
+        // The limit may be far below.
+        _ => BodyLimits {
+            goal: refused / 2,
+            ..limits
+        },
     }
 }
 

@@ -209,7 +209,7 @@ async fn judges_every_reply_format_and_relays_it_byte_for_byte() {
         413,
         None,
         b"<html>413 Request Entity Too Large</html>",
-        Verdict::TooManyBytes,
+        Verdict::BodyTooLarge(longhaul_core::units::body_limits::BodyLimits::UNKNOWN),
     )
     .await;
 }

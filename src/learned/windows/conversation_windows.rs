@@ -12,7 +12,7 @@ use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::Timestamped;
 
-/// Windows of single conversations, by the stable prefix at the time of the refusal.
+/// Windows of single conversations, by the prefix that the next request shared at the time of the refusal.
 #[derive(Default)]
 pub(super) struct ConversationWindows {
     /// Whether a window was ever stored. Most processes store none, and the flag saves them a
@@ -61,7 +61,7 @@ impl ConversationWindows {
     }
 
     fn insert(&self, prefix_keys: &PrefixKeys, window: Option<Tokens>) {
-        if let Some((_, key)) = prefix_keys.stable_prefix() {
+        if let Some((_, key)) = prefix_keys.shared_prefix() {
             let shown = ConversationWindow {
                 model: prefix_keys.model().to_owned(),
                 window: Timestamped::superseding(None, wall_clock::unix_millis(), window),

@@ -17,7 +17,7 @@ struct Case {
     action: &'static str,
 }
 
-/// Asserts that the first request overflows and takes the step, and that the next 20 need no other.
+/// Asserts that the first request overflows and takes the step, and that the next 20 overflow no more than once.
 async fn check(case: Case) {
     let Case {
         session,
@@ -41,8 +41,14 @@ async fn check(case: Case) {
     harmless(session, &steps);
     assert_eq!(steps[0].arrived.action(), action, "{session}");
     assert_eq!(steps[0].upstream.len(), 2, "{session}");
-    assert_eq!(retries(&steps), 1, "{session}: one overflow");
-    assert_eq!(breaks(&steps), 0, "{session}: a prefix that only grows");
+    // The newest result is clipped no more than the window demands, so that one of the next is too long again.
+    let overflows = if action == "retry, clip" { 2 } else { 1 };
+    assert_eq!(retries(&steps), overflows, "{session}");
+    assert_eq!(
+        breaks(&steps),
+        overflows - 1,
+        "{session}: else a prefix that only grows"
+    );
 }
 
 #[tokio::test]

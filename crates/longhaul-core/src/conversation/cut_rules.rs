@@ -31,3 +31,50 @@ pub(crate) struct CutRules {
     /// every unit stands alone.
     pub(crate) joined: Vec<bool>,
 }
+
+/// Ties between messages that stand apart.
+#[derive(Debug, Default)]
+pub(crate) struct Ties {
+    /// Number of ties that begin or end at each message.
+    changes: Vec<i32>,
+}
+
+impl Ties {
+    /// Forbids every cut between the messages `first` and `last`.
+    pub(crate) fn join(&mut self, first: usize, last: usize) {
+        if first >= last {
+            return;
+        }
+        self.changes.resize(self.changes.len().max(last + 2), 0);
+        for (at, change) in [(first + 1, 1), (last + 1, -1)] {
+            if let Some(sum) = self.changes.get_mut(at) {
+                *sum += change;
+            }
+        }
+    }
+
+    /// Returns, for each of `messages` messages, whether a tie forbids a cut before it. Empty without a tie.
+    pub(crate) fn joined(&self, messages: usize) -> Vec<bool> {
+        let mut open = 0;
+        let joined = self.changes.iter().take(messages).map(|change| {
+            open += change;
+            open > 0
+        });
+        joined.collect()
+    }
+}
+
+/// Key of the program that made a call.
+const CALLER: &str = r#""caller""#;
+
+/// Returns the strings of the `caller` in each call of an object, the id of the program among them. Text
+/// cannot hold the key, because its quotation marks are escaped.
+pub(crate) fn callers(object: &str) -> impl Iterator<Item = &str> {
+    let keys = object.match_indices(CALLER);
+    let callers = keys.filter_map(|(at, key)| {
+        let value = object.get(at + key.len()..)?.trim_start();
+        let members = value.strip_prefix(':')?.trim_start().strip_prefix('{')?;
+        members.split('}').next()
+    });
+    callers.flat_map(|members| members.split('"').skip(1).step_by(2))
+}

@@ -15,8 +15,8 @@ pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
 
 /// Returns the messages before which markers may replace images and documents that the API refuses.
 ///
-/// The first to try is the start of the newest user turn, the second the newest answer of the model.
-/// Attachments of the newest user turn always stay.
+/// The first to try is the start of the newest user turn, the second the newest answer of the model, the third the
+/// end. Attachments of the newest user turn always stay.
 pub fn droppable_if_refused(conversation: &Conversation<'_>) -> impl Iterator<Item = usize> {
     let newest_answer = || {
         let messages = conversation.messages();
@@ -27,9 +27,25 @@ pub fn droppable_if_refused(conversation: &Conversation<'_>) -> impl Iterator<It
         let is_seen = answer > turn.end && has_any(conversation, turn.end..answer);
         (is_seen && !has_any(conversation, turn)).then_some(answer)
     };
-    [droppable_before(conversation), newest_answer()]
+    let end = || {
+        let turn = newest_user_turn(conversation)?;
+        let end = conversation.messages().len();
+        (!has_any(conversation, turn.clone()) && has_any(conversation, turn.end..end))
+            .then_some(end)
+    };
+    [droppable_before(conversation), newest_answer(), end()]
         .into_iter()
         .flatten()
+}
+
+/// Returns the prefixes whose images and documents the model has answered, each a group longer than the one
+/// before.
+pub(crate) fn droppable_prefixes(conversation: &Conversation<'_>) -> Vec<usize> {
+    let messages = conversation.messages().len();
+    let answered = droppable_if_refused(conversation).filter(|&it| it < messages);
+    let ends = 1..=answered.max().unwrap_or_default();
+    ends.filter(|&end| has_any(conversation, end - 1..end))
+        .collect()
 }
 
 /// Returns the user messages at which the newest user turn begins.
@@ -51,17 +67,6 @@ fn has_any(conversation: &Conversation<'_>, range: Range<usize>) -> bool {
     messages
         .iter()
         .any(|message| image_parts(conversation, message).next().is_some())
-}
-
-/// Returns the bytes of the images and documents before the message `before`.
-pub fn bytes_before(conversation: &Conversation<'_>, before: usize) -> usize {
-    let messages = conversation.messages().iter().take(before);
-    let images = messages.flat_map(|message| {
-        let parts = conversation.parts(message);
-        let images = image_parts(conversation, message);
-        images.filter_map(|(at, _)| Some(parts.get(at)?.span.len()))
-    });
-    images.sum()
 }
 
 /// Returns the parts of a message that are images or documents, each with the tokens that a marker in its
@@ -168,10 +173,10 @@ mod tests {
     #[test]
     fn a_refusal_reaches_answered_images_of_a_turn_without_attachments() {
         check_refused("UaTu", &[3]);
-        check_refused("uaTaT", &[3]);
-        check_refused("UauaTaT", &[2, 5]);
+        check_refused("uaTaT", &[3, 5]);
+        check_refused("UauaTaT", &[2, 5, 7]);
         // The model has not answered these.
-        check_refused("uaTT", &[]);
+        check_refused("uaTT", &[4]);
         // The user attached one to this turn.
         check_refused("UaTaT", &[]);
         check_refused("UaUaTaT", &[2]);
@@ -191,8 +196,6 @@ mod tests {
             let conversation = read(body.as_bytes()).unwrap();
             let before = expect.map(|at| at + 1);
             assert_eq!(droppable_before(&conversation), before, "{part}");
-            let bytes = bytes_before(&conversation, 2);
-            assert_eq!(bytes, expect.map_or(0, |_| part.len()), "{part}");
         }
     }
 

@@ -40,7 +40,9 @@ impl Dialect {
     pub fn split_path(path: &str) -> Option<(&str, Self)> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut all = Self::ALL.into_iter();
-        let dialect = all.find(|dialect| path.ends_with(dialect.distinct_path()))?;
+        // A client whose base URL lacks the version sends the dialect's path alone.
+        let is_own = |it: &Self| path.ends_with(it.distinct_path()) || path == it.path();
+        let dialect = all.find(is_own)?;
         Some((path.strip_suffix(dialect.path())?, dialect))
     }
 
@@ -154,7 +156,11 @@ mod tests {
             ("/v1/completions", None),
             ("/v1/messages", Some(Dialect::Messages)),
             ("/api/anthropic/v1/messages/", Some(Dialect::Messages)),
+            ("/messages", Some(Dialect::Messages)),
+            ("/messages/", Some(Dialect::Messages)),
+            ("//messages", None),
             ("/v1/threads/t/messages", None),
+            ("/threads/t/messages", None),
             ("/v1/messages/count_tokens", None),
             ("/v1/messages/batches", None),
             ("", None),
@@ -168,6 +174,7 @@ mod tests {
         for (path, expect) in [
             ("/v1/messages/count_tokens", Some("/v1/messages")),
             ("/api/v1/messages/count_tokens/", Some("/api/v1/messages")),
+            ("/messages/count_tokens", Some("/messages")),
             ("/v1/messages//count_tokens", None),
             ("/v1/threads/t/messages/count_tokens", None),
             ("/v1/responses/count_tokens", None),

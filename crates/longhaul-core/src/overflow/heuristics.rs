@@ -24,6 +24,7 @@ use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::{Evidence, LimitKind, Overflow, Suspicion, Verdict};
 use numbers::StatedSize;
+pub(super) use numbers::compile;
 pub use request_text::RequestText;
 use statement::Statement;
 

@@ -9,8 +9,6 @@ pub enum Suspicion {
     Words(u64),
     /// A limit on bytes. Such refusals have few words of their own.
     ByteLimit,
-    /// Old images alone make a request too large in bytes.
-    OldImages,
     /// The API refuses the images or documents before a message of one conversation.
     MediaBefore {
         /// Key of the conversation's first prefix.

@@ -2,15 +2,16 @@
 //!
 //! Recovery tries cumulative steps and takes the first that fits the target:
 //!
-//! 1. Clear results without the rule's guards.
-//! 2. Replace history by a record, a summary or a digest.
-//! 3. Clip the largest results of the newest batch.
-//! 4. Give up.
+//! 1. Replace images that the model has answered, if the body is too large.
+//! 2. Clear results without the rule's guards.
+//! 3. Replace history by a record, a summary or a digest.
+//! 4. Clip results behind the cut that the model has seen.
+//! 5. Clip the newest results, only as far as the window demands.
+//! 6. Give up.
 //!
-//! No step calls a model itself. If a summary is needed, recovery returns the need and runs again with the
-//! result.
+//! No step calls a model. If a summary is needed, recovery returns the need and runs again with the result.
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, images};
 use crate::planning::history_fold::{HardThresholdMode, fold_without_thinking};
 use crate::planning::plan::{RequestPlan, SummarySource};
 use crate::planning::splice::Splice;
@@ -27,8 +28,9 @@ use crate::summary::digest::summary_budgets;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
 use crate::text::wording;
+use crate::units::body_limits::BodyLimits;
 use crate::units::tokens::Tokens;
-use std::collections::BTreeMap;
+use crate::window::to_two_digits;
 use std::ops::Range;
 
 /// Recovery step that an attempt has reached.
@@ -36,10 +38,12 @@ use std::ops::Range;
 pub enum RecoveryStep {
     /// Old results are cleared.
     Cleared,
-    /// Results of the newest batch are clipped.
+    /// Results that stay are clipped.
     Clipped,
     /// A digest replaces history.
     Digest,
+    /// Images are replaced by markers.
+    Images,
     /// A summary, or a record that was ready, replaces history.
     Summary,
 }
@@ -81,17 +85,63 @@ struct RecoveryPlanner<'l, 'a> {
     ready: Option<&'l RecordMatch>,
     thinking: &'l PriorThinking,
     pinned_head: PinnedHead,
-    /// View with results cleared as far as the rule allows.
-    cleared_by_rule: ForwardedView,
+    /// Views without images, or with ever more results cleared.
+    unsummarised: Vec<(ForwardedView, RecoveryStep)>,
+    /// The last of these views.
     cleared: ForwardedView,
     results: PruneState,
     /// Room for the steps that stay messages after a cut.
     steps_room: Tokens,
     target: Tokens,
+    /// Largest size that the retry may have.
     max_input: Tokens,
-    /// Largest size that saves at least a tenth. With a smaller gain the request would be too long
-    /// again at the next turn.
+    /// Largest size that saves at least a tenth, unless the body is too long: a smaller gain would not last.
     max_with_progress: Tokens,
+}
+
+/// Size of a retry that is not worth a send if it is larger, in percent of the refused request.
+const LEAST_PROGRESS: u32 = 97;
+
+/// Returns the bytes by which a view exceeds `bytes`; [`usize::MAX`] for too many messages. `None` if it cannot be spliced.
+fn body_excess(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    bytes: usize,
+    limits: &BodyLimits,
+) -> Option<usize> {
+    let body = Splice::new(conversation, &view.replacements(conversation)?)?;
+    let count = |body: &str| conversation.dialect().count_items(body);
+    let items = || count(&String::from_utf8_lossy(&body.apply()));
+    let has_too_many = limits.items != usize::MAX && items() > limits.items;
+    Some(if has_too_many {
+        usize::MAX
+    } else {
+        body.len().saturating_sub(bytes)
+    })
+}
+
+/// Returns the bytes of the body in the form of `view`.
+pub fn body_len(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
+    let excess = body_excess(conversation, view, 0, &BodyLimits::UNKNOWN);
+    excess.unwrap_or_else(|| conversation.body().len())
+}
+
+/// Whether the limits on the body admit a view.
+pub fn admits_body(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    limits: &BodyLimits,
+) -> bool {
+    if *limits == BodyLimits::default() {
+        return true;
+    }
+    let body = conversation.body();
+    let is_original = || {
+        body.len() <= limits.bytes
+            && (limits.items == usize::MAX
+                || conversation.dialect().count_items(body) <= limits.items)
+    };
+    body_excess(conversation, view, limits.bytes, limits).map_or_else(is_original, |it| it == 0)
 }
 
 impl<'l, 'a> RecoveryPlanner<'l, 'a> {
@@ -119,11 +169,10 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             prior.thinking.removed(),
         );
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
-        let clear = |protect| {
-            if let Some(protect) = protect {
-                clear_unguarded(&mut prune_state, protect);
-            }
-            let mut cleared = ForwardedView::new(pinned_head, &prune_state)
+        let has_long_body = !admits_body(conversation, refused, &policy.body);
+        let mut images_before = 0;
+        let view = |prune_state: &PruneState, images_before| {
+            let mut cleared = ForwardedView::new(pinned_head, prune_state)
                 .with_placement(policy.placement)
                 .with_added_cache_mark(policy.adds_cache_mark)
                 .with_recall(policy.recall.as_ref());
@@ -131,32 +180,72 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 cleared = cleared.with_record(&base.record);
             }
             cleared.add_clips(clips.clone());
+            cleared.drop_images_before(images_before);
             cleared
         };
-        let [by_rule, cleared] = policy
-            .recovery_protect
-            .map_or([None; 2], |protects| protects.map(Some))
-            .map(clear);
+        let mut unsummarised = Vec::new();
+        if has_long_body {
+            let prefixes = images::droppable_prefixes(conversation);
+            let without_images = |before| {
+                let mut view = refused.clone();
+                view.drop_images_before(before);
+                view
+            };
+            let is_long = |&before: &usize| {
+                let (view, limits) = (without_images(before), &policy.body);
+                body_excess(conversation, &view, image_goal(limits), limits).is_none_or(|it| it > 0)
+            };
+            let fewest = prefixes.get(prefixes.partition_point(is_long));
+            images_before = fewest
+                .or_else(|| prefixes.last())
+                .copied()
+                .unwrap_or_default();
+            if images_before > 0 {
+                unsummarised.push((without_images(images_before), RecoveryStep::Images));
+            }
+        }
+        for protect in protected(policy, has_long_body) {
+            prune_state.extend_clearable(protect);
+            prune_state.clear_all_clearable();
+            unsummarised.push((view(&prune_state, images_before), RecoveryStep::Cleared));
+        }
+        let last = unsummarised.last().map(|(view, _)| view.clone());
+        let cleared = last.unwrap_or_else(|| view(&prune_state, images_before));
+        let (target, progress, least_progress) = if has_long_body {
+            (max_input, 100, 100)
+        } else {
+            (
+                policy.thresholds.recovery_target(output).min(max_input),
+                90,
+                LEAST_PROGRESS,
+            )
+        };
         Self {
             conversation,
             policy,
             ready: prior.ready.as_ref(),
             thinking: &prior.thinking,
             pinned_head,
-            cleared_by_rule: by_rule,
+            unsummarised,
             cleared,
             results: prune_state,
             steps_room: outcome.steps_room,
-            target: policy.thresholds.recovery_target(output).min(max_input),
-            max_input,
-            max_with_progress: refused.tokens(conversation).percent(90),
+            target,
+            max_input: max_input.min(refused.tokens(conversation).percent(least_progress)),
+            max_with_progress: refused.tokens(conversation).percent(progress),
         }
     }
 
     fn decide(&self, summaries: SummarySource) -> RecoveryDecision {
-        for cleared in [&self.cleared_by_rule, &self.cleared] {
-            if self.suffices(cleared) {
-                return RecoveryDecision::Retry(cleared.clone(), RecoveryStep::Cleared);
+        for (view, step) in &self.unsummarised {
+            let limits = &self.policy.body;
+            let goal = if *step == RecoveryStep::Images {
+                image_goal(limits)
+            } else {
+                limits.goal
+            };
+            if self.meets_target(self.tokens(view)) && self.excess(view, goal) == Some(0) {
+                return RecoveryDecision::Retry(view.clone(), *step);
             }
         }
         if let Some(ready) = self.ready {
@@ -194,7 +283,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             let budgets = self.with_fitting_requests(cut, whole);
             let view = self.with_summary(cut, self.digest_text(cut, &budgets));
             // A replacement can be longer than a short history.
-            if !self.can_splice(&view) {
+            if self.excess(&view, 0).is_none() {
                 continue;
             }
             if self.suffices(&view) {
@@ -203,60 +292,99 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             last = Some((view, whole, budgets));
         }
         let Some((view, budgets, used)) = last else {
-            return self.clip(self.cleared.clone());
+            let mut views = self.unsummarised.iter().map(|(view, _)| view);
+            let is_pruned = views.any(ForwardedView::is_pruned);
+            let step = if !is_pruned && self.cleared.drops_images(conversation) {
+                RecoveryStep::Images
+            } else {
+                RecoveryStep::Cleared
+            };
+            return self.clip(self.cleared.clone(), step);
         };
         // Clips results rather than shorten the user's requests.
         let cut = view.summarised_until();
         if budgets.requests > used.requests {
-            let with_requests = self.clip(self.with_summary(cut, self.digest_text(cut, &budgets)));
-            if let RecoveryDecision::Retry(view, _) = &with_requests
-                && self.meets_target(self.tokens(view))
-            {
-                return with_requests;
+            let with_requests = self.with_summary(cut, self.digest_text(cut, &budgets));
+            let clipped = self.clip(with_requests, RecoveryStep::Digest);
+            if let RecoveryDecision::Retry(..) = clipped {
+                return clipped;
             }
         }
-        self.clip(view)
+        self.clip(view, RecoveryStep::Digest)
     }
 
-    /// Clips the largest results after the cut, in ever smaller sizes, until the request fits.
-    fn clip(&self, mut view: ForwardedView) -> RecoveryDecision {
-        let messages = self.conversation.messages();
-        let mut results: Vec<(Tokens, usize)> = (view.summarised_until()..messages.len())
-            .filter_map(|at| Some((messages.get(at)?, at)))
-            .filter(|&(message, at)| message.is_replaceable_result() && !view.is_cleared(at))
-            .map(|(message, at)| (message.text_tokens, at))
-            .collect();
-        results.sort_by(|one, other| other.cmp(one));
-        // Many results may need clips before the request fits, so the size is updated
-        // incrementally.
-        let mut tokens = self.tokens(&view);
-        let mut clips: BTreeMap<usize, Clip> = view.clips_by_message();
-        for end in Clip::SIZES {
-            for &(size, message) in &results {
-                let Some(clip) = Clip::new(message, size, end) else {
-                    break;
+    /// Clips results after the cut until the request fits. Those that the model has seen are clipped towards the
+    /// target, the newest only as far as the window demands.
+    fn clip(&self, mut view: ForwardedView, step: RecoveryStep) -> RecoveryDecision {
+        let messages = self.conversation.messages().len();
+        let newest = self.conversation.newest_unit(messages);
+        let body = &self.policy.body;
+        let seen = view.summarised_until()..newest;
+        let is_clipped = self.clip_range(&mut view, seen, self.target, body.goal)
+            | (!self.has_room(&view) && {
+                let room = if self.policy.is_window_stated {
+                    self.max_input
+                } else {
+                    self.target
                 };
-                let before = clips.insert(message, clip);
-                let before = before.map(|before| before.saved_tokens(size));
-                tokens = tokens + before.unwrap_or_default() - clip.saved_tokens(size);
-                if self.meets_target(tokens) {
-                    view.add_clips(clips.values().copied());
-                    if self.can_splice(&view) {
-                        return RecoveryDecision::Retry(view, RecoveryStep::Clipped);
-                    }
-                }
-            }
-        }
-        view.add_clips(clips.into_values());
-        if tokens <= self.max_input && tokens <= self.max_with_progress && self.can_splice(&view) {
+                self.clip_range(&mut view, newest..messages, room, body.bytes)
+            });
+        if !self.has_room(&view) {
+            RecoveryDecision::GiveUp
+        } else if is_clipped {
             RecoveryDecision::Retry(view, RecoveryStep::Clipped)
         } else {
-            RecoveryDecision::GiveUp
+            RecoveryDecision::Retry(view, step)
         }
+    }
+
+    fn has_room(&self, view: &ForwardedView) -> bool {
+        let is_short = self.excess(view, self.policy.body.bytes) == Some(0);
+        is_short && self.tokens(view) <= self.max_input
+    }
+
+    /// Clips the results in `range` to one size, the largest with which the view fits `room` and `bytes`. Returns
+    /// whether any is clipped.
+    fn clip_range(
+        &self,
+        view: &mut ForwardedView,
+        range: Range<usize>,
+        room: Tokens,
+        bytes: usize,
+    ) -> bool {
+        let over = self.excess(view, bytes).unwrap_or_default().div_ceil(4);
+        let over = Tokens::new(u32::try_from(over).unwrap_or(u32::MAX));
+        let excess = over.max(self.tokens(view) - room);
+        if excess == Tokens::ZERO {
+            return false;
+        }
+        let clips = view.clips_by_message();
+        let results = range.filter_map(|at| {
+            let message = self.conversation.message(at)?;
+            let is_shown = message.is_replaceable_result() && !view.is_cleared(at);
+            let clip = clips.get(&at).map(|clip| clip.head + clip.tail);
+            is_shown.then(|| (clip.unwrap_or(message.text_tokens), at, message.text_tokens))
+        });
+        let mut results: Vec<(Tokens, usize, Tokens)> = results.collect();
+        results.sort_by(|one, other| other.cmp(one));
+        let end = Clip::end_that_frees(excess, results.iter().map(|(shown, ..)| *shown));
+        let end = to_two_digits(end);
+        let is_longer = |(shown, ..): &&(Tokens, usize, Tokens)| *shown > end + end;
+        let longer = results.iter().take_while(is_longer);
+        let clips = longer.filter_map(|&(_, at, text)| Clip::new(at, text, end));
+        let clips: Vec<Clip> = clips.collect();
+        let is_clipped = !clips.is_empty();
+        view.add_clips(clips);
+        is_clipped
+    }
+
+    /// Returns the bytes by which a view exceeds `bytes`. `None` if the view cannot be spliced.
+    fn excess(&self, view: &ForwardedView, bytes: usize) -> Option<usize> {
+        body_excess(self.conversation, view, bytes, &self.policy.body)
     }
 
     fn suffices(&self, view: &ForwardedView) -> bool {
-        self.meets_target(self.tokens(view)) && self.can_splice(view)
+        self.meets_target(self.tokens(view)) && self.excess(view, self.policy.body.goal) == Some(0)
     }
 
     /// Returns the size of a view without the thinking that it makes stale.
@@ -271,12 +399,6 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
 
     fn meets_target(&self, tokens: Tokens) -> bool {
         tokens <= self.target && tokens <= self.max_with_progress
-    }
-
-    /// Whether the view can be spliced into a body. A view that cannot be sent is skipped.
-    fn can_splice(&self, view: &ForwardedView) -> bool {
-        view.replacements(self.conversation)
-            .is_some_and(|plan| Splice::new(self.conversation, &plan).is_some())
     }
 
     /// Whether a summary could reduce the size to the target. No model is called for a summary that
@@ -358,10 +480,20 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     }
 }
 
-/// Clears everything that the rule would clear without its guards.
-fn clear_unguarded(prune_state: &mut PruneState, protect: Tokens) {
-    prune_state.extend_clearable(protect);
-    prune_state.clear_all_clearable();
+/// Returns the bytes that suffice without images. Texts stay if images hold about a quarter of the bytes.
+fn image_goal(limits: &BodyLimits) -> usize {
+    limits.goal.max(limits.bytes / 6 * 5)
+}
+
+/// Returns how many tokens of the newest results stay: as many as the rule protects, at last the policy's share.
+/// If the body is too long, ever smaller halves lead there.
+fn protected(policy: &Policy, has_long_body: bool) -> Vec<Tokens> {
+    let Some([most, least]) = policy.recovery_protect else {
+        return Vec::new();
+    };
+    let halves = std::iter::successors(Some(most), |it| Some(it.divided_by(2)));
+    let halves = halves.skip(1).take_while(|it| has_long_body && *it > least);
+    std::iter::once(most).chain(halves).chain([least]).collect()
 }
 
 #[cfg(test)]

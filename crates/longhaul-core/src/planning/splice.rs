@@ -71,6 +71,11 @@ impl<'a> Splice<'a> {
         })
     }
 
+    /// Returns the bytes of the rewritten body.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
     /// Returns the pieces of the rewritten body, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let mut edits = self.edits.iter();

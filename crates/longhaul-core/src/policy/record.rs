@@ -34,6 +34,23 @@ impl Clip {
         Tokens::new(200),
     ];
 
+    /// Returns the end of clips to one size that free at least `excess` of results of these sizes, the largest
+    /// first. Returns the smallest end if none frees as much.
+    pub(crate) fn end_that_frees(excess: Tokens, sizes: impl Iterator<Item = Tokens>) -> Tokens {
+        let [.., least] = Self::SIZES;
+        let mut sizes = sizes.peekable();
+        let (mut sum, mut results) = (Tokens::ZERO, 0);
+        while let Some(size) = sizes.next() {
+            (sum, results) = (sum + size, results + 1);
+            let left = (sum - excess).divided_by(results);
+            if sum > excess && sizes.peek().is_none_or(|next| left >= *next) {
+                let end = (left - wording::MAX_CLIP_NOTE).divided_by(2);
+                return end.max(least);
+            }
+        }
+        least
+    }
+
     /// Creates a clip of the result at `message`, of size `text`, that keeps `end` at each end.
     /// Returns `None` if the note between the ends would leave it no shorter.
     pub(crate) fn new(message: usize, text: Tokens, end: Tokens) -> Option<Self> {

@@ -186,6 +186,16 @@ impl PrefixKeys {
         self.keys.get(at).copied()
     }
 
+    /// Returns the longest prefix before the newest unit, or the stable prefix of the first unit. A unit may still
+    /// grow if its items are bound to each other, and its end is no boundary then.
+    pub fn shared_prefix(&self) -> Option<(usize, RecordKey)> {
+        let before = self
+            .keys
+            .partition_point(|(end, _)| *end <= self.newest_unit);
+        let shared = before.checked_sub(1).and_then(|at| self.keys.get(at));
+        shared.copied().or_else(|| self.stable_prefix())
+    }
+
     /// Returns the key of the stable prefix, if the prefix of `messages` messages is so much
     /// shorter that look-ups will soon miss it.
     pub fn renewal_key(&self, messages: usize) -> Option<RecordKey> {

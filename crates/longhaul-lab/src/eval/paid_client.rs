@@ -207,7 +207,7 @@ impl PaidClient {
         };
         _ = reading.push(&reply.body);
         match reading.finish() {
-            Verdict::Overflow(_) | Verdict::TooManyBytes => true,
+            Verdict::Overflow(_) | Verdict::BodyTooLarge(_) => true,
             // Without an input count, the output alone is too large.
             Verdict::OutputTooLarge { input, .. } => input.is_some(),
             Verdict::Failed

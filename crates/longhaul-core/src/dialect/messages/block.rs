@@ -15,9 +15,10 @@ use crate::units::tokens::Tokens;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Types of blocks that mean that the provider compacts the history, or that change the tools from
-/// their position on. Bodies with them stay as they are.
-const PROVIDER_BLOCKS: [&str; 4] = ["cache_edits", "compaction", "tool_addition", "tool_removal"];
+/// Types of blocks that mean that the provider compacts the history. Bodies with them stay as they are.
+const PROVIDER_BLOCKS: [&str; 2] = ["cache_edits", "compaction"];
+/// Types of blocks that change the tools from their position on.
+const TOOL_CHANGES: [&str; 2] = ["tool_addition", "tool_removal"];
 
 /// The meaning of a block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,6 +50,8 @@ pub(super) struct Block {
     pub(super) is_fixed: bool,
     /// Whether the block makes the body depend on the provider's view of the history.
     pub(super) is_providers: bool,
+    /// Whether the block changes the tools. Every later call may need the change.
+    pub(super) changes_tools: bool,
     /// Characters of text, or of a call.
     pub(super) chars: u32,
     /// Values of the cache marks on the block and within it, in order.
@@ -141,6 +144,7 @@ impl RequestReader<'_> {
             is_error: message.is_error,
             is_fixed: message.is_fixed,
             is_providers: false,
+            changes_tools: false,
             cache_marks: Vec::new(),
             message: Some(message),
         })
@@ -149,7 +153,8 @@ impl RequestReader<'_> {
     /// Stores the parse of a block that is a message of its own.
     fn store_block(&mut self, block: &mut Block, ahead: &str) {
         let is_message = block.kind != BlockKind::Call;
-        let may_store = is_message && !block.is_providers && block.cache_marks.is_empty();
+        let is_plain = !block.is_providers && !block.changes_tools;
+        let may_store = is_message && is_plain && block.cache_marks.is_empty();
         if !may_store || !self.own.is_in_user_message || self.cursor.is_none() {
             return;
         }
@@ -282,6 +287,7 @@ impl RequestReader<'_> {
             is_error: draft.is_error,
             is_fixed: draft.has_fixed_content,
             is_providers: PROVIDER_BLOCKS.contains(&name) || draft.has_cache_reference,
+            changes_tools: TOOL_CHANGES.contains(&name),
             chars: 0,
             cache_marks,
             message: None,

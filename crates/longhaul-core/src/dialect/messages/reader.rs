@@ -5,7 +5,7 @@ use super::keys::{EditKey, MessageKey, RequestKey};
 use super::server_tools;
 use super::turns::WireMessage;
 use crate::conversation::parse_cache::{ObjectStart, ParseCache, ParseCursor};
-use crate::conversation::{Content, Conversation, CutRules, HistoryKeeper, Role};
+use crate::conversation::{Content, Conversation, HistoryKeeper, Role};
 use crate::dialect::Dialect;
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
@@ -34,13 +34,13 @@ pub(in crate::dialect) fn read_with<'a>(
         return Err(Bypass::Shape);
     }
     let BodyReader {
-        mut params, pieces, ..
+        mut params,
+        pieces,
+        own,
+        ..
     } = reader;
     params.is_partial = params.history == HistoryKeeper::Provider;
-    let rules = CutRules {
-        pinned: 0,
-        joined: server_tools::joined(body, &pieces.messages, &pieces.parts),
-    };
+    let rules = server_tools::cut_rules(body, &pieces, &own.tool_changes);
     Ok(Conversation::new(DIALECT, body, params, pieces, &rules))
 }
 
@@ -88,6 +88,8 @@ pub(super) struct ObjectState {
     pub(super) is_in_user_message: bool,
     /// Whether a block of the object under way was not cached.
     pub(super) has_new_block: bool,
+    /// First message of each object that changes the tools.
+    tool_changes: Vec<usize>,
 }
 
 impl RequestReader<'_> {
@@ -174,6 +176,10 @@ impl RequestReader<'_> {
         if is_providers {
             self.keep(HistoryKeeper::Provider);
         }
+        let changes_tools = blocks.iter().any(|block| block.changes_tools);
+        if changes_tools {
+            self.own.tool_changes.push(first_message);
+        }
         self.push_wire_message(&WireMessage {
             span,
             role: role.ok_or(Bypass::Shape)?,
@@ -183,7 +189,7 @@ impl RequestReader<'_> {
             calls: first_call..self.pieces.calls.len(),
         });
         let is_marked = self.pieces.cache_marks.len() > first_mark;
-        if is_providers || is_marked {
+        if is_providers || changes_tools || is_marked {
             self.cursor.as_mut().map(ParseCursor::end_run);
         } else if containers == self.pieces.containers.len() {
             self.store_message(first_message, ahead);

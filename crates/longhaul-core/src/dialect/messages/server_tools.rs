@@ -4,52 +4,67 @@
 //! Then the client's result stands between them, and the provider's result in a later message.
 
 use super::keys::BlockKey;
-use crate::conversation::{ContentPart, Message, PartKind, Role};
+use crate::conversation::cut_rules::{Ties, callers};
+use crate::conversation::{CutRules, PartKind, Pieces, Role};
 use crate::dialect::request_keys::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+/// Returns the restrictions on cuts, for a body whose tools change at these messages. Changes before the
+/// first answer are pinned. No cut passes a later change.
+pub(super) fn cut_rules(body: &str, pieces: &Pieces, tool_changes: &[usize]) -> CutRules {
+    let answer = pieces
+        .messages
+        .iter()
+        .position(|it| it.role == Role::Assistant);
+    let early = tool_changes.partition_point(|&at| answer.is_none_or(|answer| at < answer));
+    let (early, late) = tool_changes.split_at_checked(early).unwrap_or_default();
+    let mut joined = joined(body, pieces);
+    if let Some(first) = late.first() {
+        joined.resize(pieces.messages.len(), false);
+        if let Some(behind) = joined.get_mut(first + 1..) {
+            behind.fill(true);
+        }
+    }
+    CutRules {
+        pinned: early.last().map_or(0, |at| at + 1),
+        joined,
+    }
+}
+
 /// Returns, for each message, whether the provider refuses it without the message before it. Empty if no
-/// result stands apart from its use.
-pub(super) fn joined(body: &str, messages: &[Message], parts: &[ContentPart]) -> Vec<bool> {
+/// result, and no call of a program, stands apart from the use.
+fn joined(body: &str, pieces: &Pieces) -> Vec<bool> {
+    let messages = &pieces.messages;
     let mut uses = HashMap::new();
-    // Number of ties that begin or end at each message.
-    let mut changes: Vec<i32> = Vec::new();
+    let mut ties = Ties::default();
     for (at, message) in messages.iter().enumerate() {
         if message.role != Role::Assistant {
             continue;
         }
-        let own = parts.get(message.parts.clone()).unwrap_or_default();
+        let own = pieces.parts_of(message);
         for part in own.iter().filter(|part| part.kind == PartKind::Other) {
             match ServerBlock::read(part.span.slice(body)) {
                 Some(ServerBlock::Use(id)) => {
                     uses.insert(id, at);
                 }
                 Some(ServerBlock::Result(id)) => {
-                    let first = uses
-                        .get(&id)
-                        .copied()
-                        .unwrap_or_else(|| at.saturating_sub(1));
-                    if first < at {
-                        changes.resize(messages.len() + 1, 0);
-                        for (at, change) in [(first + 1, 1), (at + 1, -1)] {
-                            if let Some(ties) = changes.get_mut(at) {
-                                *ties += change;
-                            }
-                        }
-                    }
+                    let first = uses.get(&id).copied();
+                    ties.join(first.unwrap_or_else(|| at.saturating_sub(1)), at);
                 }
                 None => {}
             }
         }
+        if !message.calls.is_empty() && !uses.is_empty() {
+            let programs = callers(message.span.slice(body));
+            let first = programs.filter_map(|id| uses.get(id)).min();
+            if let Some(first) = first {
+                ties.join(*first, at);
+            }
+        }
     }
-    let mut open = 0;
-    let joined = changes.iter().take(messages.len()).map(|change| {
-        open += change;
-        open > 0
-    });
-    joined.collect()
+    ties.joined(messages.len())
 }
 
 /// Type of a reference to a tool whose definition the provider loads with it.
@@ -164,6 +179,15 @@ mod tests {
         let said = r#"{"type":"text","text":"so"}"#;
         assert_eq!(boundaries([&[USE, RESULT, CALL], &[said]]), [0, 1, 3, 4, 5]);
         assert_eq!(boundaries([&[USE, CALL], &[RESULT, said]]), [0, 1, 4, 5]);
+        // The program still runs, and made both calls.
+        let [first, second] = ["c", "d"].map(|id| {
+            format!(r#"{{"type":"tool_use","id":"{id}","name":"f","input":{{}},"caller":{{"type":"x","tool_id":"s"}}}}"#)
+        });
+        assert_eq!(boundaries([&[USE, &first], &[&second]]), [0, 1, 5]);
+        assert_eq!(boundaries([&[CALL], &[&second]]), [0, 1, 3, 5]);
+        // No cut passes a change of the tools.
+        let change = r#"{"type":"tool_addition","tool":{}}"#;
+        assert_eq!(boundaries([&[CALL], &[change, said]]), [0, 1, 3, 5]);
         // The use stands before what the body holds.
         assert_eq!(boundaries([&[CALL], &[RESULT, said]]), [0, 1, 4, 5]);
     }

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::keys::ItemKey;
 use super::tool_names::tool_names;
+use crate::conversation::cut_rules::{self, Ties};
 use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{
     Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Pieces, Role,
@@ -217,42 +218,38 @@ impl Steps {
 
     /// Returns, for each message, whether history must not be cut before it.
     fn joined(&self, body: &str, pinned: usize) -> Vec<bool> {
-        // Changes in the number of open ties, by message.
-        let mut changes = vec![0_i32; self.messages.len() + 1];
-        let mut join = |after: usize, upto: usize| {
-            for (at, change) in [(after + 1, 1), (upto + 1, -1)] {
-                if let Some(sum) = changes.get_mut(at) {
-                    *sum += change;
-                }
-            }
-        };
+        let mut ties = Ties::default();
+        let mut join = |first, last| ties.join(first, last);
         self.join_calls(body, pinned, &mut join);
         let leading = self
             .messages
             .iter()
             .take_while(|it| it.role.is_instruction());
         self.join_tools(body, leading.count().max(pinned), &mut join);
-        let mut open = 0;
-        let spans = changes.into_iter().map(|change| {
-            open += change;
-            open > 0
-        });
-        let reasoned = self.joined_by_reasoning(pinned);
-        reasoned
-            .into_iter()
-            .zip(spans)
-            .map(|(one, other)| one || other)
-            .collect()
+        let mut joined = self.joined_by_reasoning(pinned);
+        let tied = ties.joined(joined.len());
+        for (it, tied) in joined.iter_mut().zip(tied) {
+            *it |= tied;
+        }
+        joined
     }
 
-    /// Joins each call with its last output. The call of an output may be an item that only the provider
-    /// has, after the newest reference.
+    /// Joins each call with its last output, and with the program that made the call. The call of an output
+    /// may be an item that only the provider has, after the newest reference.
     fn join_calls(&self, body: &str, pinned: usize, join: &mut impl FnMut(usize, usize)) {
         let mut callers = Callers::new(self, body, pinned);
         let (mut newest, mut reference) = (None, None);
+        let mut calls = self.source.calls.iter().filter_map(|call| call.name);
+        let has_programs = calls.any(|name| name.raw(body) == PROGRAM);
         for (at, message) in self.messages.iter().enumerate().skip(pinned) {
             if !message.calls.is_empty() {
                 newest = Some(at);
+                let calls = message.span.slice(body);
+                let programs = cut_rules::callers(if has_programs { calls } else { "" });
+                let first = programs.filter_map(|id| callers.of_id(at, id)).min();
+                if let Some(first) = first {
+                    join(first, at);
+                }
             }
             if let Some(id) = message.tool_call_id {
                 let caller = newest.and_then(|newest| callers.caller(newest, at, id));
@@ -301,20 +298,27 @@ impl Steps {
     /// Returns, for each message, whether a step that reasoning may be tied to begins there, or is the
     /// first to follow.
     fn joined_by_reasoning(&self, pinned: usize) -> Vec<bool> {
-        let mut is_bound_turn = false;
+        let (mut is_bound_turn, mut begins_turn) = (false, false);
         let mut joined = vec![false; self.messages.len()];
         let messages = || self.messages.iter().zip(&self.ties).enumerate();
         for (at, (message, tie)) in messages().skip(pinned) {
             if message.role.is_user() {
                 is_bound_turn = false;
             } else if message.role == Role::Assistant {
+                // No item of the model is tied to a user's message.
                 let is_reasoning = tie.first == NeighbourLink::Reasoning;
-                let is_joined = !is_reasoning && (is_bound(tie.first) || is_bound_turn);
+                let is_free = if tie.first == NeighbourLink::Reference {
+                    begins_turn
+                } else {
+                    is_reasoning || !(is_bound(tie.first) || is_bound_turn)
+                };
+                let is_joined = !is_free;
                 if let Some(joined) = joined.get_mut(at) {
                     *joined = is_joined;
                 }
             }
             is_bound_turn |= tie.is_bound;
+            begins_turn = message.role.is_user();
         }
         let mut is_next_joined = false;
         for (joined, message) in joined.iter_mut().zip(&self.messages).rev() {
@@ -358,12 +362,17 @@ impl<'s> Callers<'s> {
         if calls? <= MAX_PAIRWISE_CALLS && self.ids(newest).any(|known| known == id) {
             return Some(newest);
         }
+        self.of_id(at, &id)
+    }
+
+    /// Returns the newest message up to `at` that has a call with this id.
+    fn of_id(&mut self, at: usize, id: &str) -> Option<usize> {
         for message in self.until..=at {
             let ids = self.ids(message).map(|id| (id, message));
             self.by_id.extend(ids);
         }
         self.until = at + 1;
-        self.by_id.get(&id).copied()
+        self.by_id.get(id).copied()
     }
 
     fn ids(&self, message: usize) -> impl Iterator<Item = Cow<'s, str>> + use<'s> {
@@ -381,6 +390,8 @@ fn is_bound(binding: NeighbourLink) -> bool {
     matches!(binding, Reasoning | Reference | Unknown)
 }
 
+/// Type of the items that call tools by themselves.
+const PROGRAM: &str = "program";
 /// Type of the calls.
 const CALL: &str = "local_shell_call";
 

@@ -495,6 +495,6 @@ fn numbers(text: &str) -> Vec<Number> {
     clippy::expect_used,
     reason = "patterns are constants, and the tests compile each"
 )]
-pub(super) fn compile(pattern: &str) -> Regex {
+pub(in crate::overflow) fn compile(pattern: &str) -> Regex {
     vocabulary::compile(pattern).expect("a valid pattern")
 }

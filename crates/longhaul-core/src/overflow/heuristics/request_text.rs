@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
+use crate::dialect::Dialect;
 use crate::json::scanner::{NotJson, Scanner};
 use crate::overflow::error_details::plain_key;
 use crate::overflow::heuristics::statement::{is_identifier_letter, overflow_identifiers};
@@ -37,6 +38,13 @@ impl<'a> RequestText<'a> {
         Self { body, target }
     }
 
+    /// Counts the messages of the body, or the items of its input.
+    pub(in crate::overflow) fn items(&self) -> usize {
+        let body = std::str::from_utf8(self.body).unwrap_or_default();
+        let counts = Dialect::ALL.into_iter().map(|it| it.count_items(body));
+        counts.max().unwrap_or_default()
+    }
+
     /// Counts the characters of all decoded texts, without embedded files.
     pub(super) fn characters(&self) -> u64 {
         let mut characters = 0;
@@ -49,7 +57,7 @@ impl<'a> RequestText<'a> {
     }
 
     /// Returns the size of the body in bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::overflow) fn bytes(&self) -> u64 {
         self.body.len() as u64
     }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::overflow::tests::unseen::{LARGE, is_overflow, judge};
+use crate::units::body_limits::BodyLimits;
 
 fn check_error(text: &str, expect: bool) {
     let body = json!({ "error": { "message": text } }).to_string();
@@ -274,7 +275,8 @@ fn a_limit_of_bytes_is_recognised_by_the_size_of_the_body() {
         "payload has 810100 bytes, 524288 accepted",
         "请求体大小810100，上限524288",
     ] {
-        assert_eq!(verdict(400, text), Verdict::TooManyBytes, "{text}");
+        let limits = BodyLimits::of_bytes(524_288);
+        assert_eq!(verdict(400, text), Verdict::BodyTooLarge(limits), "{text}");
     }
     for text in [
         "body 812345 > 524288, try again in a minute",
@@ -282,7 +284,7 @@ fn a_limit_of_bytes_is_recognised_by_the_size_of_the_body() {
         "812345 > 524288",
     ] {
         let found = verdict(400, text);
-        assert_ne!(found, Verdict::TooManyBytes, "{text}");
+        assert!(!matches!(found, Verdict::BodyTooLarge(_)), "{text}");
         assert!(!is_overflow(found), "{text}");
     }
     assert_eq!(verdict(429, "body 812345 > 524288"), Verdict::Fine);

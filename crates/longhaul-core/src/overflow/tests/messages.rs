@@ -64,12 +64,12 @@ fn every_reply_leads_to_its_action() {
                 is_overflow || is_output && reply.provider.contains("room too small")
             }
             "retry_without_stale_thinking" => verdict == Verdict::StaleThinking,
-            "compact_bytes" => verdict == Verdict::TooManyBytes,
+            "compact_bytes" => matches!(verdict, Verdict::BodyTooLarge(_)),
             "shrink_item" => verdict == Verdict::TooMuchMedia,
             "shrink_max_tokens" => is_output || is_overflow,
             // Either leads back to the original.
             "bug_in_editor" => matches!(verdict, Verdict::Malformed | Verdict::Unexplained),
-            _ => !is_output && !is_overflow && verdict != Verdict::TooManyBytes,
+            _ => !is_output && !is_overflow && !matches!(verdict, Verdict::BodyTooLarge(_)),
         };
         let Recorded {
             provider, action, ..
@@ -97,7 +97,7 @@ fn stated_limits_of_refusals_are_read() {
             | Verdict::Malformed
             | Verdict::StaleThinking
             | Verdict::TextTooLong { .. }
-            | Verdict::TooManyBytes
+            | Verdict::BodyTooLarge(_)
             | Verdict::TooMuchMedia
             | Verdict::Unexplained => None,
         };

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde::Deserialize;
 
+use crate::overflow::BODY_TOO_LARGE;
 use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 
 /// A recorded reply.
@@ -107,7 +108,7 @@ impl Expected {
                 output: self.output,
                 used: self.used,
             }),
-            Answer::FewerBytes => Verdict::TooManyBytes,
+            Answer::FewerBytes => BODY_TOO_LARGE,
             Answer::FewerImages => Verdict::TooMuchMedia,
             Answer::Leave | Answer::SmallerRequest => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::overflow::BODY_TOO_LARGE;
 use crate::overflow::tests::{judged, read};
 use crate::overflow::*;
 
@@ -117,7 +118,7 @@ fn a_server_error_is_an_overflow_only_by_its_words() {
     assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
     let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
     assert_eq!(read(500, [bytes.as_bytes()]), Verdict::Fine);
-    assert_eq!(read(400, [bytes.as_bytes()]), Verdict::TooManyBytes);
+    assert_eq!(read(400, [bytes.as_bytes()]), BODY_TOO_LARGE);
     let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
     assert!(matches!(
         read(500, [worded.as_bytes()]),
@@ -141,7 +142,7 @@ fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
     for status in [404, 408, 409, 424, 500, 502] {
         check(status, "no", "", Verdict::Fine);
     }
-    check(413, "no", "", Verdict::TooManyBytes);
+    check(413, "no", "", BODY_TOO_LARGE);
     assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained);
     assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
     let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();

@@ -214,7 +214,7 @@ fn requests_a_summary_only_if_it_could_reach_the_target() {
     check(with(6), SummarySource::Model, "ask 6");
     check(with(6) - ONE, SummarySource::Model, "ask 10");
     check(with(10), SummarySource::Model, "ask 10");
-    check(with(10) - ONE, SummarySource::Model, "clipped 10");
+    check(with(10) - ONE, SummarySource::Model, "digest 10");
     // A digest is larger, because of the text that wraps it.
     check(with(6), SummarySource::Digest, "digest 10");
 }
@@ -245,7 +245,7 @@ fn a_digest_covers_no_more_history_than_needed() {
         let policy = aiming(&cutting(), Tokens::ZERO, fit);
         assert_eq!(climbs(&policy, &nothing(), SummarySource::Digest), expect);
     };
-    check(enough, "clipped 10");
+    check(enough, "digest 10");
     check(enough - ONE, "give up");
 }
 
@@ -264,7 +264,7 @@ fn history_covered_by_the_record_in_use_is_not_summarised_again() {
     let policy = |fit| aiming(&cutting(), with_record - Tokens::new(150), fit);
     for summaries in [SummarySource::Digest, SummarySource::Model] {
         let is = |covers, fit| climbs(&policy(fit), &known(covers), summaries);
-        assert_eq!(is(10, FAR), "clipped 10");
+        assert_eq!(is(10, FAR), "cleared 10");
         assert_eq!(is(10, with_record - ONE), "give up");
     }
     assert_eq!(
@@ -278,7 +278,7 @@ fn a_digest_longer_than_its_history_is_not_used() {
     let short = [(2, "a"), (3, "b"), (4, "c")];
     for (says, expect) in [
         (&[][..], "clipped 5, 6 at 2000"),
-        (&short, "clipped 2, 6 at 2000"),
+        (&short, "clipped 2, 6 at 2200"),
     ] {
         let newest = "x".repeat(40_000);
         let body = body_saying("suauact", &[says, &[(6, &newest)]].concat());
@@ -286,11 +286,11 @@ fn a_digest_longer_than_its_history_is_not_used() {
     }
 }
 
-/// Checks the recovery of a body with a target of so many tokens, whatever it gains.
+/// Checks the recovery of a body with room for so many tokens, which cannot reach its target.
 #[track_caller]
-fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
+fn check(body: &str, policy: &Policy, room: u32, expect: &str) {
     let conversation = read(body.as_bytes()).unwrap();
-    let policy = aiming(policy, Tokens::new(target), FAR);
+    let policy = aiming(policy, Tokens::ZERO, Tokens::new(room));
     let mut refused = as_it_came(&conversation, &policy);
     refused.set_replacement(0, "word".repeat(20_000).into());
     let known = nothing();
@@ -301,30 +301,25 @@ fn check(body: &str, policy: &Policy, target: u32, expect: &str) {
         &refused,
         SummarySource::Digest,
     );
-    assert_eq!(told(recovery), expect, "{target}");
+    assert_eq!(told(recovery), expect, "{room}");
 }
 
 #[test]
 fn clips_the_newest_result_no_more_than_needed() {
-    // The target is `over` tokens below the size with `end` tokens kept at each end, not counting
-    // the note.
-    let left = |characters: usize, end: u32, over: u32, expect: &str| {
+    // There is room for `left` tokens of the result, the note among them.
+    let check_left = |characters: usize, left: u32, expect: &str| {
         let newest = "x".repeat(characters);
         let body = body_saying("suct", &[(3, &newest)]);
         let conversation = read(body.as_bytes()).unwrap();
         let beside = conversation.tokens() - conversation.message(3).unwrap().text_tokens;
-        let target = beside.get() + end + end - over;
-        check(&body, &policy(), target, expect);
+        check(&body, &policy(), beside.get() + left, expect);
     };
-    left(40_000, 2_000, 0, "clipped 2, 3 at 2000");
-    left(40_000, 2_000, 1, "clipped 2, 3 at 1000");
-    left(40_000, 1_000, 1, "clipped 2, 3 at 500");
-    left(40_000, 500, 1, "clipped 2, 3 at 200");
-    // A result hardly larger than its clip with the note is not clipped.
-    left(4 * 4_016, 2_000, 0, "clipped 2, 3 at 2000");
-    left(4 * 4_015, 2_000, 0, "clipped 2, 3 at 1000");
-    left(4 * 2_016, 1_000, 0, "clipped 2, 3 at 1000");
-    left(4 * 2_015, 1_000, 0, "clipped 2, 3 at 500");
+    check_left(40_000, 9_999, "clipped 2, 3 at 4900");
+    check_left(40_000, 4_015, "clipped 2, 3 at 2000");
+    check_left(40_000, 4_013, "clipped 2, 3 at 1900");
+    check_left(40_000, 1_000, "clipped 2, 3 at 490");
+    check_left(40_000, 400, "clipped 2, 3 at 200");
+    check_left(40_000, 399, "give up");
 }
 
 #[test]
@@ -333,13 +328,12 @@ fn clips_the_largest_result_first_and_never_a_user_message() {
     let body = body_saying("sucttt", &[(3, &small), (4, &large), (5, &medium)]);
     let all = read(body.as_bytes()).unwrap().tokens().get();
     let check_less = |less, expect| check(&body, &policy(), all - less, expect);
-    check_less(6_000, "clipped 2, 4 at 2000");
-    check_less(6_001, "clipped 2, 4 at 2000, 5 at 2000");
-    check_less(8_000, "clipped 2, 4 at 2000, 5 at 2000");
-    check_less(8_001, "clipped 2, 4 at 1000, 5 at 2000");
+    check_less(3_000, "clipped 2, 4 at 3400");
+    check_less(6_000, "clipped 2, 4 at 2400, 5 at 2400");
+    check_less(12_000, "clipped 2, 3 at 1100, 4 at 1100, 5 at 1100");
     // The newest user message stays, however large it is.
     let body = body_saying("suctau", &[(5, &large)]);
-    check(&body, &policy(), 0, "clipped 5");
+    check(&body, &policy(), 9_000, "give up");
 }
 
 /// The user's words follow results that the model has not seen.
@@ -347,28 +341,7 @@ fn clips_the_largest_result_first_and_never_a_user_message() {
 fn unseen_results_are_clipped_and_never_summarised() {
     let large = "x".repeat(40_000);
     let body = body_saying("suctctu", &[(5, &large)]);
-    check(&body, &policy(), 0, "clipped 4, 5 at 200");
-}
-
-#[test]
-fn gives_up_if_the_rewrite_saves_less_than_a_tenth() {
-    let newest = "x".repeat(1_700);
-    let body = body_saying("suct", &[(3, &newest)]);
-    check(&body, &policy(), 0, "clipped 2, 3 at 200");
-    let conversation = read(body.as_bytes()).unwrap();
-    for target in [Tokens::ZERO, FAR.percent(10)] {
-        let policy = aiming(&policy(), target, FAR);
-        let refused = as_it_came(&conversation, &policy);
-        let known = nothing();
-        let recovery = plan_recovery(
-            &conversation,
-            &policy,
-            &known,
-            &refused,
-            SummarySource::Digest,
-        );
-        assert_eq!(told(recovery), "give up");
-    }
+    check(&body, &policy(), 2_000, "clipped 4, 5 at 400");
 }
 
 #[test]

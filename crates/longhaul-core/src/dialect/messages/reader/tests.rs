@@ -184,7 +184,6 @@ fn detects_history_kept_or_compacted_by_the_provider() {
     for block in [
         r#"{"type":"compaction","content":"s"}"#,
         r#"{"type":"cache_edits","edits":[]}"#,
-        r#"{"type":"tool_addition","tools":[]}"#,
         r#"{"type":"tool_result","tool_use_id":"a","content":"x","cache_reference":"r"}"#,
     ] {
         check("", &[block], Provider);

@@ -137,12 +137,12 @@ fn references_and_unknown_items_have_no_boundary_beside_them() {
         &[
             USER, REFERENCE, USER, REFERENCE, CALL, OUTPUT, REFERENCE, USER,
         ],
-        &[0, 2, 6, 7],
+        &[0, 1, 2, 3, 6, 7],
     );
     let unknown = r#"{"type":"dream","id":"d_1"}"#;
     check_boundaries(&[USER, CALL, OUTPUT, unknown, SAID, USER], &[0, 1, 4, 5]);
     let bare = r#"{"id":"msg_1"}"#;
-    check_boundaries(&[USER, bare, USER], &[0, 2, 3]);
+    check_boundaries(&[USER, bare, USER], &[0, 1, 2, 3]);
 }
 
 #[test]
@@ -456,9 +456,21 @@ fn cached_parse_equals_a_fresh_parse() {
 }
 
 #[test]
+fn no_cut_separates_a_running_program_from_its_calls() {
+    let program = r#"{"type":"program","call_id":"p","code":"","id":"pg"}"#;
+    let caller = r#"{"caller":{"type":"program","caller_id":"p"},"type""#;
+    let call = CALL.replace(r#"{"type""#, caller);
+    let [second, third] = ["c2", "c3"].map(|id| (call.replace("c1", id), OUTPUT.replace("c1", id)));
+    let all = [
+        USER, program, &call, OUTPUT, &second.0, &second.1, &third.0, &third.1,
+    ];
+    check_boundaries(&all, &[0, 1, 7]);
+}
+
+#[test]
 fn no_cut_separates_an_answer_from_what_it_may_answer() {
     let shell = r#"{"type":"shell_call_output","call_id":"s","output":[]}"#;
-    check_boundaries(&[USER, REFERENCE, USER, shell, USER, SAID], &[0, 5, 6]);
+    check_boundaries(&[USER, REFERENCE, USER, shell, USER, SAID], &[0, 1, 5, 6]);
     let request = r#"{"type":"mcp_approval_request","id":"m","name":"f","arguments":"{}","server_label":"s"}"#;
     let response = r#"{"type":"mcp_approval_response","approval_request_id":"m","approve":true}"#;
     check_boundaries(&[USER, request, USER, response, USER], &[0, 1, 5]);

@@ -113,9 +113,9 @@ fn results_are_clipped_before_the_user_request() {
     let refused = as_it_came(&conversation, &policy);
     let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..7);
     let beside = beside + Tokens::new(130 + 20) + Tokens::estimate_text(&wording::wrap_summary(""));
-    let clipped = |end: u32, beside_it: u32, whole| {
-        let target = beside + Tokens::new(2 * end + beside_it);
-        let policy = aiming(&policy, target, FAR);
+    let clipped = |left: u32, end: u32, beside_it: u32, whole| {
+        let target = beside + Tokens::new(left + beside_it);
+        let policy = aiming(&policy, Tokens::ZERO, target);
         let recovery = plan_recovery(
             &conversation,
             &policy,
@@ -131,8 +131,8 @@ fn results_are_clipped_before_the_user_request() {
         assert_eq!(record.clips[0].head, Tokens::new(end));
         assert_eq!(record.text.unwrap().contains(&request), whole);
     };
-    clipped(1_000, 505, true);
-    clipped(500, 505, true);
-    clipped(200, 505, true);
-    clipped(200, 0, false);
+    clipped(2_000, 1_000, 505, true);
+    clipped(1_000, 540, 505, true);
+    clipped(400, 240, 505, true);
+    clipped(400, 200, 0, false);
 }

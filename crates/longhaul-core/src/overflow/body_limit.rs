@@ -1,0 +1,159 @@
+//! Limits on the body of a request that a refusal states: its bytes, or the number of its messages.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+use crate::overflow::Verdict;
+use crate::overflow::error_details::ErrorDetails;
+use crate::overflow::heuristics::{RequestText, compile};
+use crate::units::body_limits::BodyLimits;
+
+/// Smallest number without a unit that counts bytes.
+const MIN_BYTES: usize = 1_024;
+/// Maximum ratio of a body to a limit that its refusal states.
+const MAX_RATIO: usize = 64;
+
+/// Returns the verdict on a refusal of `sent` with the limits on the body that the refusal states.
+pub(super) fn stated(
+    status: u16,
+    details: &ErrorDetails,
+    sent: &RequestText<'_>,
+    cause: impl FnOnce() -> Verdict,
+) -> Verdict {
+    if let Some(limits) = stated_items(status, details, sent) {
+        return Verdict::BodyTooLarge(limits);
+    }
+    let verdict = cause();
+    if let Verdict::BodyTooLarge(_) = verdict {
+        return Verdict::BodyTooLarge(stated_bytes(details, sent.bytes()));
+    }
+    verdict
+}
+
+/// Returns the limit in bytes that an error states, the smallest below the `sent` bytes. Prefixes count as
+/// powers of 1,000, so that the limit is no higher than meant.
+fn stated_bytes(details: &ErrorDetails, sent: u64) -> BodyLimits {
+    static AMOUNT: LazyLock<Regex> =
+        LazyLock::new(|| compile(r"\b([0-9]{1,12})(?:\.[0-9]+)? ?(bytes?\b|[kmg]i?b\b|b\b)?"));
+    let amount = |found: regex::bytes::Captures<'_>| {
+        let number: usize = std::str::from_utf8(found.get(1)?.as_bytes())
+            .ok()?
+            .parse()
+            .ok()?;
+        let unit = found.get(2).map(|it| it.as_bytes());
+        let factor = match unit.and_then(<[u8]>::first) {
+            Some(b'k') => 1_000,
+            Some(b'm') => 1_000_000,
+            Some(b'g') => 1_000_000_000,
+            Some(_) => 1,
+            None if number >= MIN_BYTES => 1,
+            None => return None,
+        };
+        Some(number.saturating_mul(factor))
+    };
+    let sent = usize::try_from(sent).unwrap_or(usize::MAX);
+    let is_limit = |it: &usize| *it < sent && *it >= sent / MAX_RATIO;
+    let figures = details.figures.iter().map(String::as_bytes);
+    let texts = details.texts.iter().map(Vec::as_slice).chain(figures);
+    let amounts = texts.flat_map(|text| AMOUNT.captures_iter(text).filter_map(amount));
+    amounts
+        .filter(is_limit)
+        .min()
+        .map_or_else(BodyLimits::default, BodyLimits::of_bytes)
+}
+
+/// Returns the maximum number of messages, if an error refuses the request for more. The error states the number
+/// that was sent, or begins with the name of the list.
+fn stated_items(status: u16, details: &ErrorDetails, sent: &RequestText<'_>) -> Option<BodyLimits> {
+    static NUMBER: LazyLock<Regex> = LazyLock::new(|| compile(r"\b[0-9]{1,6}\b"));
+    static LIST: LazyLock<Regex> =
+        LazyLock::new(|| compile(r"\b(messages?|items?|inputs?|elements?|array|list|turns)\b"));
+    static OTHER: LazyLock<Regex> = LazyLock::new(|| {
+        compile(r"token|byte|char|image|tool|content|string|media|per (minute|hour|day)")
+    });
+    static NAMED: LazyLock<Regex> =
+        LazyLock::new(|| compile(r"^(invalid )?['\x22]?(messages|input)['\x22]?:"));
+    if !matches!(status, 400 | 413 | 422) {
+        return None;
+    }
+    let mut texts = details
+        .texts
+        .iter()
+        .filter(|it| LIST.is_match(it) && !OTHER.is_match(it));
+    texts.find_map(|text| {
+        let numbers = NUMBER.find_iter(text);
+        let numbers =
+            numbers.filter_map(|it| std::str::from_utf8(it.as_bytes()).ok()?.parse().ok());
+        let numbers: Vec<usize> = numbers.collect();
+        let items = sent.items();
+        let is_about_list = numbers.contains(&items) || NAMED.is_match(text);
+        let limit = numbers
+            .into_iter()
+            .filter(|it| *it < items && *it > items / MAX_RATIO)
+            .max();
+        limit.filter(|_| is_about_list).map(BodyLimits::of_items)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn details(message: &str) -> ErrorDetails {
+        let mut details = ErrorDetails::default();
+        details.add_value(&json!({"error": {"message": message}}));
+        details
+    }
+
+    #[test]
+    fn bytes_are_read_with_their_unit() {
+        for (message, expect) in [
+            ("Request body too large. Maximum is 700,000 bytes.", 700_000),
+            ("body of 812345 bytes exceeds the limit of 512KB", 512_000),
+            ("Max 4 MiB per request", usize::MAX),
+            ("http: request body too large", usize::MAX),
+            ("limit of 100 requests", usize::MAX),
+            ("limit is 20971520", usize::MAX),
+        ] {
+            assert_eq!(
+                stated_bytes(&details(message), 812_345).bytes,
+                expect,
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_limit_on_the_whole_list_counts() {
+        let message = r#"{"role":"user","content":"x"}"#;
+        let body = format!(r#"{{"messages":[{}]}}"#, vec![message; 130].join(","));
+        let sent = RequestText::new(body.as_bytes(), "/v1/messages");
+        for (message, expect) in [
+            (
+                "Invalid 'messages': array too long. Expected an array with maximum length 128, but got an array with length 130 instead.",
+                Some(128),
+            ),
+            ("Too many messages in the request (130 > 100)", Some(100)),
+            (
+                "messages: List should have at most 64 items after validation",
+                Some(64),
+            ),
+            (
+                "Invalid 'messages[3].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 130 instead.",
+                None,
+            ),
+            ("Invalid 'messages': array too long.", None),
+            ("messages: at most 20 images, got 130", None),
+            ("30 messages are allowed", None),
+        ] {
+            let limits = stated_items(400, &details(message), &sent).map(|it| it.items);
+            assert_eq!(limits, expect, "{message}");
+        }
+        assert_eq!(
+            stated_items(429, &details("130 messages > 100 per day"), &sent),
+            None
+        );
+    }
+}
