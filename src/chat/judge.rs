@@ -80,5 +80,7 @@ pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> Reques
         window: window.map(Tokens::get),
         largest_accepted: known.sizes.largest_accepted.get(),
         model: &chat.model,
+        output: conversation.output_tokens().map(Tokens::get),
+        is_partial: conversation.params().is_partial || !conversation.is_text_only(),
     }
 }

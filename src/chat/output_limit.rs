@@ -66,6 +66,14 @@ pub(super) enum OutputAllowance {
 pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputAllowance> {
     let conversation = chat.request.conversation;
     let requested = conversation.output_tokens()?;
+    let cap = chat.learned.output_caps.get(&chat.model);
+    let is_above = |cap: &Tokens| requested > *cap && !conversation.grants_reasoning_tokens(*cap);
+    if let Some(cap) = cap.filter(is_above)
+        && chat.recovery_enabled()
+        && !conversation.is_stateful()
+    {
+        return Some(OutputAllowance::Lower(cap));
+    }
     let may = conversation.dialect().lowers_output_in_advance()
         && chat.recovery_enabled()
         && !conversation.is_stateful();
@@ -113,11 +121,12 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::Overflow(_)
+        | Verdict::OutputAboveCap(_)
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::BodyTooLarge(_)
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained => return,
+        | Verdict::Unexplained(_) => return,
     };
     // A partial body does not show the size of the refused prompt.
     let is_partial = chat.request.conversation.params().is_partial;

@@ -86,6 +86,37 @@ pub(super) fn inputs_for_body(
     inputs
 }
 
+/// Runs recovery after a refusal that names no cause, once the same size is refused again and smaller
+/// requests pass. A refusal of a size that was accepted has another cause.
+pub(super) async fn recover_from_repetition(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+    suspicion: Option<Suspicion>,
+) -> RetryDecision {
+    let Some(suspicion) = suspicion else {
+        return RetryDecision::Relay;
+    };
+    let facts = judge::request_facts(chat, first);
+    if !facts.explains_repetition() {
+        if facts.tokens <= facts.largest_accepted {
+            chat.learned.refuted.record_refuted(suspicion);
+        }
+        return RetryDecision::Relay;
+    }
+    let windows = &chat.learned.windows;
+    match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
+        EmptyReplyCause::LikelySize => {
+            let overflow = Overflow {
+                evidence: Evidence::Suspected(suspicion),
+                ..Overflow::stated(None, None)
+            };
+            recover_from_overflow(chat, first, status, overflow).await
+        }
+        EmptyReplyCause::PossiblySize | EmptyReplyCause::UnrelatedToSize => RetryDecision::Relay,
+    }
+}
+
 /// Runs recovery for the window learned from the refusal.
 pub(super) async fn recover_from_overflow(
     chat: &Chat<'_>,
@@ -234,6 +265,7 @@ fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt, status: Status
     let windows = &chat.learned.windows;
     match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
         EmptyReplyCause::PossiblySize if status.is_success() => facts.is_near_window(),
+        EmptyReplyCause::LikelySize if facts.explains_repetition() => true,
         EmptyReplyCause::LikelySize | EmptyReplyCause::PossiblySize => facts.explains_silence(),
         EmptyReplyCause::UnrelatedToSize => false,
     }

@@ -19,11 +19,12 @@ pub(super) fn outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
         | Verdict::BodyTooLarge(_)
         | Verdict::Fine
         | Verdict::Malformed
+        | Verdict::OutputAboveCap(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained => RetryOutcome::Refused,
+        | Verdict::Unexplained(_) => RetryOutcome::Refused,
     }
 }
 
@@ -68,9 +69,10 @@ fn refutes_old_media(verdict: Verdict) -> bool {
         Verdict::Malformed
         | Verdict::StaleThinking
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained => true,
+        | Verdict::Unexplained(_) => true,
         Verdict::Failed
         | Verdict::Fine
+        | Verdict::OutputAboveCap(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::Overflow(_)
         | Verdict::TextTooLong { .. }
@@ -92,11 +94,12 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
         Verdict::Failed
         | Verdict::Fine
         | Verdict::Malformed
+        | Verdict::OutputAboveCap(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained => is_refusal(status),
+        | Verdict::Unexplained(_) => is_refusal(status),
     }
 }
 
@@ -138,6 +141,9 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             assert!(!refutes_size(status, verdict), "{status} {verdict:?}");
         }
-        assert!(refutes_size(StatusCode::BAD_REQUEST, Verdict::Unexplained));
+        assert!(refutes_size(
+            StatusCode::BAD_REQUEST,
+            Verdict::Unexplained(None)
+        ));
     }
 }

@@ -81,7 +81,13 @@ pub(crate) async fn next_step(
             RetryDecision::from_retry(retry_with_shorter_texts(chat, first, characters))
         }
         Verdict::TooMuchMedia => RetryDecision::from_retry(retry_without_old_media(chat, first)),
-        Verdict::Unexplained => RetryDecision::from_retry(retry_unexplained(chat, first)),
+        Verdict::OutputAboveCap(cap) => {
+            RetryDecision::from_retry(retry_below_cap(chat, first, Tokens::new(cap)))
+        }
+        Verdict::Unexplained(suspicion) => match retry_unexplained(chat, first) {
+            Some(original) => RetryDecision::retry(original),
+            None => recovery::recover_from_repetition(chat, first, status, suspicion).await,
+        },
     }
 }
 
@@ -182,6 +188,20 @@ fn retry_with_shorter_texts(chat: &Chat<'_>, first: &Attempt, characters: u32) -
     let mut view = first.view().clone();
     let is_shorter = view.clip_texts_above(chat.request.conversation, characters);
     is_shorter.then(|| second_attempt::with_view(chat, first, view, Retry::ClippedTexts))
+}
+
+/// Retries with the largest output that the model writes. Later requests ask for no more. Returns `None` if
+/// the granted reasoning needs more.
+fn retry_below_cap(chat: &Chat<'_>, first: &Attempt, cap: Tokens) -> Option<Attempt> {
+    let conversation = chat.request.conversation;
+    if conversation.output_tokens()? <= cap || conversation.grants_reasoning_tokens(cap) {
+        return None;
+    }
+    chat.learned.output_caps.insert(&chat.model, cap);
+    let mut view = first.view().clone();
+    view.set_output_limit(cap);
+    let why = Retry::SmallerOutput { refused: None };
+    Some(second_attempt::with_view(chat, first, view, why))
 }
 
 /// Retries with the output limit lowered to the rest of `limit`, if the history leaves enough.

@@ -306,9 +306,10 @@ fn settle_refused_retry(
             settle_overflowed_retry(chat, retry, &refused);
         }
         Verdict::StaleThinking => thinking::learn_from_refused_retry(chat, attempt, retry),
-        Verdict::Unexplained => placement::record_original_refused(chat, retry),
+        Verdict::Unexplained(_) => placement::record_original_refused(chat, retry),
         Verdict::Failed
         | Verdict::Fine
+        | Verdict::OutputAboveCap(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia => {}

@@ -11,7 +11,7 @@ use crate::proxy_state::ProxyState;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 use longhaul_core::dialect::Dialect;
-use longhaul_core::overflow::{ReplyTail, Verdict};
+use longhaul_core::overflow::{ReplyTail, RequestFacts, Verdict};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::reply_signals::SentSize;
@@ -30,6 +30,19 @@ pub(crate) struct ObservedRequest {
     pub(crate) window: Tokens,
     /// The upstream path. A part of the request's head would keep the whole head, while the reply streams.
     pub(crate) path: Box<str>,
+}
+
+impl ObservedRequest {
+    /// Returns the facts by which an error in the reply is judged. The body is gone by then.
+    fn facts<'a>(&self, model: &'a str) -> RequestFacts<'a> {
+        let tokens = self.sent.estimate.get();
+        RequestFacts {
+            tokens,
+            body_tokens: tokens,
+            model,
+            ..RequestFacts::default()
+        }
+    }
 }
 
 /// Observer of one reply. Buffers only the end of the reply, and neither delays nor changes a byte.
@@ -99,7 +112,8 @@ impl ReplyObserver {
     /// the cost if the reply was successful.
     pub(crate) fn finish(self, attempt: Option<&mut CallSpan>) -> Option<RequestCost> {
         let state = &*self.state;
-        let reply_end = self.tail.finish(&state.config.overflow_rules);
+        let facts = self.observed.facts(&self.model);
+        let reply_end = self.tail.finish(&state.config.overflow_rules, Some(facts));
         let ObservedRequest {
             sent,
             is_partial,
@@ -116,11 +130,12 @@ impl ReplyObserver {
             Verdict::BodyTooLarge(_)
             | Verdict::Malformed
             | Verdict::Overflow(_)
+            | Verdict::OutputAboveCap(_)
             | Verdict::OutputTooLarge { .. }
             | Verdict::StaleThinking
             | Verdict::TextTooLong { .. }
             | Verdict::TooMuchMedia
-            | Verdict::Unexplained => false,
+            | Verdict::Unexplained(_) => false,
         };
         let spent = was_answered.then(|| {
             let prices = state.config.prices(&self.model);
@@ -164,7 +179,9 @@ impl ReplyObserver {
     pub(crate) fn finish_broken(self) -> RequestCost {
         let spent = self.charge_unknown_cost();
         let state = &*self.state;
-        let error = self.tail.finish(&state.config.overflow_rules).error_only();
+        let facts = self.observed.facts(&self.model);
+        let rules = &state.config.overflow_rules;
+        let error = self.tail.finish(rules, Some(facts)).error_only();
         if self.observed.is_partial {
             return spent;
         }

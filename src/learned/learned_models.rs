@@ -54,6 +54,8 @@ pub(crate) struct LearnedModels {
     pub(crate) binding_models: BindingModels,
     /// Refusals of models whose server counts the requested output.
     pub(crate) counted_outputs: CountedOutputs,
+    /// The largest output that each model writes, as its refusals state.
+    pub(crate) output_caps: OutputCaps,
     /// Keys of the models' facts in the store.
     keys: LockedCache<String, RecordKey, MODELS_PER_CALLER>,
     /// The scope of the caller.
@@ -97,6 +99,7 @@ impl LearnedByCaller {
                 refuted: RefutedSuspicions::default(),
                 binding_models: BindingModels::default(),
                 counted_outputs: CountedOutputs::default(),
+                output_caps: OutputCaps::default(),
                 keys: LockedCache::default(),
                 scope,
                 owns_reported_windows: key == QueryKey::Caller,
@@ -329,8 +332,24 @@ impl CountedOutputs {
     }
 }
 
+/// Caps on the output of one caller's models. Nothing of them is published.
+#[derive(Default)]
+pub(crate) struct OutputCaps(LockedCache<String, Timestamped<Tokens>, MODELS_PER_CALLER>);
+
+impl OutputCaps {
+    pub(crate) fn get(&self, model: &str) -> Option<Tokens> {
+        let cap = self.0.lock().get(model).filter(is_current);
+        cap.map(|cap| cap.value)
+    }
+
+    pub(crate) fn insert(&self, model: &str, cap: Tokens) {
+        let cap = Timestamped::superseding(None, wall_clock::unix_millis(), cap);
+        self.0.lock().insert(model.to_owned(), cap);
+    }
+}
+
 /// Whether a refusal is not expired, and no fast clock stamped it.
-fn is_current(refusal: &Timestamped<CountedOutput>) -> bool {
+fn is_current<T>(refusal: &Timestamped<T>) -> bool {
     let now = wall_clock::unix_millis();
     refusal.is_at_or_after(now.saturating_sub(LIFETIME_MS)) && !refusal.is_ahead_of(now)
 }

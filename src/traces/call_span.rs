@@ -138,10 +138,10 @@ impl CallSpan {
         let why = match verdict {
             Verdict::Failed => NO_ANSWER,
             Verdict::BodyTooLarge(_) => "too_many_bytes",
-            Verdict::Fine | Verdict::Unexplained => return,
+            Verdict::Fine | Verdict::Unexplained(_) => return,
             Verdict::Malformed => "refused_as_malformed",
             Verdict::Overflow(_) => "context_overflow",
-            Verdict::OutputTooLarge { .. } => "output_too_large",
+            Verdict::OutputAboveCap(_) | Verdict::OutputTooLarge { .. } => "output_too_large",
             Verdict::StaleThinking => "stale_thinking",
             Verdict::TextTooLong { .. } => "text_too_long",
             Verdict::TooMuchMedia => "too_much_media",

@@ -135,8 +135,67 @@ async fn overflow_stated_after_content_shrinks_the_next_request() {
     check("a long compressed stream", GZIP, &longer, 20_500).await;
 }
 
+/// The words are in no table, and the window is set too large for the stream to be held.
+#[tokio::test]
+async fn refusal_in_a_stream_that_is_not_held_shrinks_the_next_request() {
+    let size = tokens(&first());
+    let text = format!("Request 7f8a exceeds the maximum number of tokens: {size} > 20480");
+    let reply = stream(&[&json!({"error": {"message": text, "code": 400}}).to_string()]);
+    let replies = vec![
+        Reply::new(200, EVENTS, &*reply),
+        Reply::new(200, JSON, ANSWER),
+    ];
+    let stage = Stage::with(replies, |config| {
+        config.window = Tokens::new(262_144);
+        config.window_place = Some("a test".into());
+    })
+    .await;
+    stage.ask(first(), &reply).await;
+    stage.ask(next(), ANSWER.as_bytes()).await;
+    let asked = stage.asked().await;
+    assert!(tokens(&asked[1]) <= 20_480, "{}", tokens(&asked[1]));
+}
+
+#[tokio::test]
+async fn count_that_stands_while_requests_grow_shrinks_the_next_request() {
+    let answer = end("stop", 36_000, 20).replace(r#""content":"""#, r#""content":"Hello""#);
+    let replies = [&*answer, &answer, ANSWER];
+    let replies = replies.map(|body| Reply::new(200, JSON, body));
+    let stage = Stage::start(replies.into()).await;
+    stage.ask(first(), answer.as_bytes()).await;
+    stage.ask(talk(21, 2_000), answer.as_bytes()).await;
+    stage.ask(next(), ANSWER.as_bytes()).await;
+    let sent = tokens(&stage.asked().await[2]);
+    assert!(sent <= 36_000, "{sent}");
+}
+
+#[tokio::test]
+async fn empty_stream_that_comes_again_leads_to_a_smaller_request() {
+    let empty = stream(&[r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#]);
+    let replies = vec![
+        Reply::new(200, JSON, ANSWER),
+        Reply::new(200, EVENTS, &*empty),
+        Reply::new(200, EVENTS, &*empty),
+        Reply::new(200, JSON, ANSWER),
+    ];
+    let stage = Stage::start(replies).await;
+    stage.ask(first(), ANSWER.as_bytes()).await;
+    stage.ask(talk(21, 2_000), &empty).await;
+    stage.ask(talk(22, 2_000), ANSWER.as_bytes()).await;
+    let asked = stage.asked().await;
+    assert!(
+        tokens(&asked[3]) < tokens(&asked[2]),
+        "{}",
+        tokens(&asked[3])
+    );
+}
+
 #[tokio::test]
 async fn full_window_finish_reason_shrinks_the_next_request() {
+    for reason in ["context_length", "model_length"] {
+        let end = end(reason, 40_000, 1_000);
+        check(reason, EVENTS, &stream(&[CONTENT, &end]), 42_000).await;
+    }
     let end = end("model_context_window_exceeded", 40_000, 1_000);
     check("a stream", EVENTS, &stream(&[CONTENT, &end]), 42_000).await;
     let body = end.replace(r#""content":"""#, r#""content":"Hello""#);
@@ -145,9 +204,11 @@ async fn full_window_finish_reason_shrinks_the_next_request() {
 
 #[tokio::test]
 async fn length_stop_without_output_shrinks_the_next_request() {
-    let end = end("length", 32_768, 0);
-    check("a stream", EVENTS, &stream(&[&end]), 32_768).await;
-    check("a body", JSON, end.as_bytes(), 32_768).await;
+    for written in [0, 1] {
+        let end = end("length", 32_768, written);
+        check("a stream", EVENTS, &stream(&[&end]), 32_768).await;
+        check("a body", JSON, end.as_bytes(), 32_768).await;
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,14 @@ use longhaul::Config;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::units::tokens::Tokens;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
 use crate::caller::Caller;
 use crate::harness::Proxy;
@@ -15,13 +22,22 @@ const JSON: &str = "content-type: application/json\r\n";
 const EVENTS: &str = "content-type: text/event-stream\r\n";
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
 
-/// A line of `fixtures/reports`.
+/// A line of `fixtures/reports`, or of `fixtures/unseen/blind_9.jsonl`.
 #[derive(Deserialize)]
 struct Reported {
     id: String,
     status: u16,
+    #[serde(default)]
     content_type: String,
     body: String,
+    #[serde(default, alias = "overflow")]
+    is_overflow: bool,
+    /// The output that the model allows, if the request asks for more.
+    cap: Option<u32>,
+    #[serde(default)]
+    sent: String,
+    #[serde(default, alias = "modes")]
+    fails_when: Vec<String>,
 }
 
 fn reported(lines: &str) -> Vec<Reported> {
@@ -94,5 +110,150 @@ async fn silent_refusal_near_the_window_leads_to_a_smaller_request() {
         })
         .await;
         assert!(sizes[1] < sizes[0] * 9 / 10, "{}: {sizes:?}", reported.id);
+    }
+}
+
+/// Starts an upstream that refuses whatever `refuses` a body of these bytes, after so many sends. Returns
+/// its address and the sizes that it received.
+async fn refusing(
+    reported: &Reported,
+    refuses: impl Fn(&[u8], usize) -> bool + Send + 'static,
+) -> (SocketAddr, Arc<Mutex<Vec<usize>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let (sizes, status, text) = (
+        Arc::clone(&received),
+        reported.status,
+        reported.body.clone(),
+    );
+    let is_stream = text.starts_with("data:") || text.starts_with("event:");
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let Some(body) = scripted::body(&mut socket).await else {
+                continue;
+            };
+            let before = sizes.lock().unwrap().len();
+            sizes.lock().unwrap().push(body.len());
+            let (status, head, text) = if refuses(&body, before) {
+                (status, if is_stream { EVENTS } else { JSON }, &*text)
+            } else {
+                (200, JSON, ANSWER)
+            };
+            let length = text.len();
+            let reply = format!(
+                "HTTP/1.1 {status} Played\r\n{head}content-length: {length}\r\nconnection: close\r\n\r\n{text}"
+            );
+            _ = socket.write_all(reply.as_bytes()).await;
+        }
+    });
+    (address, received)
+}
+
+/// Plays a reply in one of three ways, and returns whether the proxy did what is right:
+///
+/// - `fresh`: nothing was sent before.
+/// - `grown`: 97% of the chat was accepted, and the agent repeats a refused request.
+/// - `told`: the window is set to twice the one that is served.
+async fn is_right(reported: &Reported, mode: &str) -> bool {
+    let tokens = match reported.sent.split(' ').next() {
+        Some("30000") => 30_000,
+        Some("190000") => 190_000,
+        _ => 150_000,
+    };
+    let mut whole: Value = serde_json::from_slice(&chat(tokens)).unwrap();
+    if reported.cap.is_some() {
+        whole["max_tokens"] = 200_000.into();
+    }
+    let mut earlier = whole.clone();
+    let messages = earlier["messages"].as_array_mut().unwrap();
+    messages.truncate(messages.len() - 4);
+    let whole = whole.to_string().into_bytes();
+    let (size, cap) = (whole.len(), reported.cap);
+    let is_mended = reported.is_overflow || cap.is_some();
+    let is_grown = mode == "grown";
+    let (address, received) = refusing(reported, move |body, before| match cap {
+        Some(cap) => {
+            let body: Value = serde_json::from_slice(body).unwrap();
+            body["max_tokens"].as_u64().unwrap() > u64::from(cap)
+        }
+        None if is_mended => body.len() > size * 98 / 100,
+        None => !is_grown || before > 0,
+    })
+    .await;
+    let base = format!("http://{address}/v1");
+    let mut config =
+        Config::default_with([("upstream.base", base.as_str()), ("upstream.ask", "false")])
+            .unwrap();
+    digests(&mut config);
+    if mode == "told" {
+        config.window = Tokens::new(262_144);
+        config.window_place = Some("a test".into());
+    }
+    let proxy = Proxy::with(config).await;
+    let caller = Caller::of(proxy.address);
+    if is_grown {
+        caller.ask(earlier.to_string().into_bytes()).await;
+    }
+    let mut replies = Vec::new();
+    for _ in 0..2 {
+        let reply = caller.ask(whole.clone()).await;
+        replies.push((
+            reply.status,
+            String::from_utf8_lossy(&reply.body).into_owned(),
+        ));
+        if replies.last().is_some_and(|last| last.1 == ANSWER) {
+            break;
+        }
+    }
+    let received = received.lock().unwrap().clone();
+    if is_mended {
+        let is_answered = replies.last().is_some_and(|last| last.1 == ANSWER);
+        return is_answered && (is_grown || replies.len() == 1);
+    }
+    let is_refusal = |reply: &(u16, String)| *reply == (reported.status, reported.body.clone());
+    replies.iter().all(is_refusal) && received.len() == 2 + usize::from(is_grown)
+}
+
+#[tokio::test]
+async fn refusals_of_the_second_reports_are_mended_and_look_alikes_are_left_alone() {
+    let mut wrong = Vec::new();
+    for one in reported(include_str!("../../fixtures/reports/refusals2.jsonl")) {
+        for mode in ["fresh", "grown", "told"] {
+            let is_played = !one.is_overflow || one.fails_when.iter().any(|fails| fails == mode);
+            if is_played && (mode != "told" || one.is_overflow) && !is_right(&one, mode).await {
+                wrong.push(format!("{} {mode}", one.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Prints rates alone, so that no rule is built from the list.
+#[tokio::test]
+async fn held_out_refusals_are_mended_and_look_alikes_are_left_alone() {
+    let mut rates = BTreeMap::<_, (usize, usize)>::new();
+    let second = reported(include_str!("../../fixtures/unseen/blind_10.jsonl"));
+    let first = reported(include_str!("../../fixtures/unseen/blind_9.jsonl"));
+    for one in first.into_iter().chain(second) {
+        let is_mended = one.is_overflow || one.cap.is_some();
+        for mode in &one.fails_when {
+            let rate = rates.entry((is_mended, mode.clone())).or_default();
+            rate.0 += usize::from(is_right(&one, mode).await);
+            rate.1 += 1;
+        }
+    }
+    println!("{rates:?}");
+    for ((is_mended, mode), (right, all)) in rates {
+        let least = match (is_mended, &*mode) {
+            (true, "fresh") => 97,
+            (true, _) => 90,
+            (false, _) => 100,
+        };
+        assert!(
+            right * 100 >= all * least,
+            "{mode} {is_mended}: {right} of {all}"
+        );
     }
 }

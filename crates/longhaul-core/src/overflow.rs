@@ -34,6 +34,7 @@ pub mod error_details;
 mod heuristics;
 mod markup;
 mod numbers;
+mod rule_set;
 mod rules;
 mod stale_thinking;
 mod stated_error;
@@ -55,6 +56,7 @@ use crate::sse::{Event, Splitter};
 use crate::units::body_limits::BodyLimits;
 use error_details::ErrorDetails;
 use heuristics::Confidence;
+use rule_set::{PAID_CONTEXT, RuleSet};
 
 pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
@@ -82,6 +84,9 @@ pub enum Verdict {
     Malformed,
     /// The history does not fit the window: compact.
     Overflow(Overflow),
+    /// The requested output alone exceeds what the model may write, whatever the prompt: request at most
+    /// this many tokens.
+    OutputAboveCap(u32),
     /// The history fits, but not together with the requested output: request less output.
     OutputTooLarge {
         /// Size of the window, in tokens as the upstream counts them.
@@ -104,7 +109,10 @@ pub enum Verdict {
     TooMuchMedia,
     /// The request is refused for an unknown reason. If longhaul rewrote the request, retry with the
     /// original. The outcome of the retry proves little.
-    Unexplained,
+    ///
+    /// The suspicion is `None` if the refusal names a cause other than the size. Otherwise, the size is the
+    /// likeliest cause once the refusal repeats above everything that was accepted.
+    Unexplained(Option<Suspicion>),
 }
 
 /// Facts about an overflow, in tokens as the upstream counts them.
@@ -189,7 +197,8 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         .trim_ascii();
     if bytes.is_empty() {
         return match status {
-            400 | 413 => Verdict::Overflow(Overflow::from_empty_reply()),
+            400 => Verdict::Overflow(Overflow::from_empty_reply()),
+            413 => BODY_TOO_LARGE,
             _ => Verdict::Fine,
         };
     }
@@ -209,7 +218,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         details.add_text(&markup::without_tags(&String::from_utf8_lossy(bytes)));
     }
     // An empty JSON error is treated like an empty body.
-    if is_json && details.is_silent(status) && matches!(status, 400 | 413) {
+    if is_json && details.is_silent(status) && status == 400 {
         return Verdict::Overflow(Overflow::from_empty_reply());
     }
     classify_details(status, &details, rules)
@@ -224,9 +233,9 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
     if info.finish == Some(FinishReason::WindowFull) {
         return Verdict::Overflow(Overflow::stated(None, None));
     }
-    // There was no room for a single token.
-    if (info.kind, info.finish, info.output)
-        == (EventKind::Usage, Some(FinishReason::Length), Some(0))
+    // There was no room for a text.
+    if (info.kind, info.finish) == (EventKind::Usage, Some(FinishReason::Length))
+        && info.output.is_some_and(|tokens| tokens <= tail::END_MARK)
     {
         return Verdict::Overflow(Overflow {
             limit: info.input.filter(|input| *input > 0),
@@ -288,9 +297,12 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
         Ok(value) if is_unknown_envelope(&value, event.data, rules) => {
             classify_unknown_envelope(&value, rules)
         }
-        Err(_) if named => {
+        Err(_) if named || rules.facts.is_some() => {
             let text = String::from_utf8_lossy(event.data);
-            classify_failure(|details| details.add_text(&text), rules)
+            let verdict = classify_failure(|details| details.add_text(&text), rules);
+            // Bare text may as well begin an answer.
+            let is_read = named || matches!(verdict, Verdict::Overflow(_));
+            if is_read { verdict } else { Verdict::Fine }
         }
         Ok(_) | Err(_) => Verdict::Fine,
     }
@@ -313,50 +325,6 @@ fn is_event_stream(bytes: &[u8]) -> bool {
         .any(|start| bytes.starts_with(start))
 }
 
-/// The rules of the table, and the facts by which evidence is weighed.
-#[derive(Clone, Copy, Debug)]
-struct RuleSet<'a> {
-    table: &'a ClassifierRules,
-    /// Facts about the request. `None` if the rules of the table decide alone.
-    facts: Option<RequestFacts<'a>>,
-}
-
-impl<'a> RuleSet<'a> {
-    /// Creates rules without evidence.
-    fn table_only(table: &'a ClassifierRules) -> Self {
-        Self { table, facts: None }
-    }
-
-    /// Returns the limit that an error states as the longest context that the caller has paid for, if
-    /// the request is longer. Any other error with this status is a throttle.
-    fn paid_context(self, status: u16, details: &ErrorDetails) -> Option<u32> {
-        let is_longer = self
-            .facts
-            .is_some_and(|facts| facts.tokens > UNPAID_ESTIMATE);
-        let states = || {
-            let mut texts = details.texts_and_codes().map(String::from_utf8_lossy);
-            texts.any(|text| text.to_lowercase().contains(LONG_CONTEXT_UNPAID))
-        };
-        (status == PAYMENT_STATUS && is_longer && states()).then_some(PAID_CONTEXT)
-    }
-
-    /// Whether a reply with this status is never judged. Evidence may outweigh a refused credential:
-    /// some upstreams refuse a long prompt like this.
-    fn rules_out(&self, status: u16) -> bool {
-        let is_weighed = self.facts.is_some() && matches!(status, 401 | 403);
-        self.table.is_vetoed_status(status) && !is_weighed
-    }
-}
-
-/// Status with which Anthropic refuses a long context that the subscription does not include.
-const PAYMENT_STATUS: u16 = 429;
-/// Wording of that refusal, in lower case.
-const LONG_CONTEXT_UNPAID: &str = "extra usage is required for long context";
-/// Longest context of a subscription without extra usage, in tokens.
-const PAID_CONTEXT: u32 = 200_000;
-/// Minimum estimate of a longer context: newer tokenizers count 1.3 times the estimate, and some text more.
-const UNPAID_ESTIMATE: u32 = PAID_CONTEXT * 10 / 14;
-
 /// A limit on the body without a number.
 const BODY_TOO_LARGE: Verdict = Verdict::BodyTooLarge(BodyLimits::UNKNOWN);
 
@@ -370,16 +338,10 @@ fn classify_details(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> 
 }
 
 fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Verdict {
-    if let Some(limit) = rules.paid_context(status, details) {
-        return Verdict::Overflow(Overflow::stated(Some(limit), None));
+    if rules.refuses_long_context(status, details) {
+        return Verdict::Overflow(Overflow::stated(Some(PAID_CONTEXT), None));
     }
-    let by_table = |details: &ErrorDetails| {
-        if rules.table.is_vetoed_status(status) {
-            Verdict::Fine
-        } else {
-            classify_by_table(status, details, rules.table)
-        }
-    };
+    let by_table = |details: &ErrorDetails| rules.classify_by_table(status, details);
     let Some(facts) = rules.facts else {
         return by_table(details);
     };
@@ -395,17 +357,39 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
         verdict @ (Verdict::Failed
         | Verdict::Fine
         | Verdict::Malformed
+        | Verdict::OutputAboveCap(_)
         | Verdict::StaleThinking
-        | Verdict::Unexplained) => verdict,
+        | Verdict::Unexplained(_)) => verdict,
+    };
+    // A code is about the request, whatever the words count.
+    let is_own = || {
+        rules.table.states_overflow(status, details)
+            || !heuristics::counts_larger_body(&unquoted, &facts)
     };
     let assess = || heuristics::assess(status, details, &unquoted, &facts, rules.table);
     match verdict {
-        Verdict::Failed | Verdict::Fine | Verdict::Unexplained => {
+        Verdict::Overflow(_) | Verdict::BodyTooLarge(_) | Verdict::OutputTooLarge { .. }
+            if !is_own() =>
+        {
+            Verdict::Fine
+        }
+        Verdict::Failed | Verdict::Fine | Verdict::Unexplained(_) if is_own() => {
             let limits_bytes =
                 || heuristics::states_byte_limit(status, details, &unquoted, &facts, rules.table);
-            let judged = assess().verdict(&facts);
-            let judged = judged.or_else(|| limits_bytes().then_some(BODY_TOO_LARGE));
-            judged.unwrap_or(verdict)
+            let assessment = assess();
+            let judged = assessment
+                .verdict(&facts)
+                .or_else(|| limits_bytes().then_some(BODY_TOO_LARGE))
+                .or_else(|| heuristics::output_cap(status, &unquoted, &facts));
+            // The status states the cause, unless the words count a used allowance.
+            let otherwise = if status == 413 && !assessment.counts_used {
+                BODY_TOO_LARGE
+            } else if verdict == Verdict::Unexplained(None) {
+                Verdict::Unexplained(assessment.suspicion())
+            } else {
+                verdict
+            };
+            judged.unwrap_or(otherwise)
         }
         // Only strong evidence distinguishes tokens from bytes.
         Verdict::BodyTooLarge(_) => {
@@ -415,7 +399,10 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
                 Confidence::Words => {
                     !rules.table.names_byte_limit(details) || details.names_tokens()
                 }
-                Confidence::Vetoed | Confidence::Nothing | Confidence::Quoted => false,
+                Confidence::Vetoed
+                | Confidence::Nothing
+                | Confidence::Quoted
+                | Confidence::Vague => false,
             };
             let judged = assessment.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)
@@ -429,7 +416,7 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
             } else if assessment.confidence == Confidence::Vetoed
                 && !rules.table.states_overflow(status, details)
             {
-                Verdict::Fine
+                heuristics::output_cap(status, &unquoted, &facts).unwrap_or(Verdict::Fine)
             } else {
                 verdict
             }
@@ -441,12 +428,16 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
         {
             Verdict::Fine
         }
-        Verdict::Malformed
+        Verdict::Failed
+        | Verdict::Fine
+        | Verdict::Malformed
         | Verdict::Overflow(_)
+        | Verdict::OutputAboveCap(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
-        | Verdict::TooMuchMedia => verdict,
+        | Verdict::TooMuchMedia
+        | Verdict::Unexplained(_) => verdict,
     }
 }
 
@@ -454,7 +445,7 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
 fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
     let vetoed = |code: &String| {
         code.parse()
-            .is_ok_and(|inner| rules.is_vetoed_status(inner))
+            .is_ok_and(|inner| inner != status && rules.is_vetoed_status(inner))
     };
     if details.codes.iter().any(vetoed) {
         return Verdict::Fine;
@@ -478,7 +469,7 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
         return Verdict::Malformed;
     }
     let unexplained = match status {
-        400 | 422 => Verdict::Unexplained,
+        400 | 422 => Verdict::Unexplained(None),
         _ => Verdict::Fine,
     };
     if details
@@ -491,7 +482,7 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     if rules.names_overflow(status, details) {
         return numbers::verdict_from_counts(details, rules);
     }
-    if status < 500 && (status == 413 || rules.names_byte_limit(details)) {
+    if status == 413 || rules.names_byte_limit(details) {
         BODY_TOO_LARGE
     } else {
         unexplained

@@ -49,7 +49,11 @@ fn check(reply: &str) {
         has_content: true,
         verdict: Verdict::Fine,
     };
-    assert_eq!(tail.finish(ClassifierRules::standard()), nothing, "{reply}");
+    assert_eq!(
+        tail.finish(ClassifierRules::standard(), None),
+        nothing,
+        "{reply}"
+    );
 }
 
 #[test]

@@ -201,7 +201,10 @@ async fn a_separate_endpoint_for_summaries_is_called_in_its_own_api() {
 fn overflows() -> Vec<(String, RefusalReply)> {
     let lines = include_str!("../../../fixtures/reports/responses_overflow.jsonl").lines();
     let replies = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let overflows = replies.filter(|it| it["action"] == "compact" && it["api"] == "responses");
+    // Without a code, a size above the bytes of the request is that of another one.
+    let is_larger = |it: &Value| it["requested_tokens"].as_u64() > Some(900_000);
+    let overflows = replies
+        .filter(|it| it["action"] == "compact" && it["api"] == "responses" && !is_larger(it));
     let read = |reply: Value| {
         let text = |key: &str| reply[key].as_str().unwrap().to_owned();
         let status = u16::try_from(reply["status"].as_u64().unwrap()).unwrap();

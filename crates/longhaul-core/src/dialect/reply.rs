@@ -111,14 +111,6 @@ impl Dialect {
         }
     }
 
-    /// Whether an error with this status, which elsewhere only throttles, may limit the context.
-    pub(crate) fn limits_context_by(self, status: u16) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Responses => false,
-            Self::Messages => status == 429,
-        }
-    }
-
     /// Returns the maximum of bytes held of one reply, as received. Errors are small, and so is the head
     /// of a stream before its first content, unless it repeats the request.
     pub fn held_bytes(self) -> usize {
@@ -194,7 +186,7 @@ impl FinishReason {
             "length" | "max_tokens" => Self::Length,
             "end_turn" | "eos" | "stop" | "stop_sequence" => Self::Stop,
             "function_call" | "tool_calls" | "tool_use" => Self::ToolCalls,
-            Self::WINDOW_FULL => Self::WindowFull,
+            Self::WINDOW_FULL | "context_length" | "model_length" => Self::WindowFull,
             _ => Self::Other,
         }
     }
@@ -226,7 +218,14 @@ mod tests {
                 FinishReason::ToolCalls,
                 &["function_call", "tool_calls", "tool_use"],
             ),
-            (FinishReason::WindowFull, &["model_context_window_exceeded"]),
+            (
+                FinishReason::WindowFull,
+                &[
+                    "model_context_window_exceeded",
+                    "context_length",
+                    "model_length",
+                ],
+            ),
         ] {
             for reason in reasons {
                 assert_eq!(FinishReason::parse(reason), finish, "{reason}");

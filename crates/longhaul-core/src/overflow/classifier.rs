@@ -70,10 +70,8 @@ impl<'a> ReplyClassifier<'a> {
         } else {
             ClassifierState::Refusal(Vec::new())
         };
-        let may_limit_context = rules.facts.is_some() && dialect.limits_context_by(status);
-        let can_matter = (200..300).contains(&status)
-            || (status >= 400 && !rules.rules_out(status))
-            || may_limit_context;
+        let can_matter =
+            (200..300).contains(&status) || (status >= 400 && !rules.rules_out(status));
         can_matter.then_some(Self {
             dialect,
             rules,

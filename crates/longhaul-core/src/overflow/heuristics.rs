@@ -13,6 +13,7 @@
 
 mod bytes;
 pub(super) mod codes;
+mod facts;
 mod numbers;
 mod request_text;
 mod statement;
@@ -22,21 +23,13 @@ use std::cell::{LazyCell, OnceCell};
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
+use crate::overflow::vocabulary::matches;
 use crate::overflow::{Evidence, LimitKind, Overflow, Suspicion, Verdict};
+pub use facts::RequestFacts;
 use numbers::StatedSize;
 pub(super) use numbers::compile;
 pub use request_text::RequestText;
 use statement::Statement;
-
-/// Percentage of the assumed window above which the size of a request counts as evidence.
-const NEAR_WINDOW_PERCENT: u64 = 80;
-
-/// Percentage of the largest accepted request above which the size counts as evidence.
-const ABOVE_ACCEPTED_PERCENT: u64 = 125;
-
-/// Smallest size in tokens that counts as evidence if no request was accepted yet: the lowest default
-/// window that Ollama has ever had.
-const MIN_LARGE_TOKENS: u32 = 2_048;
 
 /// Maximum texts of one error that are assessed. An error states its cause in the first ones.
 const MAX_STATEMENTS: usize = 16;
@@ -45,49 +38,6 @@ const MAX_STATEMENTS: usize = 16;
 /// tokenizer is further from the estimate.
 const MAX_LIMIT_FACTOR: u32 = 4;
 
-/// Facts about the request that was refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestFacts<'a> {
-    /// Size in tokens by longhaul's estimate.
-    pub tokens: u32,
-    /// Body as received, and target. Words from there are not evidence.
-    pub text: RequestText<'a>,
-    /// Size of that body in estimated tokens: more than `tokens` if the request was rewritten.
-    pub body_tokens: u32,
-    /// Assumed window in estimated tokens; `None` if unknown.
-    pub window: Option<u32>,
-    /// The largest request that this caller's model has accepted, in estimated tokens. Zero if none.
-    pub largest_accepted: u32,
-    /// Name of the model. Refusals quote the name, which may contain any word.
-    pub model: &'a str,
-}
-
-impl RequestFacts<'_> {
-    /// Whether the request is so large that its size is evidence: near the assumed window, or well
-    /// above everything accepted.
-    pub fn is_large(&self) -> bool {
-        let accepted = u64::from(self.largest_accepted) * ABOVE_ACCEPTED_PERCENT;
-        let is_above = u64::from(self.tokens) * 100 >= accepted;
-        self.is_near_window() || (is_above && self.tokens >= MIN_LARGE_TOKENS)
-    }
-
-    /// Whether the size explains a refusal that states nothing. If no request was accepted for comparison,
-    /// three quarters of an assumed window are near enough.
-    pub fn explains_silence(&self) -> bool {
-        if let Some(window) = self.window.filter(|_| self.largest_accepted == 0) {
-            return self.tokens >= window / 4 * 3;
-        }
-        self.is_large()
-    }
-
-    /// Whether the request is near the assumed window.
-    pub fn is_near_window(&self) -> bool {
-        let tokens = u64::from(self.tokens) * 100;
-        let is_near = |window: u32| tokens >= u64::from(window) * NEAR_WINDOW_PERCENT;
-        self.window.is_some_and(is_near)
-    }
-}
-
 /// Confidence that a refusal is an overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confidence {
@@ -95,6 +45,8 @@ pub(super) enum Confidence {
     Vetoed,
     /// Nothing suggests an overflow.
     Nothing,
+    /// The statement names no cause, or the window alone. Repetition decides.
+    Vague,
     /// Only words that the request contains suggest an overflow. The size of the request decides, as
     /// after a refusal that states nothing.
     Quoted,
@@ -112,6 +64,8 @@ pub(super) struct Assessment {
     stated: StatedSize,
     /// Fingerprint of the statement whose words decide; zero otherwise.
     statement: u64,
+    /// Whether the error counts a part of an allowance that is used.
+    pub(super) counts_used: bool,
 }
 
 impl Assessment {
@@ -120,7 +74,13 @@ impl Assessment {
             confidence,
             stated,
             statement: 0,
+            counts_used: false,
         }
+    }
+
+    /// Returns the suspicion that a repetition of the refusal confirms, if any.
+    pub(super) fn suspicion(self) -> Option<Suspicion> {
+        (self.confidence == Confidence::Vague).then_some(Suspicion::Words(self.statement))
     }
 
     fn without_size(confidence: Confidence) -> Self {
@@ -142,7 +102,11 @@ impl Assessment {
                 Evidence::Suspected(Suspicion::Words(self.statement))
             }
             Confidence::Quoted if facts.explains_silence() => Evidence::EmptyReply,
-            Confidence::Vetoed | Confidence::Nothing | Confidence::Quoted | Confidence::Words => {
+            Confidence::Vetoed
+            | Confidence::Nothing
+            | Confidence::Vague
+            | Confidence::Quoted
+            | Confidence::Words => {
                 return None;
             }
         };
@@ -159,14 +123,32 @@ pub(super) fn assess(
     facts: &RequestFacts<'_>,
     rules: &ClassifierRules,
 ) -> Assessment {
-    let mut statuses = details.inner_statuses().chain([status]);
-    if statuses.any(words::is_final_status) {
-        return Assessment::without_size(Confidence::Vetoed);
+    let own = clean(unquoted, facts);
+    let counts_used = own.iter().any(|one| matches("used", one.text()));
+    // Waiting lifts no limit below the size of one request.
+    let sizes = RefusedRequestSizes::new(facts);
+    let mut limits = own
+        .iter()
+        .filter_map(|one| numbers::request_limit(one, &sizes));
+    let request_limit = limits.next().filter(|_| !counts_used);
+    let statuses = details.inner_statuses().chain([status]);
+    let mut final_ones = statuses.filter(|one| words::is_final_status(*one));
+    if final_ones.any(|one| request_limit.is_none() || !matches!(one, 402 | 429)) {
+        return Assessment {
+            counts_used,
+            ..Assessment::without_size(Confidence::Vetoed)
+        };
     }
-    let assessment = assess_texts(status, details, unquoted, facts, rules);
+    if let Some(stated) = request_limit {
+        return Assessment::with_size(Confidence::Strong, stated);
+    }
+    let assessment = Assessment {
+        counts_used,
+        ..assess_texts(status, details, unquoted, facts, rules)
+    };
     let needs_advice = matches!(
         assessment.confidence,
-        Confidence::Nothing | Confidence::Words
+        Confidence::Nothing | Confidence::Vague | Confidence::Words
     );
     if details.advice.is_empty() || !needs_advice {
         return assessment;
@@ -174,7 +156,11 @@ pub(super) fn assess(
     // Some upstreams state the cause, or the numbers, as a hint.
     let (all, own) = (details.with_advice(), unquoted.with_advice());
     let advised = assess_texts(status, &all, &own, facts, rules);
-    if assessment.confidence == Confidence::Nothing || advised.confidence == Confidence::Strong {
+    let is_weaker = matches!(
+        assessment.confidence,
+        Confidence::Nothing | Confidence::Vague
+    );
+    if is_weaker || advised.confidence == Confidence::Strong {
         advised
     } else {
         assessment
@@ -194,9 +180,6 @@ fn assess_texts(
     // Numbers may stand in several texts and in other members.
     let numbered = || own.iter().chain(&joined);
     let sizes = RefusedRequestSizes::new(facts);
-    if let Some(stated) = own.iter().find_map(numbers::request_limit) {
-        return Assessment::with_size(Confidence::Strong, stated);
-    }
     // The size of the whole request in characters is not the size of an item.
     let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
     if let Some(stated) = characters {
@@ -212,6 +195,11 @@ fn assess_texts(
         };
     }
     let exact = numbered().find_map(|one| numbers::exact_pair(one, &sizes));
+    let in_cache = || {
+        own.iter()
+            .find_map(|one| numbers::cache_limit(one, facts.tokens))
+    };
+    let exact = exact.or_else(in_cache);
     let is_coded = details
         .stated_codes
         .iter()
@@ -261,11 +249,21 @@ fn assess_words(
             let mut texts = texts.map(|text| statement::without_overflow_identifiers(text));
             texts.any(|text| speaks(&&Statement::clean(&text, sizes.facts.model)))
         };
-        return Assessment::without_size(if is_quoted {
-            Confidence::Quoted
-        } else {
-            Confidence::Nothing
-        });
+        if is_quoted {
+            return Assessment::without_size(Confidence::Quoted);
+        }
+        let names_window = |one: &&Statement| {
+            words::name_window(one) && !numbers::counts_something_else(one, sizes)
+        };
+        let vague = own.iter().find(names_window).map(Statement::fingerprint);
+        let vague = vague.or_else(|| names_no_cause(status, details).then_some(0));
+        return match vague {
+            Some(statement) => Assessment {
+                statement,
+                ..Assessment::without_size(Confidence::Vague)
+            },
+            None => Assessment::without_size(Confidence::Nothing),
+        };
     };
     let stated = numbers::stated_single(statement, sizes).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
@@ -277,6 +275,46 @@ fn assess_words(
         statement: statement.fingerprint(),
         ..Assessment::with_size(Confidence::Words, stated)
     }
+}
+
+/// Whether the texts and the codes of an error say only that there is one.
+fn names_no_cause(status: u16, details: &ErrorDetails) -> bool {
+    let status = status.to_string();
+    let is_vague = |text: &str| matches("vague", text.to_lowercase());
+    let texts = details.statements.iter().chain(&details.stated_codes);
+    let mut numbers = details
+        .codes
+        .iter()
+        .filter(|code| code.parse::<u64>().is_ok());
+    details.params.iter().all(Vec::is_empty)
+        && texts.map(String::as_str).all(is_vague)
+        && numbers.all(|code| *code == status)
+}
+
+/// Returns the verdict on a requested output above what the model may write, if an error states the cap.
+pub(super) fn output_cap(
+    status: u16,
+    details: &ErrorDetails,
+    facts: &RequestFacts<'_>,
+) -> Option<Verdict> {
+    let requested = facts.output?;
+    let mut statuses = details.inner_statuses().chain([status]);
+    let statements = clean(details, facts);
+    let is_other = statements.iter().any(words::is_final)
+        || statuses.any(|status| words::is_final_status(status) || matches!(status, 401 | 403));
+    let mut caps = statements
+        .iter()
+        .filter_map(|one| numbers::output_cap(one, requested, facts.tokens));
+    caps.next()
+        .filter(|_| !is_other)
+        .map(Verdict::OutputAboveCap)
+}
+
+/// Whether an error states a size far above the whole body: the error is about another request.
+pub(super) fn counts_larger_body(details: &ErrorDetails, facts: &RequestFacts<'_>) -> bool {
+    let sizes = RefusedRequestSizes::new(facts);
+    let is_larger = |one: &Statement| bytes::counts_larger_body(one.text(), &sizes);
+    !facts.is_partial && facts.text.bytes() > 0 && clean(details, facts).iter().any(is_larger)
 }
 
 /// Whether an overflow states counts that are too far below the request to count the request, such as those
@@ -298,7 +336,9 @@ pub(super) fn states_byte_limit(
     rules: &ClassifierRules,
 ) -> bool {
     let mut statuses = details.inner_statuses().chain([status]);
-    if status < 400 || statuses.any(words::is_final_status) {
+    // No allowance outweighs the size of the body.
+    let is_other = |status: u16| words::is_final_status(status) && !matches!(status, 402 | 429);
+    if status < 400 || statuses.any(is_other) {
         return false;
     }
     let sizes = RefusedRequestSizes::new(facts);

@@ -2,6 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
+use crate::overflow::tail::END_MARK;
 use crate::overflow::{Overflow, RuleSet, Verdict, classify_message, classify_stated_error};
 use crate::sse::Event;
 
@@ -81,22 +82,24 @@ impl StreamHead {
         }
         let silent = Overflow::from_empty_reply();
         match (self.finish, self.output) {
-            (Some(FinishReason::Other | FinishReason::ToolCalls), _) | (_, Some(1..)) => {
-                Verdict::Fine
-            }
-            // There was no room for a single token: the server truncated the prompt to fill its
-            // window. So its count is the size of the window and reveals nothing about the prompt.
-            (Some(FinishReason::Length), Some(0)) => Verdict::Overflow(Overflow {
-                limit: self.input,
-                ..silent
-            }),
-            (Some(FinishReason::Length), None)
-            | (Some(FinishReason::Stop | FinishReason::WindowFull) | None, _) => {
+            // There was no room for a text: the server truncated the prompt to fill its window. So its
+            // count is the size of the window and reveals nothing about the prompt.
+            (Some(FinishReason::Length), Some(output)) if output <= END_MARK => {
                 Verdict::Overflow(Overflow {
-                    used: self.input,
+                    limit: self.input,
                     ..silent
                 })
             }
+            (Some(FinishReason::Other | FinishReason::ToolCalls), _) | (_, Some(1..)) => {
+                Verdict::Fine
+            }
+            (
+                Some(FinishReason::Length | FinishReason::Stop | FinishReason::WindowFull) | None,
+                _,
+            ) => Verdict::Overflow(Overflow {
+                used: self.input,
+                ..silent
+            }),
         }
     }
 }

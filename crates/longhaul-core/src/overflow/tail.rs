@@ -11,7 +11,7 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::{EndFacts, EventKind, FinishReason};
 use crate::dialect::usage::Usage;
 use crate::overflow::body_format::BodyFormat;
-use crate::overflow::{ClassifierRules, RuleSet, Verdict, classify_stated_error};
+use crate::overflow::{ClassifierRules, RequestFacts, RuleSet, Verdict, classify_stated_error};
 use crate::sse::{Event, Splitter};
 use event_start::EventStart;
 
@@ -22,6 +22,9 @@ pub const TAIL_BYTES: usize = 4 * 1024;
 /// Maximum number of bytes kept from the start of a reply whose first event counts the prompt. That
 /// event has a few hundred bytes; gateways send comments before it.
 const START_BYTES: usize = 2 * 1024;
+
+/// Output of a reply that ends without a text, in tokens: some servers count the mark of the end.
+pub(super) const END_MARK: u32 = 1;
 
 /// Buffer of the last bytes of a successful reply while it passes. The buffer allocates nothing
 /// before the first byte, and never more than [`TAIL_BYTES`].
@@ -46,7 +49,7 @@ pub struct ReplyEnd {
     pub usage: Option<Usage>,
     /// Finish reason of the reply.
     pub finish: Option<FinishReason>,
-    /// Whether the reply had content, or counted any output. A reply whose beginning was discarded
+    /// Whether the reply had content, or counted more output than the mark of an end. A reply whose beginning was discarded
     /// is assumed to have had content.
     pub has_content: bool,
     /// Classification of the reply's errors; [`Verdict::Fine`] if there are none.
@@ -101,8 +104,13 @@ impl ReplyTail {
         }
     }
 
-    /// Returns the facts from the end of the reply; `rules` classify its errors.
-    pub fn finish(mut self, rules: &ClassifierRules) -> ReplyEnd {
+    /// Returns the facts from the end of the reply; `rules` classify its errors. Where no rule applies, the
+    /// facts about the request decide, if there are any.
+    pub fn finish(mut self, rules: &ClassifierRules, facts: Option<RequestFacts<'_>>) -> ReplyEnd {
+        let rules = RuleSet {
+            table: rules,
+            facts,
+        };
         let dialect = self.dialect;
         let kept = &*self.buffer.make_contiguous();
         let mut reply_end = ReplyEnd::unread(self.is_truncated);
@@ -174,7 +182,7 @@ impl ReplyEnd {
     }
 
     /// Reads a stream: the events at both ends, and those in between only if they may add a fact.
-    fn read_stream(&mut self, dialect: Dialect, events: &[u8], rules: &ClassifierRules) {
+    fn read_stream(&mut self, dialect: Dialect, events: &[u8], rules: RuleSet<'_>) {
         let first = if self.has_content {
             0
         } else {
@@ -211,7 +219,7 @@ impl ReplyEnd {
     }
 
     /// Reads a complete event, or a complete body.
-    fn read(&mut self, dialect: Dialect, event: Event<'_>, rules: &ClassifierRules) {
+    fn read(&mut self, dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>) {
         self.read_facts(dialect, event.data);
         if self.has_content && !may_be_error(event) {
             return;
@@ -220,7 +228,9 @@ impl ReplyEnd {
             EventKind::Content => self.has_content = true,
             EventKind::Done | EventKind::Empty | EventKind::Usage => {}
             EventKind::Error => {
-                let rules = RuleSet::table_only(rules);
+                // Words behind content may be content.
+                let facts = rules.facts.filter(|_| !self.has_content);
+                let rules = RuleSet { facts, ..rules };
                 let verdict = classify_stated_error(dialect, event, rules);
                 let is_vague = verdict == Verdict::Failed && self.verdict != Verdict::Fine;
                 if verdict != Verdict::Fine && !is_vague {
@@ -256,7 +266,7 @@ impl ReplyEnd {
         let EndFacts { finish, usage } = dialect.read_end(json);
         self.usage = later_usage(self.usage, usage);
         let generated = self.usage.and_then(|usage| usage.output);
-        self.has_content |= generated.is_some_and(|tokens| tokens > 0);
+        self.has_content |= generated.is_some_and(|tokens| tokens > END_MARK);
         if self.finish != Some(FinishReason::WindowFull) {
             self.finish = finish.or(self.finish);
         }

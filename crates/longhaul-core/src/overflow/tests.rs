@@ -8,6 +8,7 @@ mod figures;
 mod messages;
 mod needed;
 mod replies;
+mod reported;
 mod responses;
 mod rules;
 mod shadow;
@@ -27,7 +28,7 @@ use wordings::wordings;
 /// Maps every verdict that leaves the reply alone to [`Verdict::Fine`]. Only code that rewrote the
 /// request needs the difference.
 fn left_alone(verdict: Verdict) -> Verdict {
-    if matches!(verdict, Verdict::Failed | Verdict::Unexplained) {
+    if matches!(verdict, Verdict::Failed | Verdict::Unexplained(_)) {
         Verdict::Fine
     } else {
         verdict

@@ -20,6 +20,8 @@ const BAND: u32 = 8;
 /// that grows in proportion would then have left the band. The band spans 1/`BAND` of the window,
 /// hence `BAND - 1`.
 const GROWTH: u32 = BAND - 1;
+/// Growth of a request that every tokenizer counts.
+const STANDING_GROWTH: Tokens = Tokens::new(64);
 /// Output limits up to this size are used up at once, for example by a request that only warms a
 /// cache.
 const TINY_OUTPUT: Tokens = Tokens::new(16);
@@ -43,9 +45,12 @@ pub struct WindowDetector {
     largest_prompt: u32,
     /// A possible truncation that awaits a second, larger request.
     suspicion: Option<TruncationSuspicion>,
+    /// The last count of a text, with the smallest request that was counted so. A count that stands while
+    /// requests grow is the window.
+    standing: Option<TruncationSuspicion>,
 }
 
-/// A request whose count is far below its estimate and just below a possible window.
+/// A request whose count may be that of a full window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct TruncationSuspicion {
     /// The possible window, in provider tokens.
@@ -87,10 +92,30 @@ impl WindowDetector {
             return Some(LearnedWindow::truncating_to(window, input));
         }
         let input = input.filter(|_| sent.is_text_only)?;
-        self.detect_truncation(sent.estimate, input)
+        let standing = self.detect_standing_count(sent.estimate, input);
+        self.detect_truncation(sent.estimate, input).or(standing)
     }
 
-    /// Detects truncation: the request grows, and its count does not.
+    /// Detects a count that stands: the next larger request has the same count, to the token. Only the
+    /// largest count may be that of a window.
+    fn detect_standing_count(&mut self, estimate: Tokens, input: u32) -> Option<LearnedWindow> {
+        let now = TruncationSuspicion {
+            window: input,
+            estimate,
+        };
+        let is_standing = |was: &TruncationSuspicion| was.window == input;
+        let was = self.standing.filter(is_standing);
+        self.standing = was.or(Some(now));
+        let is_window = input >= MIN_WINDOW && input >= self.largest_prompt;
+        let is_larger = |was: &TruncationSuspicion| estimate >= was.estimate + STANDING_GROWTH;
+        let was = was.filter(|was| is_window && is_larger(was))?;
+        Some(LearnedWindow::truncating_to(
+            was.estimate.min(Tokens::new(input)),
+            input,
+        ))
+    }
+
+    /// Detects truncation: the request grows, and its count stays near a usual window.
     ///
     /// One low count proves nothing. The estimate may far exceed every real count, for runs of
     /// spaces or base64, and some servers leave out the cached part. Growth by [`GROWTH`] excludes
@@ -139,12 +164,12 @@ fn filled_window(estimate: Tokens, usage: Option<Usage>) -> Tokens {
     })
 }
 
-/// Whether the reply reached its limit without a single token. The prompt was then truncated to
+/// Whether the reply reached its limit without a text. The prompt was then truncated to
 /// fill the window, so its count equals the window.
 fn left_no_room_for_output(sent: SentSize, reply_end: &ReplyEnd) -> bool {
     reply_end.finish == Some(FinishReason::Length)
         && !reply_end.has_content
-        && reply_end.usage.is_some_and(|usage| usage.output == Some(0))
+        && reply_end.usage.is_some_and(|usage| usage.output.is_some())
         && sent.output_limit.is_none_or(|output| output > TINY_OUTPUT)
 }
 

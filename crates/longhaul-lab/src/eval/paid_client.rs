@@ -199,6 +199,7 @@ impl PaidClient {
             window: self.window.map(Tokens::get),
             largest_accepted: 0,
             model: &self.model.name,
+            ..RequestFacts::default()
         };
         let status = reply.status.as_u16();
         let reading = ReplyClassifier::for_request(call.dialect, status, &self.rules, facts);
@@ -216,7 +217,8 @@ impl PaidClient {
             | Verdict::StaleThinking
             | Verdict::TextTooLong { .. }
             | Verdict::TooMuchMedia
-            | Verdict::Unexplained => false,
+            | Verdict::OutputAboveCap(_)
+            | Verdict::Unexplained(_) => false,
         }
     }
 

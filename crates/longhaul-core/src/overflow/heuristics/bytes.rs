@@ -4,32 +4,58 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
+use crate::overflow::heuristics::RefusedRequestSizes;
 use crate::overflow::heuristics::numbers::compile;
 use crate::overflow::vocabulary::matches;
 
 /// Smallest limit in bytes. Smaller numbers count something else.
 const MIN_LIMIT: u64 = 1_024;
 
-/// Whether a statement gives the body a size of `sent` bytes, to a twentieth, and states a smaller
-/// limit. A statement that names tokens counts no bytes.
+/// Whether a statement gives the body about `sent` bytes, and states a smaller limit. A statement that
+/// names tokens counts no bytes.
 pub(super) fn states_limit(text: &str, sent: u64) -> bool {
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| compile(r"\b[0-9]{4,12}(\b|b\b|bytes?\b)"));
     if text.contains("token") || !matches("body", text) {
         return false;
     }
-    let numbers = || {
-        let found = NUMBER.find_iter(text.as_bytes());
-        let digits = found.filter_map(|one| std::str::from_utf8(one.as_bytes()).ok());
-        digits.filter_map(|one| {
-            one.trim_end_matches(char::is_alphabetic)
-                .parse::<u64>()
-                .ok()
-        })
+    let sizes = sizes(text);
+    let is_sent = |one: &&u64| (sent / 4 * 3..=sent / 4 * 5).contains(*one) && sent >= MIN_LIMIT;
+    let limits = |size: &u64| sizes.iter().any(|limit| (MIN_LIMIT..*size).contains(limit));
+    sizes.iter().find(is_sent).is_some_and(limits)
+}
+
+/// Factor above which a number is no size of a request.
+const MAX_FACTOR: u64 = 128;
+
+/// Whether a statement compares a size above the bytes of the body, and states no size of the body. No token
+/// is shorter than a byte.
+pub(super) fn counts_larger_body(text: &str, sent: &RefusedRequestSizes<'_>) -> bool {
+    let (bytes, tokens) = (sent.bytes(), u64::from(sent.facts.tokens));
+    let sizes = sizes(text);
+    let near = |size: u64| size / 2..=size / 2 * 3;
+    let is_own = |one: &u64| near(bytes).contains(one) || near(tokens).contains(one);
+    let own = bytes + u64::from(sent.facts.output.unwrap_or_default());
+    let larger = own..own * MAX_FACTOR;
+    sizes.len() >= 2 && sizes.iter().any(|one| larger.contains(one)) && !sizes.iter().any(is_own)
+}
+
+/// Reads the numbers of a text that may be sizes, in bytes if they have such a unit.
+fn sizes(text: &str) -> Vec<u64> {
+    static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+        compile(r"\b([0-9]{1,12})(?:\.[0-9]+)? ?(?:([kmg])i?b)?(?:\b|b\b|bytes?\b)")
+    });
+    let found = NUMBER.captures_iter(text.as_bytes());
+    let size = |one: regex::bytes::Captures<'_>| {
+        let number = std::str::from_utf8(one.get(1)?.as_bytes()).ok()?;
+        let number: u64 = number.parse().ok()?;
+        let unit = match one.get(2).map(|unit| unit.as_bytes()) {
+            Some(b"k") => 1 << 10,
+            Some(b"m") => 1 << 20,
+            Some(_) => 1 << 30,
+            None => 1,
+        };
+        Some(number.saturating_mul(unit)).filter(|size| *size >= MIN_LIMIT)
     };
-    let is_sent = |one: u64| one >= sent / 20 * 19 && one <= sent / 20 * 21;
-    let mut sizes = numbers().filter(|&one| is_sent(one));
-    let size = sizes.next().filter(|_| sent >= MIN_LIMIT);
-    size.is_some_and(|size| numbers().any(|limit| limit < size && limit >= MIN_LIMIT))
+    found.filter_map(size).collect()
 }
 
 #[cfg(test)]

@@ -23,8 +23,10 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
         has_listed(&parts, "code-prompt") || (has_listed(&parts, "code-chat") && !is_chat_count);
     let is_tokens = has(&["token", "tokens"]) && !has(&["max", "maximum", "access", "auth"]);
     let is_excess = has_listed(&parts, "code-excess") || is_too_much;
-    let is_length_error = has(&["length"]) && has(&["error"]) && is_prompt;
-    !is_vetoed(code, false) && ((is_excess && (is_prompt || is_tokens)) || is_length_error)
+    let is_failed_check = has_listed(&parts, "code-measure")
+        && has_listed(&parts, "code-failure")
+        && has_listed(&parts, "code-prompt");
+    !is_vetoed(code, false) && ((is_excess && (is_prompt || is_tokens)) || is_failed_check)
 }
 
 /// Whether a code is about something other than the window. If `is_measured`, the refusal states
@@ -148,6 +150,9 @@ mod tests {
             "exceed_context_size_error",
             "context-overflow",
             "input_length_error",
+            "maximum_context_length_failed",
+            "ctx_limit_check_failure",
+            "InvalidPromptLength",
             "LLMContextLengthExceededException",
             "APIPromptTooLongError",
             "HTTPInputTooLargeError",
@@ -178,6 +183,9 @@ mod tests {
             "output_token_limit_exceeded",
             "daily_token_limit_exceeded",
             "context_management",
+            "input_validation_failed",
+            "context_window",
+            "message_length_invalid",
             "length_required",
             "message_limit_reached",
             "chat_limit_exceeded",

@@ -1,5 +1,7 @@
 //! Finds the size of the prompt and the limit among the numbers of a statement.
 
+mod limits;
+
 use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexSet};
@@ -10,6 +12,8 @@ use crate::overflow::heuristics::statement::Statement;
 use crate::overflow::heuristics::words;
 use crate::overflow::vocabulary;
 use crate::overflow::vocabulary::{matcher_around, matches};
+
+pub(super) use limits::{cache_limit, output_cap, request_limit};
 
 /// Smallest limit in tokens. Smaller numbers are counts of something else.
 const MIN_LIMIT: u64 = 256;
@@ -52,33 +56,6 @@ struct Number {
     end: usize,
     /// Whether a unit, such as `k`, shows that the writer rounded the number.
     is_rounded: bool,
-}
-
-/// Finds a limit on one request: a request of a stated size is larger than the account may send
-/// at once. A statement that reports used tokens is throttling.
-pub(super) fn request_limit(statement: &Statement) -> Option<StatedSize> {
-    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
-        compile(
-            r"(request|message|prompt)s? (is )?too large.*limit:? ?(?<limit>\d+),? ?.*requested:? ?(?<asked>\d+)",
-        )
-    });
-    static USED: LazyLock<Regex> = LazyLock::new(|| compile(r"\bused:? ?[1-9]"));
-    let text = statement.text().as_bytes();
-    let found = PATTERN.captures(text).filter(|_| !USED.is_match(text))?;
-    let group = |name: &str| {
-        std::str::from_utf8(found.name(name)?.as_bytes())
-            .ok()?
-            .parse()
-            .ok()
-    };
-    let (limit, asked): (u32, u32) = (group("limit")?, group("asked")?);
-    let excess = asked.checked_sub(limit).filter(|excess| *excess > 0)?;
-    Some(StatedSize {
-        kind: LimitKind::Request,
-        limit: Some(limit),
-        excess: Some(excess),
-        ..StatedSize::default()
-    })
 }
 
 /// Finds a number that is the request's size in characters to a twentieth, and a smaller limit.

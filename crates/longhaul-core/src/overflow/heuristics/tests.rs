@@ -9,6 +9,8 @@ const FACTS: RequestFacts<'static> = RequestFacts {
     window: Some(180_000),
     largest_accepted: 100_000,
     model: "acme/long-context-exceeded-7b",
+    output: None,
+    is_partial: false,
 };
 
 fn weigh_text(status: u16, text: &str) -> Assessment {
@@ -57,7 +59,10 @@ fn a_request_is_large_near_the_window_or_well_above_accepted_sizes() {
     assert!(facts(100_000, 80_000).is_large());
     assert!(!facts(100_001, 80_000).is_large());
     assert!(facts(1_000_000, 64_000).is_large());
-    assert!(!facts(1_000_000, 64_001).is_large());
+    assert!(facts(1_000_000, 64_000).explains_silence());
+    assert!(!facts(1_000_000, 64_001).explains_silence());
+    assert!(facts(1_000_000, 79_999).is_large());
+    assert!(!facts(1_000_000, 80_000).is_large());
     let tiny = RequestFacts {
         tokens: 2_047,
         window: None,
@@ -99,7 +104,8 @@ fn a_limit_on_one_request_is_no_window() {
         &text.replace("Limit 6000", "Limit 6000, Used 4000"),
         Confidence::Vetoed,
     );
-    check(429, text, Confidence::Vetoed);
+    check(429, text, Confidence::Strong);
+    check(404, text, Confidence::Vetoed);
     check(413, &text.replace("9000", "6000"), Confidence::Vetoed);
 }
 

@@ -76,7 +76,7 @@ pub(super) fn is_vetoed(statement: &Statement, measured: Option<StatedSize>) -> 
     // An output next to the two numbers is a part of the sum.
     let is_sum = measured.is_some_and(|stated| stated.output.is_some());
     let is_output = matches("output", text) && !matches("input", text) && !is_sum;
-    let is_media = matches("media", text) && !matches("token", text);
+    let is_media = matches("media", text) && !matches("token", text) && !is_measured;
     let names_tools = |one: &str| matches("tool", one) && !matches("prompt-with-tools", one);
     is_output
         || is_media

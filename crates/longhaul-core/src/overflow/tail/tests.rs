@@ -6,6 +6,7 @@ mod kept;
 use proptest::prelude::*;
 
 use super::*;
+use crate::overflow::RuleSet;
 use crate::overflow::{Evidence, LimitKind, Overflow};
 
 /// Source of the shape, end of the reply, and the prompt, output and cached tokens in it.
@@ -147,7 +148,7 @@ fn read(reply: &[u8], chunk: usize) -> ReplyEnd {
         tail.push(chunk);
         assert!(tail.buffer.len() <= TAIL_BYTES && tail.buffer.capacity() <= TAIL_BYTES);
     }
-    tail.finish(ClassifierRules::standard())
+    tail.finish(ClassifierRules::standard(), None)
 }
 
 /// Checks the facts from the end of a reply, under several chunk sizes.
@@ -408,7 +409,7 @@ proptest! {
         let lost = reply.len() > TAIL_BYTES;
         let kept = &reply.as_bytes()[reply.len().saturating_sub(TAIL_BYTES)..];
         let mut all = ReplyEnd::unread(lost);
-        for_each_event(events_with_start(kept, lost), |event| all.read(Dialect::ChatCompletions, event, ClassifierRules::standard()));
+        for_each_event(events_with_start(kept, lost), |event| all.read(Dialect::ChatCompletions, event, RuleSet::table_only(ClassifierRules::standard())));
         let found = read(reply.as_bytes(), reply.len().max(1));
         // A reply that does not begin as a stream is not read as one.
         if reply.starts_with(['d', ':', 'e', 'i']) {

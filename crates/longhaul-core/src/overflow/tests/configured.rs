@@ -25,7 +25,7 @@ fn overflow() -> Overflow {
 
 #[test]
 fn a_configured_pattern_recognises_an_unknown_wording_with_its_numbers() {
-    assert_eq!(verdict(WORDING, &[]), Verdict::Unexplained);
+    assert_eq!(verdict(WORDING, &[]), Verdict::Unexplained(None));
     let bare = Verdict::Overflow(overflow());
     assert_eq!(verdict(WORDING, &["brim-full"]), bare);
     assert_eq!(verdict(WORDING, &["no", "Brim-Full: [0-9]{5} D"]), bare);

@@ -68,7 +68,7 @@ fn every_reply_leads_to_its_action() {
             "shrink_item" => verdict == Verdict::TooMuchMedia,
             "shrink_max_tokens" => is_output || is_overflow,
             // Either leads back to the original.
-            "bug_in_editor" => matches!(verdict, Verdict::Malformed | Verdict::Unexplained),
+            "bug_in_editor" => matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_)),
             _ => !is_output && !is_overflow && !matches!(verdict, Verdict::BodyTooLarge(_)),
         };
         let Recorded {
@@ -99,7 +99,8 @@ fn stated_limits_of_refusals_are_read() {
             | Verdict::TextTooLong { .. }
             | Verdict::BodyTooLarge(_)
             | Verdict::TooMuchMedia
-            | Verdict::Unexplained => None,
+            | Verdict::OutputAboveCap(_)
+            | Verdict::Unexplained(_) => None,
         };
         assert_eq!(limit, reply.limit_tokens, "{}", reply.provider);
     }
@@ -115,7 +116,7 @@ fn a_full_window_is_recognised_at_the_end_of_a_reply() {
     for reply in full {
         let mut tail = ReplyTail::new(Dialect::Messages);
         tail.push(reply.body().as_bytes());
-        let end = tail.finish(ClassifierRules::standard());
+        let end = tail.finish(ClassifierRules::standard(), None);
         let full = Some(FinishReason::WindowFull);
         assert_eq!(end.finish, full, "{}", reply.body());
     }

@@ -97,7 +97,7 @@ fn the_end_of_a_recorded_stream_shows_a_full_window() {
         let body = reply.body.as_deref().unwrap_or_default();
         let mut tail = ReplyTail::new(Dialect::Responses);
         tail.push(body.as_bytes());
-        let end = tail.finish(ClassifierRules::standard());
+        let end = tail.finish(ClassifierRules::standard(), None);
         match &*reply.action {
             "mark_full_no_retry" => {
                 assert!(matches!(end.verdict, Verdict::Overflow(_)), "{}", reply.who);

@@ -68,11 +68,13 @@ fn an_empty_reply_is_a_suspected_overflow_only_under_some_statuses() {
             "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
         ),
         (400, ""),
-        (413, "\r\n"),
         (400, "{}"),
-        (413, r#"{"model":"m","error":{"message":" "}}"#),
+        (400, r#"{"model":"m","error":{"message":" "}}"#),
     ] {
         assert_eq!(read(status, [body.as_bytes()]), silent, "{status} {body}");
+    }
+    for body in ["", "\r\n", "{}"] {
+        assert_eq!(read(413, [body.as_bytes()]), BODY_TOO_LARGE, "{body}");
     }
     for (status, body) in [
         (204, ""),
@@ -117,8 +119,9 @@ fn a_server_error_is_an_overflow_only_by_its_words() {
     let numbered = json!({ "error": { "code": "1261", "message": "internal" } }).to_string();
     assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
     let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
-    assert_eq!(read(500, [bytes.as_bytes()]), Verdict::Fine);
-    assert_eq!(read(400, [bytes.as_bytes()]), BODY_TOO_LARGE);
+    for status in [400, 500] {
+        assert_eq!(read(status, [bytes.as_bytes()]), BODY_TOO_LARGE);
+    }
     let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
     assert!(matches!(
         read(500, [worded.as_bytes()]),
@@ -133,8 +136,13 @@ fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
         assert_eq!(judged(status, [body.as_bytes()]), expect, "{status} {body}");
     };
     for status in [400, 422] {
-        check(status, "no", "", Verdict::Unexplained);
-        check(status, "no", "messages[3].content", Verdict::Unexplained);
+        check(status, "no", "", Verdict::Unexplained(None));
+        check(
+            status,
+            "no",
+            "messages[3].content",
+            Verdict::Unexplained(None),
+        );
         // The cause is known, and is not the message list.
         check(status, "too many requests", "", Verdict::Fine);
         check(status, "max_tokens is too large", "", Verdict::Fine);
@@ -143,7 +151,7 @@ fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
         check(status, "no", "", Verdict::Fine);
     }
     check(413, "no", "", BODY_TOO_LARGE);
-    assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained);
+    assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained(None));
     assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
     let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();
     assert_eq!(judged(200, [stated.as_bytes()]), Verdict::Failed);

@@ -15,6 +15,8 @@ pub(super) const LARGE: RequestFacts<'static> = RequestFacts {
     window: Some(180_000),
     largest_accepted: 100_000,
     model: "acme/nova-2.1",
+    output: None,
+    is_partial: false,
 };
 
 /// Facts about a request whose size explains nothing.

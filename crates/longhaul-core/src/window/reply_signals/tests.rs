@@ -162,7 +162,7 @@ fn suspicion_starts_at_three_fifths_of_the_request() {
 #[test]
 fn a_truncated_prompt_is_counted_within_an_eighth_of_its_window() {
     check(&[(10_000, 3_585), (11_429, 3_585)], Some(4_096));
-    check(&[(10_000, 3_584), (11_429, 3_584)], None);
+    check(&[(10_000, 3_584), (11_429, 3_583)], None);
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn prompt_count_of_a_long_stream_comes_from_its_first_event() {
             tail.push(chunk);
         }
         assert!(tail.is_complete());
-        let end = tail.finish(ClassifierRules::standard());
+        let end = tail.finish(ClassifierRules::standard(), None);
         let usage = end.usage.unwrap();
         assert_eq!((usage.input, usage.output), (1_043, Some(15)), "{deltas}");
         assert_eq!(end.finish, Some(FinishReason::Stop));

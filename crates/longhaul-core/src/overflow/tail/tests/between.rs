@@ -62,7 +62,7 @@ fn a_reply_with_generated_tokens_has_content() {
         );
         read(stream(&[ROLE, &counts, "[DONE]"]).as_bytes(), 50).has_content
     };
-    assert!(said(1) && !said(0));
+    assert!(said(2) && !said(1));
 }
 
 fn check_error(event: &str, expect: Verdict) {

@@ -78,7 +78,7 @@ fn a_long_closing_event_is_read_from_both_its_ends() {
                 .chunks(1_000)
                 .for_each(|chunk| tail.push(chunk));
             assert!(tail.is_complete());
-            let reply_end = tail.finish(ClassifierRules::standard());
+            let reply_end = tail.finish(ClassifierRules::standard(), None);
             assert_eq!(reply_end.finish, Some(expect));
             assert_eq!(reply_end.usage.map(|usage| usage.input), Some(51_097));
         }
