@@ -26,6 +26,7 @@ use crate::error::Fault;
 use crate::learned::learned_models::LearnedByCaller;
 use crate::metrics::Metrics;
 use crate::request::access_keys::{AccessKeys, Authentication};
+use crate::request::login;
 use crate::request::overrides::RequestOverrides;
 use crate::request::peer_address::{PeerAddress, client_address};
 use crate::request::receive::{ChatBodyReader, Received, RequestSlot, RequestSlots, read_dialect};
@@ -86,9 +87,9 @@ impl ProxyState {
         let caller: RequestCaller = caller.unwrap_or_else(|| {
             let base = &self.config.upstream.base;
             let fields = self.scopes.read(base, target.query(), &head.headers);
-            self.scopes.caller(&fields)
+            self.scopes.caller(&fields, None)
         });
-        caller.at(target)
+        caller.at(target, &self.accepted)
     }
 
     /// Settles the cost of a forwarded chat, and adds the cost to the metrics. Without `usage`, the
@@ -113,7 +114,9 @@ impl ProxyState {
     pub(crate) fn acquire_slot<B>(&self, request: &mut Request<B>) -> Result<RequestSlot, Fault> {
         let (query, headers) = (request.uri().query(), request.headers());
         let fields = self.scopes.read(&self.config.upstream.base, query, headers);
-        let caller = self.scopes.caller(&fields);
+        let subject = login::subject(&self.config.upstream.base, headers);
+        let subject = subject.filter(|_| self.keys.forwards_credential(headers));
+        let caller = self.scopes.caller(&fields, subject.as_deref());
         let owners = self.owners_of(request, &fields);
         let extensions = request.extensions_mut();
         extensions.insert(caller);

@@ -1,7 +1,11 @@
 //! Logins of `ChatGPT`, by their form, and the upstreams that refuse them.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::AUTHORIZATION;
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderName};
+use serde::Deserialize;
 
 use crate::config::{BaseUrl, CHATGPT_BASE};
 use crate::request::access_keys::bearer_token;
@@ -36,6 +40,25 @@ fn has_three_parts(token: &[u8]) -> bool {
     parts.by_ref().take(3).filter(|part| is_part(part)).count() == 3
         && parts.next().is_none()
         && !token.starts_with(b"sk-")
+}
+
+/// Returns the subject that the token of a login claims, at the host that issues and checks such tokens. A claim
+/// proves nothing before this host has accepted the request.
+pub(crate) fn subject(base: &BaseUrl, headers: &HeaderMap) -> Option<String> {
+    let is_issuer = *base.scheme() == Scheme::HTTPS && base.authority() == CHATGPT_HOST;
+    if !is_issuer || !is_chatgpt_login(headers) {
+        return None;
+    }
+    let token = bearer_token(headers.get(AUTHORIZATION)?.as_bytes())?;
+    let claims = token.split(|byte| *byte == b'.').nth(1)?;
+    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+    let claims: Claims = serde_json::from_slice(&claims).ok()?;
+    Some(claims.sub).filter(|subject| !subject.is_empty())
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
 }
 
 /// A credential at a host that accepts another kind.

@@ -30,6 +30,8 @@ pub(crate) static CREDENTIALS: [HeaderName; 4] = [
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RequestCaller {
     scope: Scope,
+    /// Scope of the account, which counts once its host has accepted this very caller.
+    account: Option<Scope>,
 }
 
 impl RequestCaller {
@@ -37,11 +39,18 @@ impl RequestCaller {
     ///
     /// One origin may serve many tenants, each under its own path. A request that counts tokens has the
     /// scope of its chats.
-    pub(crate) fn at(self, target: &PathAndQuery) -> Scope {
+    pub(crate) fn at(self, target: &PathAndQuery, accepted: &AcceptedCallers) -> Scope {
+        let own = Self::part(self.scope, target);
+        let is_proven = |_: &Scope| accepted.contains(own.tag());
+        let account = self.account.filter(is_proven);
+        account.map_or(own, |account| Self::part(account, target))
+    }
+
+    fn part(scope: Scope, target: &PathAndQuery) -> Scope {
         let path = target.path().trim_end_matches('/');
         let path = Dialect::counted_path(path).unwrap_or(path);
         let folder = Dialect::split_path(path).map_or(path, |(folder, _)| folder);
-        self.scope.of_part(folder)
+        scope.of_part(folder)
     }
 }
 
@@ -115,13 +124,23 @@ impl ScopeFactory {
         }
     }
 
-    /// Returns the caller with these fields.
-    pub(crate) fn caller(&self, caller: &CallerFields<'_>) -> RequestCaller {
-        let mut parts = caller.upstream.to_vec();
-        let fields = caller.fields.iter();
-        parts.extend(fields.flat_map(|(name, value)| [name.as_bytes(), *value]));
+    /// Returns the caller with these fields. `subject` is that of a login at the upstream that issued the login:
+    /// all tokens of one subject and account share the account's scope.
+    pub(crate) fn caller(&self, caller: &CallerFields<'_>, subject: Option<&str>) -> RequestCaller {
+        let scope = |subject: Option<&str>| {
+            let mut parts = caller.upstream.to_vec();
+            let fields = caller.fields.iter();
+            parts.extend(fields.flat_map(|(name, value)| match subject {
+                // No header has a space in its name.
+                Some(subject) if AUTHORIZATION == **name => [b"login subject", subject.as_bytes()],
+                _ => [name.as_bytes(), *value],
+            }));
+            Scope::new(self.secret.as_bytes(), &parts)
+        };
+        let subject = subject.filter(|_| !caller.is_vouched_for);
         RequestCaller {
-            scope: Scope::new(self.secret.as_bytes(), &parts),
+            scope: scope(None),
+            account: subject.map(|subject| scope(Some(subject))),
         }
     }
 
@@ -242,8 +261,8 @@ mod tests {
         headers: &HeaderMap,
     ) -> Scope {
         let base = base(host);
-        let caller = factory.caller(&factory.read(&base, target.query(), headers));
-        caller.at(target)
+        let caller = factory.caller(&factory.read(&base, target.query(), headers), None);
+        caller.at(target, &AcceptedCallers::default())
     }
 
     const CHAT: &str = "/v1/chat/completions";
@@ -334,7 +353,7 @@ mod tests {
     fn a_caller_is_independent_of_paths() {
         let factory = drawn();
         let (base, headers) = (base("a"), headers(&[KEY]));
-        let caller = |query| factory.caller(&factory.read(&base, query, &headers));
+        let caller = |query| factory.caller(&factory.read(&base, query, &headers), None);
         assert_eq!(caller(None), caller(Some("limit=2")));
         assert_ne!(caller(None), caller(Some("key=2")));
     }

@@ -1,5 +1,6 @@
 //! Logins of people: which built-in host receives each form of credential.
 
+mod account;
 mod clients;
 pub(crate) mod hosts;
 mod quota;
