@@ -351,10 +351,10 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
         Verdict::BodyTooLarge(_)
         | Verdict::Overflow(_)
         | Verdict::OutputTooLarge { .. }
-        | Verdict::TextTooLong { .. }
-        | Verdict::TooMuchMedia => by_table(&unquoted),
-        // The removal of thinking loses no history, and needs a rewritten request.
+        | Verdict::TextTooLong { .. } => by_table(&unquoted),
+        // Without thinking or old images no history is lost. Agents write refusals of images into the history.
         verdict @ (Verdict::Failed
+        | Verdict::TooMuchMedia
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::OutputAboveCap(_)

@@ -291,8 +291,8 @@ impl Thresholds {
 pub struct Policy {
     /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
-    /// Whether the rule clears below the hard threshold only if that is likely to pay: under `auto` and
-    /// `frugal`, unless the operator set when or how much to clear.
+    /// Whether the rule clears below the hard threshold only if that is likely to pay. So it is under
+    /// `auto` and `frugal`, unless the operator set when or how much to clear.
     pub weighs_clearing: bool,
     /// Whether a cut below the window's own hard threshold has to be likely to pay: under `frugal`.
     pub weighs_cuts: bool,

@@ -193,7 +193,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             };
             let is_long = |&before: &usize| {
                 let (view, limits) = (without_images(before), &policy.body);
-                body_excess(conversation, &view, image_goal(limits), limits).is_none_or(|it| it > 0)
+                body_excess(conversation, &view, limits.goal, limits).is_none_or(|it| it > 0)
             };
             let fewest = prefixes.get(prefixes.partition_point(is_long));
             images_before = fewest

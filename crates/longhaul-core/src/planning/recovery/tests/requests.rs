@@ -134,5 +134,5 @@ fn results_are_clipped_before_the_user_request() {
     clipped(2_000, 1_000, 505, true);
     clipped(1_000, 540, 505, true);
     clipped(400, 240, 505, true);
-    clipped(400, 200, 0, false);
+    clipped(400, 240, 0, false);
 }
