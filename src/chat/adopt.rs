@@ -4,7 +4,7 @@ use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::learn::thinking;
 use crate::chat::notices;
-use crate::metrics::CompactionTrigger;
+use crate::metrics::{CompactionTrigger, LostBy};
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
@@ -59,7 +59,12 @@ pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<Record
     let (lost, count) = attempt
         .plan
         .lost_reasoning(chat.request.conversation, prior);
-    notices::count_lost_reasoning(chat, lost, count.is_some());
+    let by = match count {
+        None => LostBy::Removal,
+        Some(_) if thinking::is_dropped(chat) => LostBy::Provider,
+        Some(_) => LostBy::PossiblyProvider,
+    };
+    notices::count_lost_reasoning(chat, lost, by);
     let renewed = prior.counted.as_ref().and_then(|it| it.renewed(head));
     if let Some((key, count)) = renewed.filter(|_| count.is_none()) {
         store.record_removal(key, &chat.model, count);

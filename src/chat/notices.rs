@@ -1,7 +1,6 @@
 //! Log messages for the operator about a conversation, never with its content.
 
 use crate::chat::context::Chat;
-use crate::chat::learn::thinking;
 use crate::chat::refusal::RefusedAttempt;
 use crate::explanation::Refusal;
 use crate::learned::windows::REFUSAL_TTL_MS;
@@ -35,17 +34,11 @@ pub(super) fn log_imitated_clips(chat: &Chat<'_>, calls: usize) {
     }
 }
 
-/// Counts and logs `items` of reasoning behind new edits. The provider may have dropped them without an error,
-/// or longhaul removed them. Does nothing for zero.
-pub(super) fn count_lost_reasoning(chat: &Chat<'_>, items: usize, is_dropped: bool) {
+/// Counts and logs `items` of reasoning behind new edits. Does nothing for zero.
+pub(super) fn count_lost_reasoning(chat: &Chat<'_>, items: usize, by: LostBy) {
     if items == 0 {
         return;
     }
-    let by = match () {
-        () if !is_dropped => LostBy::Removal,
-        () if thinking::is_dropped(chat) => LostBy::Provider,
-        () => LostBy::PossiblyProvider,
-    };
     chat.state()
         .metrics
         .lost_reasoning

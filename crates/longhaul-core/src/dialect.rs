@@ -242,6 +242,14 @@ impl Dialect {
         }
     }
 
+    /// Counts the items or blocks of reasoning of `message`.
+    pub(crate) fn reasoning_items(self, body: &str, message: &Message) -> usize {
+        match self {
+            Self::ChatCompletions | Self::Messages => self.bound_thinking(body, message).len(),
+            Self::Responses => responses::steps::reasoning_items(message.span.slice(body)),
+        }
+    }
+
     /// Formats `text` as the content of `message`: a string if the content was a string, or one
     /// text part if it was an array. The part carries the array's last cache mark, or else `added`, which
     /// makes a part of a string. Returns `None` if the message has no content.

@@ -492,12 +492,9 @@ fn a_files_text_comes_without_frame_and_numbers() {
 #[test]
 fn instructions_of_skills_are_known_by_tool_path_and_first_words() {
     let reads = |path| loads_skill("read", Some(path));
-    assert!(loads_skill("Skill", None) && reads("/home/u/.codex/skills/x/SKILL.md"));
-    assert!(!reads("/home/u/.codex/skills/x/README.md") && !loads_skill("Task", None));
-    // A skill under development is a file like any other.
+    assert!(loads_skill("Skill", None) && !loads_skill("Task", None));
+    assert!(reads("/u/.codex/skills/x/SKILL.md") && !reads("/u/.codex/skills/README.md"));
     assert!(!reads("/srv/skills/x/SKILL.md") && !reads("../x/./SKILL.md"));
     let skill = "Base directory for this skill: /Users/user/.claude/skills/x\n\n# X";
-    assert_eq!(loaded_skill(skill), Some(skill));
-    assert_eq!(own_words(skill), [""; 0]);
-    assert_eq!(loaded_skill("use the skill"), None);
+    assert!(loaded_skill(skill) == Some(skill) && own_words(skill).is_empty());
 }

@@ -1,7 +1,6 @@
 //! Turns that continue after the model's reasoning.
 
 use crate::conversation::{Conversation, Message};
-use crate::dialect::Dialect;
 use std::ops::Range;
 
 /// Returns the runs from the first message of a turn that carries reasoning to the end of that
@@ -20,26 +19,13 @@ pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
     runs
 }
 
-/// An item of the Responses API.
-#[derive(serde::Deserialize)]
-struct Item<'a> {
-    #[serde(rename = "type", borrow, default)]
-    kind: Option<std::borrow::Cow<'a, str>>,
-}
-
 impl Conversation<'_> {
     /// Counts the items or blocks of reasoning of the message at `at`.
     pub(crate) fn reasoning_items(&self, at: usize) -> usize {
         let Some(message) = self.message(at).filter(|it| it.has_reasoning) else {
             return 0;
         };
-        if self.dialect() != Dialect::Responses {
-            return self.dialect().bound_thinking(self.body(), message).len();
-        }
-        let items = ["[", message.span.slice(self.body()), "]"].concat();
-        let items = serde_json::from_str::<Vec<Item<'_>>>(&items).unwrap_or_default();
-        let is_reasoning = |item: &&Item<'_>| item.kind.as_deref() == Some("reasoning");
-        items.iter().filter(is_reasoning).count()
+        self.dialect().reasoning_items(self.body(), message)
     }
 
     /// Whether any message carries reasoning.

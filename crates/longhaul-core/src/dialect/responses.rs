@@ -4,7 +4,7 @@ mod estimate;
 mod keys;
 mod reader;
 pub(super) mod reply;
-mod steps;
+pub(super) mod steps;
 pub(super) mod summary_request;
 mod tool_names;
 pub(super) mod writer;

@@ -10,7 +10,7 @@ const MODELS: &str = include_str!("thinking_models.txt");
 /// Newest version of a Claude model whose only thinking has a fixed budget.
 const LAST_MANUAL: (u32, u32) = (4, 5);
 
-/// What a provider does with the reasoning after an edit, by the model's name.
+/// Rule of a provider for the reasoning after an edit, by the model's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ModelRule {
     /// The provider may refuse the request.

@@ -321,29 +321,24 @@ impl ForwardedView {
             + conversation.tokens_of(self.summarised_until..messages)
             - self.pruned_totals().1;
         for clip in self.visible_clips() {
-            let text = conversation
-                .message(clip.message)
-                .map(|message| message.text_tokens);
+            let message = conversation.message(clip.message);
+            let text = message.map(|message| message.text_tokens);
             tokens -= clip.saved_tokens(text.unwrap_or_default());
         }
         let thinking = self.removed_thinking(conversation);
-        tokens
-            - thinking.map(|(_, saves)| saves).sum()
-            - self
-                .dropped_images(conversation)
-                .map(|(.., saves)| saves)
-                .sum()
+        let images = self.dropped_images(conversation);
+        let images: Tokens = images.map(|(.., saves)| saves).sum();
+        tokens - thinking.map(|(_, saves)| saves).sum() - images
     }
 
     /// Returns the replacements that produce the view, or `None` if it equals the original
     /// conversation.
     pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Vec<Replacement>> {
         let mut cuts: Vec<Replacement> = Vec::new();
-        // The mark stands after the last layer that a break leaves as it is: the steps, or else the text.
-        let results = self.cleared.iter().map(|cleared| cleared.at);
-        let mut results = results.filter(|at| *at >= self.summarised_until);
+        // The mark stands after the steps, or else after the text: breaks mostly leave both as they are.
         let may_mark = self.adds_cache_mark && conversation.dialect().marks_results();
-        let marked = results.next_back().filter(|_| may_mark);
+        let last = self.cleared.last().map(|it| it.at);
+        let marked = last.filter(|at| may_mark && *at >= self.summarised_until);
         if let Some(text) = &self.text
             && self.summarised_until > self.pinned_head.end
         {
@@ -391,15 +386,12 @@ impl ForwardedView {
 
     /// Returns the record to store once a request that used this view was accepted.
     pub fn to_record(&self, conversation: &Conversation<'_>) -> CompactionRecord {
-        let segments = self.text.as_ref().map(SegmentedText::segments);
+        let text = self.text.as_ref();
+        let segments = text.map(SegmentedText::segments);
         CompactionRecord {
-            text: self.text.as_ref().map(|text| Arc::clone(text.as_arc())),
+            text: text.map(|text| Arc::clone(text.as_arc())),
             segments: segments.map(<[Segment]>::to_vec).unwrap_or_default(),
-            form: self
-                .text
-                .as_ref()
-                .map(SegmentedText::form)
-                .unwrap_or_default(),
+            form: text.map(SegmentedText::form).unwrap_or_default(),
             head: conversation.head_len(),
             history_from: self.pinned_head.end,
             compacted_message_count: self.summarised_until,
@@ -413,19 +405,14 @@ impl ForwardedView {
 
     /// Returns the length, in messages, of the shortest prefix that contains all changes.
     pub fn changed_prefix_len(&self) -> usize {
-        let clips = self
-            .clips
-            .iter()
-            .map(|clip| clip.message + 1)
-            .max()
-            .unwrap_or_default();
+        let clips = self.clips.iter().map(|clip| clip.message + 1);
         let cleared = self.cleared.iter().map(|cleared| cleared.at + 1);
         let calls = self.clipped_calls.iter().map(|(result, _)| result + 1);
-        let cleared = cleared.chain(calls).max().unwrap_or_default();
-        self.summarised_until
-            .max(cleared)
-            .max(clips)
-            .max(self.images_before)
+        let all = clips
+            .chain(cleared)
+            .chain(calls)
+            .chain([self.images_before]);
+        all.fold(self.summarised_until, usize::max)
     }
 
     /// Whether the result at `message` is cleared.
