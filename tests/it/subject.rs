@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub(crate) fn policy(rule: &Rule) -> Policy {
     let tokens = |number| Some(Tokens::new(u32::try_from(number).unwrap()));
     let wishes = CompactionSettings {
-        // The literal rule: no call is clipped, and no word is kept.
+        // The literal rule: no call is clipped, no word is kept, and no mark is added.
         profile: Profile::Standard,
         prune_trigger: Some(PruneTrigger::Always),
         protect: tokens(rule.protect),
@@ -34,6 +34,7 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
         }),
         // Pruning alone: every window is large enough.
         proactive: false,
+        adds_cache_mark: false,
         ..CompactionSettings::default()
     };
     Policy::new(&wishes, Tokens::new(200_000))

@@ -251,19 +251,15 @@ impl Dialect {
     }
 
     /// Formats `text` as the content of `message`: a string if the content was a string, or one
-    /// text part if it was an array. The part carries the array's last cache mark, or else `added`, which
-    /// makes a part of a string. Returns `None` if the message has no content.
+    /// text part if it was an array. The part carries the array's last cache mark. Returns `None`
+    /// if the message has no content.
     pub(crate) fn content_in_shape(
         self,
         conversation: &Conversation<'_>,
         message: &Message,
         text: &str,
-        added: Option<&str>,
     ) -> Option<String> {
-        dispatch!(
-            self,
-            writer::content_in_shape(conversation, message, text, added)
-        )
+        dispatch!(self, writer::content_in_shape(conversation, message, text))
     }
 
     /// Formats a text part of `text`, a JSON string, with the value of a cache mark.

@@ -47,6 +47,13 @@ impl<'a> Conversation<'a> {
             .or_else(|| before.find_map(|at| self.cache_marks_of(at).last().copied()))
     }
 
+    /// Returns the value of a mark that may be added to the block of a result; `None` if the block names a mark.
+    pub(crate) fn added_result_mark(&self, at: usize) -> Option<&'a str> {
+        let key = format!("\"{}\"", self.dialect().cache_mark_key());
+        let is_named = self.message(at)?.span.slice(self.body).contains(&key);
+        (!is_named).then(|| self.added_cache_mark(at..at + 1))?
+    }
+
     /// Counts the marks of the body, wherever they are, up to [`MAX_CACHE_MARKS`]. A key of the same name
     /// elsewhere counts too.
     fn count_cache_marks(&self) -> u8 {

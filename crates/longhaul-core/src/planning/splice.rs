@@ -239,17 +239,16 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
                 return None;
             }
             let delete = message.content.span()?;
-            let content = |mark| {
-                let dialect = conversation.dialect();
-                dialect.content_in_shape(conversation, message, text, mark)
-            };
-            let mark = marked.then(|| conversation.added_cache_mark(*at..at + 1));
-            let with_mark = mark.flatten().and_then(|mark| content(Some(mark)));
-            let with_mark = with_mark.filter(|text| text.len() <= delete.len());
-            Some(ByteEdit {
-                delete,
-                insert: with_mark.or_else(|| content(None))?,
-            })
+            let dialect = conversation.dialect();
+            let mut insert = dialect.content_in_shape(conversation, message, text)?;
+            if *marked && let Some(mark) = conversation.added_result_mark(*at) {
+                // The content keeps its form: a provider may bind thinking to the form.
+                let mark = format!(",\"{}\":{mark}", dialect.cache_mark_key());
+                if insert.len() + mark.len() <= delete.len() {
+                    insert.push_str(&mark);
+                }
+            }
+            Some(ByteEdit { delete, insert })
         }
         Replacement::Thinking { .. } => None,
     }
@@ -326,12 +325,13 @@ mod tests {
                 result(content)
             )
         };
-        let (long, part) = (format!("\"{:a>120}\"", ""), r#"{"type":"text","text":"-","#);
-        let marked = format!("[{part}{mark}}}]");
+        let long = format!("\"{:a>120}\"", "");
+        let (marked, null) = (format!("\"-\",{mark}"), r#","cache_control":null"#);
         // A result that is hardly longer than its placeholder has no room for a mark.
         for (content, marks, expected) in [
             (&*long, 2, &*marked),
             (&long, 3, "\"-\""),
+            (&format!("{long}{null}"), 1, &format!("\"-\"{null}")),
             ("\"four\"", 2, "\"-\""),
         ] {
             let before = body(content, marks);

@@ -159,10 +159,9 @@ pub(crate) fn is_shorter(
         }
     }
     let content = message.content.span();
-    let replacement =
-        conversation
-            .dialect()
-            .content_in_shape(conversation, message, placeholder, None);
+    let replacement = conversation
+        .dialect()
+        .content_in_shape(conversation, message, placeholder);
     content
         .zip(replacement)
         .is_some_and(|(content, replacement)| replacement.len() < content.len())

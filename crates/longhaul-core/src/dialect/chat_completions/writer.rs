@@ -8,15 +8,11 @@ pub(in crate::dialect) fn content_in_shape(
     conversation: &Conversation<'_>,
     message: &Message,
     text: &str,
-    added: Option<&str>,
 ) -> Option<String> {
     let text = quote(text);
     match message.content {
         Content::Absent | Content::Null => None,
-        Content::Text(_) => Some(match added {
-            Some(_) => wrapped_text_part("[", &text, added, "]"),
-            None => text,
-        }),
+        Content::Text(_) => Some(text),
         Content::Parts(_) => {
             let mut cache_marks = conversation
                 .parts(message)
@@ -24,8 +20,7 @@ pub(in crate::dialect) fn content_in_shape(
                 .filter_map(|part| part.cache_mark);
             let mark = cache_marks
                 .next_back()
-                .map(|mark| mark.slice(conversation.body()))
-                .or(added);
+                .map(|mark| mark.slice(conversation.body()));
             Some(wrapped_text_part("[", &text, mark, "]"))
         }
     }
@@ -63,7 +58,7 @@ mod tests {
             format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"1","content":{content}}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
         let message = &conversation.messages()[0];
-        let content_after = content_in_shape(&conversation, message, "say \"x\"", None);
+        let content_after = content_in_shape(&conversation, message, "say \"x\"");
         assert_eq!(content_after.as_deref(), expect, "{content}");
     }
 

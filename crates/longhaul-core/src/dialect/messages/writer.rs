@@ -16,7 +16,7 @@ mod tests {
         );
         let conversation = read(body.as_bytes()).unwrap();
         let message = &conversation.messages()[0];
-        let after = content_in_shape(&conversation, message, "say \"x\"", None);
+        let after = content_in_shape(&conversation, message, "say \"x\"");
         assert_eq!(after.as_deref(), expect, "{content}");
     }
 

@@ -10,7 +10,6 @@ pub(in crate::dialect) fn content_in_shape(
     conversation: &Conversation<'_>,
     message: &Message,
     text: &str,
-    _added: Option<&str>,
 ) -> Option<String> {
     let text = quote(text);
     match message.content {
@@ -80,7 +79,7 @@ mod tests {
         let body = format!(r#"{{"input":[{item}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
         let message = &conversation.messages()[0];
-        let content_after = content_in_shape(&conversation, message, "say \"x\"", None);
+        let content_after = content_in_shape(&conversation, message, "say \"x\"");
         assert_eq!(content_after.as_deref(), expect, "{item}");
     }
 
