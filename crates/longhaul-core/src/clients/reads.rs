@@ -29,8 +29,8 @@ const SEPARATORS: [&str; 9] = ["\t", "→", " | ", "| ", "|", ": ", ":", ". ", "
 /// Maximum notes of a client behind a file's text.
 const MAX_NOTES: usize = 8;
 
-/// Whether a tool loads instructions of a skill, or reads the file of an installed skill: clients keep them in
-/// hidden folders, and Anthropic's containers below `/mnt/skills`.
+/// Whether a tool loads instructions of a skill, or reads the file of an installed skill. Clients keep skills in
+/// hidden folders, and Anthropic's containers keep skills below `/mnt/skills`.
 pub(crate) fn loads_skill(tool: &str, path: Option<&str>) -> bool {
     let is_installed = |path: &str| {
         let mut folders = path.split(['/', '\\']);

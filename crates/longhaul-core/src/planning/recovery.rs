@@ -93,8 +93,10 @@ struct RecoveryPlanner<'l, 'a> {
     /// Room for the steps that stay messages after a cut.
     steps_room: Tokens,
     target: Tokens,
-    /// Largest size that the retry may have.
+    /// Largest size for which there is room.
     max_input: Tokens,
+    /// Largest size that the retry may have. A window that no reply stated may be larger than learned.
+    max_retry: Tokens,
     /// Largest size that saves at least a tenth, unless the body is too long: a smaller gain would not last.
     max_with_progress: Tokens,
 }
@@ -220,6 +222,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 LEAST_PROGRESS,
             )
         };
+        let most = refused.tokens(conversation).percent(least_progress);
+        let max_input = max_input.min(most);
         Self {
             conversation,
             policy,
@@ -231,7 +235,12 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             results: prune_state,
             steps_room: outcome.steps_room,
             target,
-            max_input: max_input.min(refused.tokens(conversation).percent(least_progress)),
+            max_input,
+            max_retry: if policy.is_window_stated || has_long_body {
+                max_input
+            } else {
+                most
+            },
             max_with_progress: refused.tokens(conversation).percent(progress),
         }
     }
@@ -321,7 +330,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let body = &self.policy.body;
         let seen = view.summarised_until()..newest;
         let is_clipped = self.clip_range(&mut view, seen, self.target, body.goal)
-            | (!self.has_room(&view) && {
+            | (!self.has_room(&view, self.max_input) && {
                 let room = if self.policy.is_window_stated {
                     self.max_input
                 } else {
@@ -329,7 +338,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 };
                 self.clip_range(&mut view, newest..messages, room, body.bytes)
             });
-        if !self.has_room(&view) {
+        if !self.has_room(&view, self.max_retry) {
             RecoveryDecision::GiveUp
         } else if is_clipped {
             RecoveryDecision::Retry(view, RecoveryStep::Clipped)
@@ -338,9 +347,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         }
     }
 
-    fn has_room(&self, view: &ForwardedView) -> bool {
+    fn has_room(&self, view: &ForwardedView, tokens: Tokens) -> bool {
         let is_short = self.excess(view, self.policy.body.bytes) == Some(0);
-        is_short && self.tokens(view) <= self.max_input
+        is_short && self.tokens(view) <= tokens
     }
 
     /// Clips the results in `range` to one size, the largest with which the view fits `room` and `bytes`. Returns

@@ -38,8 +38,8 @@ pub struct ThinkingRemoval {
     removed: Vec<Range<usize>>,
     /// Edits of the request.
     pub edits: EditChain,
-    /// Hashes of the chain up to each edit, at most [`MAX_CHAIN`], if the ranges are only counted: the provider
-    /// may have dropped the thinking, and longhaul sends it.
+    /// Hashes of the chain up to each edit, at most [`MAX_CHAIN`], if the ranges are only counted. The
+    /// provider may have dropped their thinking, and longhaul sends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     counted: Option<Vec<u64>>,
 }
