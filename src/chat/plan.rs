@@ -34,7 +34,8 @@ use longhaul_core::planning::plan::{
     RequestPlan, SummaryNeed, SummarySource, plan, plan_explicit_compaction, plan_unmodified,
     plan_with_digest,
 };
-use longhaul_core::planning::recovery::{RecoveryStep, admits_body};
+use longhaul_core::planning::recovery::RecoveryStep;
+use longhaul_core::planning::splice::admits_body;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;

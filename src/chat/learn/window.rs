@@ -10,7 +10,7 @@ use crate::chat::refusal::RefusedAttempt;
 use crate::config::SummaryModel;
 use crate::summaries::CallOverflow;
 use longhaul_core::overflow::Overflow;
-use longhaul_core::planning::recovery::body_len;
+use longhaul_core::planning::splice::body_len;
 use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::credible_limit::{is_credible_given_hidden_history, is_credible_limit};

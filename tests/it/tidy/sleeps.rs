@@ -39,6 +39,7 @@ const SLEEPS: &[Listed] = &[
     ("tests/it/load/hostile.rs", Why::Conduct),
     ("tests/it/load/process.rs", Why::Look),
     ("tests/it/load/upstream.rs", Why::Conduct),
+    ("tests/it/logins/quota.rs", Why::Others),
     ("tests/it/multiplexed.rs", Why::Clock),
     ("tests/it/program.rs", Why::Look),
     ("tests/it/redis_server.rs", Why::Look),

@@ -14,7 +14,7 @@
 use crate::conversation::{Conversation, images};
 use crate::planning::history_fold::{HardThresholdMode, fold_without_thinking};
 use crate::planning::plan::{RequestPlan, SummarySource};
-use crate::planning::splice::Splice;
+use crate::planning::splice::{admits_body, body_excess};
 use crate::planning::view::ForwardedView;
 use crate::policy::cut_point;
 use crate::policy::cut_point::{PinnedHead, RetainedSteps};
@@ -103,48 +103,6 @@ struct RecoveryPlanner<'l, 'a> {
 
 /// Size of a retry that is not worth a send if it is larger, in percent of the refused request.
 const LEAST_PROGRESS: u32 = 97;
-
-/// Returns the bytes by which a view exceeds `bytes`; [`usize::MAX`] for too many messages. `None` if it cannot be spliced.
-fn body_excess(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    bytes: usize,
-    limits: &BodyLimits,
-) -> Option<usize> {
-    let body = Splice::new(conversation, &view.replacements(conversation)?)?;
-    let count = |body: &str| conversation.dialect().count_items(body);
-    let items = || count(&String::from_utf8_lossy(&body.apply()));
-    let has_too_many = limits.items != usize::MAX && items() > limits.items;
-    Some(if has_too_many {
-        usize::MAX
-    } else {
-        body.len().saturating_sub(bytes)
-    })
-}
-
-/// Returns the bytes of the body in the form of `view`.
-pub fn body_len(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
-    let excess = body_excess(conversation, view, 0, &BodyLimits::UNKNOWN);
-    excess.unwrap_or_else(|| conversation.body().len())
-}
-
-/// Whether the limits on the body admit a view.
-pub fn admits_body(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    limits: &BodyLimits,
-) -> bool {
-    if *limits == BodyLimits::default() {
-        return true;
-    }
-    let body = conversation.body();
-    let is_original = || {
-        body.len() <= limits.bytes
-            && (limits.items == usize::MAX
-                || conversation.dialect().count_items(body) <= limits.items)
-    };
-    body_excess(conversation, view, limits.bytes, limits).map_or_else(is_original, |it| it == 0)
-}
 
 impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn new(
@@ -301,8 +259,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             last = Some((view, whole, budgets));
         }
         let Some((view, budgets, used)) = last else {
-            let mut views = self.unsummarised.iter().map(|(view, _)| view);
-            let is_pruned = views.any(ForwardedView::is_pruned);
+            let is_pruned = self.unsummarised.iter().any(|(view, _)| view.is_pruned());
             let step = if !is_pruned && self.cleared.drops_images(conversation) {
                 RecoveryStep::Images
             } else {

@@ -3,8 +3,10 @@
 use crate::conversation::{Conversation, images};
 use crate::json::span::Span;
 use crate::planning::plan::Replacement;
+use crate::planning::view::ForwardedView;
 use crate::policy::placement;
 use crate::pruning::argument_clip;
+use crate::units::body_limits::BodyLimits;
 
 /// A replacement of a byte range.
 #[derive(Debug)]
@@ -252,6 +254,48 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
         }
         Replacement::Thinking { .. } => None,
     }
+}
+
+/// Returns the bytes by which a view exceeds `bytes`; [`usize::MAX`] for too many messages. `None` if it cannot be spliced.
+pub(crate) fn body_excess(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    bytes: usize,
+    limits: &BodyLimits,
+) -> Option<usize> {
+    let body = Splice::new(conversation, &view.replacements(conversation)?)?;
+    let count = |body: &str| conversation.dialect().count_items(body);
+    let items = || count(&String::from_utf8_lossy(&body.apply()));
+    let has_too_many = limits.items != usize::MAX && items() > limits.items;
+    Some(if has_too_many {
+        usize::MAX
+    } else {
+        body.len().saturating_sub(bytes)
+    })
+}
+
+/// Returns the bytes of the body in the form of `view`.
+pub fn body_len(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
+    let excess = body_excess(conversation, view, 0, &BodyLimits::UNKNOWN);
+    excess.unwrap_or_else(|| conversation.body().len())
+}
+
+/// Whether the limits on the body admit a view.
+pub fn admits_body(
+    conversation: &Conversation<'_>,
+    view: &ForwardedView,
+    limits: &BodyLimits,
+) -> bool {
+    if *limits == BodyLimits::default() {
+        return true;
+    }
+    let body = conversation.body();
+    let is_original = || {
+        body.len() <= limits.bytes
+            && (limits.items == usize::MAX
+                || conversation.dialect().count_items(body) <= limits.items)
+    };
+    body_excess(conversation, view, limits.bytes, limits).map_or_else(is_original, |it| it == 0)
 }
 
 #[cfg(test)]
