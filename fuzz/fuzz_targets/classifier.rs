@@ -89,6 +89,8 @@ fn check_judge(dialect: Dialect, status: u16, body: &[u8]) {
         window: Some(200_000),
         largest_accepted: 100_000,
         model: "acme/nova",
+        is_partial: false,
+        output: None,
     };
     for size in [7, body.len().max(1)] {
         judge(dialect, status, body, size, facts(150_321, b"{}"));

@@ -21,5 +21,5 @@ fn read(body: &[u8], size: usize) -> ReplyEnd {
     for chunk in body.chunks(size) {
         tail.push(chunk);
     }
-    tail.finish(ClassifierRules::standard())
+    tail.finish(ClassifierRules::standard(), None)
 }
