@@ -93,9 +93,9 @@ struct RecoveryPlanner<'l, 'a> {
     /// Room for the steps that stay messages after a cut.
     steps_room: Tokens,
     target: Tokens,
-    /// Largest size for which there is room.
+    /// Largest size that fits the window.
     max_input: Tokens,
-    /// Largest size that the retry may have. A window that no reply stated may be larger than learned.
+    /// Largest size of a retry. A window that no reply stated may be larger than its estimate.
     max_retry: Tokens,
     /// Largest size that saves at least a tenth, unless the body is too long: a smaller gain would not last.
     max_with_progress: Tokens,
@@ -194,7 +194,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             steps_room: outcome.steps_room,
             target,
             max_input,
-            max_retry: if policy.is_window_stated || has_long_body {
+            max_retry: if policy.is_window_stated {
                 max_input
             } else {
                 most
@@ -265,23 +265,23 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             } else {
                 RecoveryStep::Cleared
             };
-            return self.clip(self.cleared.clone(), step);
+            return self.clip(self.cleared.clone(), step, self.max_retry);
         };
         // Clips results rather than shorten the user's requests.
         let cut = view.summarised_until();
         if budgets.requests > used.requests {
             let with_requests = self.with_summary(cut, self.digest_text(cut, &budgets));
-            let clipped = self.clip(with_requests, RecoveryStep::Digest);
+            let clipped = self.clip(with_requests, RecoveryStep::Digest, self.max_input);
             if let RecoveryDecision::Retry(..) = clipped {
                 return clipped;
             }
         }
-        self.clip(view, RecoveryStep::Digest)
+        self.clip(view, RecoveryStep::Digest, self.max_retry)
     }
 
     /// Clips results after the cut until the request fits. Those that the model has seen are clipped towards the
-    /// target, the newest only as far as the window demands.
-    fn clip(&self, mut view: ForwardedView, step: RecoveryStep) -> RecoveryDecision {
+    /// target, the newest only as far as the window demands. Gives up if more than `most` tokens remain.
+    fn clip(&self, mut view: ForwardedView, step: RecoveryStep, most: Tokens) -> RecoveryDecision {
         let messages = self.conversation.messages().len();
         let newest = self.conversation.newest_unit(messages);
         let body = &self.policy.body;
@@ -295,7 +295,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 };
                 self.clip_range(&mut view, newest..messages, room, body.bytes)
             });
-        if !self.has_room(&view, self.max_retry) {
+        if !self.has_room(&view, most) {
             RecoveryDecision::GiveUp
         } else if is_clipped {
             RecoveryDecision::Retry(view, RecoveryStep::Clipped)

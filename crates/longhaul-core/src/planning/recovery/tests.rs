@@ -323,6 +323,17 @@ fn clips_the_newest_result_no_more_than_needed() {
 }
 
 #[test]
+fn an_estimated_window_ends_no_retry_that_shrinks() {
+    let estimated = Policy {
+        is_window_stated: false,
+        ..policy()
+    };
+    let body = body_saying("suct", &[(3, &"x".repeat(40_000))]);
+    check(&body, &policy(), 100, "give up");
+    check(&body, &estimated, 100, "clipped 2, 3 at 200");
+}
+
+#[test]
 fn clips_the_largest_result_first_and_never_a_user_message() {
     let [small, large, medium] = [12_000, 40_000, 24_000].map(|it| "x".repeat(it));
     let body = body_saying("sucttt", &[(3, &small), (4, &large), (5, &medium)]);
@@ -348,16 +359,21 @@ fn unseen_results_are_clipped_and_never_summarised() {
 fn gives_up_if_the_retry_would_be_the_original_request() {
     let body = body("suct");
     let conversation = read(body.as_bytes()).unwrap();
-    let policy = aiming(&policy(), FAR.percent(10), FAR);
-    let mut refused = as_it_came(&conversation, &policy);
-    refused.set_replacement(0, "word".repeat(1_000).into());
-    let known = nothing();
-    let recovery = plan_recovery(
-        &conversation,
-        &policy,
-        &known,
-        &refused,
-        SummarySource::Model,
-    );
-    assert_eq!(told(recovery), "give up");
+    for is_window_stated in [true, false] {
+        let policy = Policy {
+            is_window_stated,
+            ..aiming(&policy(), FAR.percent(10), FAR)
+        };
+        let mut refused = as_it_came(&conversation, &policy);
+        refused.set_replacement(0, "word".repeat(1_000).into());
+        let known = nothing();
+        let recovery = plan_recovery(
+            &conversation,
+            &policy,
+            &known,
+            &refused,
+            SummarySource::Model,
+        );
+        assert_eq!(told(recovery), "give up");
+    }
 }

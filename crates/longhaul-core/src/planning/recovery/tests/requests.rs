@@ -113,9 +113,12 @@ fn results_are_clipped_before_the_user_request() {
     let refused = as_it_came(&conversation, &policy);
     let beside = conversation.tokens_of(0..1) + conversation.tokens_of(6..7);
     let beside = beside + Tokens::new(130 + 20) + Tokens::estimate_text(&wording::wrap_summary(""));
-    let clipped = |left: u32, end: u32, beside_it: u32, whole| {
+    let clipped = |is_window_stated, left: u32, end: u32, beside_it: u32, whole| {
         let target = beside + Tokens::new(left + beside_it);
-        let policy = aiming(&policy, Tokens::ZERO, target);
+        let policy = Policy {
+            is_window_stated,
+            ..aiming(&policy, Tokens::ZERO, target)
+        };
         let recovery = plan_recovery(
             &conversation,
             &policy,
@@ -131,8 +134,11 @@ fn results_are_clipped_before_the_user_request() {
         assert_eq!(record.clips[0].head, Tokens::new(end));
         assert_eq!(record.text.unwrap().contains(&request), whole);
     };
-    clipped(2_000, 1_000, 505, true);
-    clipped(1_000, 540, 505, true);
-    clipped(400, 240, 505, true);
-    clipped(400, 240, 0, false);
+    clipped(true, 2_000, 1_000, 505, true);
+    clipped(true, 1_000, 540, 505, true);
+    clipped(true, 400, 240, 505, true);
+    clipped(true, 400, 240, 0, false);
+    // An estimated window may be smaller still, so as much as possible goes.
+    clipped(false, 400, 200, 505, true);
+    clipped(false, 400, 200, 0, false);
 }
