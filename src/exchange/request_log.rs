@@ -316,8 +316,7 @@ fn operation(method: &Method, path: &str) -> Operation {
     }
 }
 
-/// Logs the plan of a chat. Without an admin listener there is no explanation, and only the window
-/// and its thresholds are logged.
+/// Logs the plan of a chat: its window and thresholds, and with an admin listener the explanation too.
 fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplanation>) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;

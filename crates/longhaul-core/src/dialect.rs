@@ -210,7 +210,7 @@ impl Dialect {
         }
     }
 
-    /// Whether such a mark may stand inside a result. Other APIs differ in the results that they accept.
+    /// Whether a result may carry such a mark. Other APIs differ in the results that they accept.
     pub(crate) fn marks_results(self) -> bool {
         matches!(self, Self::Messages)
     }

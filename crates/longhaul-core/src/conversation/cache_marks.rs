@@ -47,7 +47,8 @@ impl<'a> Conversation<'a> {
             .or_else(|| before.find_map(|at| self.cache_marks_of(at).last().copied()))
     }
 
-    /// Returns the value of a mark that may be added to the block of a result; `None` if the block names a mark.
+    /// Returns the value of a mark that may be added to the block of a result. `None` if the block names a
+    /// mark, or if no mark may be added.
     pub(crate) fn added_result_mark(&self, at: usize) -> Option<&'a str> {
         let key = format!("\"{}\"", self.dialect().cache_mark_key());
         let is_named = self.message(at)?.span.slice(self.body).contains(&key);

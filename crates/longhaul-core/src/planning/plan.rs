@@ -55,7 +55,7 @@ pub enum Replacement {
         at: usize,
         /// Text that replaces its content.
         text: Cow<'static, str>,
-        /// Whether the text carries the cache mark that longhaul may add.
+        /// Whether the result carries the cache mark that longhaul may add.
         marked: bool,
     },
     /// Removes the bound thinking of a message, whole.
