@@ -19,6 +19,7 @@ use http::header::{
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use parking_lot::RwLock;
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
@@ -45,6 +46,9 @@ const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
+/// Path that drops learned windows.
+pub(crate) const FORGET_PATH: &str = "/windows/forget";
+
 /// Path of the event stream.
 const EVENTS_PATH: &str = "/events";
 
@@ -54,6 +58,7 @@ const CONTENTS: &str = "\
 /readyz   whether the process accepts new requests; not while it is stopping
 /metrics  the metrics, in the Prometheus text format
 /config   the settings and the source of each, without secrets
+/windows  the learned windows, as JSON; POST /windows/forget?model=NAME drops those of a model
 /conversations, /conversations/ID, /days, /quota, /events  the dashboard's data, as JSON
 /requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
 /export.json, /export.csv, /conversations/ID/export.csv  the data to download
@@ -124,6 +129,9 @@ impl Admin {
     }
 
     fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
+        if *request.method() == Method::POST && request.uri().path() == FORGET_PATH {
+            return self.forget(request, peer);
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
         }
@@ -150,6 +158,26 @@ impl Admin {
         }
     }
 
+    /// Drops the learned windows of the model in the query. A web page may not ask for this.
+    fn forget<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
+        let is_of_browser = ["origin", "sec-fetch-site"]
+            .iter()
+            .any(|name| request.headers().contains_key(*name));
+        if is_of_browser || local_only(request, peer).is_some() {
+            return text(
+                StatusCode::FORBIDDEN,
+                "available to programs of this machine only\n",
+            );
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let model = query.strip_prefix("model=").unwrap_or_default();
+        json(
+            &self
+                .overview
+                .forget(&percent_decode_str(model).decode_utf8_lossy()),
+        )
+    }
+
     /// Returns a page that is served only to clients on this machine.
     fn local_page(&self, path: &str, query: &str) -> Response<Bytes> {
         if let Some(asset) = asset(path) {
@@ -161,6 +189,7 @@ impl Admin {
             "/config" => Some(ok(JSON, self.settings.read().clone())),
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
             "/quota" => Some(json(&overview.metrics.quotas.all())),
+            "/windows" => Some(json(&overview.held_windows())),
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => Some(json(&recent.all_details())),

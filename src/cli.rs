@@ -29,6 +29,7 @@ mod settings_files;
 mod state_folder;
 mod store;
 mod version;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -145,6 +146,7 @@ fn run_command(
         }
         #[cfg(feature = "mcp")]
         Some("mcp") => mcp::mcp(&resolved()?, own, env),
+        Some("forget") => windows::forget(&config()?, own),
         Some("quota") => quota::quota(&config()?, own),
         Some("recall") => recall::recall(&resolved()?, own, env),
         Some("run") => {

@@ -81,6 +81,12 @@ pub(crate) struct ProxyState {
 }
 
 impl ProxyState {
+    /// Returns the states of all upstreams.
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Self> {
+        let others = self.mounts.iter().chain(&self.messages).chain(&self.login);
+        std::iter::once(self).chain(others.map(|it| &**it))
+    }
+
     /// Computes the scope of a request to the upstream's path and query `target`.
     pub(crate) fn scope(&self, target: &PathAndQuery, head: &Parts) -> Scope {
         let caller = head.extensions.get().copied();

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::dashboard::{ConversationDto, RecentConversations};
+use crate::learned::learned_models::{HeldWindow, LearnedByCaller};
 use crate::metrics::quota::Quota;
 use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, LostBy, Metrics, PriceSource, RetryOutcome,
@@ -23,6 +24,8 @@ pub(crate) struct Overview {
     guards: Arc<SummaryGuards>,
     /// Base URL that agents on this machine use.
     agent_url: String,
+    /// Facts about the models of each upstream.
+    learned: Vec<Arc<LearnedByCaller>>,
 }
 
 /// State of the process, and the conversations that changed.
@@ -113,7 +116,30 @@ impl Overview {
             store: Arc::clone(&state.store),
             guards: Arc::clone(&state.summary_guards),
             agent_url,
+            learned: state
+                .upstreams()
+                .map(|it| Arc::clone(&it.learned))
+                .collect(),
         }
+    }
+
+    /// Returns the learned windows of all upstreams.
+    pub(super) fn held_windows(&self) -> Vec<HeldWindow> {
+        let mut windows: Vec<HeldWindow> = self
+            .learned
+            .iter()
+            .flat_map(|it| it.held_windows())
+            .collect();
+        windows.sort();
+        windows
+    }
+
+    /// Drops the learned limits of `model` at all upstreams. Returns the windows dropped.
+    pub(super) fn forget(&self, model: &str) -> Vec<HeldWindow> {
+        let learned = self.learned.iter();
+        learned
+            .flat_map(|it| it.forget(model, &self.store))
+            .collect()
     }
 
     /// Returns the totals and the conversations that changed after `revision`, with the new revision.

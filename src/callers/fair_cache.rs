@@ -196,6 +196,14 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
             .count()
     }
 
+    /// Returns all values, in no order. Counts as no use.
+    pub(crate) fn values(&self) -> Vec<V> {
+        let state = &*self.state.lock();
+        let callers = state.by_caller.values().chain([&state.newcomers]);
+        let entries = callers.flat_map(|caller| caller.entries.values());
+        entries.map(|entry| entry.value.clone()).collect()
+    }
+
     /// Returns the weight of all entries.
     #[cfg(test)]
     pub(crate) fn weight(&self) -> u64 {

@@ -11,6 +11,7 @@ use clap::ArgMatches;
 use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
+use super::windows;
 use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
@@ -46,6 +47,7 @@ pub(super) fn check(
             crate::cli::print(&report_json(&found))?;
         } else {
             print_settings(&found, &config, env)?;
+            windows::print_held(&config, None)?;
         }
         return Ok(ExitCode::SUCCESS);
     };
@@ -60,6 +62,9 @@ pub(super) fn check(
     } else {
         report.page(terminal::width())
     })?;
+    if !json {
+        windows::print_held(&config, Some(model))?;
+    }
     Ok(ExitCode::from(u8::from(!report.is_known())))
 }
 

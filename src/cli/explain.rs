@@ -1,7 +1,6 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
 use std::io::{self, Read};
-use std::time::Duration;
 
 use clap::ArgMatches;
 use http::StatusCode;
@@ -10,7 +9,7 @@ use tokio::time::timeout;
 
 use super::pipe::{copy_to_output, input_file, read_input, write_output};
 use crate::cli::model_window::ModelWindow;
-use crate::cli::own_client::{admin_address, fetch_page};
+use crate::cli::own_client::{ANSWER_TIMEOUT, admin_address, fetch_page};
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
@@ -154,9 +153,6 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
         forwarded: forwarded.ok(),
     })
 }
-
-/// Maximum time for the answer of a listener on this machine.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the admin page that the arguments ask for; `None` if they name a file.
 fn page(matches: &ArgMatches) -> Option<String> {

@@ -3,18 +3,23 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
-use http::{Request, StatusCode, request};
+use http::{Request, StatusCode, Uri, request};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::time::timeout;
 
-use crate::config::{AdminListener, reachable_address};
+use crate::config::{AdminListener, Config, reachable_address};
 use crate::error::Problem;
 
+/// Maximum time for the answer of a listener on this machine.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a page. An explanation of 400 rows with their text takes less.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
@@ -40,13 +45,40 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     Ok(reachable_address(address))
 }
 
+/// Sends `request` to the admin listener of `config`. Returns the body of an answer 200, else the problem.
+pub(super) fn ask_admin(config: &Config, request: request::Builder) -> Result<Bytes, Problem> {
+    let address = admin_address(config.admin)?;
+    let path = request.uri_ref().map_or("/", Uri::path).to_owned();
+    let failed = |why: &str| Problem::Unanswered(format!("http://{address}{path}: {why}"));
+    let answer = async { timeout(ANSWER_TIMEOUT, fetch_answer(address, request)).await };
+    match crate::cli::runtime()?.block_on(answer) {
+        Ok(Ok((StatusCode::OK, body))) => Ok(body),
+        Ok(Ok((status, _))) => Err(failed(&format!("the answer is {status}"))),
+        Ok(Err(why)) => Err(failed(&why)),
+        Err(_) => Err(failed("no answer")),
+    }
+}
+
+/// Parses an answer of the admin listener.
+pub(super) fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let why = "the answer is of another version of longhaul";
+    serde_json::from_slice(body).map_err(|_| Problem::Unanswered(why.to_owned()))
+}
+
 /// Requests one page of the admin listener and returns the status and the body of the response. The
 /// error states that nothing listens there, or that the answer is not longhaul's.
 pub(super) async fn fetch_page(
     address: SocketAddr,
     path: &str,
 ) -> Result<(StatusCode, Bytes), String> {
-    let request = Request::get(path).header(HOST, address.to_string());
+    fetch_answer(address, Request::get(path)).await
+}
+
+async fn fetch_answer(
+    address: SocketAddr,
+    request: request::Builder,
+) -> Result<(StatusCode, Bytes), String> {
+    let request = request.header(HOST, address.to_string());
     let answer = fetch(address, request, MAX_PAGE_BYTES).await;
     answer.map_err(|failure| match failure {
         FetchError::Unreachable(error) if error.kind() == io::ErrorKind::ConnectionRefused => {

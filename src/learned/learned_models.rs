@@ -13,7 +13,8 @@ use crate::learned::MODELS_PER_CALLER;
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
-use crate::learned::windows::LearnedWindows;
+use crate::learned::windows::{LearnedWindows, REFUSAL_TTL_MS};
+use crate::store::Store;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::overflow::Suspicion;
@@ -124,7 +125,52 @@ impl LearnedByCaller {
     }
 }
 
+/// A window that a refusal or the end of a reply revealed to one caller.
+#[derive(Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub(crate) struct HeldWindow {
+    pub(crate) model: String,
+    /// Window in estimated tokens.
+    pub(crate) tokens: u32,
+    /// End in seconds since 1970; `None` if only a larger request ends the window.
+    pub(crate) until: Option<u64>,
+}
+
+impl LearnedByCaller {
+    /// Returns the learned windows of all callers, without the callers.
+    pub(crate) fn held_windows(&self) -> Vec<HeldWindow> {
+        let callers = self.by_caller.values();
+        let windows = callers.iter().flat_map(|learned| {
+            let models = learned.windows.models().into_iter();
+            models.filter_map(|model| learned.held_window(model))
+        });
+        windows.collect()
+    }
+
+    /// Drops the learned limits of `model` for all callers. Returns the windows dropped.
+    pub(crate) fn forget(&self, model: &str, store: &Store) -> Vec<HeldWindow> {
+        let forget = |learned: Arc<LearnedModels>| {
+            let held = learned.held_window(model.to_owned());
+            learned.windows.forget(model);
+            store.publish(&learned, model);
+            held
+        };
+        let callers = self.by_caller.values().into_iter();
+        callers.filter_map(forget).collect()
+    }
+}
+
 impl LearnedModels {
+    fn held_window(&self, model: String) -> Option<HeldWindow> {
+        let learned = self.windows.sizes(&model).learned?;
+        let window = learned.value?;
+        let ends = window.truncates_to.is_none();
+        Some(HeldWindow {
+            model,
+            tokens: window.window.get(),
+            until: ends.then_some((learned.at + REFUSAL_TTL_MS) / 1_000),
+        })
+    }
+
     /// Returns the key under which the store keeps the facts about a model.
     pub(crate) fn key(&self, model: &str) -> RecordKey {
         if model.len() > MAX_KEYED_NAME_BYTES {

@@ -399,6 +399,21 @@ impl LearnedWindows {
         self.update(model, |it| it.empty_replies.record_empty_retry());
     }
 
+    /// Returns the names of all models with facts.
+    pub(crate) fn models(&self) -> Vec<String> {
+        self.by_model.lock().keys().cloned().collect()
+    }
+
+    /// Drops every limit learned for `model`, in this process and, once published, in all.
+    pub(crate) fn forget(&self, model: &str) {
+        self.update(model, |it| {
+            it.set_learned(None);
+            (it.suspect_from, it.request_limit, it.body_limits) = (None, None, None);
+            it.empty_replies = EmptyReplyTracker::default();
+        });
+        self.by_conversation.clear();
+    }
+
     /// Updates the facts about `model` under the lock: many replies end at once, and no update may be
     /// lost.
     fn update<T>(&self, model: &str, change: impl FnOnce(&mut LearnedSizes) -> T) -> T {

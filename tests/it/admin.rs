@@ -24,7 +24,7 @@ const SECRET: &str = "hunter2";
 const PAGES: [&str; 5] = ["/", "/livez", "/readyz", "/metrics", "/config"];
 
 /// Returns the answer to a whole raw request, on a connection of its own.
-async fn told(admin: SocketAddr, request: &str) -> String {
+pub(crate) async fn told(admin: SocketAddr, request: &str) -> String {
     let mut wire = Wire::to(admin).await;
     wire.send(request).await;
     wire.rest().await

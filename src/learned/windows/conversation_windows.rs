@@ -60,6 +60,11 @@ impl ConversationWindows {
         }
     }
 
+    /// Drops the windows of all conversations.
+    pub(super) fn clear(&self) {
+        self.by_prefix.lock().clear();
+    }
+
     fn insert(&self, prefix_keys: &PrefixKeys, window: Option<Tokens>) {
         if let Some((_, key)) = prefix_keys.shared_prefix() {
             let shown = ConversationWindow {

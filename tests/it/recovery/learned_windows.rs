@@ -3,11 +3,13 @@
 //! The learned facts are combined with the refusal's own numbers. A request accepted in one conversation
 //! does not prevent the recovery of another.
 
-use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity};
+use longhaul_mock_model::{ErrorFamily, Model, ModelOptions, TokenDensity};
 use serde_json::{Value, json};
 
-use crate::caller::talk;
+use crate::admin;
+use crate::caller::{Caller, talk};
 use crate::journey::{Journey, digests, harmless, retries};
+use crate::program::{Admin, Program, fed};
 
 /// Builds a streaming request of three messages, each `word` repeated `times` times.
 fn stream_of(word: &str, times: usize) -> Vec<u8> {
@@ -117,4 +119,56 @@ async fn refusal_without_a_number_prevents_overflows_of_later_conversations() {
     let next = journey.play(grows(1_020)).await;
     harmless("the next", &next);
     assert_eq!(retries(&next), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learned_window_is_shown_and_dropped_at_once() {
+    let model = Model::start(ModelOptions::with_window(8_000))
+        .await
+        .unwrap();
+    let settings = [("LONGHAUL_SUMMARY_MODEL", "none")];
+    let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+    let address = program.admin().to_string();
+    let command = |words: &[&str]| {
+        let done = fed(words, &[("LONGHAUL_ADMIN", &address)], b"");
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let held = || {
+        command(&["check"])
+            .lines()
+            .any(|line| line.starts_with("# learned: m takes about"))
+    };
+    let ask = async |first: &str| {
+        let caller = Caller::of(program.address());
+        let mut body: Value = serde_json::from_slice(&talk(40, 1_000)).unwrap();
+        body["model"] = json!("m");
+        body["messages"][1]["content"] = json!(first);
+        let body = body.to_string().into_bytes();
+        let before = model.seen().len();
+        assert_eq!(caller.ask(body).await.status, 200);
+        model.seen().len() - before
+    };
+    assert!(!held());
+    assert_eq!(ask("The first conversation.").await, 2, "one refusal");
+    assert!(held());
+    // The server restarts with more room.
+    model.change(|options| options.window = 100_000);
+    assert!(command(&["forget", "n"]).contains("no learned window of n"));
+    for field in [
+        "Origin: http://other.example",
+        "Sec-Fetch-Site: cross-site",
+        "Host: other.example",
+    ] {
+        let request =
+            format!("POST /windows/forget?model=m HTTP/1.1\r\nHost: {address}\r\n{field}\r\n\r\n");
+        let answer = admin::told(program.admin(), &request).await;
+        assert!(!answer.starts_with("HTTP/1.1 2"), "{field}: {answer}");
+    }
+    assert!(held());
+    assert!(command(&["forget", "m"]).contains("dropped: m takes about"));
+    assert!(!held());
+    assert_eq!(ask("Another conversation.").await, 1);
+    let sent = model.seen().last().unwrap().body.len();
+    assert!(sent > 40_000, "{sent} bytes: nothing is cut any more");
 }

@@ -55,6 +55,11 @@ impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
         self.young.insert(key, value);
     }
 
+    /// Returns all keys, in no order. Counts as no use.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.young.keys().chain(self.old.keys())
+    }
+
     /// Removes all values and frees their memory.
     pub fn clear(&mut self) {
         self.young = HashMap::default();

@@ -31,7 +31,7 @@ pub struct LearnedWindow {
 #[serde(deny_unknown_fields)]
 pub struct Timestamped<T> {
     /// Time of learning, in milliseconds since 1970. The first field, so that it decides the order.
-    at: u64,
+    pub at: u64,
     /// The learned value.
     pub value: T,
 }

@@ -1,0 +1,55 @@
+//! `longhaul forget`, and the learned windows that `longhaul check` prints.
+
+use std::time::{Duration, SystemTime};
+
+use clap::ArgMatches;
+use http::Request;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::own_client::{ask_admin, parse_answer};
+use crate::admin::FORGET_PATH;
+use crate::config::Config;
+use crate::error::Problem;
+use crate::learned::learned_models::HeldWindow;
+
+/// First second of the year 9999, which no date beyond can be written in.
+const YEAR_9999: u64 = 253_370_764_800;
+
+/// Drops the learned windows of a model from a running longhaul. Fails if no longhaul answers.
+pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+    let model = matches
+        .get_one::<String>("model")
+        .map_or("", String::as_str);
+    let query = utf8_percent_encode(model, NON_ALPHANUMERIC);
+    let path = format!("{FORGET_PATH}?model={query}");
+    let dropped = parse_answer::<Vec<HeldWindow>>(&ask_admin(config, Request::post(path))?)?;
+    crate::cli::print(&if dropped.is_empty() {
+        format!("no learned window of {model}\n")
+    } else {
+        dropped.iter().map(|it| line("dropped", it)).collect()
+    })
+}
+
+/// Prints the learned windows of a running longhaul, of one model or all. Prints nothing if none answers.
+pub(super) fn print_held(config: &Config, model: Option<&str>) -> Result<(), Vec<Problem>> {
+    let body = ask_admin(config, Request::get("/windows"));
+    let held: Vec<HeldWindow> = body.and_then(|it| parse_answer(&it)).unwrap_or_default();
+    let text: String = held
+        .iter()
+        .filter(|it| model.is_none_or(|model| it.model == model))
+        .map(|it| line("learned", it))
+        .collect();
+    crate::cli::print(&text)
+}
+
+fn line(verb: &str, window: &HeldWindow) -> String {
+    let until = window.until.filter(|at| *at < YEAR_9999).map(|at| {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
+        format!(", held until {}", httpdate::fmt_http_date(at))
+    });
+    let until = until.unwrap_or_default();
+    format!(
+        "# {verb}: {} takes about {} tokens{until}\n",
+        window.model, window.tokens
+    )
+}
