@@ -74,6 +74,7 @@ pub use upstream::UpstreamConfig;
 
 use crate::error::Problem;
 use crate::models::{self, HostKind};
+use longhaul_core::cost::caps::Caps;
 use longhaul_core::cost::pricing::TokenPrices;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::{CompactionSettings, KeptText, Policy};
@@ -118,6 +119,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Compaction settings for models without their own table.
     pub compaction: CompactionSettings,
+    /// Caps on spending.
+    pub caps: Caps,
     /// Rules that classify a reply as an overflow.
     pub overflow_rules: ClassifierRules,
     /// Context window for models without their own table: the configured one, or else the default
@@ -386,6 +389,10 @@ impl Config {
             summary,
             store,
             report_headers: found.value(&settings::REPORT_HEADERS)?,
+            caps: Caps {
+                conversation: found.value(&settings::CAP_CONVERSATION)?,
+                day: found.value(&settings::CAP_DAY)?,
+            },
         })
     }
 }

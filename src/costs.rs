@@ -1,6 +1,8 @@
 //! Costs of chats, and their estimated costs without longhaul.
 
 pub(crate) mod cost_meter;
+pub(crate) mod spending;
+
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::callers::fair_cache::FairCache;
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
+use crate::costs::spending::Payer;
 use longhaul_core::cost::comparison::{BilledRequest, CostComparison, PriorRequest};
 use longhaul_core::cost::inferred_prices::InferredPrices;
 use longhaul_core::cost::pricing::{Cost, TokenPrices};
@@ -54,6 +57,8 @@ pub(crate) struct PendingCost {
     /// The request before this one, if longhaul changed this one.
     prior: Option<PriorRequest>,
     key: Option<CacheKey>,
+    /// `None` if no cap is set.
+    pub(crate) payer: Option<Payer>,
 }
 
 impl CostTracker {
@@ -82,6 +87,7 @@ impl CostTracker {
             scope,
             prior: (billed.after < billed.before).then(before).flatten(),
             key: prefix_keys.newest().map(|(_, key)| (key, model)),
+            payer: None,
         }
     }
 
@@ -139,6 +145,21 @@ impl CostTracker {
             comparison: open
                 .billed
                 .compare_costs(usage, open.prior.as_ref(), prices.as_ref()),
+        }
+    }
+}
+
+impl PendingCost {
+    /// Names the payer, whose spending has a cap.
+    pub(crate) fn paid_by(self, payer: Option<Payer>) -> Self {
+        Self { payer, ..self }
+    }
+
+    /// Returns the usage of a request whose reply states none: the estimate of the input.
+    pub(crate) fn estimated_usage(&self) -> Usage {
+        Usage {
+            input: self.billed.after.get(),
+            ..Usage::default()
         }
     }
 }

@@ -3,13 +3,13 @@
 //! The data is kept in memory only, is bounded, and is collected only if the dashboard is served.
 
 pub(crate) mod days;
-pub(crate) mod days_file;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
 mod shown;
 #[cfg(test)]
 mod tests;
+pub(crate) mod totals_file;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

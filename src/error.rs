@@ -59,6 +59,8 @@ faults! {
     TransferCoding = "transfer_coding", BAD_REQUEST, Useless;
     TooManyRequests = "too_many_requests", SERVICE_UNAVAILABLE, MayHelp;
     ChatTooLarge = "chat_too_large", PAYLOAD_TOO_LARGE, Useless;
+    ConversationCap = "conversation_cap", BAD_REQUEST, Useless;
+    DayCap = "day_cap", BAD_REQUEST, Useless;
     NotAForwardProxy = "not_a_forward_proxy", METHOD_NOT_ALLOWED, Useless;
     BuffersFull = "crowded", SERVICE_UNAVAILABLE, MayHelp;
     NoDescriptors = "no_descriptors", SERVICE_UNAVAILABLE, MayHelp;

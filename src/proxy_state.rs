@@ -20,6 +20,7 @@ use crate::callers::AcceptedCallers;
 use crate::callers::ParseCaches;
 use crate::callers::owners::{self, Owners};
 use crate::config::{Config, Mode};
+use crate::costs::spending::Spending;
 use crate::costs::{CostTracker, PendingCost, RequestCost};
 use crate::dashboard::RecentConversations;
 use crate::error::Fault;
@@ -36,7 +37,7 @@ use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
 use fault_log::FaultLog;
-use longhaul_core::cost::pricing::TokenPrices;
+use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::scope::Scope;
 use refused_upgrades::RefusedUpgrades;
@@ -54,6 +55,8 @@ pub(crate) struct ProxyState {
     /// State of the backend for `ChatGPT` logins, unless an upstream is set.
     pub(crate) login: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
+    /// What all conversations and callers have spent, at all upstreams.
+    pub(crate) spending: Arc<Spending>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,
     pub(crate) request_slots: RequestSlots,
@@ -110,6 +113,13 @@ impl ProxyState {
         let settled = self.costs.settle(open, model, usage, prices);
         let costs = &self.metrics.costs;
         costs.record_chat(settled.cost, &settled.comparison);
+        if let Some(payer) = open.payer {
+            let usage = usage.copied().unwrap_or_else(|| open.estimated_usage());
+            let at_prices = || Cost::from_usage(Some(&usage), self.config.prices(model).as_ref());
+            let cost = settled.cost.amount().or_else(|| at_prices().amount());
+            self.spending
+                .add(self.config.caps, payer, cost, usage.total());
+        }
         settled
     }
 

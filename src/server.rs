@@ -31,7 +31,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
-use crate::dashboard::days_file::DaysFile;
+use crate::costs::spending::SpentRow;
+use crate::dashboard::days::DayRow;
+use crate::dashboard::totals_file::TotalsFile;
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -41,6 +43,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
+use crate::proxy_state::ProxyState;
 use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
@@ -85,7 +88,9 @@ pub(crate) struct Server {
     /// The admin listener.
     admin: Option<TcpListener>,
     /// Totals by day and model, if they outlive the process.
-    days: Option<Arc<DaysFile>>,
+    days: Option<Arc<TotalsFile<DayRow>>>,
+    /// Spending that has a cap, if it outlives the process.
+    spent: Option<Arc<TotalsFile<SpentRow>>>,
 }
 
 impl Server {
@@ -98,6 +103,7 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.state.store.wait_until_ready().await;
+        let spent = open_spent(&proxy.state);
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -107,6 +113,7 @@ impl Server {
             connections,
             admin: None,
             days: None,
+            spent,
         })
     }
 
@@ -126,9 +133,11 @@ impl Server {
         );
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
-        if state.store.owns_file() || state.config.store.totals.is_some() {
-            let days = DaysFile::open(&state.config.store, &state.recent);
-            self.days = days.map(Arc::new);
+        if keeps_totals(state) {
+            let (from, to) = (Arc::clone(&state.recent), &state.recent);
+            let restore = |rows| to.restore_days(rows);
+            let rows = move || from.days();
+            self.days = TotalsFile::open(&state.config.store, ".days.json", restore, rows);
         }
         self.admin = Some(listener);
         Ok(())
@@ -161,10 +170,11 @@ impl Server {
             connections,
             admin,
             days,
+            spent,
             ..
         } = self;
         // Dropped last, so that the admin pages are available until the end.
-        let _companions = spawn_companions(&current, admin, days.as_ref());
+        let _companions = spawn_companions(&current, admin, (&days, &spent));
         // Readiness fails first, so that load balancers stop sending before connections are
         // refused.
         let stop = async {
@@ -219,16 +229,36 @@ impl Server {
         if let Some(days) = &days {
             days.write().await;
         }
+        if let Some(spent) = &spent {
+            spent.write().await;
+        }
         current.proxy().state.close(until).await;
     }
 }
 
-/// Starts the tasks that run until the set is dropped: admin pages, totals by day, release of idle
+/// Whether this process may keep totals in a file.
+fn keeps_totals(state: &ProxyState) -> bool {
+    state.store.owns_file() || state.config.store.totals.is_some()
+}
+
+/// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
+fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile<SpentRow>>> {
+    let from = Arc::clone(&state.spending);
+    let restore = |rows| state.spending.restore(rows);
+    let rows = move || from.rows();
+    keeps_totals(state)
+        .then(|| TotalsFile::open(&state.config.store, ".spent.json", restore, rows))?
+}
+
+/// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle
 /// memory, and watch of the certificates.
 fn spawn_companions(
     current: &ReloadableProxy,
     admin: Option<TcpListener>,
-    days: Option<&Arc<DaysFile>>,
+    (days, spent): (
+        &Option<Arc<TotalsFile<DayRow>>>,
+        &Option<Arc<TotalsFile<SpentRow>>>,
+    ),
 ) -> JoinSet<()> {
     let mut companions = JoinSet::new();
     if let (Some(listener), Some(admin)) = (admin, &current.admin) {
@@ -236,6 +266,9 @@ fn spawn_companions(
     }
     if let Some(days) = days {
         companions.spawn(Arc::clone(days).write_regularly());
+    }
+    if let Some(spent) = spent {
+        companions.spawn(Arc::clone(spent).write_regularly());
     }
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {

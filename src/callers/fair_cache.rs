@@ -196,12 +196,14 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
             .count()
     }
 
-    /// Returns all values, in no order. Counts as no use.
-    pub(crate) fn values(&self) -> Vec<V> {
+    /// Returns all entries, in no order. Counts as no use.
+    pub(crate) fn entries(&self) -> Vec<(K, V)> {
         let state = &*self.state.lock();
         let callers = state.by_caller.values().chain([&state.newcomers]);
-        let entries = callers.flat_map(|caller| caller.entries.values());
-        entries.map(|entry| entry.value.clone()).collect()
+        let entries = callers.flat_map(|caller| &caller.entries);
+        entries
+            .map(|(key, entry)| (key.clone(), entry.value.clone()))
+            .collect()
     }
 
     /// Returns the weight of all entries.

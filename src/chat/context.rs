@@ -6,6 +6,7 @@ use http::request::Parts;
 
 use crate::body::request_body::TransferMeter;
 use crate::config::{Mode, SummaryModel};
+use crate::costs::spending::Payer;
 use crate::dashboard::DashboardHandle;
 use crate::exchange::send::Route;
 use crate::explanation::ConversationId;
@@ -15,6 +16,7 @@ use crate::request::buffered_body::BufferedBody;
 use crate::request::overrides::RequestOverrides;
 use crate::traces::ParentContext;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::cost::caps::Caps;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -58,6 +60,12 @@ pub(crate) struct Chat<'c> {
 }
 
 impl<'c> Chat<'c> {
+    /// Returns the payer of the request; `None` if no cap is set.
+    pub(crate) fn payer(&self) -> Option<Payer> {
+        let has_caps = self.state().config.caps != Caps::default();
+        has_caps.then(|| Payer::new(self.request.scope, &self.prefix_keys))
+    }
+
     /// Whether replies are held back to detect overflows.
     pub(super) fn recovery_enabled(&self) -> bool {
         self.settings.recover && self.mode == Mode::On

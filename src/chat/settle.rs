@@ -55,11 +55,13 @@ fn observer<B>(
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
             path: chat.request.route.mapped.path().into(),
-            bill: costs.begin(
-                (chat.request.scope, &chat.prefix_keys),
-                &chat.model,
-                attempt.billed(chat),
-            ),
+            bill: costs
+                .begin(
+                    (chat.request.scope, &chat.prefix_keys),
+                    &chat.model,
+                    attempt.billed(chat),
+                )
+                .paid_by(chat.payer()),
         },
     )
 }

@@ -12,7 +12,8 @@ pub(super) fn charge_unknown_cost(chat: &Chat<'_>, billed: BilledRequest) {
     let state = chat.state();
     let pending = state
         .costs
-        .begin((chat.request.scope, &chat.prefix_keys), &chat.model, billed);
+        .begin((chat.request.scope, &chat.prefix_keys), &chat.model, billed)
+        .paid_by(chat.payer());
     let cost = state.settle_cost(&pending, &chat.model, None, None);
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_abandoned(&cost);

@@ -10,6 +10,7 @@ use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
 use super::proxies::ProxyUrl;
 use super::store_location::{CallerIdentity, StoreLocation};
+use longhaul_core::cost::caps::Cap;
 use longhaul_core::cost::pricing::Price;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::ThresholdSetting;
@@ -66,6 +67,6 @@ kinds! {
     Integer: u32, u64, usize, Duration, SocketAddr, Tokens;
     Number: Price, ThresholdSetting;
     List: ClassifierRules, Vec<IpNet>, Vec<String>;
-    Text: BaseUrl, CallerIdentity, PathBuf, ProxyUrl, StoreLocation, String,
+    Text: BaseUrl, CallerIdentity, Cap, PathBuf, ProxyUrl, StoreLocation, String,
         SummaryModel;
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::parse::{mismatch, none_if_blank, single_text};
 use super::raw_value::RawValue;
 use longhaul_console::amounts::{digits, token_count};
+use longhaul_core::cost::caps::Cap;
 use longhaul_core::policy::ThresholdSetting;
 use longhaul_core::units::tokens::Tokens;
+use longhaul_core::units::usd::Usd;
 
 /// Upper bound on token counts, beyond any model's window.
 pub(super) const MAX_TOKENS: u32 = 100_000_000;
@@ -70,6 +72,26 @@ fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, Stri
     number.map(Tokens::new).ok_or_else(|| {
         let wanted = format!("a whole number from {MIN} to {MAX}, such as 32768, 32k or 1M");
         mismatch(text, &wanted)
+    })
+}
+
+/// Parses a cap: dollars after `$`, or a number of tokens. Empty is `None`.
+pub(super) fn optional_cap(raw: &RawValue) -> Result<Option<Cap>, String> {
+    none_if_blank(raw, |raw| {
+        let text = single_text(raw)?;
+        let cap = match text.trim().strip_prefix('$') {
+            Some(dollars) => {
+                let dollars = dollars.trim().parse().ok().and_then(Usd::from_dollars);
+                dollars.filter(|usd| *usd > Usd::ZERO).map(Cap::Cost)
+            }
+            None => token_count(text)
+                .filter(|tokens| *tokens >= 1_000)
+                .map(|tokens| Cap::Tokens(tokens.into())),
+        };
+        cap.ok_or_else(|| {
+            let wanted = "dollars, like $5 or $0.50, or at least 1000 tokens, like 500k or 20M";
+            mismatch(text, wanted)
+        })
     })
 }
 

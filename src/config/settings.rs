@@ -30,9 +30,12 @@ use super::parse::{
     store_location, summary_model, switch, text_list,
 };
 use super::proxies::{ProxyUrl, optional_proxy_url};
-use super::quantities::{MAX_TOKENS as MOST, bytes, duration, optional_tokens, threshold};
+use super::quantities::{
+    MAX_TOKENS as MOST, bytes, duration, optional_cap, optional_tokens, threshold,
+};
 use super::setting::{Flag, Setting, settings};
 use super::store_location::{CallerIdentity, StoreLocation};
+use longhaul_core::cost::caps::Cap;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::{Profile, PruneTrigger, ThresholdSetting};
@@ -107,6 +110,9 @@ settings! { ALL_SETTINGS:
 
     THINKING_REMOVAL_DISABLED: bool = switch, "thinking.removal_disabled" = "false",
         env("DISABLE_THINKING_REMOVAL");
+
+    CAP_CONVERSATION: Option<Cap> = optional_cap, "cap.conversation" = "";
+    CAP_DAY: Option<Cap> = optional_cap, "cap.day" = "";
 
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 

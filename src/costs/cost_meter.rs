@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use crate::costs::spending::{Payer, Spending};
 use crate::metrics::Metrics;
+use longhaul_core::cost::caps::Caps;
 use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::usd::Usd;
@@ -17,6 +19,8 @@ pub(crate) struct CostMeter {
     paid_nanos: AtomicI64,
     unknown_calls: AtomicU64,
     any_accepted: AtomicBool,
+    /// Sums to which the calls count, with their caps; `None` if no cap is set.
+    spending: Option<(Arc<Spending>, Caps, Payer)>,
 }
 
 impl CostMeter {
@@ -28,6 +32,20 @@ impl CostMeter {
             paid_nanos: AtomicI64::new(0),
             unknown_calls: AtomicU64::new(0),
             any_accepted: AtomicBool::new(false),
+            spending: None,
+        }
+    }
+
+    /// Adds the calls to what `payer` has spent.
+    pub(crate) fn paid_by(
+        self,
+        spending: &Arc<Spending>,
+        caps: Caps,
+        payer: Option<Payer>,
+    ) -> Self {
+        Self {
+            spending: payer.map(|payer| (Arc::clone(spending), caps, payer)),
+            ..self
         }
     }
 
@@ -54,6 +72,7 @@ impl CostMeter {
         MeteredCall {
             meter: self,
             cost: Some(Cost::NotCounted),
+            tokens: 0,
             is_accepted: false,
         }
     }
@@ -64,6 +83,8 @@ pub(crate) struct MeteredCall<'t> {
     meter: &'t CostMeter,
     /// `None` if the call is free.
     cost: Option<Cost>,
+    /// Tokens of input and output; 0 if unknown.
+    tokens: u64,
     is_accepted: bool,
 }
 
@@ -87,6 +108,7 @@ impl MeteredCall<'_> {
     /// Finishes a call that was answered, with the usage that the upstream reported.
     pub(crate) fn finish_answered(mut self, usage: Option<&Usage>) {
         self.cost = Some(Cost::from_usage(usage, self.meter.prices.as_ref()));
+        self.tokens = usage.map_or(0, Usage::total);
     }
 }
 
@@ -97,6 +119,9 @@ impl Drop for MeteredCall<'_> {
         }
         let Some(cost) = self.cost else { return };
         self.meter.metrics.costs.record_summary_call(cost);
+        if let Some((spending, caps, payer)) = &self.meter.spending {
+            spending.add(*caps, *payer, cost.amount(), self.tokens);
+        }
         match cost.amount() {
             Some(usd) => {
                 _ = self

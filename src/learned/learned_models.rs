@@ -138,8 +138,8 @@ pub(crate) struct HeldWindow {
 impl LearnedByCaller {
     /// Returns the learned windows of all callers, without the callers.
     pub(crate) fn held_windows(&self) -> Vec<HeldWindow> {
-        let callers = self.by_caller.values();
-        let windows = callers.iter().flat_map(|learned| {
+        let callers = self.by_caller.entries();
+        let windows = callers.iter().flat_map(|(_, learned)| {
             let models = learned.windows.models().into_iter();
             models.filter_map(|model| learned.held_window(model))
         });
@@ -154,8 +154,8 @@ impl LearnedByCaller {
             store.publish(&learned, model);
             held
         };
-        let callers = self.by_caller.values().into_iter();
-        callers.filter_map(forget).collect()
+        let callers = self.by_caller.entries().into_iter();
+        callers.filter_map(|(_, learned)| forget(learned)).collect()
     }
 }
 

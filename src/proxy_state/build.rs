@@ -7,6 +7,7 @@ use crate::body::budget::BufferBudget;
 use crate::callers::AcceptedCallers;
 use crate::config::Config;
 use crate::costs::CostTracker;
+use crate::costs::spending::Spending;
 use crate::error::Problem;
 use crate::learned::learned_models::LearnedByCaller;
 use crate::metrics::Metrics;
@@ -39,6 +40,7 @@ impl ProxyState {
             messages: None,
             login: None,
             costs: Arc::new(CostTracker::new(&accepted)),
+            spending: Arc::new(Spending::new(&accepted)),
             upstream: Arc::new(Upstream::new(&config.upstream, Some(&budget))?),
             budget: Arc::new(budget),
             request_slots: RequestSlots::new(config.limits.requests),

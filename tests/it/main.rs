@@ -13,6 +13,7 @@ mod admin;
 mod bad_input;
 mod browser;
 mod caller;
+mod caps;
 mod check_errors;
 mod clearing;
 mod cli;

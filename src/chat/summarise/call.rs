@@ -112,7 +112,7 @@ fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     let prices = state
         .config
         .prices_at(summary_host(&state.config), summary_model(chat));
-    CostMeter::new(&state.metrics, prices)
+    CostMeter::new(&state.metrics, prices).paid_by(&state.spending, state.config.caps, chat.payer())
 }
 
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other

@@ -20,6 +20,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Returns the tokens of input and output.
+    pub fn total(&self) -> u64 {
+        u64::from(self.input) + u64::from(self.output.unwrap_or(0))
+    }
+
     /// Whether the prompt is counted. Some servers count it in the first event alone.
     pub(crate) fn counts_prompt(&self) -> bool {
         self.input > 0

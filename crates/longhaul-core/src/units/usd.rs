@@ -1,7 +1,7 @@
 //! Amounts in whole billionths of a dollar.
 
 use crate::units::saturating_arithmetic;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Billionths per dollar.
@@ -12,7 +12,7 @@ const MAX_PLAUSIBLE_NANOS: u64 = 1_000_000 * NANOS;
 
 /// An amount of US dollars in billionths. Unlike a float, sums are exact. Arithmetic saturates at
 /// about nine billion dollars. Serialised in billionths; a float would round.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 #[must_use]
 pub struct Usd(i64);

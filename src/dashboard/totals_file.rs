@@ -1,5 +1,4 @@
-//! Totals by day and model in a file next to the store, or in the state folder, so that they survive
-//! a restart.
+//! Totals in a file next to the store, or in the state folder, so that they survive a restart.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -9,51 +8,57 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
 use crate::config::{StoreConfig, StoreLocation};
-use crate::dashboard::RecentConversations;
-use crate::dashboard::days::DayRow;
 
 /// Time between two writes.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 /// Maximum bytes that are read: every row that may be written takes less.
-const MAX_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
-/// File with the totals by day and model. Only the process that has the store, or the port, writes it.
-pub(crate) struct DaysFile {
+/// File with the rows of a table. Only the process that has the store, or the port, writes the file.
+pub(crate) struct TotalsFile<T> {
     path: PathBuf,
-    recent: Arc<RecentConversations>,
+    rows: Box<dyn Fn() -> Vec<T> + Send + Sync>,
     /// Rows as they were written last.
-    written: Mutex<Vec<DayRow>>,
+    written: Mutex<Vec<T>>,
 }
 
-impl DaysFile {
-    /// Restores the totals from the file. Returns `None` if the settings give none.
-    pub(crate) fn open(config: &StoreConfig, recent: &Arc<RecentConversations>) -> Option<Self> {
+impl<T: DeserializeOwned + PartialEq + Send + Serialize + 'static> TotalsFile<T> {
+    /// Passes the rows of the file to `restore`; `rows` returns those to write, and `name` ends the file's
+    /// name. Returns `None` if the settings give no place for the file.
+    pub(crate) fn open(
+        config: &StoreConfig,
+        name: &str,
+        restore: impl FnOnce(Vec<T>),
+        rows: impl Fn() -> Vec<T> + Send + Sync + 'static,
+    ) -> Option<Arc<Self>> {
         let store = match &config.location {
             StoreLocation::File(path) => path,
             StoreLocation::Memory => config.lessons.as_ref()?,
             StoreLocation::Redis(_) => config.totals.as_ref()?,
         };
         let mut path = OsString::from(store);
-        path.push(".days.json");
+        path.push(name);
         let path = PathBuf::from(path);
-        let rows = read(&path).unwrap_or_else(|error| {
+        let found = read(&path).unwrap_or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!(%error, "the totals of earlier days cannot be read");
+                tracing::warn!(%error, name, "the totals of earlier days cannot be read");
             }
             Vec::new()
         });
-        recent.restore_days(rows);
-        Some(Self {
+        restore(found);
+        Some(Arc::new(Self {
             path,
-            written: Mutex::new(recent.days()),
-            recent: Arc::clone(recent),
-        })
+            written: Mutex::new(rows()),
+            rows: Box::new(rows),
+        }))
     }
 
-    /// Writes the totals now and then, until dropped.
+    /// Writes the rows now and then, until dropped.
     pub(crate) async fn write_regularly(self: Arc<Self>) {
         loop {
             sleep(WRITE_INTERVAL).await;
@@ -61,25 +66,25 @@ impl DaysFile {
         }
     }
 
-    /// Writes the totals if they have changed.
+    /// Writes the rows if they have changed.
     pub(crate) async fn write(self: &Arc<Self>) {
         let file = Arc::clone(self);
         _ = tokio::task::spawn_blocking(move || {
-            let rows = file.recent.days();
+            let rows = (file.rows)();
             let mut written = file.written.lock();
             if *written == rows {
                 return;
             }
             match replace(&file.path, &rows) {
                 Ok(()) => *written = rows,
-                Err(error) => tracing::warn!(%error, "the totals by day cannot be written"),
+                Err(error) => tracing::warn!(%error, "the totals cannot be written"),
             }
         })
         .await;
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<DayRow>> {
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     if fs::metadata(path)?.len() > MAX_BYTES {
         return Err(io::Error::other("the file is too large"));
     }
@@ -87,7 +92,7 @@ fn read(path: &Path) -> io::Result<Vec<DayRow>> {
 }
 
 /// Replaces the file, so that it is complete at any moment.
-fn replace(path: &Path, rows: &[DayRow]) -> io::Result<()> {
+fn replace(path: &Path, rows: &[impl Serialize]) -> io::Result<()> {
     let mut copy = OsString::from(path);
     copy.push(".new");
     let mut options = OpenOptions::new();
@@ -104,30 +109,27 @@ fn replace(path: &Path, rows: &[DayRow]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::dashboard::days::DayNumbers;
 
     #[tokio::test]
-    async fn the_totals_are_restored_and_a_damaged_file_is_not() {
+    async fn rows_are_restored_and_a_damaged_file_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let at = format!("file:{}", dir.path().join("store.db").display());
         let base = ("upstream.base", "http://127.0.0.1:9/v1");
         let config = Config::default_with([base, ("store.at", &at)]).unwrap();
-        let recent = || Arc::<RecentConversations>::default();
-        let row = DayRow {
-            day: 20_000,
-            model: "m".into(),
-            numbers: DayNumbers::default(),
+        let open = || {
+            let found = Arc::new(Mutex::new(Vec::<u32>::new()));
+            let (to, from) = (Arc::clone(&found), Arc::clone(&found));
+            let restore = move |rows| *to.lock() = rows;
+            let file = TotalsFile::open(&config.store, ".n.json", restore, move || {
+                from.lock().clone()
+            });
+            (file.unwrap(), found)
         };
-        let first = recent();
-        let file = Arc::new(DaysFile::open(&config.store, &first).unwrap());
-        first.restore_days(vec![row.clone()]);
+        let (file, rows) = open();
+        rows.lock().push(7);
         file.write().await;
-        let second = recent();
-        DaysFile::open(&config.store, &second).unwrap();
-        assert_eq!(second.days(), [row]);
-        fs::write(dir.path().join("store.db.days.json"), "{").unwrap();
-        let third = recent();
-        assert!(DaysFile::open(&config.store, &third).is_some());
-        assert_eq!(third.days(), []);
+        assert_eq!(*open().1.lock(), [7]);
+        fs::write(dir.path().join("store.db.n.json"), "{").unwrap();
+        assert!(open().1.lock().is_empty());
     }
 }
