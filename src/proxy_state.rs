@@ -55,7 +55,7 @@ pub(crate) struct ProxyState {
     /// State of the backend for `ChatGPT` logins, unless an upstream is set.
     pub(crate) login: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
-    /// What all conversations and callers have spent, at all upstreams.
+    /// Spending at all upstreams.
     pub(crate) spending: Arc<Spending>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,

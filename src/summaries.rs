@@ -305,15 +305,16 @@ async fn send_call(
     refusal: &mut Vec<u8>,
 ) -> Result<reply::SummariserReply, SummaryError> {
     let mut head = head.clone();
+    let bytes = body.len();
     head.headers
-        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        .insert(CONTENT_LENGTH, HeaderValue::from(bytes));
     let request = Request::from_parts(
         head,
         RequestBody::from_bytes(body, &Arc::new(TransferMeter::default())),
     );
     let place = request_origin(&request);
     let attempt = origin.and_then(|origin| origin.begin_call(&request));
-    let mut call = PaidCall::new(meter, attempt);
+    let mut call = PaidCall::new(meter, bytes, attempt);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
@@ -383,6 +384,9 @@ fn judge(
     })
 }
 
+/// Bytes of a token of English text or code, by which a call counts whose reply states no usage.
+const BYTES_PER_TOKEN: u64 = 4;
+
 /// A call in progress. A call dropped before it finishes was cut short, so its cost is unknown.
 pub(super) struct PaidCall<'t> {
     metered: MeteredCall<'t>,
@@ -391,9 +395,10 @@ pub(super) struct PaidCall<'t> {
 }
 
 impl<'t> PaidCall<'t> {
-    pub(super) fn new(meter: &'t CostMeter, attempt: Option<CallSpan>) -> Self {
+    /// Begins a call with a body of `bytes`.
+    pub(super) fn new(meter: &'t CostMeter, bytes: usize, attempt: Option<CallSpan>) -> Self {
         Self {
-            metered: meter.start_call(),
+            metered: meter.start_call(bytes as u64 / BYTES_PER_TOKEN),
             span: attempt,
         }
     }

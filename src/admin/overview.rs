@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::dashboard::{ConversationDto, RecentConversations};
-use crate::learned::learned_models::{HeldWindow, LearnedByCaller};
+use crate::learned::learned_models::{HeldWindow, LearnedByCaller, LearnedModels};
 use crate::metrics::quota::Quota;
 use crate::metrics::{
     Action, Counters, DurableStoreOutcome, Label, LostBy, Metrics, PriceSource, RetryOutcome,
@@ -136,10 +136,9 @@ impl Overview {
 
     /// Drops the learned limits of `model` at all upstreams. Returns the windows dropped.
     pub(super) fn forget(&self, model: &str) -> Vec<HeldWindow> {
+        let publish = |learned: &LearnedModels| self.store.publish(learned, model);
         let learned = self.learned.iter();
-        learned
-            .flat_map(|it| it.forget(model, &self.store))
-            .collect()
+        learned.flat_map(|it| it.forget(model, publish)).collect()
     }
 
     /// Returns the totals and the conversations that changed after `revision`, with the new revision.

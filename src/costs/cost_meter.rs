@@ -66,13 +66,13 @@ impl CostMeter {
         self.any_call_accepted() || self.unknown_calls.load(Ordering::Relaxed) > 0
     }
 
-    /// Starts a call. Its cost is unknown until it is set, and stays unknown if the call is cut
-    /// short.
-    pub(crate) fn start_call(&self) -> MeteredCall<'_> {
+    /// Starts a call with an input of about `tokens`. Its cost is unknown until it is set, and stays unknown
+    /// if the call is cut short.
+    pub(crate) fn start_call(&self, tokens: u64) -> MeteredCall<'_> {
         MeteredCall {
             meter: self,
             cost: Some(Cost::NotCounted),
-            tokens: 0,
+            tokens,
             is_accepted: false,
         }
     }
@@ -83,7 +83,7 @@ pub(crate) struct MeteredCall<'t> {
     meter: &'t CostMeter,
     /// `None` if the call is free.
     cost: Option<Cost>,
-    /// Tokens of input and output; 0 if unknown.
+    /// Tokens of input and output; an estimate of the input until the reply states them.
     tokens: u64,
     is_accepted: bool,
 }
@@ -108,7 +108,7 @@ impl MeteredCall<'_> {
     /// Finishes a call that was answered, with the usage that the upstream reported.
     pub(crate) fn finish_answered(mut self, usage: Option<&Usage>) {
         self.cost = Some(Cost::from_usage(usage, self.meter.prices.as_ref()));
-        self.tokens = usage.map_or(0, Usage::total);
+        self.tokens = usage.map_or(self.tokens, Usage::total);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What conversations and callers spend, beside the caps that a person sets on both.
+//! Spending of conversations and callers, on which a person can set caps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,7 +14,6 @@ use crate::learned::model_facts::ModelFacts;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
 use crate::learned::windows::{LearnedWindows, REFUSAL_TTL_MS};
-use crate::store::Store;
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::overflow::Suspicion;
@@ -146,12 +145,13 @@ impl LearnedByCaller {
         windows.collect()
     }
 
-    /// Drops the learned limits of `model` for all callers. Returns the windows dropped.
-    pub(crate) fn forget(&self, model: &str, store: &Store) -> Vec<HeldWindow> {
+    /// Drops the learned limits of `model` for all callers, and calls `publish` for each. Returns the windows
+    /// dropped.
+    pub(crate) fn forget(&self, model: &str, publish: impl Fn(&LearnedModels)) -> Vec<HeldWindow> {
         let forget = |learned: Arc<LearnedModels>| {
             let held = learned.held_window(model.to_owned());
             learned.windows.forget(model);
-            store.publish(&learned, model);
+            publish(&learned);
             held
         };
         let callers = self.by_caller.entries().into_iter();

@@ -261,7 +261,7 @@ mod tests {
                 if is_allowed(number) {
                     let meter = Arc::new(CostMeter::new(&Arc::default(), None));
                     let counted = caps.reserve(scope(number), scope(number).named_key(""), &meter);
-                    meter.start_call().mark_accepted();
+                    meter.start_call(0).mark_accepted();
                     drop(counted);
                     taken += 1;
                 }

@@ -60,7 +60,7 @@ fn asks(guards: &SummaryGuards, permit: &SummaryPermit, is_taken: bool) {
     let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let _counted = guards.record_start(permit, &meter);
     if is_taken {
-        meter.start_call().mark_accepted();
+        meter.start_call(0).mark_accepted();
     }
 }
 
@@ -68,7 +68,7 @@ fn asks(guards: &SummaryGuards, permit: &SummaryPermit, is_taken: bool) {
 fn is_refused(guards: &SummaryGuards, permit: &SummaryPermit) {
     let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let _counted = guards.record_start(permit, &meter);
-    let mut call = meter.start_call();
+    let mut call = meter.start_call(0);
     call.mark_accepted();
     call.finish_free();
 }
@@ -408,7 +408,7 @@ async fn abandoned_calls_count_for_the_conversation_but_not_the_process() {
     for turns in 1..=MOST {
         let meter = Arc::new(CostMeter::new(&Arc::default(), None));
         let _counted = guards.record_start(&permit(&guards, 1, "x", turns), &meter);
-        drop(meter.start_call());
+        drop(meter.start_call(0));
     }
     assert!(!guards.allows(&permit(&guards, 1, "x", 20)));
     assert!(guards.allows(&permit(&guards, 2, "y", 1)), "seen before");
