@@ -58,6 +58,8 @@ use unended_head::UnendedHead;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Memory of a TLS handshake: the largest message that rustls receives.
 const HANDSHAKE_BYTES: u64 = 64 * 1024;
+/// Time between two writes of the totals.
+const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Serves `listener` until `stop` is ready, then lets active requests end within `config.drain`.
 /// Calls `ready` once the checks have passed and requests are accepted.
@@ -87,10 +89,36 @@ pub(crate) struct Server {
     connections: u32,
     /// The admin listener.
     admin: Option<TcpListener>,
-    /// Totals by day and model, if they outlive the process.
+    totals: TotalsFiles,
+}
+
+/// Files of totals, if they outlive the process.
+#[derive(Clone)]
+struct TotalsFiles {
+    /// Requests, tokens and costs by day and model.
     days: Option<Arc<TotalsFile<DayRow>>>,
-    /// Spending that has a cap, if it outlives the process.
+    /// Spending that has a cap.
     spent: Option<Arc<TotalsFile<SpentRow>>>,
+}
+
+impl TotalsFiles {
+    /// Writes what has changed.
+    async fn write(&self) {
+        if let Some(days) = &self.days {
+            days.write().await;
+        }
+        if let Some(spent) = &self.spent {
+            spent.write().await;
+        }
+    }
+
+    /// Writes now and then, until dropped.
+    async fn write_regularly(self) {
+        loop {
+            sleep(WRITE_INTERVAL).await;
+            self.write().await;
+        }
+    }
 }
 
 impl Server {
@@ -103,7 +131,10 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.state.store.wait_until_ready().await;
-        let spent = open_spent(&proxy.state);
+        let totals = TotalsFiles {
+            days: None,
+            spent: open_spent(&proxy.state),
+        };
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -112,8 +143,7 @@ impl Server {
             drain_delay,
             connections,
             admin: None,
-            days: None,
-            spent,
+            totals,
         })
     }
 
@@ -137,7 +167,7 @@ impl Server {
             let (from, to) = (Arc::clone(&state.recent), &state.recent);
             let restore = |rows| to.restore_days(rows);
             let rows = move || from.days();
-            self.days = TotalsFile::open(&state.config.store, ".days.json", restore, rows);
+            self.totals.days = TotalsFile::open(&state.config.store, ".days.json", restore, rows);
         }
         self.admin = Some(listener);
         Ok(())
@@ -169,12 +199,11 @@ impl Server {
             drain_delay,
             connections,
             admin,
-            days,
-            spent,
+            totals,
             ..
         } = self;
         // Dropped last, so that the admin pages are available until the end.
-        let _companions = spawn_companions(&current, admin, (&days, &spent));
+        let _companions = spawn_companions(&current, admin, totals.clone());
         // Readiness fails first, so that load balancers stop sending before connections are
         // refused.
         let stop = async {
@@ -226,12 +255,7 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        if let Some(days) = &days {
-            days.write().await;
-        }
-        if let Some(spent) = &spent {
-            spent.write().await;
-        }
+        totals.write().await;
         current.proxy().state.close(until).await;
     }
 }
@@ -255,21 +279,13 @@ fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile<SpentRow>>> {
 fn spawn_companions(
     current: &ReloadableProxy,
     admin: Option<TcpListener>,
-    (days, spent): (
-        &Option<Arc<TotalsFile<DayRow>>>,
-        &Option<Arc<TotalsFile<SpentRow>>>,
-    ),
+    totals: TotalsFiles,
 ) -> JoinSet<()> {
     let mut companions = JoinSet::new();
     if let (Some(listener), Some(admin)) = (admin, &current.admin) {
         companions.spawn(admin_listener::serve(listener, Arc::clone(admin)));
     }
-    if let Some(days) = days {
-        companions.spawn(Arc::clone(days).write_regularly());
-    }
-    if let Some(spent) = spent {
-        companions.spawn(Arc::clone(spent).write_regularly());
-    }
+    companions.spawn(totals.write_regularly());
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());

@@ -5,17 +5,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::sleep;
 
 use crate::config::{StoreConfig, StoreLocation};
 
-/// Time between two writes.
-const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -56,14 +52,6 @@ impl<T: DeserializeOwned + PartialEq + Send + Serialize + 'static> TotalsFile<T>
             written: Mutex::new(rows()),
             rows: Box::new(rows),
         }))
-    }
-
-    /// Writes the rows now and then, until dropped.
-    pub(crate) async fn write_regularly(self: Arc<Self>) {
-        loop {
-            sleep(WRITE_INTERVAL).await;
-            self.write().await;
-        }
     }
 
     /// Writes the rows if they have changed.

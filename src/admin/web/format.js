@@ -24,8 +24,14 @@ export function ago(at, now) {
     : seconds < 172800 ? Math.round(seconds / 3600) + ' h ago' : Math.round(seconds / 86400) + ' days ago';
 }
 
+// The length of a window of minutes, as people call it.
+export const length = (minutes) => minutes % 1440 === 0 ? minutes / 1440 + ' d' : minutes % 60 === 0 ? minutes / 60 + ' h' : minutes + ' min';
+
 export const clock = (at) => new Date(at).toLocaleTimeString('en-GB');
 export const moment = (at) => new Date(at).toLocaleString('sv-SE');
+
+// A time to come: without the day if it is today, and without seconds.
+export const until = (at, now) => new Date(at).toDateString() === new Date(now).toDateString() ? clock(at).slice(0, 5) : moment(at).slice(0, 16);
 export const day = (number) => new Date(number * 86400000).toISOString().slice(0, 10);
 
 // What would make an unknown price known.

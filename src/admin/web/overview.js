@@ -3,10 +3,22 @@
 import { html, useEffect } from '/web/vendor/preact.js';
 import { MoneyTable } from '/web/conversation.js';
 import { loadDays, state } from '/web/state.js';
-import { day, net, percent, plural, PRICE_HINT, short, usd, whole } from '/web/format.js';
+import { day, length, net, percent, plural, PRICE_HINT, short, until, usd, whole } from '/web/format.js';
 
 function Card({ name, value, note, isBad }) {
   return html`<div class=${'card' + (isBad ? ' alarm' : '')}><dt>${name}</dt><dd><b>${value}</b>${note && html`<span>${note}</span>`}</dd></div>`;
+}
+
+// The quota windows of the logins, as their providers stated them last.
+function Quota({ accounts }) {
+  return accounts.flatMap((account) => account.windows.map((one) => {
+    const owner = account.source + (accounts.length > 1 ? ' ' + account.account : '');
+    const notes = [one.resets_at && 'resets ' + until(one.resets_at * 1000, Date.now()),
+      one.without_percent && 'about ' + Math.round(one.without_percent) + '% without longhaul',
+      account.is_refused && 'the provider refuses requests'].filter(Boolean);
+    return html`<${Card} key=${owner + one.minutes + one.limit} name=${`${owner} quota, ${length(one.minutes)}${one.limit && ` (${one.limit} alone)`}`}
+      value=${Math.floor(one.used_percent) + '% used'} isBad=${one.used_percent >= 90 || account.is_refused} note=${notes.join('; ')} />`;
+  }));
 }
 
 // Money of the whole process in the shape of a conversation's.
@@ -26,6 +38,7 @@ export function Headline({ overview }) {
         <${Card} name="Tokens" value=${short(totals.tokens_before) + ' → ' + short(totals.tokens_after)} note=${percent(saved, totals.tokens_before) + ' saved'} />
         <${Card} name="Overflows mended" value=${whole(totals.mended)} note=${'gave up ' + whole(totals.gave_up)} />
         <${Card} name="Errors" value=${whole(errors)} isBad=${errors > 0} note=${'of ' + plural(totals.requests, 'request') + (totals.faults > 0 ? ', ' + whole(totals.faults) + ' from longhaul itself' : '')} />
+        <${Quota} accounts=${overview.quota} />
       </dl>
       <details class="more-numbers"><summary>More</summary>
         <${MoneyTable} money=${asConversation(money)} prompt=${totals} rereads=${totals.rereads} lost=${totals.lost_reasoning} />

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::hosts::{Answer, Hosts, Seen, answered, post};
 use super::{ACCOUNT, TOKEN, proxy};
+use crate::browser::Browser;
 use crate::program::{Admin, Program};
 
 fn stating(fields: &str) -> impl Fn(&Seen) -> Answer + Send + Sync + use<> {
@@ -102,6 +103,33 @@ async fn quota_is_shown_by_the_length_of_its_windows() {
         }
         assert!(!page.contains("acc-1") && !said.contains("acc-1"), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn the_page_shows_the_quota() {
+    let hosts = Hosts::start(stating(CODEX)).await;
+    let program = Program::with_admin("", &hosts.environment(), Admin::Free);
+    let login = [("authorization", TOKEN), ACCOUNT];
+    let body = r#"{"model":"m","input":"go"}"#;
+    post(program.address(), "/v1/responses", &login, body).await;
+    let mut browser = Browser::open(&format!("http://{}/", program.admin()), (1_400, 900));
+    browser.wait_for("document.querySelectorAll('.card').length > 4");
+    let cards = browser.text("document.querySelector('.cards').innerText");
+    for words in [
+        "quota, 7 d",
+        "12% used",
+        "resets 2100-01-01",
+        "quota, 5 h (bengalfox alone)",
+        "99% used",
+    ] {
+        assert!(cards.contains(words), "{words}: {cards}");
+    }
+    assert!(
+        !cards.contains("acc-1") && browser.errors.is_empty(),
+        "{:?}",
+        browser.errors
+    );
 }
 
 /// Plays a conversation that grows to its window, and returns the number of requests that are longhaul's own.
