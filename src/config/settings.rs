@@ -92,6 +92,7 @@ settings! { ALL_SETTINGS:
     PRUNE_WHEN: Option<PruneTrigger> = optional_choice, "prune.when" = "";
     PRUNE_EXEMPT_TOOLS: Vec<String> = text_list, "prune.exempt_tools" = "[]";
     PRUNE_KEEP_ERRORS: bool = switch, "prune.keep_errors" = "false";
+    PRUNE_CLIP_ABOVE: Option<Tokens> = optional_tokens::<500, MOST>, "prune.clip_above" = "";
     PRUNE_PLACEHOLDER: Option<Placeholder> = optional_choice, "prune.placeholder" = "";
 
     COMPACT_AUTO_DISABLED: bool = switch, "compact.auto_disabled" = "false",

@@ -1,7 +1,7 @@
 //! Clearing is a function of the history: a restart with an empty store changes no byte.
 
 use crate::caller::{Caller, talk};
-use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, bodies, digests};
+use crate::journey::{Journey, STANDS_FOR_HISTORY, Step, bodies, digests, grows};
 use crate::program::Program;
 use crate::sessions::named;
 use longhaul::Config;
@@ -139,4 +139,36 @@ async fn a_restarted_process_begins_with_the_windows_that_it_learned() {
         refusals.push(refused);
     }
     assert_eq!(refusals, [1, 1], "the second process knows the window");
+}
+
+#[tokio::test]
+async fn a_result_clipped_at_its_arrival_stays_clipped_and_breaks_no_prefix() {
+    let (mut large, mut whole) = (0, 0);
+    for session in SESSIONS {
+        let options = ModelOptions::with_window(10_000_000);
+        let clips = |config: &mut Config| {
+            config.compaction.clip_above = Some(Tokens::new(500));
+            // Nothing is cleared or condensed.
+            config.compaction.protect = Some(Tokens::new(10_000_000));
+            config.compaction.proactive = false;
+        };
+        let mut journey = Journey::start(options, clips).await;
+        let steps = journey.play(bodies(&named(session).replay())).await;
+        for pair in steps.windows(2) {
+            let [before, after] = [&pair[0], &pair[1]].map(|it| &it.forwarded().body);
+            assert!(grows(before, after), "{session}");
+        }
+        let last = steps.last().unwrap();
+        let sizes = |body: &[u8]| {
+            let body: Value = serde_json::from_slice(body).unwrap();
+            let messages = body["messages"].as_array().unwrap().iter();
+            let results = messages.filter(|it| it["role"] == "tool");
+            let texts = results.filter_map(|it| it["content"].as_str());
+            texts.filter(|it| it.chars().count() > 4 * 520).count()
+        };
+        large += sizes(&last.sent);
+        whole += sizes(&last.forwarded().body);
+    }
+    // Rules that the agent loaded stay whole.
+    assert!(large > 100 && whole * 20 < large, "{whole} of {large}");
 }

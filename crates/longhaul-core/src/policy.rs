@@ -130,6 +130,8 @@ pub struct CompactionSettings {
     pub keep_errors: bool,
     /// See [`PruneRule::placeholder`].
     pub placeholder: Option<Placeholder>,
+    /// See [`Policy::clip_above`].
+    pub clip_above: Option<Tokens>,
     /// Hard threshold: records are adopted from here on.
     pub hard: ThresholdSetting,
     /// Soft threshold: records are prepared from here on.
@@ -162,6 +164,7 @@ impl Default for CompactionSettings {
             words: Arc::default(),
             keep_errors: false,
             placeholder: None,
+            clip_above: None,
             hard: ThresholdSetting::Percent(HARD_PERCENT),
             soft: ThresholdSetting::Percent(SOFT_PERCENT),
             keep_recent: None,
@@ -291,6 +294,9 @@ impl Thresholds {
 pub struct Policy {
     /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
+    /// Size above which a result is clipped before it is sent for the first time, and from then on: the only cut
+    /// that costs neither cached tokens nor reasoning. `None`: results arrive whole.
+    pub clip_above: Option<Tokens>,
     /// Whether the rule clears below the hard threshold only if that is likely to pay. So it is under
     /// `auto` and `frugal`, unless the operator set when or how much to clear.
     pub weighs_clearing: bool,
@@ -373,6 +379,7 @@ impl Policy {
             prune: settings
                 .prune
                 .then(|| (settings.prune_trigger.unwrap_or(when), rule)),
+            clip_above: settings.clip_above,
             weighs_clearing: matches!(settings.profile, Profile::Auto | Profile::Frugal)
                 && settings.prune_trigger.is_none()
                 && settings.protect.is_none()

@@ -35,7 +35,9 @@ use crate::policy::thrash;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
+use crate::pruning::tool_result::ClearDecision;
 use crate::summary::user_messages::UserRequestSizes;
+use crate::text::wording::MAX_CLIP_NOTE;
 use crate::units::tokens::Tokens;
 use savings::{ThinkingSavings, clip_savings, image_savings};
 use size::AssumedSummary;
@@ -66,7 +68,7 @@ pub struct FoldOutcome {
     pub cut_here: bool,
     /// Text of the cuts of this fold, after the record's segments. `None` without a cut.
     pub text: Option<SegmentedText>,
-    /// Results clipped because the conversation filled up again too soon.
+    /// Results clipped at their arrival, or because the conversation filled up again too soon.
     pub clips: Vec<Clip>,
     /// Tracks how fast the conversation fills.
     pub thrash: ThrashState,
@@ -244,6 +246,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             requests_since_cut: 0,
             clip_pending: base.is_some_and(|base| base.record.thrash.is_thrashing()),
         };
+        state.clip_at_arrival();
         if let Some(base) = base.filter(|base| base.record.text.is_some()) {
             let upto = base.record.compacted_message_count;
             let (_, summary) = state.assume_summary(upto);
@@ -372,6 +375,22 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             self.clip_pending = false;
             self.clip_after_thrash(point);
         }
+    }
+
+    /// Clips the results above the size of the policy, unless the record has clipped them to another size.
+    fn clip_at_arrival(&mut self) {
+        let Some(most) = self.policy.clip_above else {
+            return;
+        };
+        let end = (most - MAX_CLIP_NOTE).divided_by(2);
+        let results = self.prune_state.results().iter();
+        let large =
+            results.filter(|it| it.decision == ClearDecision::Protected && it.tokens > most);
+        let clips = large.filter_map(|it| Clip::new(it.message, it.tokens, end));
+        let is_clipped = |clip: &Clip| self.clip_savings.iter().any(|(at, _)| *at == clip.message);
+        self.clips = clips.filter(|clip| !is_clipped(clip)).collect();
+        let savings = clip_savings(&self.clips, self.conversation);
+        self.clip_savings.extend(savings);
     }
 
     /// Clears all old results and clips the largest of the remaining ones.
