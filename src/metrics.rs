@@ -225,6 +225,8 @@ pub(crate) struct Metrics {
     pub(crate) imitated_clips: Total,
     /// Items and blocks of reasoning behind new edits.
     pub(crate) lost_reasoning: Counters<LostBy>,
+    /// Items and blocks of reasoning that replies report as dropped, in each reply.
+    pub(crate) dropped_reasoning: Total,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
     /// Quota of logins.

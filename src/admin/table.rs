@@ -78,6 +78,7 @@ metrics! {
     counter longhaul_rereads_after_clear_total [] |of, out| out.value(of.metrics.rereads.get());
     counter longhaul_imitated_clips_total [] |of, out| out.value(of.metrics.imitated_clips.get());
     counter longhaul_lost_reasoning_total [by] |of, out| out.counters(&of.metrics.lost_reasoning);
+    counter longhaul_dropped_reasoning_total [] |of, out| out.value(of.metrics.dropped_reasoning.get());
     counter longhaul_windows_lowered_total [] |of, out| out.value(of.metrics.windows_lowered.get());
     counter longhaul_cost_usd_total [by] |of, out| out.dollar_counters(&of.metrics.costs.chats);
     counter longhaul_cost_unknown_requests_total [reason]

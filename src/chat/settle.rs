@@ -52,6 +52,7 @@ fn observer<B>(
                 is_text_only: chat.request.conversation.is_text_only(),
             },
             is_partial: chat.request.conversation.params().is_partial,
+            may_drop_reasoning: attempt.inputs.prior_records.thinking.counted.is_some(),
             prefix: chat.prefix_keys.stable_prefix().map(|(_, key)| key),
             window: attempt.inputs.policy.thresholds.window,
             path: chat.request.route.mapped.path().into(),

@@ -42,6 +42,8 @@ pub(crate) struct ConversationDto {
     pub(crate) rereads: u64,
     /// Items and blocks of reasoning behind edits, lost to the model.
     pub(crate) lost_reasoning: u64,
+    /// Largest number of them that one reply reports as dropped.
+    pub(crate) dropped_reasoning: u64,
     pub(crate) money: ConversationCosts,
     /// Time of the last request, in milliseconds since 1970, like all times here.
     pub(crate) last: u64,

@@ -96,6 +96,8 @@ impl DashboardEntry {
             prompt_tokens: point.prompt_tokens,
             cached_tokens: point.cached_tokens,
             cost: point.cost,
+            lost_reasoning: self.dto.lost_reasoning,
+            dropped_reasoning: self.dto.dropped_reasoning,
         };
         Some(ExplanationReport::of_request(explanation, request))
     }

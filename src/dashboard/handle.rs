@@ -47,6 +47,8 @@ pub(crate) struct EndedRequest<'a> {
     pub(crate) fault: Option<Fault>,
     pub(crate) ending: Ending,
     pub(crate) cost: Option<&'a RequestCost>,
+    /// Items of reasoning that the reply reports as dropped.
+    pub(crate) dropped_reasoning: usize,
     pub(crate) took: Duration,
     /// Whether the upstream has received any of the request.
     pub(crate) went_on: bool,
@@ -138,6 +140,7 @@ impl DashboardHandle {
             }
             dto.errors += u64::from(is_error);
             dto.mended += u64::from(mended);
+            dto.dropped_reasoning = dto.dropped_reasoning.max(ended.dropped_reasoning as u64);
             if let Some(usage) = usage {
                 dto.prompt_tokens += u64::from(usage.input);
                 dto.cached_tokens += u64::from(usage.cached.unwrap_or(0));

@@ -11,6 +11,7 @@ use crate::proxy_state::ProxyState;
 use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::dropped_reasoning::DropReports;
 use longhaul_core::overflow::{ReplyTail, RequestFacts, Verdict};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
@@ -26,6 +27,8 @@ pub(crate) struct ObservedRequest {
     /// Key of the stable prefix of the original request, which later requests share.
     pub(crate) prefix: Option<RecordKey>,
     pub(crate) bill: PendingCost,
+    /// Whether the provider may drop reasoning of the request.
+    pub(crate) may_drop_reasoning: bool,
     /// The window in force when the request was planned.
     pub(crate) window: Tokens,
     /// The upstream path. A part of the request's head would keep the whole head, while the reply streams.
@@ -53,6 +56,8 @@ pub(crate) struct ReplyObserver {
     observed: ObservedRequest,
     decoder: Decoder,
     tail: ReplyTail,
+    /// `None` if no reasoning can be dropped.
+    drops: Option<DropReports>,
 }
 
 impl ReplyObserver {
@@ -81,6 +86,7 @@ impl ReplyObserver {
             learned: Arc::clone(learned),
             model: Arc::clone(model),
             tail: ReplyTail::new(observed.dialect),
+            drops: observed.may_drop_reasoning.then(DropReports::default),
             observed,
             decoder,
         }))
@@ -91,16 +97,21 @@ impl ReplyObserver {
     #[must_use]
     pub(crate) fn observe(&mut self, mut chunk: &[u8]) -> bool {
         if self.decoder.is_identity() {
-            self.tail.push(chunk);
+            push(&mut self.tail, &mut self.drops, chunk);
             return true;
         }
         loop {
             match self.decoder.decode_step(&mut chunk) {
-                Ok(Some(piece)) => self.tail.push(piece),
+                Ok(Some(piece)) => push(&mut self.tail, &mut self.drops, piece),
                 Ok(None) => return true,
                 Err(_) => return false,
             }
         }
+    }
+
+    /// Returns the number of items of reasoning that the reply reports as dropped.
+    pub(crate) fn dropped_reasoning(&self) -> usize {
+        self.drops.as_ref().map_or(0, DropReports::dropped)
     }
 
     /// Whether the observed part is a complete reply.
@@ -193,6 +204,13 @@ impl ReplyObserver {
     }
 }
 
+fn push(tail: &mut ReplyTail, drops: &mut Option<DropReports>, decoded: &[u8]) {
+    tail.push(decoded);
+    if let Some(drops) = drops {
+        drops.push(decoded);
+    }
+}
+
 /// Reports a window learned from the end of a reply, if it is below the one in force.
 fn report_learned_window(
     state: &ProxyState,
@@ -251,6 +269,7 @@ mod tests {
                 output_limit: None,
                 is_text_only: true,
             },
+            may_drop_reasoning: false,
             prefix: None,
             window: tokens,
             path: "/v1/chat/completions".into(),

@@ -70,6 +70,8 @@ pub(crate) struct RequestLog {
     pub(crate) observer: Option<Box<ReplyObserver>>,
     /// Cost of the request, once the end of the response was observed.
     cost: Option<RequestCost>,
+    /// Items of reasoning that the reply reports as dropped.
+    dropped_reasoning: usize,
     pub(crate) trace: RequestTrace,
     metrics: Arc<Metrics>,
     /// The client's connection, in use until the reply has ended.
@@ -101,6 +103,7 @@ impl RequestLog {
             dashboard: None,
             observer: None,
             cost: None,
+            dropped_reasoning: 0,
             trace: RequestTrace::start(request.headers()),
             metrics: Arc::clone(metrics),
             connection: None,
@@ -190,6 +193,7 @@ impl RequestLog {
         let Some(observer) = observer else {
             return;
         };
+        self.dropped_reasoning = observer.dropped_reasoning();
         self.cost = match self.ending {
             Ending::ClientLeft => Some(observer.charge_unknown_cost()),
             Ending::Complete => observer.finish(self.trace.current_call()),
@@ -249,6 +253,8 @@ impl Drop for RequestLog {
             self.metrics.missing_paths.add(1_u64);
         }
         self.metrics.duration.observe(took);
+        let dropped = self.dropped_reasoning as u64;
+        self.metrics.dropped_reasoning.add(dropped);
         let went_on = self.was_forwarded();
         if went_on {
             self.report.record_metrics(&self.metrics);
@@ -264,6 +270,7 @@ impl Drop for RequestLog {
                 fault: self.fault,
                 ending: self.ending,
                 cost: self.cost.as_ref(),
+                dropped_reasoning: self.dropped_reasoning,
                 took,
                 went_on,
             });
@@ -297,6 +304,7 @@ impl Drop for RequestLog {
             refused_limit = self.refusal.and_then(|it| it.limit),
             counted_tokens = usage.map(|usage| usage.input),
             cached_tokens = usage.and_then(|usage| usage.cached),
+            dropped_reasoning = Some(self.dropped_reasoning).filter(|items| *items > 0),
             cost_nano_usd = cost.map(Usd::as_nanos),
             "request"
         );

@@ -70,6 +70,10 @@ pub(crate) struct RequestReport {
     pub(crate) cached_tokens: Option<u32>,
     /// Cost in billionths of a dollar; `None` if unknown.
     pub(crate) cost: Option<i64>,
+    /// Items of reasoning behind edits of the conversation so far, lost to the model.
+    pub(crate) lost_reasoning: u64,
+    /// Largest number of items that one reply of the conversation reports as dropped.
+    pub(crate) dropped_reasoning: u64,
 }
 
 /// Requests that ended later, with an error and without an explanation.

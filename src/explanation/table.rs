@@ -97,6 +97,15 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
     if let Some(why) = &report.why {
         head.push(["why".to_owned(), printable_name(why)]);
     }
+    let (lost, dropped) = (request.lost_reasoning, request.dropped_reasoning);
+    if lost > 0 || dropped > 0 {
+        let lost = format!("{lost} items of reasoning behind edits of this conversation");
+        let reported = match dropped {
+            0 => String::new(),
+            _ => format!("; a reply reports {dropped} as dropped"),
+        };
+        head.push(["lost".to_owned(), lost + &reported]);
+    }
 }
 
 fn push_header(head: &mut Table, report: &ExplanationReport) {

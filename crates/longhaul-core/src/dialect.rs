@@ -9,6 +9,7 @@
 mod body_reader;
 pub mod bypass;
 pub mod chat_completions;
+pub mod dropped_reasoning;
 pub mod messages;
 mod part_estimate;
 mod part_reader;

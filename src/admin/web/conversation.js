@@ -56,7 +56,7 @@ function Summary({ summary, one }) {
     ${one.compacting !== null && html`<p>A summary is being made.</p>`}`;
 }
 
-export function MoneyTable({ money, prompt, rereads, lost }) {
+export function MoneyTable({ money, prompt, rereads, lost, dropped = 0 }) {
   const unknown = (number, what) => `unknown for ${plural(number, what)}: ${PRICE_HINT}`;
   const balance = net(money);
   const rows = [
@@ -69,7 +69,7 @@ export function MoneyTable({ money, prompt, rereads, lost }) {
     ['Net savings', balance === null ? 'unknown: ' + PRICE_HINT : usd(balance)],
     ['Cache hit rate', prompt.prompt_tokens > 0 ? percent(prompt.cached_tokens, prompt.prompt_tokens) : 'unknown: the provider reports no token counts'],
     ['Re-reads after clearing', whole(rereads)],
-    ['Reasoning lost to edits', `${whole(lost)} items`],
+    ['Reasoning lost to edits', `${whole(lost)} items${dropped > 0 ? `; a reply reports ${whole(dropped)} as dropped` : ''}`],
   ];
   return html`<table class="money"><caption class="sr">Money</caption><tbody>${rows.map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table>`;
 }
@@ -109,7 +109,7 @@ export function Conversation({ one, request, now }) {
       <div id="panel" role="tabpanel" aria-labelledby=${'tab-' + tab}>
         ${tab === 'Requests' && html`<${Requests} points=${details.points} id=${one.id} open=${request} />`}
         ${tab === 'Summary' && html`<${Summary} summary=${details.summary} one=${one} />`}
-        ${tab === 'Money' && html`<${MoneyTable} money=${one.money} prompt=${one} rereads=${one.rereads} lost=${one.lost_reasoning} />`}
+        ${tab === 'Money' && html`<${MoneyTable} money=${one.money} prompt=${one} rereads=${one.rereads} lost=${one.lost_reasoning} dropped=${one.dropped_reasoning} />`}
       </div>
     </article>`;
 }
