@@ -297,7 +297,7 @@ pub fn plan_explicit_compaction(
             retained: cut..cut,
             words: &policy.words,
         };
-        let text = segments::with_digest(conversation, &place, &budgets);
+        let text = segments::with_segment(conversation, &place, None, &budgets);
         out.view.set_replacement(cut, text);
         out.fresh_digest = true;
         out = out.without_stale_thinking(conversation, &prior.thinking);

@@ -418,7 +418,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 retained: self.retained(cut),
                 words: &self.policy.words,
             };
-            segments::with_digest(self.conversation, &place, budgets)
+            segments::with_segment(self.conversation, &place, None, budgets)
         };
         let appended = earlier.map(|earlier| text(Some(earlier)));
         let fits = |text: &SegmentedText| {
