@@ -256,7 +256,7 @@ impl<'a> Conversation<'a> {
         } else {
             Tokens::ZERO
         };
-        self.dialect.min_output().max(beyond)
+        self.dialect.facts().min_output.max(beyond)
     }
 
     /// Returns all messages, in order.
@@ -287,7 +287,7 @@ impl<'a> Conversation<'a> {
 
     /// Whether the provider may have signed the calls of a message.
     pub(crate) fn signs_calls(&self, message: &Message) -> bool {
-        let signature = self.dialect.call_signature();
+        let signature = self.dialect.facts().call_signature;
         signature.is_some_and(|key| message.span.slice(self.body).contains(key))
     }
 

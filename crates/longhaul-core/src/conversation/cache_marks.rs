@@ -36,7 +36,7 @@ impl<'a> Conversation<'a> {
     /// Marks with a longer lifetime must come first. The added mark therefore has the lifetime of the
     /// next mark after it, or else of the last one before it.
     pub(crate) fn added_cache_mark(&self, replaced: Range<usize>) -> Option<&'a str> {
-        let may_add = self.dialect().allows_added_cache_marks();
+        let may_add = self.dialect().facts().allows_added_cache_marks;
         if !may_add || self.count_cache_marks() >= MAX_CACHE_MARKS {
             return None;
         }
@@ -50,7 +50,7 @@ impl<'a> Conversation<'a> {
     /// Returns the value of a mark that may be added to the block of a result. `None` if the block names a
     /// mark, or if no mark may be added.
     pub(crate) fn added_result_mark(&self, at: usize) -> Option<&'a str> {
-        let key = format!("\"{}\"", self.dialect().cache_mark_key());
+        let key = format!("\"{}\"", self.dialect().facts().cache_mark_key);
         let is_named = self.message(at)?.span.slice(self.body).contains(&key);
         (!is_named).then(|| self.added_cache_mark(at..at + 1))?
     }
@@ -58,7 +58,7 @@ impl<'a> Conversation<'a> {
     /// Counts the marks of the body, wherever they are, up to [`MAX_CACHE_MARKS`]. A key of the same name
     /// elsewhere counts too.
     fn count_cache_marks(&self) -> u8 {
-        let key = format!("\"{}\"", self.dialect().cache_mark_key());
+        let key = format!("\"{}\"", self.dialect().facts().cache_mark_key);
         let key = Finder::new(&key);
         let count = |span: Range<usize>| {
             let bytes = self.body.as_bytes().get(span).unwrap_or_default();

@@ -245,7 +245,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
             let mut insert = dialect.content_in_shape(conversation, message, text)?;
             if *marked && let Some(mark) = conversation.added_result_mark(*at) {
                 // The content keeps its form: a provider may bind thinking to the form.
-                let mark = format!(",\"{}\":{mark}", dialect.cache_mark_key());
+                let mark = format!(",\"{}\":{mark}", dialect.facts().cache_mark_key);
                 if insert.len() + mark.len() <= delete.len() {
                     insert.push_str(&mark);
                 }

@@ -336,7 +336,7 @@ impl ForwardedView {
     pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Vec<Replacement>> {
         let mut cuts: Vec<Replacement> = Vec::new();
         // The mark stands after the steps, or else after the text: breaks mostly leave both as they are.
-        let may_mark = self.adds_cache_mark && conversation.dialect().marks_results();
+        let may_mark = self.adds_cache_mark && conversation.dialect().facts().marks_results;
         let last = self.cleared.last().map(|it| it.at);
         let marked = last.filter(|at| may_mark && *at >= self.summarised_until);
         if let Some(text) = &self.text

@@ -40,7 +40,7 @@ impl PinnedHead {
             first.role == Role::User && first.tokens <= most
         });
         let end = head + usize::from(first.is_some());
-        if !conversation.dialect().may_keep_calls() {
+        if !conversation.dialect().facts().may_keep_calls {
             return Self { end };
         }
         // No cut can be before a result, and the provider may keep its call.

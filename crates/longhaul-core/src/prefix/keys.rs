@@ -373,7 +373,7 @@ fn members(object: &str, dialect: Dialect) -> Vec<(&str, &str)> {
     let mut members = Vec::new();
     let read = Scanner::new(object).object(|scanner, key| {
         let value = scanner.value()?;
-        if key.decode(object) != dialect.cache_mark_key() {
+        if key.decode(object) != dialect.facts().cache_mark_key {
             members.push((key.raw(object), value.slice(object)));
         }
         Ok::<(), NotJson>(())

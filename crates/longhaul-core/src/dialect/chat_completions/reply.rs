@@ -21,18 +21,8 @@ use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 use message::Message;
 
-/// Key of the array that has an element in answers only.
-pub(crate) const ANSWER_KEY: &str = "choices";
-
-/// Bytes held of one reply.
-pub(crate) const HELD_BYTES: usize = 64 * 1024;
-
 /// Words by which gateways keep a connection open.
 const KEEP_ALIVES: &str = "heartbeat keep-alive keep_alive keepalive null ping pong";
-
-/// Keys in a choice whose value is content, if it is not empty.
-pub(crate) const CONTENT_KEYS: &str =
-    "audio content function_call images reasoning reasoning_content refusal text tool_calls";
 
 /// Classifies an event. Text and arguments are skipped and never copied.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {

@@ -1,7 +1,8 @@
 //! Request bodies of summary calls.
 
 use super::reader::read;
-use super::writer::{text_part, user_message};
+use super::writer::user_message;
+use crate::dialect::Dialect;
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::summary_members::{client_members, has_text_format, object, repeat_members};
 use crate::json::quote::quote;
@@ -82,7 +83,7 @@ pub(in crate::dialect) fn append_prompt(
         .map(|it| it.matches(CACHE_MARK_KEY).count())
         .sum();
     let may_mark = !has_automatic_mark && (1..MAX_CACHE_MARKS).contains(&marks);
-    let block = text_part(prompt, may_mark.then_some(CACHE_MARK));
+    let block = Dialect::Messages.text_part(prompt, may_mark.then_some(CACHE_MARK));
     let is_messages = |member: &&mut String| member.starts_with("\"messages\":");
     let messages = members.iter_mut().find(is_messages)?;
     match open_object_end(forwarded, upto)? {

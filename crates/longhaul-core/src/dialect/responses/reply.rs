@@ -18,20 +18,6 @@ use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 
-/// Key of the array that has an element in answers only.
-pub(crate) const ANSWER_KEY: &str = "output";
-
-/// Keys in an item of the output whose value is content: every item has a type.
-pub(crate) const CONTENT_KEYS: &str = "type";
-
-/// Bytes held of one reply. The events before the first content repeat instructions and tools twice;
-/// those of Codex with a few tool servers take 100 KB.
-pub(crate) const HELD_BYTES: usize = 512 * 1024;
-
-/// Bytes kept of the start of each event. A closing event states its type, its status and the reason for
-/// being incomplete in the first 300, before it repeats instructions and tools.
-pub(crate) const EVENT_START_BYTES: usize = 512;
-
 /// Classifies an event, or a whole body as an event.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
     let data = event.data.trim_ascii();
