@@ -424,15 +424,6 @@ impl Policy {
             .min(self.thresholds.capacity.divided_by(5))
     }
 
-    /// Returns the policy for a thrashing conversation: keeps half as much recent history verbatim.
-    #[must_use]
-    pub(super) fn tightened(&self) -> Self {
-        Self {
-            keep_recent: self.keep_recent.divided_by(2),
-            ..self.clone()
-        }
-    }
-
     /// Applies a window of `tokens` reported by the upstream. This decides when records are made,
     /// how large they are, and which size fits. It never changes what the clearing rule clears, nor
     /// whether the first user message is kept.

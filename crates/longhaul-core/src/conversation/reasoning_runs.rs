@@ -33,11 +33,6 @@ impl Conversation<'_> {
         !self.reasoning_runs.is_empty()
     }
 
-    /// Whether the message at `at`, or one before it in its turn, carries reasoning.
-    pub(crate) fn is_in_reasoning_run(&self, at: usize) -> bool {
-        self.reasoning_run(at).is_some()
-    }
-
     /// Returns the messages from the first with reasoning to the end of its turn, if the message at
     /// `at` is among them.
     pub(crate) fn reasoning_run(&self, at: usize) -> Option<&Range<usize>> {

@@ -37,7 +37,7 @@ use crate::policy::{Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
 use crate::summary::user_messages::UserRequestSizes;
 use crate::units::tokens::Tokens;
-use savings::{ThinkingSavings, clip_savings, image_savings};
+use savings::{ThinkingSavings, image_savings};
 use size::AssumedSummary;
 use std::ops::Range;
 use user_turn_counter::UserTurnCounter;
@@ -234,7 +234,9 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             settled_until: base.map_or(0, |base| base.prefix_end),
             record_cleared: base.map(|base| base.record.cleared_before),
             clip_savings: base.map_or_else(Vec::new, |base| {
-                clip_savings(&base.record.clips, conversation)
+                let clips = base.record.clips.iter();
+                let saves = |it: &Clip| (it.message, it.saved_tokens(conversation));
+                clips.map(saves).collect()
             }),
             image_savings: base
                 .map_or_else(Vec::new, |base| image_savings(&base.record, conversation)),
@@ -390,8 +392,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         // A result that the record has clipped already is as short as it gets.
         let new = clip.filter(|clip| self.clip_savings.iter().all(|(at, _)| *at != clip.message));
         if let Some(clip) = new {
-            self.clip_savings
-                .extend(clip_savings(&[clip], conversation));
+            let saves = clip.saved_tokens(conversation);
+            self.clip_savings.push((clip.message, saves));
             self.clips.push(clip);
         }
     }

@@ -335,14 +335,8 @@ impl<'c, 'a> Candidate<'c, 'a> {
             hard_threshold_mode,
             thinking.removed(),
         );
-        let mut view = ForwardedView::new(pinned_head, &outcome.prune_state)
-            .with_placement(policy.placement)
-            .with_added_cache_mark(policy.adds_cache_mark)
-            .with_recall(policy.recall.as_ref());
-        if let Some(base) = base {
-            view = view.with_record(&base.record);
-        }
-        view.add_clips(outcome.clips.iter().copied());
+        let (results, clips) = (&outcome.prune_state, &outcome.clips);
+        let mut view = ForwardedView::of_request(policy, pinned_head, results, base, clips);
         view.set_thrash(outcome.thrash);
         if let Some(text) = &outcome.text {
             view.set_replacement(outcome.summarised_until, text.clone());

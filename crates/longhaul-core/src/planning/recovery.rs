@@ -132,14 +132,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let has_long_body = !admits_body(conversation, refused, &policy.body);
         let mut images_before = 0;
         let view = |prune_state: &PruneState, images_before| {
-            let mut cleared = ForwardedView::new(pinned_head, prune_state)
-                .with_placement(policy.placement)
-                .with_added_cache_mark(policy.adds_cache_mark)
-                .with_recall(policy.recall.as_ref());
-            if let Some(base) = base {
-                cleared = cleared.with_record(&base.record);
-            }
-            cleared.add_clips(clips.clone());
+            let mut cleared =
+                ForwardedView::of_request(policy, pinned_head, prune_state, base, &clips);
             cleared.drop_images_before(images_before);
             cleared
         };
@@ -228,8 +222,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             room: self.steps_room,
         };
         let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
-        let [with_steps, newest] = [Some(steps), None]
-            .map(|steps| cut_point::find(conversation, policy, steps, pinned, messages));
+        let [with_steps, newest] = [Some(steps), None].map(|steps| {
+            cut_point::find(conversation, policy.keep_recent, steps, pinned, messages)
+        });
         let deepest = cut_point::deepest(conversation, pinned, messages);
         let covered = self.cleared.summarised_until();
         let cuts = [with_steps, newest, deepest].into_iter().flatten();

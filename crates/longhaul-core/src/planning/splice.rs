@@ -43,7 +43,11 @@ impl<'a> Splice<'a> {
         let mut edits: Vec<ByteEdit> = Vec::with_capacity(replacements.len());
         for cut in replacements {
             if let Replacement::Thinking { at } = cut {
-                edits.extend(thinking_edits(conversation, *at));
+                let spans = conversation.bound_thinking_spans(*at).into_iter();
+                edits.extend(spans.map(|delete| ByteEdit {
+                    delete,
+                    insert: String::new(),
+                }));
             } else {
                 edits.push(byte_edit(conversation, cut)?);
             }
@@ -188,15 +192,6 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
     fn remaining_len(self) -> usize {
         self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
     }
-}
-
-/// Returns the edits that remove the bound thinking of the message at `at`.
-fn thinking_edits(conversation: &Conversation<'_>, at: usize) -> impl Iterator<Item = ByteEdit> {
-    let spans = conversation.bound_thinking_spans(at).into_iter();
-    spans.map(|delete| ByteEdit {
-        delete,
-        insert: String::new(),
-    })
 }
 
 /// Returns the edit of any other replacement.

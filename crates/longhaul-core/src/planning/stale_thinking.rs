@@ -32,7 +32,11 @@ impl RequestPlan {
         }
         self.removal = match prior.stale {
             StaleThinking::Ignored | StaleThinking::Kept => None,
-            StaleThinking::Removed => new_removal(conversation, &self.view, &prior.removals),
+            StaleThinking::Removed => {
+                let edits = Edits::new(conversation, &self.view);
+                let from = edits.first_new(&prior.removals);
+                from.map(|from| edits.removal_from(conversation, &prior.removals, from))
+            }
         };
         let removed = self.removal.as_ref();
         let ranges = removed.map_or_else(
@@ -52,7 +56,10 @@ impl RequestPlan {
         conversation: &Conversation<'_>,
         prior: &PriorThinking,
     ) -> Option<Self> {
-        let removal = whole_removal(conversation, &self.view, &prior.removals);
+        let (prior, edits) = (&prior.removals, Edits::new(conversation, &self.view));
+        let first = edits.first().into_iter().chain(first_removed(prior)).min();
+        let from = first.unwrap_or_else(|| conversation.head_len());
+        let removal = edits.removal_from(conversation, prior, from);
         let mut plan = self.clone();
         plan.view
             .remove_thinking(removal.ranges(conversation.head_len()).collect());
@@ -121,34 +128,6 @@ impl RequestPlan {
     pub fn has_edits(&self, conversation: &Conversation<'_>) -> bool {
         Edits::new(conversation, &self.view).first().is_some()
     }
-}
-
-/// Returns the removal that the edits of `view` need if the provider binds thinking, with all
-/// earlier ones in it. Returns `None` if `prior` covers all edits.
-fn new_removal(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    prior: &PriorRemovals,
-) -> Option<ThinkingRemoval> {
-    let edits = Edits::new(conversation, view);
-    let from = edits.first_new(prior)?;
-    Some(edits.removal_from(conversation, prior, from))
-}
-
-/// Returns the removal of all bound thinking after the first edit of `view` or of an earlier
-/// request. If there is no edit, removes all bound thinking.
-fn whole_removal(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    prior: &PriorRemovals,
-) -> ThinkingRemoval {
-    let edits = Edits::new(conversation, view);
-    let from = edits.first().into_iter().chain(first_removed(prior)).min();
-    edits.removal_from(
-        conversation,
-        prior,
-        from.unwrap_or_else(|| conversation.head_len()),
-    )
 }
 
 /// Returns the first message without its thinking.
