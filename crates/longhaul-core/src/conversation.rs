@@ -35,9 +35,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// The content of a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Content {
     /// The key is missing.
+    #[default]
     Absent,
     /// `null`.
     Null,
@@ -291,30 +292,22 @@ impl<'a> Conversation<'a> {
         signature.is_some_and(|key| message.span.slice(self.body).contains(key))
     }
 
+    /// Returns the texts of a message: its string, or those of its text parts.
+    pub(crate) fn texts(&self, message: &Message) -> impl Iterator<Item = Literal> {
+        let (only, parts) = match message.content {
+            Content::Absent | Content::Null => (None, &[][..]),
+            Content::Parts(_) => (None, self.parts(message)),
+            Content::Text(text) => (Some(text), &[][..]),
+        };
+        let parts = parts.iter().filter(|part| part.kind == PartKind::Text);
+        only.into_iter().chain(parts.filter_map(|part| part.text))
+    }
+
     /// Returns the text of a message: its string, or its text parts joined.
     pub fn text(&self, message: &Message) -> Cow<'a, str> {
-        match message.content {
-            Content::Absent | Content::Null => Cow::Borrowed(""),
-            Content::Text(literal) => literal.decode(self.body),
-            Content::Parts(_) => {
-                let mut texts = self
-                    .parts(message)
-                    .iter()
-                    .filter(|part| part.kind == PartKind::Text)
-                    .filter_map(|part| part.text);
-                match (texts.next(), texts.next()) {
-                    (None, _) => Cow::Borrowed(""),
-                    (Some(only), None) => only.decode(self.body),
-                    (Some(first), Some(second)) => Cow::Owned(
-                        [first, second]
-                            .into_iter()
-                            .chain(texts)
-                            .map(|text| text.decode(self.body))
-                            .collect(),
-                    ),
-                }
-            }
-        }
+        let mut texts = self.texts(message).map(|text| text.decode(self.body));
+        let first = texts.next().unwrap_or_default();
+        texts.fold(first, |all, text| all + text)
     }
 
     /// Returns the hash of a message's text.

@@ -2,7 +2,7 @@
 
 use crate::clients;
 use crate::conversation::open_calls::{INLINE_CALLS, OpenCalls};
-use crate::conversation::{Content, Conversation, Message, PartKind, Role, ToolCall};
+use crate::conversation::{Conversation, Message, Role, ToolCall};
 use crate::json::scanner::Literal;
 use crate::text::wording;
 use smallvec::SmallVec;
@@ -64,26 +64,15 @@ impl Conversation<'_> {
 
     /// Whether a result begins like a call that the user rejected.
     pub(crate) fn may_be_rejected(&self, result: &Message) -> bool {
-        let first = match result.content {
-            Content::Absent | Content::Null => None,
-            Content::Parts(_) => self.parts(result).iter().find_map(|part| part.text),
-            Content::Text(text) => Some(text),
-        };
-        let look = || first.is_some_and(|text| clients::may_reject(text.raw(self.body)));
+        let first = || self.texts(result).next();
+        let look = || first().is_some_and(|text| clients::may_reject(text.raw(self.body)));
         let memo = result.memo();
         memo.map_or_else(look, |memo| *memo.may_be_rejected.get_or_init(look))
     }
 
     /// Whether a result reports a failure: by a member of its API, or by its first words.
     pub(crate) fn reports_failure(&self, result: &Message) -> bool {
-        let first = match result.content {
-            Content::Absent | Content::Null => None,
-            Content::Parts(_) => {
-                let first = self.parts(result).first();
-                first.and_then(|part| part.text.filter(|_| part.kind == PartKind::Text))
-            }
-            Content::Text(literal) => Some(literal),
-        };
+        let first = self.texts(result).next();
         let start = first.map(|literal| literal.decode_start(self.body, START_BYTES));
         // White space may fill the start.
         let start = start.filter(|it| {

@@ -395,6 +395,29 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Returns the members of an object: each key, decoded, with the JSON of its value. Ends where `json` is no object.
+pub(crate) fn members(json: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
+    let (mut scanner, mut before) = (Scanner::new(json), b'{');
+    std::iter::from_fn(move || {
+        let follows = scanner.consume(std::mem::replace(&mut before, b','));
+        let key = scanner.string().ok().filter(|_| follows)?;
+        scanner.expect(b':').ok()?;
+        let value = scanner.value().ok()?;
+        let is_whole = matches!(scanner.peek(), Some(b',' | b'}'));
+        is_whole.then(|| (key.decode(json), value.slice(json)))
+    })
+}
+
+/// Returns the JSON of each element of an array. Ends where `json` is no array.
+pub(crate) fn elements(json: &str) -> impl Iterator<Item = &str> {
+    let (mut scanner, mut before) = (Scanner::new(json), b'[');
+    std::iter::from_fn(move || {
+        let follows = scanner.consume(std::mem::replace(&mut before, b','));
+        let value = scanner.value().ok().filter(|_| follows)?;
+        Some(value.slice(json))
+    })
+}
+
 /// Bytes of a literal beyond one per character.
 #[derive(Default)]
 struct ExtraBytes {

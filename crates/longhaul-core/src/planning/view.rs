@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub use recall::Recallable;
 
 /// Conversation as it is forwarded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ForwardedView {
     pinned_head: PinnedHead,
     summarised_until: usize,
@@ -63,19 +63,7 @@ impl ForwardedView {
         let mut view = Self {
             pinned_head,
             summarised_until: pinned_head.end,
-            text: None,
-            text_tokens: Tokens::ZERO,
-            placement: Placement::default(),
-            adds_cache_mark: false,
-            cleared: Vec::new(),
-            cleared_before: 0,
-            clipped_calls: Vec::new(),
-            clips: Vec::new(),
-            images_before: 0,
-            output_limit: None,
-            without_thinking: Vec::new(),
-            thrash: ThrashState::default(),
-            recall: None,
+            ..Self::default()
         };
         view.set_cleared(prune_state);
         view

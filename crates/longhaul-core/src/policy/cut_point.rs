@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Head of a conversation that is never replaced: the leading system and developer messages, and
 /// the first user message if it is small. A summary that the agent wrote itself may be larger.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PinnedHead {
     /// First message that may be replaced.
     pub end: usize,

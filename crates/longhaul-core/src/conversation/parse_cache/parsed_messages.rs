@@ -141,7 +141,6 @@ impl Shift {
     ) -> Message {
         Message {
             span: self.span(message.span),
-            role: message.role,
             content: match message.content {
                 Content::Absent => Content::Absent,
                 Content::Null => Content::Null,
@@ -150,16 +149,9 @@ impl Shift {
             },
             tool_call_id: self.literal(message.tool_call_id),
             name: self.literal(message.name),
-            has_reasoning: message.has_reasoning,
-            bound_thinking: message.bound_thinking,
-            is_error: message.is_error,
-            is_fixed: message.is_fixed,
-            binding: message.binding,
-            text_tokens: message.text_tokens,
-            tokens: message.tokens,
             parts,
             calls,
-            cached: message.cached.clone(),
+            ..message.clone()
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
+use crate::dialect::usage::Usage;
 use crate::dialect::usage_object::UsageObject;
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
@@ -64,7 +65,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
             || response.is_some_and(ResponseObject::has_calls),
         extent,
         text: text.unwrap_or_default(),
-        usage: response.and_then(|response| response.usage.0.as_ref()?.usage()),
+        usage: response.and_then(ResponseObject::usage),
     })
 }
 
@@ -117,10 +118,7 @@ impl<'a> Reply<'a> {
     }
 
     fn event_info(&self) -> EventInfo {
-        let usage = self
-            .response
-            .as_ref()
-            .and_then(|it| it.usage.0.as_ref()?.usage());
+        let usage = self.response.as_ref().and_then(ResponseObject::usage);
         EventInfo {
             kind: self.kind(),
             finish: self.finish(),
@@ -168,7 +166,7 @@ const ANNOUNCING_EVENTS: [&str; 4] = [
     "response.queued",
 ];
 
-/// Events that end a stream.
+/// Events that end a stream: `response.` and the status of the response.
 const CLOSING_EVENTS: [&str; 3] = [
     "response.completed",
     "response.failed",
@@ -206,13 +204,13 @@ impl<'a> ResponseObject<'a> {
     }
 
     fn has_output(&self) -> bool {
-        let generated = self
-            .usage
-            .0
-            .as_ref()
-            .and_then(|usage| usage.usage()?.output);
+        let generated = self.usage().and_then(|usage| usage.output);
         self.output.as_ref().is_some_and(|all| !all.is_empty())
             || generated.is_some_and(|tokens| tokens > 0)
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.usage.0.as_ref()?.usage()
     }
 
     /// Whether the answer comes later, to another request.
@@ -312,25 +310,12 @@ static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
 /// Start of the type of every event that ends a stream, and of some others.
 static COMPLETE: SearchTerm = SearchTerm::new(|| Finder::new("complete"));
 
-/// Types of closing events, with the status of their response.
-const CLOSING_TYPES: [(&str, &str); 3] = [
-    (r#""response.completed""#, "completed"),
-    (r#""response.failed""#, "failed"),
-    (r#""response.incomplete""#, "incomplete"),
-];
-
-#[derive(Default, Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"), default)]
-struct Details<'a> {
-    reason: Lenient<&'a str>,
-}
-
 /// Reads the facts near the top of a JSON text, which may lack its beginning. Items of the output
 /// have statuses too, at the depth of those of a response.
 pub(crate) fn read_end(json: &[u8]) -> EndFacts {
     let usage = last_values(json, &USAGE).find_map(|usage: UsageObject<'_>| usage.usage());
     let mut details = last_values(json, &INCOMPLETE_DETAILS);
-    let reason = details.find_map(|details: Details<'_>| details.reason.0);
+    let reason = details.find_map(|details: IncompleteDetails<'_>| details.reason.0);
     let statuses: Vec<&str> = last_values(json, &STATUS).collect();
     let status = match reason {
         Some(_) => Some("incomplete"),
@@ -348,13 +333,15 @@ pub(crate) fn read_end(json: &[u8]) -> EndFacts {
 /// other event.
 pub(crate) fn finish_from_start(event: &[u8]) -> Option<FinishReason> {
     let start = String::from_utf8_lossy(event);
-    let mut types = CLOSING_TYPES.into_iter();
-    let (_, status) = types.find(|(name, _)| start.contains(name))?;
+    let mut closing = CLOSING_EVENTS.into_iter();
+    let event_type = closing.find(|name| start.contains(&format!("\"{name}\"")))?;
+    let status = event_type.strip_prefix("response.")?;
     let reason = start
         .split_once(r#""incomplete_details""#)
         .and_then(|(_, rest)| {
             let details = rest.trim_start().strip_prefix(':')?.trim_start();
-            let mut values = serde_json::Deserializer::from_str(details).into_iter::<Details<'_>>();
+            let mut values =
+                serde_json::Deserializer::from_str(details).into_iter::<IncompleteDetails<'_>>();
             values.next()?.ok()?.reason.0
         });
     finish_reason(status, reason, false)

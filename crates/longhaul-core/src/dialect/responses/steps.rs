@@ -188,25 +188,19 @@ impl Steps {
         let parts = start..self.parts.len();
         let model = || items.iter().filter(|item| item.role == Role::Assistant);
         self.messages.push(Message {
-            span,
-            role: Role::Assistant,
             content: if parts.is_empty() {
                 Content::Absent
             } else {
                 Content::Parts(span)
             },
-            tool_call_id: None,
-            name: None,
             has_reasoning: items.iter().any(|item| item.has_reasoning),
             binding: first.binding,
-            bound_thinking: None,
-            is_error: false,
-            is_fixed: false,
             text_tokens: model().map(|item| item.text_tokens).sum(),
             tokens: items.iter().map(|item| item.tokens).sum(),
             parts,
             calls: first.calls.start..last.calls.end,
             cached: CacheEntry::of_joined(items.iter().map(|item| item.cached.as_ref())),
+            ..Message::empty(span, Role::Assistant)
         });
         self.ties.push(Tie {
             first: first.binding,

@@ -9,7 +9,7 @@ use crate::dialect::part_estimate;
 use crate::dialect::part_reader::PartKey;
 use crate::dialect::program_text::is_of_program;
 use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{expect_start, string_or_null};
+use crate::dialect::request_values::{expect_start, role_from_name, string_or_null};
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::keys::ItemKey;
 use crate::json::scanner::{Literal, Scanner};
@@ -135,7 +135,7 @@ impl RequestReader<'_> {
         match item_type {
             ItemType::Message => {
                 let role = draft.role.ok_or(Bypass::Shape)?;
-                message.role = role_from_name(&role.decode(body));
+                message.role = role_from_name(&role.decode(body), &ROLES);
                 message.name = draft.name;
                 self.set_content(&mut message, draft.content)?;
                 if message.role.is_user() && self.is_context(body, &message) {
@@ -315,15 +315,8 @@ fn add_estimates(message: &mut Message, parts: &[ContentPart]) {
     message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
 }
 
-fn role_from_name(name: &str) -> Role {
-    match name {
-        "assistant" => Role::Assistant,
-        "developer" => Role::Developer,
-        "system" => Role::System,
-        "user" => Role::User,
-        _ => Role::Other,
-    }
-}
+/// Roles of the API's messages.
+const ROLES: [Role; 4] = [Role::Assistant, Role::Developer, Role::System, Role::User];
 
 /// The elements of an array of parts.
 #[derive(Debug, Default)]
