@@ -29,6 +29,7 @@ use crate::units::tokens::Tokens;
 pub use batches::Batch;
 pub(super) use cut_rules::{CutRules, NeighbourLink};
 pub(super) use pieces::Pieces;
+use reasoning_runs::runs;
 pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
 use std::borrow::Cow;
@@ -164,11 +165,11 @@ pub struct Conversation<'a> {
     boundaries: Vec<usize>,
     /// Whether any message has bound thinking.
     has_bound_thinking: bool,
-    /// Runs in which a turn continues after the model's reasoning.
+    /// Runs from the first message of a turn that carries reasoning to the end of the turn.
     reasoning_runs: Vec<Range<usize>>,
     /// Plain estimate of each prefix, by its number of messages.
     prefix_tokens: Vec<Tokens>,
-    /// Runs that begin with an unanswered user message.
+    /// Runs from the first user message after an assistant message up to the next assistant message.
     unanswered_runs: Vec<Range<usize>>,
     /// Objects that hold several messages, ascending. Empty if each message is an object of its own.
     containers: Vec<Container>,
@@ -187,12 +188,13 @@ impl<'a> Conversation<'a> {
         pieces: Pieces,
         rules: &CutRules,
     ) -> Self {
+        let is_user = |it: &Message| it.role.is_user();
         let mut read = Self {
             dialect,
             body,
             params,
-            reasoning_runs: reasoning_runs::runs(&pieces.messages),
-            unanswered_runs: unanswered::runs(&pieces.messages),
+            reasoning_runs: runs(&pieces.messages, |it| it.has_reasoning, is_user),
+            unanswered_runs: runs(&pieces.messages, is_user, |it| it.role == Role::Assistant),
             has_bound_thinking: pieces.messages.iter().any(|it| it.bound_thinking.is_some()),
             prefix_tokens: Tokens::prefix_sums(pieces.messages.iter().map(|it| it.tokens)),
             messages: pieces.messages,

@@ -72,5 +72,5 @@ async fn removals_are_separate_per_caller_and_model() {
 fn memory_keeps_removals_without_a_durable_store() {
     let (store, keys) = (memory(ROOM), keys_of(0, "m", "c"));
     store.record_removal(key(&keys, 2), "m", removal(1, 3));
-    assert_eq!(store.prior_removals(&keys, false).newest_edits().len(), 1);
+    assert_eq!(store.prior_removals(&keys, false).newest_edits.len(), 1);
 }

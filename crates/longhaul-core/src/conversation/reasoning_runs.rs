@@ -3,15 +3,18 @@
 use crate::conversation::{Conversation, Message};
 use std::ops::Range;
 
-/// Returns the runs from the first message of a turn that carries reasoning to the end of that
-/// turn, ascending.
-pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
+/// Returns the runs from a message that `begins` one up to the next that `ends` runs, ascending.
+pub(super) fn runs(
+    messages: &[Message],
+    begins: impl Fn(&Message) -> bool,
+    ends: impl Fn(&Message) -> bool,
+) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut first = None;
     for (at, message) in messages.iter().enumerate() {
-        if message.role.is_user() {
+        if ends(message) {
             runs.extend(first.take().map(|first| first..at));
-        } else if message.has_reasoning {
+        } else if begins(message) {
             first = first.or(Some(at));
         }
     }

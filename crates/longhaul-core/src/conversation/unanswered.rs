@@ -1,23 +1,6 @@
 //! User messages without an answer, at any point of a conversation.
 
-use crate::conversation::{Conversation, Message, Role};
-use std::ops::Range;
-
-/// Returns the runs from the first user message after an assistant message up to the next assistant
-/// message, ascending.
-pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
-    let mut waits = Vec::new();
-    let mut first = None;
-    for (at, message) in messages.iter().enumerate() {
-        match message.role {
-            Role::Assistant => waits.extend(first.take().map(|first| first..at)),
-            Role::User => first = first.or(Some(at)),
-            Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {}
-        }
-    }
-    waits.extend(first.map(|first| first..messages.len()));
-    waits
-}
+use crate::conversation::{Conversation, Role};
 
 impl Conversation<'_> {
     /// Returns the first user message among the first `upto` messages that none of them answers. A

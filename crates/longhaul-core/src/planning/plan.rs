@@ -1,7 +1,7 @@
 //! Planning: which parts of a request to replace, and which summary is still needed.
 
 use crate::conversation::Conversation;
-use crate::planning::history_fold::{FoldOutcome, HardThresholdMode, fold_without_thinking};
+use crate::planning::history_fold::{FoldOutcome, HardThresholdMode, fold};
 use crate::planning::view::ForwardedView;
 use crate::policy::Policy;
 use crate::policy::cut_point;
@@ -327,7 +327,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let mut outcome = fold_without_thinking(
+        let mut outcome = fold(
             conversation,
             policy,
             pinned_head,

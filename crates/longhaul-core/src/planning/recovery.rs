@@ -12,7 +12,7 @@
 //! No step calls a model. If a summary is needed, recovery returns the need and runs again with the result.
 
 use crate::conversation::{Conversation, images};
-use crate::planning::history_fold::{HardThresholdMode, fold_without_thinking};
+use crate::planning::history_fold::{HardThresholdMode, fold};
 use crate::planning::plan::{RequestPlan, SummarySource};
 use crate::planning::splice::{admits_body, body_excess};
 use crate::planning::view::ForwardedView;
@@ -120,7 +120,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         }
         let base = prior.adopted.as_ref();
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = fold_without_thinking(
+        let outcome = fold(
             conversation,
             policy,
             pinned_head,

@@ -118,7 +118,7 @@ impl RequestPlan {
         };
         let lost = removal.ranges(conversation.head_len()).flatten();
         let lost = lost.filter(|at| {
-            self.view.shows(*at) && !earlier.ranges().iter().any(|range| range.contains(at))
+            self.view.shows(*at) && !earlier.ranges.iter().any(|range| range.contains(at))
         });
         let count = lost.map(|at| conversation.reasoning_items(at)).sum();
         (count, removal.is_count().then_some(removal))
@@ -132,7 +132,7 @@ impl RequestPlan {
 
 /// Returns the first message without its thinking.
 fn first_removed(prior: &PriorRemovals) -> Option<usize> {
-    prior.ranges().first().map(|range| range.start)
+    prior.ranges.first().map(|range| range.start)
 }
 
 /// Edits of a view in the order of the messages.
@@ -181,7 +181,7 @@ impl Edits {
     /// gone or has changed, that is the first edit of all. Returns `None` without a new edit.
     fn first_new(&self, prior: &PriorRemovals) -> Option<usize> {
         let is_known = |it: &&EditChain| self.chain(it.count) == Some(**it);
-        let known = prior.newest_edits().iter().filter(is_known);
+        let known = prior.newest_edits.iter().filter(is_known);
         match known.map(|it| it.count).max() {
             Some(count) => self.chained.get(count).map(|(at, _)| *at),
             None => self.first().into_iter().chain(first_removed(prior)).min(),
@@ -197,7 +197,7 @@ impl Edits {
                 .take_while(|(one, other)| one == *other)
                 .count()
         };
-        let known = prior.chains().iter().map(common).max().unwrap_or_default();
+        let known = prior.chains.iter().map(common).max().unwrap_or_default();
         self.chained.get(known).map(|(at, _)| *at)
     }
 
@@ -212,7 +212,7 @@ impl Edits {
         let is_lost = |it: &Message| it.bound_thinking.is_some() || it.has_reasoning;
         let last = messages.iter().rposition(is_lost);
         let own = from..last.map_or(0, |last| last + 1).max(from);
-        let ranges = prior.ranges().iter().cloned().chain([own]).collect();
+        let ranges = prior.ranges.iter().cloned().chain([own]).collect();
         ThinkingRemoval::new(
             merge_ranges(ranges),
             self.whole_chain(),

@@ -93,7 +93,11 @@ pub fn find(
     let at_or_before = || earlier.iter().rev().copied().filter(is_accepted);
     let turn = at_or_before()
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= keep_recent.divided_by(4))
-        .find(|&cut| starts_turn(conversation, cut));
+        .find(|&cut| {
+            conversation
+                .message(cut)
+                .is_some_and(|it| it.role.is_user())
+        });
     let candidates =
         || at_or_before().take_while(|&cut| conversation.tokens_of(cut..latest) <= keep_recent);
     // Providers that sign reasoning require it whole: all steps of a turn after the first with reasoning, or
@@ -169,12 +173,6 @@ fn inner_boundaries<'c>(
     let from = boundaries.partition_point(|&cut| cut <= start);
     let to = boundaries.partition_point(|&cut| cut < upto);
     boundaries.get(from..to).unwrap_or_default()
-}
-
-fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
-    conversation
-        .message(cut)
-        .is_some_and(|message| message.role.is_user())
 }
 
 /// Returns whether the upstream accepts the messages from a cut on after a replacement text, as a test of cuts.

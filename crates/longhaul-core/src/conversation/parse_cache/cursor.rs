@@ -115,13 +115,13 @@ impl ParseCursor<'_> {
     pub(crate) fn lookup(&mut self, rest: &str) -> Option<CacheHit> {
         let start = self.object_start(rest);
         if let Some(page) = self.lookup_page(start.key, rest) {
-            self.prefix_state = page.place().prefix_state;
-            self.block_state = page.place().block_state;
+            self.prefix_state = page.place.prefix_state;
+            self.block_state = page.place.block_state;
             return Some(CacheHit::Page(page));
         }
         let parsed = self.lookup_message(start.key, rest)?;
-        let role = parsed.message().role;
-        self.prefix_state = advanced(self.prefix_state, role, parsed.fingerprint());
+        let role = parsed.message.role;
+        self.prefix_state = advanced(self.prefix_state, role, parsed.fingerprint);
         self.extend_run(start, 1, role);
         Some(CacheHit::Message(parsed))
     }
@@ -129,8 +129,8 @@ impl ParseCursor<'_> {
     /// Looks up the block at the start of `rest`. Advances past it if it is cached.
     pub(crate) fn lookup_block(&mut self, rest: &str) -> Option<Arc<ParsedMessage>> {
         let parsed = self.lookup_message(key(self.block_state, rest), rest)?;
-        let role = parsed.message().role;
-        self.block_state = advanced(self.block_state, role, parsed.fingerprint());
+        let role = parsed.message.role;
+        self.block_state = advanced(self.block_state, role, parsed.fingerprint);
         Some(parsed)
     }
 
@@ -167,7 +167,7 @@ impl ParseCursor<'_> {
     fn lookup_message(&self, key: u64, rest: &str) -> Option<Arc<ParsedMessage>> {
         let parsed = self.cache.messages.get(&key)?;
         let bytes = rest.as_bytes().get(..parsed.len())?;
-        let is_it = self.cache.fingerprint(self.scope, bytes) == parsed.fingerprint();
+        let is_it = self.cache.fingerprint(self.scope, bytes) == parsed.fingerprint;
         is_it.then_some(parsed)
     }
 
@@ -180,8 +180,8 @@ impl ParseCursor<'_> {
         let bytes = rest.as_bytes().get(..page.len())?;
         // If conversations diverge within a page, only one has the page cached. Comparing the tail
         // first saves the others the full hash.
-        let is_it = tail_hash(bytes) == page.place().tail_hash
-            && self.cache.fingerprint(self.scope, bytes) == page.place().fingerprint;
+        let is_it = tail_hash(bytes) == page.place.tail_hash
+            && self.cache.fingerprint(self.scope, bytes) == page.place.fingerprint;
         is_it.then_some(page)
     }
 

@@ -25,11 +25,13 @@ pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
 /// calls begin at zero.
 #[derive(Debug)]
 pub(crate) struct ParsedMessage {
-    fingerprint: Fingerprint,
-    message: Message,
+    pub(super) fingerprint: Fingerprint,
+    /// The message, with spans relative to its start.
+    pub(super) message: Message,
     parts: Box<[ContentPart]>,
     calls: Box<[ToolCall]>,
-    memo: MessageMemo,
+    /// Values derived from the message.
+    pub(super) memo: MessageMemo,
 }
 
 impl ParsedMessage {
@@ -48,20 +50,6 @@ impl ParsedMessage {
             calls: calls.iter().map(|call| back.call(call)).collect(),
             memo,
         }
-    }
-
-    /// Returns the values derived from the message.
-    pub(crate) fn memo(&self) -> &MessageMemo {
-        &self.memo
-    }
-
-    pub(super) fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
-    }
-
-    /// Returns the message, with spans relative to its start.
-    pub(super) fn message(&self) -> &Message {
-        &self.message
     }
 
     /// Returns the length of the message, in bytes.

@@ -84,7 +84,7 @@ fn ranges(
             .count();
         assert_eq!(sent, steps - view.thinking_removals(&conversation));
     }
-    let whole = prior.removals.ranges().iter().cloned();
+    let whole = prior.removals.ranges.iter().cloned();
     let own = removal.iter().flat_map(|it| it.ranges(0));
     (merge_ranges(whole.chain(own).collect()), removal)
 }

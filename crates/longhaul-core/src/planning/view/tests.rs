@@ -320,6 +320,7 @@ fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
         KEPT,
         Some(&base),
         HardThresholdMode::Report,
+        &[],
     );
     let head = conversation.tokens_of(0..conversation.head_len());
     let size = standing.size - head.round_up_to_eighth() + head;
