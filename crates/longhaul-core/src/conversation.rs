@@ -20,7 +20,6 @@ pub(crate) mod token_sums;
 pub mod tool_arguments;
 pub mod unanswered;
 
-use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{CacheEntry, MessageMemo};
 use crate::dialect::Dialect;
 use crate::json::scanner::Literal;
@@ -152,15 +151,13 @@ pub struct Message {
 
 /// A parsed request body.
 ///
-/// Invariant: the spans of `messages` ascend and do not overlap.
+/// Invariant: the spans of the messages ascend and do not overlap.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     dialect: Dialect,
     body: &'a str,
     params: RequestParams,
-    messages: Vec<Message>,
-    parts: Vec<ContentPart>,
-    calls: Vec<ToolCall>,
+    pieces: Pieces,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
     /// Whether any message has bound thinking.
@@ -171,11 +168,6 @@ pub struct Conversation<'a> {
     prefix_tokens: Vec<Tokens>,
     /// Runs from the first user message after an assistant message up to the next assistant message.
     unanswered_runs: Vec<Range<usize>>,
-    /// Objects that hold several messages, ascending. Empty if each message is an object of its own.
-    containers: Vec<Container>,
-    /// Values of cache marks, each with the index of its message, ascending. Empty if the dialect
-    /// does not move marks.
-    cache_marks: Vec<(usize, Span)>,
 }
 
 impl<'a> Conversation<'a> {
@@ -197,13 +189,9 @@ impl<'a> Conversation<'a> {
             unanswered_runs: runs(&pieces.messages, is_user, |it| it.role == Role::Assistant),
             has_bound_thinking: pieces.messages.iter().any(|it| it.bound_thinking.is_some()),
             prefix_tokens: Tokens::prefix_sums(pieces.messages.iter().map(|it| it.tokens)),
-            messages: pieces.messages,
-            parts: pieces.parts,
-            calls: pieces.calls,
+            pieces,
             batches: Vec::new(),
             boundaries: Vec::new(),
-            containers: pieces.containers,
-            cache_marks: pieces.cache_marks,
         };
         read.batches = read.find_batches();
         read.boundaries = read.find_boundaries(rules);
@@ -264,28 +252,28 @@ impl<'a> Conversation<'a> {
 
     /// Returns all messages, in order.
     pub fn messages(&self) -> &[Message] {
-        &self.messages
+        &self.pieces.messages
     }
 
     /// Returns the message at index `at`, if there is one.
     pub fn message(&self, at: usize) -> Option<&Message> {
-        self.messages.get(at)
+        self.pieces.messages.get(at)
     }
 
     /// Returns the parts of a message's content array; empty if the content is a string.
     pub fn parts(&self, message: &Message) -> &[ContentPart] {
-        self.parts.get(message.parts.clone()).unwrap_or_default()
+        self.pieces.parts_of(message)
     }
 
     /// Whether every part of every message is text or thinking.
     pub fn is_text_only(&self) -> bool {
         let is_text = |kind| matches!(kind, PartKind::Text | PartKind::Thinking);
-        self.parts.iter().all(|part| is_text(part.kind))
+        self.pieces.parts.iter().all(|part| is_text(part.kind))
     }
 
     /// Returns the tool calls of a message.
     pub fn calls(&self, message: &Message) -> &[ToolCall] {
-        self.calls.get(message.calls.clone()).unwrap_or_default()
+        self.pieces.calls_of(message)
     }
 
     /// Whether the provider may have signed the calls of a message.
@@ -333,7 +321,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the number of leading system and developer messages.
     pub fn instructions_len(&self) -> usize {
-        let leading = self.messages.iter();
+        let leading = self.pieces.messages.iter();
         leading.take_while(|it| it.role.is_instruction()).count()
     }
 
@@ -376,7 +364,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the plain estimate of the whole request.
     pub fn tokens(&self) -> Tokens {
-        self.params.tool_tokens + self.tokens_of(0..self.messages.len())
+        self.params.tool_tokens + self.tokens_of(0..self.pieces.messages.len())
     }
 
     /// Returns the lengths of the prefixes that were sent as requests, ascending. A prefix is one
@@ -392,8 +380,8 @@ impl<'a> Conversation<'a> {
             .partition_point(|batch| batch.results.end <= past);
         let batches = self.batches.get(first..).unwrap_or_default();
         let mut batches = batches.iter().peekable();
-        (past + 1..=self.messages.len()).filter(move |&end| {
-            match self.messages.get(end - 1).map(|last| last.role) {
+        (past + 1..=self.pieces.messages.len()).filter(move |&end| {
+            match self.pieces.messages.get(end - 1).map(|last| last.role) {
                 Some(Role::User) => true,
                 Some(Role::Function | Role::Tool) => {
                     while batches.next_if(|batch| batch.results.end < end).is_some() {}
@@ -407,14 +395,14 @@ impl<'a> Conversation<'a> {
 
     fn find_boundaries(&self, rules: &CutRules) -> Vec<usize> {
         let head = self.instructions_len().max(rules.pinned);
-        let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
+        let mut boundaries = Vec::with_capacity(self.pieces.messages.len() - head + 1);
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
-        for end in head + 1..=self.messages.len() {
-            let Some(last) = self.messages.get(end - 1) else {
+        for end in head + 1..=self.pieces.messages.len() {
+            let Some(last) = self.pieces.messages.get(end - 1) else {
                 break;
             };
-            let next = self.messages.get(end).map(|message| message.role);
+            let next = self.pieces.messages.get(end).map(|message| message.role);
             let closed = match last.role {
                 Role::Assistant if !last.calls.is_empty() => false,
                 Role::Assistant => last.has_content(),

@@ -32,7 +32,7 @@ fn keys_of(caller: u8, model: &str, said: &str) -> PrefixKeys {
 async fn ranges(store: &Store, keys: &PrefixKeys) -> Vec<std::ops::Range<usize>> {
     let model = || Scope::new(&[0; 32], &[]).named_key("m");
     store.refresh(keys, model).await;
-    store.prior_removals(keys, false).ranges().to_vec()
+    store.prior_removals(keys, false).ranges
 }
 
 async fn stores(store: &Store, keys: &PrefixKeys, removal: ThinkingRemoval) {

@@ -10,7 +10,12 @@ const MAX_CACHE_MARKS: u8 = 4;
 impl<'a> Conversation<'a> {
     /// Whether a message carries a cache mark.
     pub fn has_cache_marks(&self) -> bool {
-        !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())
+        !self.pieces.cache_marks.is_empty()
+            || self
+                .pieces
+                .parts
+                .iter()
+                .any(|part| part.cache_mark.is_some())
     }
 
     /// Whether a mark may request an hour in the cache: the body has the value of such a lifetime.
@@ -24,9 +29,10 @@ impl<'a> Conversation<'a> {
     /// with a longer lifetime come first. The last one has the shortest.
     pub(crate) fn last_cache_mark(&self, messages: Range<usize>) -> Option<&'a str> {
         let before = self
+            .pieces
             .cache_marks
             .partition_point(|(at, _)| *at < messages.end);
-        let (at, mark) = self.cache_marks.get(before.checked_sub(1)?)?;
+        let (at, mark) = self.pieces.cache_marks.get(before.checked_sub(1)?)?;
         messages.contains(at).then(|| mark.slice(self.body))
     }
 
@@ -86,7 +92,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the values of the cache marks of the message at `at`, in order.
     fn cache_marks_of(&self, at: usize) -> Vec<&'a str> {
-        let own = self.cache_marks.iter().filter(|(of, _)| *of == at);
+        let own = self.pieces.cache_marks.iter().filter(|(of, _)| *of == at);
         let mut marks: Vec<&str> = own.map(|(_, mark)| mark.slice(self.body)).collect();
         if let Some(message) = self.message(at).filter(|_| marks.is_empty()) {
             let parts = self.parts(message).iter();

@@ -134,7 +134,7 @@ impl PriorThinking {
 #[derive(Clone, Debug, Default)]
 pub struct PriorRemovals {
     /// Messages whose bound thinking was removed, ascending and disjoint.
-    pub(crate) ranges: Vec<Range<usize>>,
+    pub ranges: Vec<Range<usize>>,
     /// Edits of the removals at the longest prefix. Several processes may have stored one each.
     pub newest_edits: Vec<EditChain>,
     /// Chains of the counts at all prefixes.

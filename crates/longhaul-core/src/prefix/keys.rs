@@ -173,11 +173,8 @@ impl PrefixKeys {
 
     /// Returns the key of the prefix of `messages` messages, if it ends at a boundary.
     pub fn key_at(&self, messages: usize) -> Option<RecordKey> {
-        let at = self
-            .keys
-            .binary_search_by_key(&messages, |(end, _)| *end)
-            .ok()?;
-        self.keys.get(at).map(|(_, key)| *key)
+        self.last_within(messages)
+            .and_then(|(end, key)| (end == messages).then_some(key))
     }
 
     /// Returns the shortest prefix of at least `messages` messages: its length and its key.

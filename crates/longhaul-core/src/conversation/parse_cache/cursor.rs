@@ -9,7 +9,6 @@
 //! [`Fingerprint`]: super::Fingerprint
 
 use crate::conversation::parse_cache::cache_entry::CacheEntry;
-use crate::conversation::parse_cache::memo::MessageMemo;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES, PagePlace};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::parse_cache::{Fingerprint, ParseCache};
@@ -247,8 +246,7 @@ impl ParseCursor<'_> {
             .fingerprint(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < self.cache.max_stored {
             self.stored += 1;
-            let memo = MessageMemo::default();
-            let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
+            let parsed = ParsedMessage::new(fingerprint, message, parts, calls);
             let parsed = Arc::new(parsed);
             message.cached = Some(CacheEntry::Parsed(Arc::clone(&parsed)));
             self.cache.messages.insert(key, parsed);

@@ -40,7 +40,6 @@ impl ParsedMessage {
         message: &Message,
         parts: &[ContentPart],
         calls: &[ToolCall],
-        memo: MessageMemo,
     ) -> Self {
         let back = Shift::to_origin(message.span);
         Self {
@@ -48,7 +47,7 @@ impl ParsedMessage {
             message: back.message(message, 0..parts.len(), 0..calls.len()),
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
-            memo,
+            memo: MessageMemo::default(),
         }
     }
 
