@@ -241,12 +241,7 @@ impl<'a> Conversation<'a> {
     /// Returns the minimum output limit that the provider accepts and that leaves an answer: the dialect's
     /// minimum, and more than the granted reasoning.
     pub fn least_output(&self) -> Tokens {
-        let granted = self.params.reasoning_budget;
-        let beyond = if granted > Tokens::ZERO {
-            granted + Tokens::new(1)
-        } else {
-            Tokens::ZERO
-        };
+        let beyond = self.params.reasoning_budget + Tokens::new(1);
         self.dialect.facts().min_output.max(beyond)
     }
 
@@ -257,7 +252,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the message at index `at`, if there is one.
     pub fn message(&self, at: usize) -> Option<&Message> {
-        self.pieces.messages.get(at)
+        self.messages().get(at)
     }
 
     /// Returns the parts of a message's content array; empty if the content is a string.
@@ -321,7 +316,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the number of leading system and developer messages.
     pub fn instructions_len(&self) -> usize {
-        let leading = self.pieces.messages.iter();
+        let leading = self.messages().iter();
         leading.take_while(|it| it.role.is_instruction()).count()
     }
 
@@ -364,7 +359,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the plain estimate of the whole request.
     pub fn tokens(&self) -> Tokens {
-        self.params.tool_tokens + self.tokens_of(0..self.pieces.messages.len())
+        self.params.tool_tokens + self.tokens_of(0..self.messages().len())
     }
 
     /// Returns the lengths of the prefixes that were sent as requests, ascending. A prefix is one
@@ -380,8 +375,8 @@ impl<'a> Conversation<'a> {
             .partition_point(|batch| batch.results.end <= past);
         let batches = self.batches.get(first..).unwrap_or_default();
         let mut batches = batches.iter().peekable();
-        (past + 1..=self.pieces.messages.len()).filter(move |&end| {
-            match self.pieces.messages.get(end - 1).map(|last| last.role) {
+        (past + 1..=self.messages().len()).filter(move |&end| {
+            match self.messages().get(end - 1).map(|last| last.role) {
                 Some(Role::User) => true,
                 Some(Role::Function | Role::Tool) => {
                     while batches.next_if(|batch| batch.results.end < end).is_some() {}
@@ -395,14 +390,14 @@ impl<'a> Conversation<'a> {
 
     fn find_boundaries(&self, rules: &CutRules) -> Vec<usize> {
         let head = self.instructions_len().max(rules.pinned);
-        let mut boundaries = Vec::with_capacity(self.pieces.messages.len() - head + 1);
+        let mut boundaries = Vec::with_capacity(self.messages().len() - head + 1);
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
-        for end in head + 1..=self.pieces.messages.len() {
-            let Some(last) = self.pieces.messages.get(end - 1) else {
+        for end in head + 1..=self.messages().len() {
+            let Some(last) = self.messages().get(end - 1) else {
                 break;
             };
-            let next = self.pieces.messages.get(end).map(|message| message.role);
+            let next = self.messages().get(end).map(|message| message.role);
             let closed = match last.role {
                 Role::Assistant if !last.calls.is_empty() => false,
                 Role::Assistant => last.has_content(),

@@ -207,14 +207,9 @@ pub struct Thresholds {
     pub prune_target: Tokens,
 }
 
-/// Returns the tokens of a window without the reserve for the reply.
-fn usable(window: Tokens) -> Tokens {
-    window - REPLY_RESERVE.min(window.divided_by(8))
-}
-
 impl Thresholds {
     fn new(window: Tokens, settings: &CompactionSettings) -> Self {
-        let usable = usable(window);
+        let usable = window - REPLY_RESERVE.min(window.divided_by(8));
         let size_limit = match settings.profile {
             Profile::Frugal => usable
                 .percent(FRUGAL_PERCENT)
@@ -401,10 +396,7 @@ impl Policy {
 
     /// Whether the rule clears results between two cuts of the history.
     pub(super) fn prunes_between_cuts(&self) -> bool {
-        match &self.prune {
-            Some((PruneTrigger::Always, _)) => true,
-            Some((PruneTrigger::HardThreshold, _)) | None => false,
-        }
+        matches!(self.prune, Some((PruneTrigger::Always, _)))
     }
 
     /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large

@@ -88,8 +88,8 @@ impl Conversation<'_> {
     pub(super) fn find_batches(&self) -> Vec<Batch> {
         let mut batches = Vec::new();
         let mut at = 0;
-        while at < self.pieces.messages.len() {
-            let rest = self.pieces.messages.get(at..).unwrap_or_default();
+        while at < self.messages().len() {
+            let rest = self.messages().get(at..).unwrap_or_default();
             let run = rest
                 .iter()
                 .take_while(|message| message.role.is_tool_result())
@@ -108,7 +108,7 @@ impl Conversation<'_> {
         let before = results
             .start
             .checked_sub(1)
-            .and_then(|at| self.pieces.messages.get(at));
+            .and_then(|at| self.messages().get(at));
         before
             .filter(|message| message.role == Role::Assistant)
             .map_or(&[], |message| self.calls(message))
@@ -117,11 +117,7 @@ impl Conversation<'_> {
     /// Matches results with the calls before them, by id or because both are legacy.
     fn match_batch(&self, results: Range<usize>) -> Batch {
         let calls = self.calls_before(&results);
-        let answers = self
-            .pieces
-            .messages
-            .get(results.clone())
-            .unwrap_or_default();
+        let answers = self.messages().get(results.clone()).unwrap_or_default();
         if self.are_answered_in_order(calls, answers) {
             return Batch {
                 complete_at: Some(results.end),

@@ -48,7 +48,7 @@ pub(crate) struct DecodedCalls<'c, 'a> {
 impl<'c, 'a> DecodedCalls<'c, 'a> {
     /// Decodes the arguments of the calls in `messages`, at most [`MAX_KEPT_BYTES`].
     pub(crate) fn new(conversation: &'c Conversation<'a>, messages: Range<usize>) -> Self {
-        let of = conversation.pieces.messages.get(messages.clone());
+        let of = conversation.messages().get(messages.clone());
         let of = of.unwrap_or_default().iter().map(|it| &it.calls);
         let mut of = of.filter(|calls| !calls.is_empty());
         let first = of.clone().next().map_or(0, |calls| calls.start);
@@ -74,7 +74,7 @@ impl<'c, 'a> DecodedCalls<'c, 'a> {
 
     /// Returns all calls, each with its arguments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'c ToolCall, Cow<'_, ToolArguments>)> {
-        let messages = self.conversation.pieces.messages.get(self.messages.clone());
+        let messages = self.conversation.messages().get(self.messages.clone());
         let messages = messages.unwrap_or_default().iter();
         messages.flat_map(|message| self.of(message))
     }

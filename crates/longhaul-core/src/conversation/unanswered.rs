@@ -16,7 +16,7 @@ impl Conversation<'_> {
     /// Returns the result before the unanswered user message at `unanswered`, which the model has not
     /// seen either. Instructions may stand between the two. Returns `None` if no result does.
     pub(super) fn unseen_result_before(&self, unanswered: usize) -> Option<usize> {
-        let before = self.pieces.messages.get(..unanswered)?;
+        let before = self.messages().get(..unanswered)?;
         let last = before.iter().rposition(|it| !it.role.is_instruction())?;
         before.get(last)?.role.is_tool_result().then_some(last)
     }
@@ -26,7 +26,7 @@ impl Conversation<'_> {
     pub(crate) fn without_prefill(&self, upto: usize) -> usize {
         let last = upto.checked_sub(1);
         let begins = last.filter(|&last| {
-            let message = self.pieces.messages.get(last);
+            let message = self.messages().get(last);
             message.is_some_and(|it| it.role == Role::Assistant && it.calls.is_empty())
         });
         begins.unwrap_or(upto)

@@ -137,7 +137,9 @@ impl<'a> Reply<'a> {
         }
         match self.event_type {
             Some("error" | "response.failed") => EventKind::Error,
-            Some(event_type) if ANNOUNCING_EVENTS.contains(&event_type) => EventKind::Empty,
+            Some(event_type) if ANNOUNCING_EVENTS.split(' ').any(|it| it == event_type) => {
+                EventKind::Empty
+            }
             Some(event_type) if !CLOSING_EVENTS.contains(&event_type) => {
                 // Keep-alives and quotas of gateways have types of their own.
                 if event_type.starts_with("response.") {
@@ -159,12 +161,8 @@ impl<'a> Reply<'a> {
 
 /// Events before the first content. The backend of a `ChatGPT` login sends `response.metadata`
 /// directly after `response.created`.
-const ANNOUNCING_EVENTS: [&str; 4] = [
-    "response.created",
-    "response.in_progress",
-    "response.metadata",
-    "response.queued",
-];
+const ANNOUNCING_EVENTS: &str =
+    "response.created response.in_progress response.metadata response.queued";
 
 /// Events that end a stream: `response.` and the status of the response.
 const CLOSING_EVENTS: [&str; 3] = [
