@@ -9,7 +9,7 @@ mod escapes;
 
 use crate::json::span::Span;
 use block_mask::{BLOCK_BYTES, BlockMask};
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -405,6 +405,15 @@ pub(crate) fn members(json: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
         let value = scanner.value().ok()?;
         let is_whole = matches!(scanner.peek(), Some(b',' | b'}'));
         is_whole.then(|| (key.decode(json), value.slice(json)))
+    })
+}
+
+/// Returns `json` from the value of each member with this key on, at any depth. `key` has its quotes: a match within
+/// a text is impossible, because the quotation marks would be escaped.
+pub(crate) fn values_after<'a>(json: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    memmem::find_iter(json.as_bytes(), key).filter_map(move |at| {
+        let value = json.get(at + key.len()..)?.trim_start();
+        Some(value.strip_prefix(':')?.trim_start())
     })
 }
 

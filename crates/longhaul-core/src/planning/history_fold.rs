@@ -361,13 +361,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         self.prune_state.clear_all_clearable();
         let is_shown = |at| !self.prune_state.is_cleared(at);
         let (conversation, policy) = (self.conversation, self.policy);
-        let clip = thrash::clip_largest_result(
-            conversation,
-            policy,
-            self.summarised_until,
-            point,
-            is_shown,
-        );
+        let until = self.summarised_until;
+        let clip = thrash::clip_largest_result(conversation, policy, until, point, is_shown);
         // A result that the record has clipped already is as short as it gets.
         let new = clip.filter(|clip| self.clip_savings.iter().all(|(at, _)| *at != clip.message));
         if let Some(clip) = new {

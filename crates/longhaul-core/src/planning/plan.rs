@@ -250,15 +250,8 @@ pub fn plan_with_digest(
     if conversation.is_stateful() {
         return plan_unmodified(conversation, policy);
     }
-    let base = prior.adopted.as_ref();
-    Candidate::new(
-        conversation,
-        policy,
-        base,
-        HardThresholdMode::Cut,
-        &prior.thinking,
-    )
-    .plan
+    let (base, mode) = (prior.adopted.as_ref(), HardThresholdMode::Cut);
+    Candidate::new(conversation, policy, base, mode, &prior.thinking).plan
 }
 
 /// Plans an explicit compaction at `cut`, whatever the thresholds: with the record that is ready,
@@ -272,21 +265,11 @@ pub fn plan_explicit_compaction(
     if conversation.is_stateful() {
         return None;
     }
-    let base = prior.newest();
-    let Candidate {
-        pinned_head,
-        outcome,
-        plan: mut out,
-        ..
-    } = Candidate::new(
-        conversation,
-        policy,
-        base,
-        HardThresholdMode::Report,
-        &prior.thinking,
-    );
+    let (base, mode) = (prior.newest(), HardThresholdMode::Report);
+    let candidate = Candidate::new(conversation, policy, base, mode, &prior.thinking);
+    let (outcome, mut out) = (candidate.outcome, candidate.plan);
     if prior.ready.is_none() && cut > outcome.summarised_until {
-        let history = pinned_head.end..cut;
+        let history = candidate.pinned_head.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
         let place = SegmentPlace {
             earlier: out
@@ -323,18 +306,12 @@ impl<'c, 'a> Candidate<'c, 'a> {
         conversation: &'c Conversation<'a>,
         policy: &'c Policy,
         base: Option<&RecordMatch>,
-        hard_threshold_mode: HardThresholdMode,
+        mode: HardThresholdMode,
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let mut outcome = fold(
-            conversation,
-            policy,
-            pinned_head,
-            base,
-            hard_threshold_mode,
-            thinking.removed(),
-        );
+        let removed = thinking.removed();
+        let mut outcome = fold(conversation, policy, pinned_head, base, mode, removed);
         let (results, clips) = (&outcome.prune_state, &outcome.clips);
         let mut view = ForwardedView::of_request(policy, pinned_head, results, base, clips);
         view.set_thrash(outcome.thrash);
@@ -346,13 +323,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
             size: outcome.size,
         };
         let plan = RequestPlan {
-            view,
-            need: SummaryNeed::Nothing,
             base: base.cloned(),
             fresh_digest: outcome.cut_here,
-            removal: None,
             blocked_by_turns: outcome.blocked_by_turns,
             decisions: Some(Arc::new(decisions)),
+            ..RequestPlan::from_view(view)
         }
         .without_stale_thinking(conversation, thinking);
         let newly_stale = plan.newly_stale(conversation, thinking);

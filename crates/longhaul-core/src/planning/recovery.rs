@@ -120,14 +120,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         }
         let base = prior.adopted.as_ref();
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = fold(
-            conversation,
-            policy,
-            pinned_head,
-            base,
-            HardThresholdMode::Report,
-            prior.thinking.removed(),
-        );
+        let (mode, removed) = (HardThresholdMode::Report, prior.thinking.removed());
+        let outcome = fold(conversation, policy, pinned_head, base, mode, removed);
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
         let has_long_body = !admits_body(conversation, refused, &policy.body);
         let mut images_before = 0;
@@ -238,10 +232,12 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             if cuts.peek().is_some() && is_hopeless() {
                 continue;
             }
-            if summaries == SummarySource::Model && self.could_suffice(cut) {
+            let whole = self.budgets(cut);
+            // No model is called for a summary that cannot be used.
+            let with_summary = self.tokens_without_summary(cut) + whole.nominal();
+            if summaries == SummarySource::Model && with_summary <= self.target {
                 return RecoveryDecision::Summarise(cut);
             }
-            let whole = self.budgets(cut);
             let budgets = self.with_fitting_requests(cut, whole);
             let view = self.with_summary(cut, self.digest_text(cut, &budgets));
             // A replacement can be longer than a short history.
@@ -360,12 +356,6 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
 
     fn meets_target(&self, tokens: Tokens) -> bool {
         tokens <= self.target && tokens <= self.max_with_progress
-    }
-
-    /// Whether a summary could reduce the size to the target. No model is called for a summary that
-    /// cannot be used.
-    fn could_suffice(&self, cut: usize) -> bool {
-        self.tokens_without_summary(cut) + self.budgets(cut).nominal() <= self.target
     }
 
     /// Returns the size of everything except the replacement text for the history before `cut`.

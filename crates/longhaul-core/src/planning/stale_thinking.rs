@@ -57,8 +57,8 @@ impl RequestPlan {
         prior: &PriorThinking,
     ) -> Option<Self> {
         let (prior, edits) = (&prior.removals, Edits::new(conversation, &self.view));
-        let first = edits.first().into_iter().chain(first_removed(prior)).min();
-        let from = first.unwrap_or_else(|| conversation.head_len());
+        let from = edits.first_of_all(prior);
+        let from = from.unwrap_or_else(|| conversation.head_len());
         let removal = edits.removal_from(conversation, prior, from);
         let mut plan = self.clone();
         plan.view
@@ -130,11 +130,6 @@ impl RequestPlan {
     }
 }
 
-/// Returns the first message without its thinking.
-fn first_removed(prior: &PriorRemovals) -> Option<usize> {
-    prior.ranges.first().map(|range| range.start)
-}
-
 /// Edits of a view in the order of the messages.
 struct Edits {
     /// Message of each edit, with the chain up to and including it.
@@ -165,16 +160,18 @@ impl Edits {
         self.chained.first().map(|(at, _)| *at)
     }
 
+    /// Returns the message of the first edit, or of the first removal of an earlier request.
+    fn first_of_all(&self, prior: &PriorRemovals) -> Option<usize> {
+        let removed = prior.ranges.first().map(|range| range.start);
+        self.first().into_iter().chain(removed).min()
+    }
+
     /// Returns the chain of the first `count` edits; `None` if there are fewer.
     fn chain(&self, count: usize) -> Option<EditChain> {
         match count.checked_sub(1) {
             None => Some(EditChain::default()),
             Some(last) => self.chained.get(last).map(|(_, chain)| *chain),
         }
-    }
-
-    fn whole_chain(&self) -> EditChain {
-        self.chain(self.chained.len()).unwrap_or_default()
     }
 
     /// Returns the message of the first edit that no earlier request had. If an earlier edit is
@@ -184,7 +181,7 @@ impl Edits {
         let known = prior.newest_edits.iter().filter(is_known);
         match known.map(|it| it.count).max() {
             Some(count) => self.chained.get(count).map(|(at, _)| *at),
-            None => self.first().into_iter().chain(first_removed(prior)).min(),
+            None => self.first_of_all(prior),
         }
     }
 
@@ -215,7 +212,7 @@ impl Edits {
         let ranges = prior.ranges.iter().cloned().chain([own]).collect();
         ThinkingRemoval::new(
             merge_ranges(ranges),
-            self.whole_chain(),
+            self.chain(self.chained.len()).unwrap_or_default(),
             conversation.head_len(),
         )
     }

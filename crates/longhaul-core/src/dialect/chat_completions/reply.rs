@@ -216,7 +216,7 @@ fn finish_reason(json: &[u8]) -> Option<FinishReason> {
 pub(crate) fn may_add_to(later: EndFacts, events: &[u8]) -> bool {
     WINDOW_FULL.occurs_in(events)
         || (later.finish.is_none() && may_state_finish_reason(events))
-        || (later.usage.is_none() && may_state_usage(events))
+        || (later.usage.is_none() && (USAGE.occurs_in(events) || TIMINGS.occurs_in(events)))
 }
 
 /// Whether any of these events may state a finish reason. Many providers send a null reason in each
@@ -227,11 +227,6 @@ fn may_state_finish_reason(events: &[u8]) -> bool {
         value.is_some_and(|value| !value.trim_ascii_start().starts_with(b"null"))
     };
     REASON.text_after_each(events).any(states)
-}
-
-/// Whether any of these events may report token counts.
-fn may_state_usage(events: &[u8]) -> bool {
-    USAGE.occurs_in(events) || TIMINGS.occurs_in(events)
 }
 
 #[cfg(test)]
@@ -272,8 +267,12 @@ mod end_tests {
 
     #[test]
     fn usage_may_be_under_usage_or_timings() {
-        assert!(may_state_usage(br#"{"usage":{}}"#));
-        assert!(may_state_usage(br#"{"timings":{}}"#));
-        assert!(!may_state_usage(br#"{"content":"b"}"#));
+        let lacks_usage = EndFacts {
+            finish: Some(FinishReason::Stop),
+            usage: None,
+        };
+        assert!(may_add_to(lacks_usage, br#"{"usage":{}}"#));
+        assert!(may_add_to(lacks_usage, br#"{"timings":{}}"#));
+        assert!(!may_add_to(lacks_usage, br#"{"content":"b"}"#));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::conversation::cut_rules::{Ties, callers};
 use crate::conversation::{CutRules, PartKind, Pieces, Role};
-use crate::json::scanner::members;
+use crate::json::scanner::{members, values_after};
 use std::collections::HashMap;
 
 /// Returns the restrictions on cuts, for a body whose tools change at these messages. Changes before the
@@ -76,19 +76,11 @@ pub(in crate::dialect) fn referenced(block: &str) -> Vec<&str> {
     if !block.contains(REFERENCE) {
         return Vec::new();
     }
-    let values = block.match_indices(REFERENCED).filter_map(|(at, key)| {
-        let value = block
-            .get(at + key.len()..)?
-            .trim_start()
-            .strip_prefix(':')?;
-        let name = value.trim_start().strip_prefix('"')?.split('"').next()?;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
-        (1..=MAX_NAME_BYTES)
-            .contains(&name.len())
-            .then_some(name)
-            .filter(|name| name.bytes().all(is_plain))
-    });
-    values.collect()
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+    let names = values_after(block, REFERENCED)
+        .filter_map(|value| value.strip_prefix('"')?.split('"').next())
+        .filter(|name| (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain));
+    names.collect()
 }
 
 /// A block of a provider's tool, with the id of the use.

@@ -51,29 +51,26 @@ pub(in crate::dialect) fn append_prompt(
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
     let mut is_text = true;
-    let mut members = repeat_members(
-        forwarded,
-        include_str!("repeated_keys.txt"),
-        |name, value| {
-            if name == "output_config" {
-                is_text = has_text_format(value.slice(forwarded));
+    let repeated = include_str!("repeated_keys.txt");
+    let mut members = repeat_members(forwarded, repeated, |name, value| {
+        if name == "output_config" {
+            is_text = has_text_format(value.slice(forwarded));
+        }
+        has_automatic_mark |= name == "cache_control";
+        Some(match name {
+            "messages" => forwarded.get(value.start()..upto)?.to_owned(),
+            "model" => value.slice(forwarded).to_owned(),
+            "max_tokens" => {
+                limits = true;
+                output.to_string()
             }
-            has_automatic_mark |= name == "cache_control";
-            Some(match name {
-                "messages" => forwarded.get(value.start()..upto)?.to_owned(),
-                "model" => value.slice(forwarded).to_owned(),
-                "max_tokens" => {
-                    limits = true;
-                    output.to_string()
-                }
-                "stream" => {
-                    streams = true;
-                    "true".to_owned()
-                }
-                _ => return None,
-            })
-        },
-    )?;
+            "stream" => {
+                streams = true;
+                "true".to_owned()
+            }
+            _ => return None,
+        })
+    })?;
     // An answer in the client's own format is not a summary, and another format misses the cache.
     if !is_text {
         return None;

@@ -174,8 +174,9 @@ impl RequestReader<'_> {
             ItemType::Compaction | ItemType::CompactionTrigger => {
                 self.set_opaque(&mut message, body);
                 message.role = Role::Other;
-                if let Some(chars) = draft.encrypted_chars {
-                    self.set_part_tokens(&message, encrypted_tokens(chars));
+                let part = self.pieces.parts.get_mut(message.parts.start);
+                if let (Some(part), Some(chars)) = (part, draft.encrypted_chars) {
+                    part.tokens = encrypted_tokens(chars);
                 }
             }
             ItemType::ToolSearchOutput => {
@@ -190,7 +191,9 @@ impl RequestReader<'_> {
             }
         }
         let parts = self.pieces.parts_of(&message);
-        add_estimates(&mut message, parts);
+        let other: Tokens = parts.iter().map(|part| part.tokens).sum();
+        message.text_tokens = Tokens::estimate_chars(message.content.text_chars(parts));
+        message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
         Ok(message)
     }
 
@@ -239,13 +242,6 @@ impl RequestReader<'_> {
         });
         message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(message.span);
-    }
-
-    /// Corrects the estimate of an opaque message.
-    fn set_part_tokens(&mut self, message: &Message, tokens: Tokens) {
-        if let Some(part) = self.pieces.parts.get_mut(message.parts.start) {
-            part.tokens = tokens;
-        }
     }
 
     /// Adds the call of an item. A call without a name gets the name of its type.
@@ -300,13 +296,6 @@ impl ItemDraft {
             None => Tokens::estimate_text(raw),
         }
     }
-}
-
-/// Adds the estimates of a message's text and parts to it.
-fn add_estimates(message: &mut Message, parts: &[ContentPart]) {
-    let other: Tokens = parts.iter().map(|part| part.tokens).sum();
-    message.text_tokens = Tokens::estimate_chars(message.content.text_chars(parts));
-    message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
 }
 
 /// Roles of the API's messages.
