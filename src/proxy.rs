@@ -182,7 +182,7 @@ async fn forward(
     let (body, framing, _reservation) = match received {
         Received::Chat(body) => {
             let scope = state.scope(&route.mapped, &head);
-            if Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket) {
+            if Dialect::of_path(head.uri.path()).is_some_and(|it| it.facts().has_websocket) {
                 state.refused_upgrades.record_http(scope, &head.headers);
             }
             let why = match read(state, &head, body.text(), scope) {
@@ -227,7 +227,8 @@ async fn forward(
 /// Whether to refuse an upgrade: over a WebSocket, the upstream keeps the history, and longhaul can do
 /// nothing for it.
 fn refuses_websocket(state: &ProxyState, route: &Route, head: &Parts) -> bool {
-    let has_websocket = Dialect::of_path(head.uri.path()).is_some_and(Dialect::has_websocket);
+    let has_websocket =
+        Dialect::of_path(head.uri.path()).is_some_and(|it| it.facts().has_websocket);
     let overrides = state.overrides(&head.headers);
     has_websocket
         && state.mode(overrides) == Mode::On

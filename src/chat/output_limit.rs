@@ -74,7 +74,7 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
     {
         return Some(OutputAllowance::Lower(cap));
     }
-    let may = conversation.dialect().lowers_output_in_advance()
+    let may = conversation.dialect().facts().lowers_output_in_advance
         && chat.recovery_enabled()
         && !conversation.is_stateful();
     let refused = chat
@@ -186,7 +186,7 @@ pub(super) fn lower_output(
     let left = limit - input - OUTPUT_MARGIN;
     // Reasoning uses the output first, and no provider allows a reasoning budget of the whole
     // output.
-    let min_output = conversation.dialect().min_output();
+    let min_output = conversation.dialect().facts().min_output;
     let starved = conversation.grants_reasoning_tokens(left - min_output);
     // A client that requests little accepts a quarter of it.
     if left >= requested || left < requested.divided_by(4).min(min_output) || starved {

@@ -334,7 +334,7 @@ async fn compact_within_window(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Opti
         // Do not pay again for a repeated request, even if it is counted differently by now.
         covered
     } else {
-        cut_point::find(conversation, policy, None, kept, messages)
+        cut_point::find(conversation, policy.keep_recent, None, kept, messages)
             .or_else(|| cut_point::deepest(conversation, kept, messages))
             .or(covered)
     }?;

@@ -235,6 +235,7 @@ pub(crate) fn clearing_hint(conversation: &Conversation<'_>, policy: &Policy) ->
         kept,
         None,
         HardThresholdMode::Cut,
+        &[],
     );
     let results = standing.prune_state.cleared().count();
     let frees: Tokens = standing

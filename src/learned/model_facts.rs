@@ -64,7 +64,7 @@ impl ModelFacts {
             window: self.window.max(other.window),
             token_ratio: self.token_ratio.max(other.token_ratio),
             reported_window: self.reported_window.max(other.reported_window),
-            refusals: self.refusals.merged_with(other.refusals),
+            refusals: self.refusals.max(other.refusals),
             accepted: self.accepted.max(other.accepted),
             request_limit: self.request_limit.max(other.request_limit),
             counted_output: self.counted_output.max(other.counted_output),

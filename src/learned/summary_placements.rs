@@ -94,7 +94,7 @@ impl SummaryPlacements {
     /// Merges refusals seen by another process.
     pub(crate) fn merge_remote(&self, model: &str, refusals: PlacementRefusals) {
         let before = self.refusals(model);
-        let learned = before.merged_with(refusals);
+        let learned = before.max(refusals);
         if before != learned {
             self.learned.lock().insert(model.to_owned(), learned);
         }

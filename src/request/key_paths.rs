@@ -74,7 +74,9 @@ impl KeyPaths {
     fn is_endpoint(&self, segments: &[&str]) -> bool {
         let matches = |segments: &[&str]| {
             let path = segments.join("/");
-            let chats = Dialect::ALL.iter().flat_map(|dialect| dialect.key_paths());
+            let chats = Dialect::ALL
+                .iter()
+                .flat_map(|dialect| dialect.facts().key_paths);
             let more = self.more.iter().map(String::as_str);
             let mut all = chats.copied().chain(listed(ENDPOINTS)).chain(more);
             all.any(|pattern| matches_pattern(pattern, &path))

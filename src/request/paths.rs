@@ -49,7 +49,7 @@ pub(crate) fn map(base: &BaseUrl, requested: &PathAndQuery) -> Result<PathAndQue
     }
     let text = requested.as_str();
     let has_own_version = Dialect::ALL.iter().any(|dialect| {
-        let path_of_clients = dialect.distinct_path();
+        let path_of_clients = dialect.facts().distinct_path;
         path_of_clients.starts_with("/v1/") && is_under(path, path_of_clients)
     });
     let rest = if has_own_version && !base.path().ends_with("/v1") {

@@ -76,13 +76,14 @@ impl SummaryUpstream {
 /// Adds the headers that `dialect` requires, and moves a key to the header in which its servers expect
 /// the key.
 fn adapt_headers(dialect: Dialect, headers: &mut HeaderMap) {
-    for (name, value) in dialect.required_headers() {
+    for (name, value) in dialect.facts().required_headers {
         headers.insert(*name, HeaderValue::from_static(value));
     }
     let bearer = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let token = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
     let key = token.filter(|token| dialect.is_plain_key(token));
-    let (Some(name), Some(Ok(mut key))) = (dialect.key_header(), key.map(HeaderValue::from_bytes))
+    let (Some(name), Some(Ok(mut key))) =
+        (dialect.facts().key_header, key.map(HeaderValue::from_bytes))
     else {
         return;
     };

@@ -45,7 +45,15 @@ pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usiz
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let fold = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut).prune_state;
+    let fold = fold(
+        &conversation,
+        &policy,
+        kept,
+        None,
+        HardThresholdMode::Cut,
+        &[],
+    )
+    .prune_state;
     let cleared = fold
         .cleared()
         .map(|result| {

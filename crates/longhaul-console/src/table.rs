@@ -50,9 +50,8 @@ impl Table {
             .map(|(align, heading)| (align, heading.into()))
             .unzip();
         Self {
-            columns,
             headings: Some(headings),
-            rows: Vec::new(),
+            ..Self::new(columns)
         }
     }
 

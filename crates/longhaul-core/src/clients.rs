@@ -39,14 +39,8 @@ pub(crate) use results::{ResultWords, answers_user, in_result, may_reject};
 use crate::collections::StaticMap;
 use std::sync::LazyLock;
 
-/// Declares the files of forms, one for each client.
-macro_rules! forms {
-    ($($client:literal)+) => {
-        [$(include_str!(concat!("clients/forms/", $client, ".txt"))),+]
-    };
-}
-
-const FORMS: &[&str] = &forms!(
+/// Files of forms, one for each client.
+const FORMS: &[&str] = &texts!("clients/forms/":
     "aider" "claude-code" "cline" "codex" "continue" "copilot" "crush" "cursor" "gemini-cli" "goose" "gptme"
     "mini-swe-agent" "openhands" "opencode" "pi" "qwen-code" "roo" "zed"
 );

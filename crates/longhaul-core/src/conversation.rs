@@ -20,7 +20,6 @@ pub(crate) mod token_sums;
 pub mod tool_arguments;
 pub mod unanswered;
 
-use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{CacheEntry, MessageMemo};
 use crate::dialect::Dialect;
 use crate::json::scanner::Literal;
@@ -29,15 +28,17 @@ use crate::units::tokens::Tokens;
 pub use batches::Batch;
 pub(super) use cut_rules::{CutRules, NeighbourLink};
 pub(super) use pieces::Pieces;
+use reasoning_runs::runs;
 pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
 use std::borrow::Cow;
 use std::ops::Range;
 
 /// The content of a message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Content {
     /// The key is missing.
+    #[default]
     Absent,
     /// `null`.
     Null,
@@ -150,30 +151,23 @@ pub struct Message {
 
 /// A parsed request body.
 ///
-/// Invariant: the spans of `messages` ascend and do not overlap.
+/// Invariant: the spans of the messages ascend and do not overlap.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     dialect: Dialect,
     body: &'a str,
     params: RequestParams,
-    messages: Vec<Message>,
-    parts: Vec<ContentPart>,
-    calls: Vec<ToolCall>,
+    pieces: Pieces,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
     /// Whether any message has bound thinking.
     has_bound_thinking: bool,
-    /// Runs in which a turn continues after the model's reasoning.
+    /// Runs from the first message of a turn that carries reasoning to the end of the turn.
     reasoning_runs: Vec<Range<usize>>,
     /// Plain estimate of each prefix, by its number of messages.
     prefix_tokens: Vec<Tokens>,
-    /// Runs that begin with an unanswered user message.
+    /// Runs from the first user message after an assistant message up to the next assistant message.
     unanswered_runs: Vec<Range<usize>>,
-    /// Objects that hold several messages, ascending. Empty if each message is an object of its own.
-    containers: Vec<Container>,
-    /// Values of cache marks, each with the index of its message, ascending. Empty if the dialect
-    /// does not move marks.
-    cache_marks: Vec<(usize, Span)>,
 }
 
 impl<'a> Conversation<'a> {
@@ -186,21 +180,18 @@ impl<'a> Conversation<'a> {
         pieces: Pieces,
         rules: &CutRules,
     ) -> Self {
+        let is_user = |it: &Message| it.role.is_user();
         let mut read = Self {
             dialect,
             body,
             params,
-            reasoning_runs: reasoning_runs::runs(&pieces.messages),
-            unanswered_runs: unanswered::runs(&pieces.messages),
+            reasoning_runs: runs(&pieces.messages, |it| it.has_reasoning, is_user),
+            unanswered_runs: runs(&pieces.messages, is_user, |it| it.role == Role::Assistant),
             has_bound_thinking: pieces.messages.iter().any(|it| it.bound_thinking.is_some()),
             prefix_tokens: Tokens::prefix_sums(pieces.messages.iter().map(|it| it.tokens)),
-            messages: pieces.messages,
-            parts: pieces.parts,
-            calls: pieces.calls,
+            pieces,
             batches: Vec::new(),
             boundaries: Vec::new(),
-            containers: pieces.containers,
-            cache_marks: pieces.cache_marks,
         };
         read.batches = read.find_batches();
         read.boundaries = read.find_boundaries(rules);
@@ -250,71 +241,58 @@ impl<'a> Conversation<'a> {
     /// Returns the minimum output limit that the provider accepts and that leaves an answer: the dialect's
     /// minimum, and more than the granted reasoning.
     pub fn least_output(&self) -> Tokens {
-        let granted = self.params.reasoning_budget;
-        let beyond = if granted > Tokens::ZERO {
-            granted + Tokens::new(1)
-        } else {
-            Tokens::ZERO
-        };
-        self.dialect.min_output().max(beyond)
+        let beyond = self.params.reasoning_budget + Tokens::new(1);
+        self.dialect.facts().min_output.max(beyond)
     }
 
     /// Returns all messages, in order.
     pub fn messages(&self) -> &[Message] {
-        &self.messages
+        &self.pieces.messages
     }
 
     /// Returns the message at index `at`, if there is one.
     pub fn message(&self, at: usize) -> Option<&Message> {
-        self.messages.get(at)
+        self.messages().get(at)
     }
 
     /// Returns the parts of a message's content array; empty if the content is a string.
     pub fn parts(&self, message: &Message) -> &[ContentPart] {
-        self.parts.get(message.parts.clone()).unwrap_or_default()
+        self.pieces.parts_of(message)
     }
 
     /// Whether every part of every message is text or thinking.
     pub fn is_text_only(&self) -> bool {
         let is_text = |kind| matches!(kind, PartKind::Text | PartKind::Thinking);
-        self.parts.iter().all(|part| is_text(part.kind))
+        self.pieces.parts.iter().all(|part| is_text(part.kind))
     }
 
     /// Returns the tool calls of a message.
     pub fn calls(&self, message: &Message) -> &[ToolCall] {
-        self.calls.get(message.calls.clone()).unwrap_or_default()
+        self.pieces.calls_of(message)
     }
 
     /// Whether the provider may have signed the calls of a message.
     pub(crate) fn signs_calls(&self, message: &Message) -> bool {
-        let signature = self.dialect.call_signature();
+        let signature = self.dialect.facts().call_signature;
         signature.is_some_and(|key| message.span.slice(self.body).contains(key))
+    }
+
+    /// Returns the texts of a message: its string, or those of its text parts.
+    pub(crate) fn texts(&self, message: &Message) -> impl Iterator<Item = Literal> {
+        let (only, parts) = match message.content {
+            Content::Absent | Content::Null => (None, &[][..]),
+            Content::Parts(_) => (None, self.parts(message)),
+            Content::Text(text) => (Some(text), &[][..]),
+        };
+        let parts = parts.iter().filter(|part| part.kind == PartKind::Text);
+        only.into_iter().chain(parts.filter_map(|part| part.text))
     }
 
     /// Returns the text of a message: its string, or its text parts joined.
     pub fn text(&self, message: &Message) -> Cow<'a, str> {
-        match message.content {
-            Content::Absent | Content::Null => Cow::Borrowed(""),
-            Content::Text(literal) => literal.decode(self.body),
-            Content::Parts(_) => {
-                let mut texts = self
-                    .parts(message)
-                    .iter()
-                    .filter(|part| part.kind == PartKind::Text)
-                    .filter_map(|part| part.text);
-                match (texts.next(), texts.next()) {
-                    (None, _) => Cow::Borrowed(""),
-                    (Some(only), None) => only.decode(self.body),
-                    (Some(first), Some(second)) => Cow::Owned(
-                        [first, second]
-                            .into_iter()
-                            .chain(texts)
-                            .map(|text| text.decode(self.body))
-                            .collect(),
-                    ),
-                }
-            }
-        }
+        let mut texts = self.texts(message).map(|text| text.decode(self.body));
+        let first = texts.next().unwrap_or_default();
+        texts.fold(first, |all, text| all + text)
     }
 
     /// Returns the hash of a message's text.
@@ -338,7 +316,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the number of leading system and developer messages.
     pub fn instructions_len(&self) -> usize {
-        let leading = self.messages.iter();
+        let leading = self.messages().iter();
         leading.take_while(|it| it.role.is_instruction()).count()
     }
 
@@ -381,7 +359,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the plain estimate of the whole request.
     pub fn tokens(&self) -> Tokens {
-        self.params.tool_tokens + self.tokens_of(0..self.messages.len())
+        self.params.tool_tokens + self.tokens_of(0..self.messages().len())
     }
 
     /// Returns the lengths of the prefixes that were sent as requests, ascending. A prefix is one
@@ -397,8 +375,8 @@ impl<'a> Conversation<'a> {
             .partition_point(|batch| batch.results.end <= past);
         let batches = self.batches.get(first..).unwrap_or_default();
         let mut batches = batches.iter().peekable();
-        (past + 1..=self.messages.len()).filter(move |&end| {
-            match self.messages.get(end - 1).map(|last| last.role) {
+        (past + 1..=self.messages().len()).filter(move |&end| {
+            match self.messages().get(end - 1).map(|last| last.role) {
                 Some(Role::User) => true,
                 Some(Role::Function | Role::Tool) => {
                     while batches.next_if(|batch| batch.results.end < end).is_some() {}
@@ -412,14 +390,14 @@ impl<'a> Conversation<'a> {
 
     fn find_boundaries(&self, rules: &CutRules) -> Vec<usize> {
         let head = self.instructions_len().max(rules.pinned);
-        let mut boundaries = Vec::with_capacity(self.messages.len() - head + 1);
+        let mut boundaries = Vec::with_capacity(self.messages().len() - head + 1);
         boundaries.push(head);
         let mut batches = self.batches.iter().peekable();
-        for end in head + 1..=self.messages.len() {
-            let Some(last) = self.messages.get(end - 1) else {
+        for end in head + 1..=self.messages().len() {
+            let Some(last) = self.messages().get(end - 1) else {
                 break;
             };
-            let next = self.messages.get(end).map(|message| message.role);
+            let next = self.messages().get(end).map(|message| message.role);
             let closed = match last.role {
                 Role::Assistant if !last.calls.is_empty() => false,
                 Role::Assistant => last.has_content(),

@@ -1,7 +1,7 @@
 //! Wire dialects: the keys, paths, headers, texts and events of each API.
 //!
-//! Each seam is a method of [`Dialect`] that matches exhaustively, by `dispatch!` or by itself, and
-//! delegates into the folder of the dialect. No code outside this folder names an API, its paths or a
+//! Each seam is a fact of [`DialectFacts`], or a method of [`Dialect`] that matches exhaustively, by
+//! `dispatch!` or by itself, and delegates into the folder of the dialect. No code outside this folder names an API, its paths or a
 //! key of its requests and replies. The members of errors are the exception, since they are alike in
 //! every dialect: `overflow::error_details` and the program's `summaries::reply::error_status` read
 //! them. ARCHITECTURE lists what else a new dialect needs.
@@ -10,6 +10,7 @@ mod body_reader;
 pub mod bypass;
 pub mod chat_completions;
 pub mod dropped_reasoning;
+pub mod facts;
 pub mod messages;
 mod part_estimate;
 mod part_reader;
@@ -30,14 +31,12 @@ use crate::FORM_VERSION;
 use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{Conversation, Message};
 use crate::dialect::bypass::Bypass;
+use crate::dialect::facts::DialectFacts;
 use crate::dialect::request_template::RequestTemplate;
 use crate::json::scanner::{NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
-
-/// Bit that keeps the form versions of the Responses dialect apart from those of chat completions.
-const RESPONSES_FORM: u32 = 1 << 16;
 
 /// An API's wire format.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -76,14 +75,19 @@ impl Dialect {
         }
     }
 
+    /// Returns the facts about the API.
+    pub fn facts(self) -> &'static DialectFacts {
+        match self {
+            Self::ChatCompletions => &chat_completions::FACTS,
+            Self::Messages => &messages::FACTS,
+            Self::Responses => &responses::FACTS,
+        }
+    }
+
     /// Returns the version of the forwarded bytes. The versions of two dialects differ, so that
     /// neither uses records or cached parses of the other.
     pub(crate) fn form_version(self) -> u32 {
-        match self {
-            Self::ChatCompletions => FORM_VERSION,
-            Self::Messages => messages::FORM | FORM_VERSION,
-            Self::Responses => RESPONSES_FORM | FORM_VERSION,
-        }
+        self.facts().form | FORM_VERSION
     }
 
     /// Reads a request body in one pass, recording spans only. Checks the keys that longhaul uses
@@ -155,33 +159,7 @@ impl Dialect {
     /// Clients that subtract the prompt from an assumed window send a negative limit once none is
     /// left. The upstream's error about that number does not show the upstream's own window.
     pub fn has_negative_output_limit(self, body: &str) -> bool {
-        request_values::has_negative_number(body, dispatch!(self, OUTPUT_LIMIT_KEYS))
-    }
-
-    /// Returns the lowest output limit that longhaul sets in place of a larger one. A truncated tool
-    /// call is useless, and compacting history can make room instead.
-    pub fn min_output(self) -> Tokens {
-        match self {
-            Self::ChatCompletions | Self::Responses => chat_completions::MIN_OUTPUT,
-            Self::Messages => messages::MIN_OUTPUT,
-        }
-    }
-
-    /// Whether a provider may keep the call of a result, so that the request has the result alone.
-    pub(crate) fn may_keep_calls(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Messages => false,
-            Self::Responses => true,
-        }
-    }
-
-    /// Whether longhaul lowers an output limit before the first send, once a server refused one.
-    /// Clients of Messages have to state an output limit, and state the same limit each time.
-    pub fn lowers_output_in_advance(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Responses => false,
-            Self::Messages => true,
-        }
+        request_values::has_negative_number(body, self.facts().output_limit_keys)
     }
 
     /// Returns the names of the tools that a part of a message refers to, as the result of a search. Their
@@ -192,41 +170,6 @@ impl Dialect {
             // No part of these dialects refers to a definition.
             Self::ChatCompletions | Self::Responses => Vec::new(),
             Self::Messages => messages::server_tools::referenced(part),
-        }
-    }
-
-    /// Whether a user message may follow a system message within the conversation.
-    pub(crate) fn allows_user_behind_instructions(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Responses => true,
-            Self::Messages => false,
-        }
-    }
-
-    /// Whether longhaul may add a mark up to which the provider caches the prompt.
-    pub(crate) fn allows_added_cache_marks(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Messages => true,
-            Self::Responses => false,
-        }
-    }
-
-    /// Whether a result may carry such a mark. Other APIs differ in the results that they accept.
-    pub(crate) fn marks_results(self) -> bool {
-        matches!(self, Self::Messages)
-    }
-
-    /// Returns the key of a mark up to which the provider caches the prompt. Agents move such marks
-    /// between requests.
-    pub(crate) fn cache_mark_key(self) -> &'static str {
-        dispatch!(self, CACHE_MARK_KEY)
-    }
-
-    /// Returns the key of a signature of calls, which Gemini checks in the newest turn.
-    pub(crate) fn call_signature(self) -> Option<&'static str> {
-        match self {
-            Self::ChatCompletions => Some("thought_signature"),
-            Self::Messages | Self::Responses => None,
         }
     }
 
@@ -265,7 +208,10 @@ impl Dialect {
 
     /// Formats a text part of `text`, a JSON string, with the value of a cache mark.
     pub(crate) fn text_part(self, text: &str, cache_mark: Option<&str>) -> String {
-        dispatch!(self, writer::text_part(text, cache_mark))
+        let facts = self.facts();
+        let mark = cache_mark.map(|mark| format!(",\"{}\":{mark}", facts.cache_mark_key));
+        let mark = mark.unwrap_or_default();
+        [facts.text_part_start, text, &mark, "}"].concat()
     }
 
     /// Formats a user message with `content`, a JSON value.

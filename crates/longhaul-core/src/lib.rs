@@ -30,6 +30,13 @@ macro_rules! labels {
 
 use labels;
 
+/// Includes text files of one folder.
+macro_rules! texts {
+    ($folder:literal: $($name:literal)+) => {
+        [$(include_str!(concat!($folder, $name, ".txt"))),+]
+    };
+}
+
 pub mod clients;
 pub mod collections;
 pub mod conversation;

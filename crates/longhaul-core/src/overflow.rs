@@ -242,7 +242,7 @@ fn classify_unanswered(dialect: Dialect, body: &[u8], rules: RuleSet<'_>) -> Ver
             ..Overflow::from_empty_reply()
         });
     }
-    let key = dialect.answer_key();
+    let key = dialect.facts().answer_key;
     let has_output = info.output.is_some_and(|tokens| tokens > 0);
     match serde_json::from_slice::<Value>(body) {
         Ok(value) if stated_error::states_error(&value, key) => {
@@ -291,7 +291,7 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
         return Verdict::Fine;
     }
     match serde_json::from_slice::<Value>(event.data) {
-        Ok(value) if named || stated_error::states_error(&value, dialect.answer_key()) => {
+        Ok(value) if named || stated_error::states_error(&value, dialect.facts().answer_key) => {
             classify_failure(|details| details.add_value(&value), rules)
         }
         Ok(value) if is_unknown_envelope(&value, event.data, rules) => {

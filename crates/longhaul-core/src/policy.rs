@@ -210,14 +210,9 @@ pub struct Thresholds {
     pub prune_target: Tokens,
 }
 
-/// Returns the tokens of a window without the reserve for the reply.
-fn usable(window: Tokens) -> Tokens {
-    window - REPLY_RESERVE.min(window.divided_by(8))
-}
-
 impl Thresholds {
     fn new(window: Tokens, settings: &CompactionSettings) -> Self {
-        let usable = usable(window);
+        let usable = window - REPLY_RESERVE.min(window.divided_by(8));
         let size_limit = match settings.profile {
             Profile::Frugal => usable
                 .percent(FRUGAL_PERCENT)
@@ -408,10 +403,7 @@ impl Policy {
 
     /// Whether the rule clears results between two cuts of the history.
     pub(super) fn prunes_between_cuts(&self) -> bool {
-        match &self.prune {
-            Some((PruneTrigger::Always, _)) => true,
-            Some((PruneTrigger::HardThreshold, _)) | None => false,
-        }
+        matches!(self.prune, Some((PruneTrigger::Always, _)))
     }
 
     /// Returns the budgets for a replacement text next to `fixed` tokens that no compaction removes. A large
@@ -429,15 +421,6 @@ impl Policy {
         self.budgets
             .usual()
             .min(self.thresholds.capacity.divided_by(5))
-    }
-
-    /// Returns the policy for a thrashing conversation: keeps half as much recent history verbatim.
-    #[must_use]
-    pub(super) fn tightened(&self) -> Self {
-        Self {
-            keep_recent: self.keep_recent.divided_by(2),
-            ..self.clone()
-        }
     }
 
     /// Applies a window of `tokens` reported by the upstream. This decides when records are made,

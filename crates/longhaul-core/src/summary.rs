@@ -125,7 +125,7 @@ pub fn compose(
     place: &SegmentPlace<'_>,
     budgets: &SummaryBudgets,
 ) -> SegmentedText {
-    segments::with_prose(conversation, place, &prose.0, budgets)
+    segments::with_segment(conversation, place, Some(&prose.0), budgets)
 }
 
 /// Returns the segments of `text`, which covers the messages before `until`, without the generated

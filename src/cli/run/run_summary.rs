@@ -84,7 +84,7 @@ fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[
             "longhaul: {} came through, and no chat among them: longhaul reads only \
              requests to these paths: {}\n",
             counted(all, "request"),
-            Dialect::ALL.map(Dialect::distinct_path).join(", ")
+            Dialect::ALL.map(|it| it.facts().distinct_path).join(", ")
         );
     }
     format!(

@@ -32,7 +32,7 @@ fn keys_of(caller: u8, model: &str, said: &str) -> PrefixKeys {
 async fn ranges(store: &Store, keys: &PrefixKeys) -> Vec<std::ops::Range<usize>> {
     let model = || Scope::new(&[0; 32], &[]).named_key("m");
     store.refresh(keys, model).await;
-    store.prior_removals(keys, false).ranges().to_vec()
+    store.prior_removals(keys, false).ranges
 }
 
 async fn stores(store: &Store, keys: &PrefixKeys, removal: ThinkingRemoval) {
@@ -72,5 +72,5 @@ async fn removals_are_separate_per_caller_and_model() {
 fn memory_keeps_removals_without_a_durable_store() {
     let (store, keys) = (memory(ROOM), keys_of(0, "m", "c"));
     store.record_removal(key(&keys, 2), "m", removal(1, 3));
-    assert_eq!(store.prior_removals(&keys, false).newest_edits().len(), 1);
+    assert_eq!(store.prior_removals(&keys, false).newest_edits.len(), 1);
 }

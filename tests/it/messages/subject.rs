@@ -48,7 +48,15 @@ pub(crate) fn cleared(body: &[u8], rule: &Rule) -> BTreeMap<usize, String> {
     let conversation = read(body).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let state = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut).prune_state;
+    let state = fold(
+        &conversation,
+        &policy,
+        kept,
+        None,
+        HardThresholdMode::Cut,
+        &[],
+    )
+    .prune_state;
     let cleared = state.cleared().map(|result| {
         let message = conversation.message(result.message).unwrap();
         let words = result.placeholder.render(&conversation, message);

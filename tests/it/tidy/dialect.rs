@@ -158,8 +158,12 @@ fn names() -> impl Iterator<Item = String> {
 /// Returns the paths of the dialects, and the headers of their requests.
 fn paths_and_headers() -> impl Iterator<Item = &'static str> {
     Dialect::ALL.into_iter().flat_map(|dialect| {
-        let headers = dialect.required_headers().iter().map(|(name, _)| *name);
-        let key = dialect.key_header();
+        let headers = dialect
+            .facts()
+            .required_headers
+            .iter()
+            .map(|(name, _)| *name);
+        let key = dialect.facts().key_header;
         headers.chain(key).chain([dialect.path()])
     })
 }

@@ -26,7 +26,11 @@ fn parts(text: &str, quotes: bool) -> Vec<&str> {
         Some(_) => return Vec::new(),
         None => request(text),
     };
-    let mut reader = WordReader::new(words, quotes);
+    let mut reader = WordReader {
+        text: words,
+        quotes,
+        ..WordReader::default()
+    };
     while reader.skip_block() || reader.skip_tag() {}
     if reader.start == 0 && words.len() == text.len() {
         return Vec::from_iter((!text.trim().is_empty()).then_some(text));
@@ -109,6 +113,7 @@ static ELEMENTS: LazyLock<(StaticMap<&str, Element>, Option<Regex>)> = LazyLock:
 });
 
 /// Position in a text, and the parts found before it.
+#[derive(Default)]
 struct WordReader<'t> {
     text: &'t str,
     /// Whether elements may quote the user.
@@ -124,20 +129,7 @@ struct WordReader<'t> {
     open: HashMap<&'static str, usize>,
 }
 
-impl<'t> WordReader<'t> {
-    fn new(text: &'t str, quotes: bool) -> Self {
-        let (next, open) = (HashMap::new(), HashMap::new());
-        Self {
-            text,
-            quotes,
-            parts: Vec::new(),
-            start: 0,
-            at: 0,
-            next,
-            open,
-        }
-    }
-
+impl WordReader<'_> {
     /// Returns the next position of `words` from `from` on.
     fn find(&mut self, words: &'static str, from: usize) -> Option<usize> {
         let known = self.next.get(words).copied();

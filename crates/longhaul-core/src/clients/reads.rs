@@ -11,17 +11,7 @@ const MAX_COMMAND: usize = 4_096;
 const OPERATORS: [char; 11] = ['|', '&', ';', '<', '>', '*', '(', '`', '$', '{', '\n'];
 
 /// Programs that print the files they are given.
-const PRINTERS: [&str; 9] = [
-    "bat",
-    "cat",
-    "gc",
-    "get-content",
-    "head",
-    "less",
-    "more",
-    "nl",
-    "type",
-];
+const PRINTERS: &str = "bat cat gc get-content head less more nl type";
 
 /// Separators between a line number and the line.
 const SEPARATORS: [&str; 9] = ["\t", "→", " | ", "| ", "|", ": ", ":", ". ", "."];
@@ -76,7 +66,7 @@ fn printed_file(command: &str) -> Option<&str> {
     let is_range = |byte: u8| byte.is_ascii_digit() || b",-p".contains(&byte);
     let rest = match (program.as_str(), rest) {
         ("head" | "sed", ["-n" | "-c", lines, rest @ ..]) if lines.bytes().all(is_range) => rest,
-        (program, rest) if PRINTERS.contains(&program) => rest,
+        (program, rest) if PRINTERS.split(' ').any(|it| it == program) => rest,
         _ => return None,
     };
     let files: Vec<&str> = rest

@@ -1,6 +1,6 @@
 //! Summaries that an agent wrote of its own conversation, in place of the history.
 
-use crate::conversation::{Content, Conversation, Message, PartKind};
+use crate::conversation::{Conversation, Message};
 use crate::json::scanner::Literal;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ impl Conversation<'_> {
             let raw = text.raw(self.body());
             BEGINNINGS.iter().any(|words| raw.starts_with(words))
         };
-        message.role.is_user() && self.first_text(message).is_some_and(begins)
+        message.role.is_user() && self.texts(message).next().is_some_and(begins)
     }
 
     /// Returns the newest summary of the agent among the messages of `range`.
@@ -27,18 +27,6 @@ impl Conversation<'_> {
         let messages = self.messages().get(range.clone())?;
         let newest = messages.iter().rposition(|it| self.is_agent_summary(it));
         newest.map(|at| range.start + at)
-    }
-
-    fn first_text(&self, message: &Message) -> Option<Literal> {
-        match message.content {
-            Content::Absent | Content::Null => None,
-            Content::Text(text) => Some(text),
-            Content::Parts(_) => {
-                let mut parts = self.parts(message).iter();
-                let text = parts.find(|part| part.kind == PartKind::Text);
-                text.and_then(|part| part.text)
-            }
-        }
     }
 }
 

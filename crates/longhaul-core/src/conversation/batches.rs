@@ -2,7 +2,7 @@
 
 use crate::clients;
 use crate::conversation::open_calls::{INLINE_CALLS, OpenCalls};
-use crate::conversation::{Content, Conversation, Message, PartKind, Role, ToolCall};
+use crate::conversation::{Conversation, Message, Role, ToolCall};
 use crate::json::scanner::Literal;
 use crate::text::wording;
 use smallvec::SmallVec;
@@ -64,26 +64,15 @@ impl Conversation<'_> {
 
     /// Whether a result begins like a call that the user rejected.
     pub(crate) fn may_be_rejected(&self, result: &Message) -> bool {
-        let first = match result.content {
-            Content::Absent | Content::Null => None,
-            Content::Parts(_) => self.parts(result).iter().find_map(|part| part.text),
-            Content::Text(text) => Some(text),
-        };
-        let look = || first.is_some_and(|text| clients::may_reject(text.raw(self.body)));
+        let first = || self.texts(result).next();
+        let look = || first().is_some_and(|text| clients::may_reject(text.raw(self.body)));
         let memo = result.memo();
         memo.map_or_else(look, |memo| *memo.may_be_rejected.get_or_init(look))
     }
 
     /// Whether a result reports a failure: by a member of its API, or by its first words.
     pub(crate) fn reports_failure(&self, result: &Message) -> bool {
-        let first = match result.content {
-            Content::Absent | Content::Null => None,
-            Content::Parts(_) => {
-                let first = self.parts(result).first();
-                first.and_then(|part| part.text.filter(|_| part.kind == PartKind::Text))
-            }
-            Content::Text(literal) => Some(literal),
-        };
+        let first = self.texts(result).next();
         let start = first.map(|literal| literal.decode_start(self.body, START_BYTES));
         // White space may fill the start.
         let start = start.filter(|it| {
@@ -99,8 +88,8 @@ impl Conversation<'_> {
     pub(super) fn find_batches(&self) -> Vec<Batch> {
         let mut batches = Vec::new();
         let mut at = 0;
-        while at < self.messages.len() {
-            let rest = self.messages.get(at..).unwrap_or_default();
+        while at < self.messages().len() {
+            let rest = self.messages().get(at..).unwrap_or_default();
             let run = rest
                 .iter()
                 .take_while(|message| message.role.is_tool_result())
@@ -119,7 +108,7 @@ impl Conversation<'_> {
         let before = results
             .start
             .checked_sub(1)
-            .and_then(|at| self.messages.get(at));
+            .and_then(|at| self.messages().get(at));
         before
             .filter(|message| message.role == Role::Assistant)
             .map_or(&[], |message| self.calls(message))
@@ -128,7 +117,7 @@ impl Conversation<'_> {
     /// Matches results with the calls before them, by id or because both are legacy.
     fn match_batch(&self, results: Range<usize>) -> Batch {
         let calls = self.calls_before(&results);
-        let answers = self.messages.get(results.clone()).unwrap_or_default();
+        let answers = self.messages().get(results.clone()).unwrap_or_default();
         if self.are_answered_in_order(calls, answers) {
             return Batch {
                 complete_at: Some(results.end),

@@ -12,11 +12,11 @@ impl Conversation<'_> {
     /// Returns the spans to delete to remove the bound thinking of the message at `at`, including the
     /// commas left over. Empty if there is none, or if that would delete the last message.
     pub(crate) fn bound_thinking_spans(&self, at: usize) -> Vec<Span> {
-        let Some(message) = self.messages.get(at) else {
+        let Some(message) = self.messages().get(at) else {
             return Vec::new();
         };
         let found = self.dialect.bound_thinking(self.body, message);
-        if at + 1 == self.messages.len() && found.first() == Some(&message.span) {
+        if at + 1 == self.messages().len() && found.first() == Some(&message.span) {
             return Vec::new();
         }
         with_commas(self.body, &found)

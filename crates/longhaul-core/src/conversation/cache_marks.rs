@@ -10,7 +10,12 @@ const MAX_CACHE_MARKS: u8 = 4;
 impl<'a> Conversation<'a> {
     /// Whether a message carries a cache mark.
     pub fn has_cache_marks(&self) -> bool {
-        !self.cache_marks.is_empty() || self.parts.iter().any(|part| part.cache_mark.is_some())
+        !self.pieces.cache_marks.is_empty()
+            || self
+                .pieces
+                .parts
+                .iter()
+                .any(|part| part.cache_mark.is_some())
     }
 
     /// Whether a mark may request an hour in the cache: the body has the value of such a lifetime.
@@ -24,9 +29,10 @@ impl<'a> Conversation<'a> {
     /// with a longer lifetime come first. The last one has the shortest.
     pub(crate) fn last_cache_mark(&self, messages: Range<usize>) -> Option<&'a str> {
         let before = self
+            .pieces
             .cache_marks
             .partition_point(|(at, _)| *at < messages.end);
-        let (at, mark) = self.cache_marks.get(before.checked_sub(1)?)?;
+        let (at, mark) = self.pieces.cache_marks.get(before.checked_sub(1)?)?;
         messages.contains(at).then(|| mark.slice(self.body))
     }
 
@@ -36,7 +42,7 @@ impl<'a> Conversation<'a> {
     /// Marks with a longer lifetime must come first. The added mark therefore has the lifetime of the
     /// next mark after it, or else of the last one before it.
     pub(crate) fn added_cache_mark(&self, replaced: Range<usize>) -> Option<&'a str> {
-        let may_add = self.dialect().allows_added_cache_marks();
+        let may_add = self.dialect().facts().allows_added_cache_marks;
         if !may_add || self.count_cache_marks() >= MAX_CACHE_MARKS {
             return None;
         }
@@ -50,7 +56,7 @@ impl<'a> Conversation<'a> {
     /// Returns the value of a mark that may be added to the block of a result. `None` if the block names a
     /// mark, or if no mark may be added.
     pub(crate) fn added_result_mark(&self, at: usize) -> Option<&'a str> {
-        let key = format!("\"{}\"", self.dialect().cache_mark_key());
+        let key = format!("\"{}\"", self.dialect().facts().cache_mark_key);
         let is_named = self.message(at)?.span.slice(self.body).contains(&key);
         (!is_named).then(|| self.added_cache_mark(at..at + 1))?
     }
@@ -58,7 +64,7 @@ impl<'a> Conversation<'a> {
     /// Counts the marks of the body, wherever they are, up to [`MAX_CACHE_MARKS`]. A key of the same name
     /// elsewhere counts too.
     fn count_cache_marks(&self) -> u8 {
-        let key = format!("\"{}\"", self.dialect().cache_mark_key());
+        let key = format!("\"{}\"", self.dialect().facts().cache_mark_key);
         let key = Finder::new(&key);
         let count = |span: Range<usize>| {
             let bytes = self.body.as_bytes().get(span).unwrap_or_default();
@@ -86,7 +92,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the values of the cache marks of the message at `at`, in order.
     fn cache_marks_of(&self, at: usize) -> Vec<&'a str> {
-        let own = self.cache_marks.iter().filter(|(of, _)| *of == at);
+        let own = self.pieces.cache_marks.iter().filter(|(of, _)| *of == at);
         let mut marks: Vec<&str> = own.map(|(_, mark)| mark.slice(self.body)).collect();
         if let Some(message) = self.message(at).filter(|_| marks.is_empty()) {
             let parts = self.parts(message).iter();

@@ -21,9 +21,10 @@ impl<'a> Conversation<'a> {
     /// own.
     pub(crate) fn container(&self, at: usize) -> Option<&Container> {
         let behind = self
+            .pieces
             .containers
             .partition_point(|container| container.messages.end <= at);
-        let container = self.containers.get(behind)?;
+        let container = self.pieces.containers.get(behind)?;
         container.messages.contains(&at).then_some(container)
     }
 

@@ -1,5 +1,7 @@
 //! Ties between messages, and the cuts that they forbid.
 
+use crate::json::scanner::values_after;
+
 /// A tie between a message and its neighbours, which a cut must respect. Only dialects that
 /// map each item to a message use variants other than [`NeighbourLink::Free`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -70,11 +72,7 @@ const CALLER: &str = r#""caller""#;
 /// Returns the strings of the `caller` in each call of an object, the id of the program among them. Text
 /// cannot hold the key, because its quotation marks are escaped.
 pub(crate) fn callers(object: &str) -> impl Iterator<Item = &str> {
-    let keys = object.match_indices(CALLER);
-    let callers = keys.filter_map(|(at, key)| {
-        let value = object.get(at + key.len()..)?.trim_start();
-        let members = value.strip_prefix(':')?.trim_start().strip_prefix('{')?;
-        members.split('}').next()
-    });
+    let values = values_after(object, CALLER);
+    let callers = values.filter_map(|value| value.strip_prefix('{')?.split('}').next());
     callers.flat_map(|members| members.split('"').skip(1).step_by(2))
 }

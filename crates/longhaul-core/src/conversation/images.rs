@@ -96,14 +96,18 @@ pub(crate) fn marker_part(conversation: &Conversation<'_>, part: &ContentPart) -
 
 /// Returns the text in place of an image or a document.
 fn marker(kind: PartKind) -> Option<&'static str> {
+    let may_go = matches!(kind, PartKind::File | PartKind::Image);
+    may_go.then(|| media_marker(kind))?
+}
+
+/// Returns the marker for a part that is not text, or `None` if the part needs none.
+pub(crate) fn media_marker(kind: PartKind) -> Option<&'static str> {
     match kind {
+        PartKind::Audio => Some(wording::AUDIO_MARKER),
         PartKind::File => Some(wording::FILE_MARKER),
         PartKind::Image => Some(wording::IMAGE_MARKER),
-        PartKind::Audio
-        | PartKind::Other
-        | PartKind::Text
-        | PartKind::Thinking
-        | PartKind::Video => None,
+        PartKind::Video => Some(wording::VIDEO_MARKER),
+        PartKind::Other | PartKind::Text | PartKind::Thinking => None,
     }
 }
 

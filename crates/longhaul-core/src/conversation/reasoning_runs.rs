@@ -3,15 +3,18 @@
 use crate::conversation::{Conversation, Message};
 use std::ops::Range;
 
-/// Returns the runs from the first message of a turn that carries reasoning to the end of that
-/// turn, ascending.
-pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
+/// Returns the runs from a message that `begins` one up to the next that `ends` runs, ascending.
+pub(super) fn runs(
+    messages: &[Message],
+    begins: impl Fn(&Message) -> bool,
+    ends: impl Fn(&Message) -> bool,
+) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut first = None;
     for (at, message) in messages.iter().enumerate() {
-        if message.role.is_user() {
+        if ends(message) {
             runs.extend(first.take().map(|first| first..at));
-        } else if message.has_reasoning {
+        } else if begins(message) {
             first = first.or(Some(at));
         }
     }
@@ -31,11 +34,6 @@ impl Conversation<'_> {
     /// Whether any message carries reasoning.
     pub fn has_reasoning(&self) -> bool {
         !self.reasoning_runs.is_empty()
-    }
-
-    /// Whether the message at `at`, or one before it in its turn, carries reasoning.
-    pub(crate) fn is_in_reasoning_run(&self, at: usize) -> bool {
-        self.reasoning_run(at).is_some()
     }
 
     /// Returns the messages from the first with reasoning to the end of its turn, if the message at

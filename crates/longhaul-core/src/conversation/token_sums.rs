@@ -9,7 +9,7 @@ impl Conversation<'_> {
     pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
         let upto = |end: usize| {
             self.prefix_tokens
-                .get(end.min(self.messages.len()))
+                .get(end.min(self.messages().len()))
                 .copied()
         };
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()

@@ -48,12 +48,17 @@ pub(crate) struct DecodedCalls<'c, 'a> {
 impl<'c, 'a> DecodedCalls<'c, 'a> {
     /// Decodes the arguments of the calls in `messages`, at most [`MAX_KEPT_BYTES`].
     pub(crate) fn new(conversation: &'c Conversation<'a>, messages: Range<usize>) -> Self {
-        let of = conversation.messages.get(messages.clone());
+        let of = conversation.messages().get(messages.clone());
         let of = of.unwrap_or_default().iter().map(|it| &it.calls);
         let mut of = of.filter(|calls| !calls.is_empty());
         let first = of.clone().next().map_or(0, |calls| calls.start);
         let calls = first..of.next_back().map_or(0, |calls| calls.end);
-        let calls = conversation.calls.get(calls).unwrap_or_default().iter();
+        let calls = conversation
+            .pieces
+            .calls
+            .get(calls)
+            .unwrap_or_default()
+            .iter();
         let mut left = MAX_KEPT_BYTES;
         let kept = calls.map_while(|call| {
             left = left.checked_sub(call.arguments.map_or(0, |it| it.span().len()))?;
@@ -69,7 +74,7 @@ impl<'c, 'a> DecodedCalls<'c, 'a> {
 
     /// Returns all calls, each with its arguments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'c ToolCall, Cow<'_, ToolArguments>)> {
-        let messages = self.conversation.messages.get(self.messages.clone());
+        let messages = self.conversation.messages().get(self.messages.clone());
         let messages = messages.unwrap_or_default().iter();
         messages.flat_map(|message| self.of(message))
     }

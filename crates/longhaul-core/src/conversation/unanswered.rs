@@ -1,23 +1,6 @@
 //! User messages without an answer, at any point of a conversation.
 
-use crate::conversation::{Conversation, Message, Role};
-use std::ops::Range;
-
-/// Returns the runs from the first user message after an assistant message up to the next assistant
-/// message, ascending.
-pub(super) fn runs(messages: &[Message]) -> Vec<Range<usize>> {
-    let mut waits = Vec::new();
-    let mut first = None;
-    for (at, message) in messages.iter().enumerate() {
-        match message.role {
-            Role::Assistant => waits.extend(first.take().map(|first| first..at)),
-            Role::User => first = first.or(Some(at)),
-            Role::Developer | Role::Function | Role::Other | Role::System | Role::Tool => {}
-        }
-    }
-    waits.extend(first.map(|first| first..messages.len()));
-    waits
-}
+use crate::conversation::{Conversation, Role};
 
 impl Conversation<'_> {
     /// Returns the first user message among the first `upto` messages that none of them answers. A
@@ -33,7 +16,7 @@ impl Conversation<'_> {
     /// Returns the result before the unanswered user message at `unanswered`, which the model has not
     /// seen either. Instructions may stand between the two. Returns `None` if no result does.
     pub(super) fn unseen_result_before(&self, unanswered: usize) -> Option<usize> {
-        let before = self.messages.get(..unanswered)?;
+        let before = self.messages().get(..unanswered)?;
         let last = before.iter().rposition(|it| !it.role.is_instruction())?;
         before.get(last)?.role.is_tool_result().then_some(last)
     }
@@ -43,7 +26,7 @@ impl Conversation<'_> {
     pub(crate) fn without_prefill(&self, upto: usize) -> usize {
         let last = upto.checked_sub(1);
         let begins = last.filter(|&last| {
-            let message = self.messages.get(last);
+            let message = self.messages().get(last);
             message.is_some_and(|it| it.role == Role::Assistant && it.calls.is_empty())
         });
         begins.unwrap_or(upto)

@@ -19,34 +19,34 @@ const MIN_DETERMINANT: f64 = 1e-9;
 const NANOS_PER_DOLLAR_PER_MILLION: f64 = 1_000.0;
 
 /// A number for each kind of token: plain input, cached input, output.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kinds {
-    plain: f64,
-    cached: f64,
-    output: f64,
-}
+type Kinds = [f64; 3];
 
 /// Sums over the replies of one model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InferredPrices {
     replies: u32,
-    /// Sums of squared token counts.
-    squares: Kinds,
-    /// Sums of products of two token counts.
-    plain_cached: f64,
-    plain_output: f64,
-    cached_output: f64,
+    /// Sums of products of two token counts: a symmetric matrix.
+    products: [Kinds; 3],
     /// Sums of products of token counts and cost.
     costs: Kinds,
     /// Sum of squared costs.
     cost_squares: f64,
 }
 
-impl Kinds {
-    /// Returns the sum of the products with `other`.
-    fn dot(self, other: Self) -> f64 {
-        self.plain * other.plain + self.cached * other.cached + self.output * other.output
-    }
+/// Returns the sum of the products of the numbers for each kind.
+fn dot(one: Kinds, other: Kinds) -> f64 {
+    one.into_iter().zip(other).map(|(a, b)| a * b).sum()
+}
+
+/// Returns the determinant of a matrix with these rows.
+fn determinant_of([one, two, three]: [Kinds; 3]) -> f64 {
+    let ([plain, cached, output], [p, c, o]) = (two, three);
+    let minors = [
+        cached * o - output * c,
+        output * p - plain * o,
+        plain * c - cached * p,
+    ];
+    dot(one, minors)
 }
 
 impl InferredPrices {
@@ -58,11 +58,8 @@ impl InferredPrices {
             return;
         }
         let cached = usage.cached.unwrap_or(0).min(usage.input);
-        let tokens = Kinds {
-            plain: f64::from(usage.input - cached),
-            cached: f64::from(cached),
-            output: f64::from(usage.output.unwrap_or(0)),
-        };
+        let output = usage.output.unwrap_or(0);
+        let tokens = [usage.input - cached, cached, output].map(f64::from);
         #[expect(
             clippy::cast_precision_loss,
             reason = "costs have far fewer digits than the mantissa"
@@ -70,15 +67,13 @@ impl InferredPrices {
         let cost = cost.as_nanos() as f64;
         let add = |sum: &mut f64, product: f64| *sum = *sum * MEMORY + product;
         self.replies = self.replies.saturating_add(1);
-        add(&mut self.squares.plain, tokens.plain * tokens.plain);
-        add(&mut self.squares.cached, tokens.cached * tokens.cached);
-        add(&mut self.squares.output, tokens.output * tokens.output);
-        add(&mut self.plain_cached, tokens.plain * tokens.cached);
-        add(&mut self.plain_output, tokens.plain * tokens.output);
-        add(&mut self.cached_output, tokens.cached * tokens.output);
-        add(&mut self.costs.plain, tokens.plain * cost);
-        add(&mut self.costs.cached, tokens.cached * cost);
-        add(&mut self.costs.output, tokens.output * cost);
+        let sums = self.products.iter_mut().zip(&mut self.costs);
+        for ((products, costs), count) in sums.zip(tokens) {
+            for (sum, other) in products.iter_mut().zip(tokens) {
+                add(sum, count * other);
+            }
+            add(costs, count * cost);
+        }
         add(&mut self.cost_squares, cost * cost);
     }
 
@@ -89,11 +84,12 @@ impl InferredPrices {
             return None;
         }
         let solution = self.solve()?;
+        let [plain, cached, output] = solution;
         if self.relative_error(solution) > MAX_ERROR {
             return None;
         }
         // A negative price is a sign of a wrong model, unless rounding makes a price of zero negative.
-        let rounding = -solution.plain * MAX_ERROR;
+        let rounding = -plain * MAX_ERROR;
         let price = |nanos: f64| {
             let nanos = if nanos > rounding {
                 nanos.max(0.0)
@@ -103,58 +99,43 @@ impl InferredPrices {
             Price::nearest(nanos / NANOS_PER_DOLLAR_PER_MILLION)
         };
         let used = |square: f64, price: Price| (square > 0.0).then_some(price);
-        let (cached, output) = (price(solution.cached)?, price(solution.output)?);
+        let [_, [_, cached_square, _], [.., output_square]] = self.products;
         Some(TokenPrices {
             origin: PriceOrigin::Inferred,
-            input: price(solution.plain)?,
-            cached: used(self.squares.cached, cached),
+            input: price(plain)?,
+            cached: used(cached_square, price(cached)?),
             written: None,
-            output: used(self.squares.output, output),
+            output: used(output_square, price(output)?),
         })
     }
 
     /// Solves the normal equations by Cramer's rule. The price of a kind that no reply contains is zero.
     fn solve(&self) -> Option<Kinds> {
-        let one_if_zero = |square: f64| if square > 0.0 { square } else { 1.0 };
-        let plain = one_if_zero(self.squares.plain);
-        let cached = one_if_zero(self.squares.cached);
-        let output = one_if_zero(self.squares.output);
-        let (pc, po, co) = (self.plain_cached, self.plain_output, self.cached_output);
-        let costs = self.costs;
-        let minors = Kinds {
-            plain: cached * output - co * co,
-            cached: pc * output - po * co,
-            output: pc * co - po * cached,
-        };
-        let determinant = plain * minors.plain - pc * minors.cached + po * minors.output;
+        let mut matrix = self.products;
+        for (at, row) in matrix.iter_mut().enumerate() {
+            if let Some(square) = row.get_mut(at).filter(|square| **square <= 0.0) {
+                *square = 1.0;
+            }
+        }
+        let [[plain, ..], [_, cached, _], [.., output]] = matrix;
+        let determinant = determinant_of(matrix);
         if determinant <= MIN_DETERMINANT * plain * cached * output {
             return None;
         }
-        Some(Kinds {
-            plain: (costs.plain * minors.plain - costs.cached * minors.cached
-                + costs.output * minors.output)
-                / determinant,
-            cached: (plain * (costs.cached * output - co * costs.output)
-                - costs.plain * minors.cached
-                + po * (pc * costs.output - costs.cached * po))
-                / determinant,
-            output: (plain * (cached * costs.output - costs.cached * co)
-                - pc * (pc * costs.output - costs.cached * po)
-                + costs.plain * minors.output)
-                / determinant,
-        })
+        // The matrix is symmetric, so a row can take the place of a column.
+        Some([0, 1, 2].map(|at| {
+            let mut replaced = matrix;
+            if let Some(row) = replaced.get_mut(at) {
+                *row = self.costs;
+            }
+            determinant_of(replaced) / determinant
+        }))
     }
 
     /// Returns the root of the squared error of the fitted costs over their squares.
     fn relative_error(&self, prices: Kinds) -> f64 {
-        let squares = self.squares;
-        let fitted = prices.plain * prices.plain * squares.plain
-            + prices.cached * prices.cached * squares.cached
-            + prices.output * prices.output * squares.output
-            + 2.0 * prices.plain * prices.cached * self.plain_cached
-            + 2.0 * prices.plain * prices.output * self.plain_output
-            + 2.0 * prices.cached * prices.output * self.cached_output;
-        let error = self.cost_squares - 2.0 * prices.dot(self.costs) + fitted;
+        let fitted = dot(prices, self.products.map(|row| dot(row, prices)));
+        let error = self.cost_squares - 2.0 * dot(prices, self.costs) + fitted;
         if self.cost_squares > 0.0 {
             (error.max(0.0) / self.cost_squares).sqrt()
         } else {

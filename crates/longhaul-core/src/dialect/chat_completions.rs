@@ -9,20 +9,38 @@ pub(super) mod writer;
 
 use serde_json::json;
 
+use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
 pub use reader::read;
 pub(super) use reader::read_with;
 
-/// End of the path. Azure and gateways serve chats under longer paths.
-pub(super) const PATH: &str = "/chat/completions";
-/// Endpoints that run models. Stored chats belong to the account.
-pub(super) const KEY_PATHS: &[&str] = &["chat/completions"];
-/// Key of a mark up to which the provider caches the prompt.
-pub(super) const CACHE_MARK_KEY: &str = "cache_control";
-/// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens", "max_completion_tokens"];
-/// Lowest output limit that longhaul sets.
-pub(super) const MIN_OUTPUT: Tokens = Tokens::new(1_024);
+/// Facts about the API.
+pub(super) static FACTS: DialectFacts = DialectFacts {
+    path: "/chat/completions",
+    distinct_path: "/chat/completions",
+    // Stored chats belong to the account.
+    key_paths: &["chat/completions"],
+    required_headers: &[],
+    key_header: None,
+    has_websocket: false,
+    may_have_own_upstream: false,
+    form: 0,
+    output_limit_keys: &["max_tokens", "max_completion_tokens"],
+    min_output: Tokens::new(1_024),
+    lowers_output_in_advance: false,
+    may_keep_calls: false,
+    allows_user_behind_instructions: true,
+    cache_mark_key: "cache_control",
+    allows_added_cache_marks: true,
+    marks_results: false,
+    text_part_start: r#"{"type":"text","text":"#,
+    call_signature: Some("thought_signature"),
+    answer_key: "choices",
+    content_keys: "audio content function_call images reasoning reasoning_content refusal text tool_calls",
+    counts_prompt_first: false,
+    held_bytes: 64 * 1024,
+    event_start_bytes: 0,
+};
 
 /// Formats the body of an error reply, with members in the order that the API uses.
 pub(super) fn error_body(status: u16, code: &str, message: &str) -> Vec<u8> {

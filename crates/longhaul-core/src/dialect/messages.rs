@@ -12,26 +12,46 @@ pub(super) mod writer;
 
 use serde_json::json;
 
+use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
 pub(super) use reader::read_with;
 pub use reader::{has_own_shape, read};
 
 /// End of the path, after the version of the API. Gateways serve both below a path of their own.
-pub(super) const PATH: &str = "/messages";
+const PATH: &str = "/messages";
 /// [`PATH`] after the version. Other APIs have paths that end alike.
-pub(super) const DISTINCT_PATH: &str = "/v1/messages";
+const DISTINCT_PATH: &str = "/v1/messages";
 /// End of the path that counts the tokens of a request, after [`PATH`].
 pub(super) const COUNT_PATH: &str = "/count_tokens";
-/// Endpoints that run models.
-pub(super) const KEY_PATHS: &[&str] = &["messages", "messages/count_tokens"];
-/// Key of a mark up to which the provider caches the prompt.
-pub(super) const CACHE_MARK_KEY: &str = "cache_control";
-/// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_tokens"];
-/// Added to the form version, so that it differs from those of the other dialects.
-pub(super) const FORM: u32 = 2 << 16;
-/// Lowest output limit that longhaul sets: the floor at which Claude Code compacts instead.
-pub(super) const MIN_OUTPUT: Tokens = Tokens::new(3_000);
+
+/// Facts about the API.
+pub(super) static FACTS: DialectFacts = DialectFacts {
+    path: PATH,
+    distinct_path: DISTINCT_PATH,
+    key_paths: &["messages", "messages/count_tokens"],
+    required_headers: client::REQUIRED_HEADERS,
+    key_header: Some(client::KEY_HEADER),
+    has_websocket: false,
+    may_have_own_upstream: true,
+    form: 2 << 16,
+    output_limit_keys: &["max_tokens"],
+    // The floor at which Claude Code compacts instead.
+    min_output: Tokens::new(3_000),
+    // Clients have to state an output limit, and state the same limit each time.
+    lowers_output_in_advance: true,
+    may_keep_calls: false,
+    allows_user_behind_instructions: false,
+    cache_mark_key: "cache_control",
+    allows_added_cache_marks: true,
+    marks_results: true,
+    text_part_start: r#"{"type":"text","text":"#,
+    call_signature: None,
+    answer_key: "content",
+    content_keys: "data name text thinking tool_use_id",
+    counts_prompt_first: true,
+    held_bytes: 64 * 1024,
+    event_start_bytes: 0,
+};
 
 /// Formats the body of an error reply, with members in the order that the API uses. The API's own
 /// errors have no `code`.

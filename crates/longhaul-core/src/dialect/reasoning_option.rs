@@ -1,28 +1,23 @@
 //! Options of a request that control how much its model reasons.
 
-use crate::json::scanner::{NotJson, Scanner};
+use crate::json::scanner::{NotJson, Scanner, members};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
 /// Reads a reasoning option. Returns its span and the tokens that it grants: Anthropic's
 /// `thinking.budget_tokens` or OpenRouter's `reasoning.max_tokens`, unless reasoning is off.
 pub(super) fn read_reasoning_option(scanner: &mut Scanner<'_>) -> Result<(Span, Tokens), NotJson> {
-    if scanner.peek() != Some(b'{') {
-        return Ok((scanner.value()?, Tokens::ZERO));
-    }
     let (mut granted, mut is_off) = (0, false);
-    let span = scanner.object(|scanner, key| {
-        let value = scanner.value()?;
-        let text = scanner.text();
-        match (&*key.decode(text), value.slice(text)) {
+    let span = scanner.value()?;
+    for (key, value) in members(span.slice(scanner.text())) {
+        match (&*key, value) {
             ("budget_tokens" | "max_tokens", number) => {
                 granted = granted.max(number.parse::<u64>().unwrap_or_default());
             }
             ("enabled", "false") | ("type", "\"disabled\"") => is_off = true,
             _ => {}
         }
-        Ok::<(), NotJson>(())
-    })?;
+    }
     let granted = if is_off { 0 } else { granted };
     let granted = u32::try_from(granted).unwrap_or(u32::MAX);
     Ok((span, Tokens::new(granted)))

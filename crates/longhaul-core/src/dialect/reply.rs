@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::Deserializer;
 
-use crate::dialect::chat_completions::reply;
 use crate::dialect::responses::reply as responses;
 use crate::dialect::usage::Usage;
 use crate::dialect::{Dialect, dispatch};
@@ -92,49 +91,12 @@ pub struct EndFacts {
 }
 
 impl Dialect {
-    /// Returns the key of the array that has an element in answers only, at the top of a body.
-    pub fn answer_key(self) -> &'static str {
-        dispatch!(self, reply::ANSWER_KEY)
-    }
-
-    /// Returns the keys, below the array of [`Dialect::answer_key`], whose value is content if it is
-    /// not empty, separated by spaces.
-    pub(crate) fn content_keys(self) -> &'static str {
-        dispatch!(self, reply::CONTENT_KEYS)
-    }
-
-    /// Whether the first event of a stream counts the prompt, and the last one maybe the output alone.
-    pub(crate) fn counts_prompt_first(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Responses => false,
-            Self::Messages => true,
-        }
-    }
-
-    /// Returns the maximum of bytes held of one reply, as received. Errors are small, and so is the head
-    /// of a stream before its first content, unless it repeats the request.
-    pub fn held_bytes(self) -> usize {
-        match self {
-            Self::ChatCompletions | Self::Messages => reply::HELD_BYTES,
-            Self::Responses => responses::HELD_BYTES,
-        }
-    }
-
     /// Returns the finish reason that the first bytes of a stream's last event state. Returns `None` for
     /// dialects whose events are short enough to be kept whole.
     pub(crate) fn finish_from_start(self, event: &[u8]) -> Option<FinishReason> {
         match self {
             Self::ChatCompletions | Self::Messages => None,
             Self::Responses => responses::finish_from_start(event),
-        }
-    }
-
-    /// Returns the number of bytes to keep of the start of each event in a stream. Zero if the last
-    /// event is short enough to be kept whole.
-    pub(crate) fn event_start_bytes(self) -> usize {
-        match self {
-            Self::ChatCompletions | Self::Messages => 0,
-            Self::Responses => responses::EVENT_START_BYTES,
         }
     }
 

@@ -1,20 +1,11 @@
 //! Paths and headers of each API's requests.
 
-use crate::dialect::{Dialect, chat_completions, dispatch, messages};
+use crate::dialect::{Dialect, chat_completions, messages};
 
 impl Dialect {
     /// Returns the path that clients append to a base URL.
     pub fn path(self) -> &'static str {
-        dispatch!(self, PATH)
-    }
-
-    /// Returns the end that only this API's paths have: [`path`](Self::path), after the version if
-    /// another API has a path that ends alike.
-    pub fn distinct_path(self) -> &'static str {
-        match self {
-            Self::ChatCompletions | Self::Responses => self.path(),
-            Self::Messages => messages::DISTINCT_PATH,
-        }
+        self.facts().path
     }
 
     /// Returns the first segment of [`path`](Self::path), with its slash.
@@ -22,12 +13,6 @@ impl Dialect {
         let path = self.path();
         let end = path.match_indices('/').nth(1).map(|(at, _)| at);
         end.and_then(|end| path.get(..end)).unwrap_or(path)
-    }
-
-    /// Returns the API's endpoints that run models, for keys which longhaul adds. Each is relative
-    /// to a base URL, and `/*` at its end stands for every path below.
-    pub fn key_paths(self) -> &'static [&'static str] {
-        dispatch!(self, KEY_PATHS)
     }
 
     /// Returns the dialect of requests to `path`, whatever precedes the dialect's own path.
@@ -41,7 +26,7 @@ impl Dialect {
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut all = Self::ALL.into_iter();
         // A client whose base URL lacks the version sends the dialect's path alone.
-        let is_own = |it: &Self| path.ends_with(it.distinct_path()) || path == it.path();
+        let is_own = |it: &Self| path.ends_with(it.facts().distinct_path) || path == it.path();
         let dialect = all.find(is_own)?;
         Some((path.strip_suffix(dialect.path())?, dialect))
     }
@@ -68,32 +53,7 @@ impl Dialect {
         (Self::ChatCompletions.path(), body)
     }
 
-    /// Whether clients may use the API over a WebSocket at the same path.
-    pub fn has_websocket(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Messages => false,
-            Self::Responses => true,
-        }
-    }
-
-    /// Returns the headers that a server requires in each request, besides those of HTTP and the key.
-    pub fn required_headers(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::ChatCompletions | Self::Responses => &[],
-            Self::Messages => messages::client::REQUIRED_HEADERS,
-        }
-    }
-
-    /// Returns the header in which a server expects a key without the word `Bearer`. `None` if the
-    /// server expects a bearer token.
-    pub fn key_header(self) -> Option<&'static str> {
-        match self {
-            Self::ChatCompletions | Self::Responses => None,
-            Self::Messages => Some(messages::client::KEY_HEADER),
-        }
-    }
-
-    /// Whether the form of `token` shows that it is a key for [`key_header`](Self::key_header), and
+    /// Whether the form of `token` shows that it is a key for [`DialectFacts::key_header`](super::facts::DialectFacts::key_header), and
     /// useless as a bearer token.
     pub fn is_plain_key(self, token: &[u8]) -> bool {
         match self {
@@ -106,14 +66,6 @@ impl Dialect {
     /// client only.
     pub fn is_client_login(token: &[u8]) -> bool {
         messages::client::is_login(token)
-    }
-
-    /// Whether the operator may set an upstream of its own for this API.
-    pub fn may_have_own_upstream(self) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Responses => false,
-            Self::Messages => true,
-        }
     }
 
     /// Whether a request to `path` belongs to an API that may have its own upstream. Such a request is a

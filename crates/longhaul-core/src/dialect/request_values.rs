@@ -1,8 +1,8 @@
 //! Readers of values that the requests of every dialect have, and their limits.
 
-use crate::conversation::OutputLimit;
+use crate::conversation::{OutputLimit, Role};
 use crate::dialect::bypass::Bypass;
-use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::scanner::{Literal, NotJson, Scanner, members};
 use crate::units::tokens::Tokens;
 
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
@@ -47,6 +47,24 @@ pub(super) fn read_string(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, 
     }
     scanner.skip()?;
     Ok(None)
+}
+
+/// Returns the role with this name, or [`Role::Other`] if the role is not among those that the API has, `known`.
+pub(super) fn role_from_name(name: &str, known: &[Role]) -> Role {
+    let role = match name {
+        "assistant" => Role::Assistant,
+        "developer" => Role::Developer,
+        "function" => Role::Function,
+        "system" => Role::System,
+        "tool" => Role::Tool,
+        "user" => Role::User,
+        _ => Role::Other,
+    };
+    if known.contains(&role) {
+        role
+    } else {
+        Role::Other
+    }
 }
 
 /// Reads a flag. Any value other than `true` counts as `false`.
@@ -97,14 +115,9 @@ pub(super) fn read_output_limit(
 
 /// Whether one of `keys` at the top of a body has a negative integer as its value.
 pub(super) fn has_negative_number(body: &str, keys: &[&str]) -> bool {
-    let mut is_negative = false;
-    let read = Scanner::new(body).object(|scanner, key| {
-        let value = scanner.value()?.slice(body);
-        let number = || value.parse::<i64>();
-        is_negative |= keys.contains(&&*key.decode(body)) && number().is_ok_and(i64::is_negative);
-        Ok::<(), NotJson>(())
-    });
-    read.is_ok() && is_negative
+    let is_negative = |value: &str| value.parse::<i64>().is_ok_and(i64::is_negative);
+    let mut members = members(body);
+    members.any(|(key, value)| keys.contains(&&*key) && is_negative(value))
 }
 
 #[cfg(test)]

@@ -9,15 +9,41 @@ pub(super) mod summary_request;
 mod tool_names;
 pub(super) mod writer;
 
+use crate::dialect::facts::DialectFacts;
+use crate::units::tokens::Tokens;
 pub use reader::read;
 pub(super) use reader::read_with;
 
-/// End of the path. Codex, Azure and gateways serve responses under longer paths. Paths of stored
-/// responses continue after it, and `…/responses/compact` is another API.
-pub(super) const PATH: &str = "/responses";
-/// Endpoints that run models. Agents poll, cancel and continue their responses by id.
-pub(super) const KEY_PATHS: &[&str] = &["responses", "responses/*"];
-/// Key of a mark up to which the provider caches the prompt.
-pub(super) const CACHE_MARK_KEY: &str = "prompt_cache_breakpoint";
-/// Keys of the output limit.
-pub(super) const OUTPUT_LIMIT_KEYS: &[&str] = &["max_output_tokens"];
+/// Facts about the API.
+pub(super) static FACTS: DialectFacts = DialectFacts {
+    // Paths of stored responses continue after it, and `…/responses/compact` is another API.
+    path: "/responses",
+    distinct_path: "/responses",
+    // Agents poll, cancel and continue their responses by id.
+    key_paths: &["responses", "responses/*"],
+    required_headers: &[],
+    key_header: None,
+    has_websocket: true,
+    may_have_own_upstream: false,
+    form: 1 << 16,
+    output_limit_keys: &["max_output_tokens"],
+    min_output: Tokens::new(1_024),
+    lowers_output_in_advance: false,
+    may_keep_calls: true,
+    allows_user_behind_instructions: true,
+    cache_mark_key: "prompt_cache_breakpoint",
+    allows_added_cache_marks: false,
+    marks_results: false,
+    text_part_start: r#"{"type":"input_text","text":"#,
+    call_signature: None,
+    answer_key: "output",
+    // Every item has a type.
+    content_keys: "type",
+    counts_prompt_first: false,
+    // The events before the first content repeat instructions and tools twice; those of Codex with a few tool
+    // servers take 100 KB.
+    held_bytes: 512 * 1024,
+    // A closing event states its type, its status and the reason for being incomplete in the first 300, before
+    // it repeats instructions and tools.
+    event_start_bytes: 512,
+};

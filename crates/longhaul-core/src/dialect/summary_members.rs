@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::dialect::reasoning_option::reduces_reasoning;
 use crate::dialect::request_template::RequestTemplate;
 use crate::json::quote::quote;
-use crate::json::scanner::{NotJson, Scanner};
+use crate::json::scanner::{NotJson, Scanner, members};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
@@ -83,25 +83,12 @@ fn own_cache_key(key: &str) -> String {
 
 /// Whether the options of an output, an object, leave its format to the model or request plain text.
 pub(super) fn has_text_format(options: &str) -> bool {
-    let mut is_text = true;
-    let read = Scanner::new(options).object(|scanner, key| {
-        let value = scanner.value()?.slice(options);
-        let is_plain = value == "null" || has_type_text(value);
-        is_text &= key.decode(options) != "format" || is_plain;
-        Ok::<(), NotJson>(())
-    });
-    read.is_err() || is_text
-}
-
-/// Whether a format, an object, has the type `text`.
-fn has_type_text(format: &str) -> bool {
-    let mut is_text = false;
-    let read = Scanner::new(format).object(|scanner, key| {
-        let value = scanner.value()?.slice(format);
-        is_text |= key.decode(format) == "type" && value == r#""text""#;
-        Ok::<(), NotJson>(())
-    });
-    read.is_ok() && is_text
+    let is_text = |format: &str| {
+        let mut members = members(format);
+        format == "null" || members.any(|(key, value)| key == "type" && value == r#""text""#)
+    };
+    let mut members = members(options);
+    members.all(|(key, format)| key != "format" || is_text(format))
 }
 
 /// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded
@@ -115,19 +102,19 @@ pub(super) fn repeat_members(
 ) -> Option<Vec<String>> {
     let is_repeated =
         |name: &str| !name.starts_with('#') && repeated.lines().any(|key| key == name);
-    let mut members = Vec::new();
+    let mut kept = Vec::new();
     let read = Scanner::new(forwarded).object(|scanner, key| {
         let value = scanner.value()?;
         let name = key.decode(forwarded);
         let spelt = key.span().slice(forwarded);
         if let Some(value) = written(&name, value) {
-            members.push(format!("{spelt}:{value}"));
+            kept.push(format!("{spelt}:{value}"));
         } else if is_repeated(&name) {
-            members.push(format!("{spelt}:{}", value.slice(forwarded)));
+            kept.push(format!("{spelt}:{}", value.slice(forwarded)));
         }
         Ok::<(), NotJson>(())
     });
-    read.ok().map(|_| members)
+    read.ok().map(|_| kept)
 }
 
 pub(super) fn object(members: &[String]) -> String {

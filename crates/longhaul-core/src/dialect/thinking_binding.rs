@@ -2,7 +2,7 @@
 
 use crate::conversation::Conversation;
 use crate::dialect::Dialect;
-use crate::json::scanner::{NotJson, Scanner};
+use crate::json::scanner::members;
 use std::sync::LazyLock;
 
 /// Rules of models, with their sources.
@@ -100,9 +100,19 @@ impl Conversation<'_> {
 
     fn thinking_option(&self) -> ThinkingOption {
         let mut option = ThinkingOption::default();
-        for (_, value) in &self.params().thinking {
-            // An option of another shape shows nothing.
-            _ = option.read(&mut Scanner::new(value.slice(self.body())));
+        for (_, json) in &self.params().thinking {
+            for (key, value) in members(json.slice(self.body())) {
+                match &*key {
+                    "type" => option.is_manual |= value == r#""enabled""#,
+                    "block_binding" if value.starts_with('{') => {
+                        option.has_binding = true;
+                        option.drops |= members(value).any(|(key, behaviour)| {
+                            key == "prefix_mismatch_behavior" && behaviour == r#""drop_block""#
+                        });
+                    }
+                    _ => {}
+                }
+            }
         }
         option
     }
@@ -124,35 +134,6 @@ impl Conversation<'_> {
             None if option.is_manual || is_responses => ThinkingBinding::Never,
             None => ThinkingBinding::Possible,
         }
-    }
-}
-
-impl ThinkingOption {
-    fn read(&mut self, scanner: &mut Scanner<'_>) -> Result<(), NotJson> {
-        if scanner.peek() != Some(b'{') {
-            return Ok(());
-        }
-        scanner.object(|scanner, key| {
-            match &*key.decode(scanner.text()) {
-                "type" => {
-                    let value = scanner.value()?;
-                    self.is_manual |= value.slice(scanner.text()) == r#""enabled""#;
-                }
-                "block_binding" if scanner.peek() == Some(b'{') => {
-                    self.has_binding = true;
-                    scanner.object(|scanner, key| {
-                        let is_behaviour =
-                            &*key.decode(scanner.text()) == "prefix_mismatch_behavior";
-                        let value = scanner.value()?.slice(scanner.text());
-                        self.drops |= is_behaviour && value == r#""drop_block""#;
-                        Ok::<(), NotJson>(())
-                    })?;
-                }
-                _ => scanner.skip()?,
-            }
-            Ok::<(), NotJson>(())
-        })?;
-        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ mod escapes;
 
 use crate::json::span::Span;
 use block_mask::{BLOCK_BYTES, BlockMask};
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
@@ -393,6 +393,38 @@ impl<'a> Scanner<'a> {
     fn span_from(&self, start: usize) -> Result<Span, NotJson> {
         Span::new(start, self.position).ok_or(NotJson)
     }
+}
+
+/// Returns the members of an object: each key, decoded, with the JSON of its value. Ends where `json` is no object.
+pub(crate) fn members(json: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
+    let (mut scanner, mut before) = (Scanner::new(json), b'{');
+    std::iter::from_fn(move || {
+        let follows = scanner.consume(std::mem::replace(&mut before, b','));
+        let key = scanner.string().ok().filter(|_| follows)?;
+        scanner.expect(b':').ok()?;
+        let value = scanner.value().ok()?;
+        let is_whole = matches!(scanner.peek(), Some(b',' | b'}'));
+        is_whole.then(|| (key.decode(json), value.slice(json)))
+    })
+}
+
+/// Returns `json` from the value of each member with this key on, at any depth. `key` has its quotes: a match within
+/// a text is impossible, because the quotation marks would be escaped.
+pub(crate) fn values_after<'a>(json: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    memmem::find_iter(json.as_bytes(), key).filter_map(move |at| {
+        let value = json.get(at + key.len()..)?.trim_start();
+        Some(value.strip_prefix(':')?.trim_start())
+    })
+}
+
+/// Returns the JSON of each element of an array. Ends where `json` is no array.
+pub(crate) fn elements(json: &str) -> impl Iterator<Item = &str> {
+    let (mut scanner, mut before) = (Scanner::new(json), b'[');
+    std::iter::from_fn(move || {
+        let follows = scanner.consume(std::mem::replace(&mut before, b','));
+        let value = scanner.value().ok().filter(|_| follows)?;
+        Some(value.slice(json))
+    })
 }
 
 /// Bytes of a literal beyond one per character.

@@ -40,7 +40,7 @@ impl AnswerScanner {
     pub(super) fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
-            key: dialect.answer_key().as_bytes(),
+            key: dialect.facts().answer_key.as_bytes(),
             depth: 0,
             in_string: false,
             escaped: false,
@@ -69,7 +69,7 @@ impl AnswerScanner {
         if self.position == ScanPosition::InArray && byte != b']' {
             let content = self
                 .content
-                .insert(ContentScanner::new(self.dialect.content_keys()));
+                .insert(ContentScanner::new(self.dialect.facts().content_keys));
             return content.scan_byte(byte);
         }
         self.position = match (self.position, byte) {
@@ -257,7 +257,7 @@ mod content_scanner_tests {
     use crate::dialect::Dialect;
 
     fn check(choices: &str, answer: bool) {
-        let mut scanner = ContentScanner::new(Dialect::ChatCompletions.content_keys());
+        let mut scanner = ContentScanner::new(Dialect::ChatCompletions.facts().content_keys);
         let found = choices.bytes().any(|byte| scanner.scan_byte(byte));
         assert_eq!(found, answer, "{choices}");
     }

@@ -46,7 +46,7 @@ impl<'a> ReplyClassifier<'a> {
 
     /// Returns the maximum of bytes to hold of the reply, as received.
     pub fn held_bytes(&self) -> usize {
-        self.dialect.held_bytes()
+        self.dialect.facts().held_bytes
     }
 
     /// Creates a classifier for the reply to a request. Where no rule of the table applies, the evidence

@@ -63,7 +63,7 @@ impl ReplyTail {
             dialect,
             buffer: VecDeque::new(),
             start: Vec::new(),
-            event_start: EventStart::new(dialect.event_start_bytes()),
+            event_start: EventStart::new(dialect.facts().event_start_bytes),
             is_truncated: false,
             format: None,
         }
@@ -80,7 +80,7 @@ impl ReplyTail {
             Some(BodyFormat::Json | BodyFormat::Stream) => {}
             Some(BodyFormat::Other) | None => return,
         }
-        if self.dialect.counts_prompt_first() {
+        if self.dialect.facts().counts_prompt_first {
             let room = START_BYTES.saturating_sub(self.start.len());
             self.start
                 .extend_from_slice(chunk.get(..room).unwrap_or(chunk));
@@ -122,7 +122,7 @@ impl ReplyTail {
                     reply_end.read_cut_event(dialect, self.event_start.last(), kept);
                 }
                 reply_end.read_stream(dialect, events_with_start(kept, lost_head), rules);
-                if dialect.counts_prompt_first() {
+                if dialect.facts().counts_prompt_first {
                     reply_end.complete_usage(dialect, &self.start);
                 }
             }

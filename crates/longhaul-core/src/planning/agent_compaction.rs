@@ -5,6 +5,7 @@
 //! summary of a summary.
 
 use crate::conversation::{Conversation, HistoryKeeper, Role};
+use crate::text::wording;
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -45,15 +46,8 @@ pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
             if text.len() <= SCANNED_CHARS {
                 return contains_order(&text);
             }
-            let start = text.char_indices().nth(SCANNED_CHARS);
-            let end = text.char_indices().nth_back(SCANNED_CHARS - 1);
-            match (start, end) {
-                (Some((start, _)), Some((end, _))) => {
-                    let (start, end) = (text.get(..start), text.get(end..));
-                    start.is_some_and(contains_order) || end.is_some_and(contains_order)
-                }
-                _ => contains_order(&text),
-            }
+            let (start, end) = wording::ends(&text, SCANNED_CHARS, SCANNED_CHARS);
+            contains_order(start) || contains_order(end)
         })
 }
 

@@ -24,7 +24,6 @@ mod payback;
 pub mod savings;
 mod size;
 mod text_size;
-mod user_turn_counter;
 
 use crate::conversation::Conversation;
 use crate::planning::agent_compaction::plannable_until;
@@ -39,10 +38,9 @@ use crate::pruning::tool_result::ClearDecision;
 use crate::summary::user_messages::UserRequestSizes;
 use crate::text::wording::MAX_CLIP_NOTE;
 use crate::units::tokens::Tokens;
-use savings::{ThinkingSavings, clip_savings, image_savings};
+use savings::{ThinkingSavings, image_savings};
 use size::AssumedSummary;
 use std::ops::Range;
-use user_turn_counter::UserTurnCounter;
 
 /// Behaviour at the hard threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,27 +86,9 @@ pub struct FoldOutcome {
     pub blocked_by_turns: bool,
 }
 
-/// Folds a conversation, starting from record `base` if there is one.
+/// Folds a conversation, starting from record `base` if there is one. The bound thinking of the messages in
+/// `removed` counts for the clearing rule alone: clearing needs no memory.
 pub fn fold(
-    conversation: &Conversation<'_>,
-    policy: &Policy,
-    pinned_head: PinnedHead,
-    base: Option<&RecordMatch>,
-    hard_threshold_mode: HardThresholdMode,
-) -> FoldOutcome {
-    fold_without_thinking(
-        conversation,
-        policy,
-        pinned_head,
-        base,
-        hard_threshold_mode,
-        &[],
-    )
-}
-
-/// Like [`fold`], without the bound thinking of the messages in `removed`. Its size counts for the
-/// compaction thresholds only: clearing needs no memory.
-pub(crate) fn fold_without_thinking(
     conversation: &Conversation<'_>,
     policy: &Policy,
     pinned_head: PinnedHead,
@@ -127,24 +107,11 @@ pub(crate) fn fold_without_thinking(
     } else {
         0
     };
-    let mut done = HardThresholdOutcome::NotReached;
+    let mut summary_due = false;
     for point in conversation.request_points_after(passed) {
-        done = state.step(point);
+        summary_due = state.step(point);
     }
-    state.finish(done)
-}
-
-/// Outcome of one request point at the hard threshold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum HardThresholdOutcome {
-    /// Results were cleared.
-    Cleared,
-    /// The history was cut.
-    Cut,
-    /// The threshold was not reached.
-    NotReached,
-    /// Neither clearing nor cutting helped, or a cut helps and is only reported.
-    Unresolved,
+    state.finish(summary_due)
 }
 
 /// State of the fold between two request points.
@@ -163,7 +130,9 @@ struct HistoryFold<'r, 'a> {
     /// Whether a cut is tried before the rule clears at the threshold: a cut frees more in the same cache
     /// break, and keeps an index. If the rule's own threshold comes first, the rule clears there.
     cuts_first: bool,
-    turns: UserTurnCounter,
+    /// User messages so far.
+    user_turns: u32,
+    turns_counted_until: usize,
     /// Requests of the conversation so far.
     requests: usize,
     prune_state: PruneState,
@@ -224,7 +193,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
                 .flatten(),
             can_compact: false,
             cuts_first: false,
-            turns: UserTurnCounter::default(),
+            user_turns: 0,
+            turns_counted_until: 0,
             requests: 0,
             prune_state,
             summarised_until: pinned_head.end,
@@ -236,7 +206,9 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             settled_until: base.map_or(0, |base| base.prefix_end),
             record_cleared: base.map(|base| base.record.cleared_before),
             clip_savings: base.map_or_else(Vec::new, |base| {
-                clip_savings(&base.record.clips, conversation)
+                let clips = base.record.clips.iter();
+                let saves = |it: &Clip| (it.message, it.saved_tokens(conversation));
+                clips.map(saves).collect()
             }),
             image_savings: base
                 .map_or_else(Vec::new, |base| image_savings(&base.record, conversation)),
@@ -273,15 +245,18 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             && self.size(self.conversation.messages().len()) < lowest
     }
 
-    /// Advances over the request that ended at `point`.
-    fn step(&mut self, point: usize) -> HardThresholdOutcome {
-        self.turns.count_up_to(self.conversation, point);
+    /// Advances over the request that ended at `point`. Returns whether the hard threshold was reached and
+    /// neither clearing nor cutting helped, or a cut helps and is only reported.
+    fn step(&mut self, point: usize) -> bool {
+        self.count_user_turns(point);
         self.requests += 1;
         self.ingest_until(point);
         if point > self.plannable_until {
-            return HardThresholdOutcome::NotReached;
+            return false;
         }
-        self.apply_rule(point);
+        if self.rule_would_fire(PruneTrigger::Always) && self.clearing_is_worthwhile(point) {
+            self.prune_state.clear_all_clearable();
+        }
         if !self.cuts_first {
             self.clear_at_hard_threshold(point);
         }
@@ -292,36 +267,42 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
                 || size >= self.policy.thresholds.hard && self.cutting_is_worthwhile(size)
         };
         if !is_at_mark {
-            return HardThresholdOutcome::NotReached;
+            return false;
         }
         let clears = self.cuts_first && self.is_at_prune_mark(point) && !self.extends_at(point);
         if clears && self.clearing_makes_room(point) {
             self.prune_state.clear_all_clearable();
-            return HardThresholdOutcome::Cleared;
+            return false;
         }
-        let cut = self.scheduled_cut(point);
-        match cut {
-            Some(_) if self.hard_threshold_mode == HardThresholdMode::Report => {
-                HardThresholdOutcome::Unresolved
-            }
+        match self.scheduled_cut(point) {
+            Some(_) if self.hard_threshold_mode == HardThresholdMode::Report => true,
             Some(cut) => {
                 self.cut(cut, point);
-                HardThresholdOutcome::Cut
+                false
             }
-            None if self.extends_at(point) => HardThresholdOutcome::NotReached,
-            None if self.cuts_first
-                && (self.clear_at_hard_threshold(point) || self.clear_by_rule()) =>
-            {
-                HardThresholdOutcome::Cleared
+            None if self.extends_at(point) => false,
+            None if self.cuts_first => {
+                !self.clear_at_hard_threshold(point) && !self.clear_by_rule()
             }
-            None => HardThresholdOutcome::Unresolved,
+            None => true,
         }
     }
 
-    /// Returns the final state; `done` is the outcome of the last point.
-    fn finish(mut self, done: HardThresholdOutcome) -> FoldOutcome {
+    /// Counts the user messages up to `point`.
+    fn count_user_turns(&mut self, point: usize) {
+        let messages = self.conversation.messages();
+        let new = messages.get(self.turns_counted_until..point);
+        let new = new.unwrap_or_default().iter();
+        let users = new.filter(|message| message.role.is_user()).count();
+        let users = u32::try_from(users).unwrap_or(u32::MAX);
+        self.user_turns = self.user_turns.saturating_add(users);
+        self.turns_counted_until = point;
+    }
+
+    /// Returns the final state; `summary_due` is the outcome of the last point.
+    fn finish(mut self, summary_due: bool) -> FoldOutcome {
         let (policy, messages) = (self.policy, self.conversation.messages().len());
-        self.turns.count_up_to(self.conversation, messages);
+        self.count_user_turns(messages);
         let size = self.size(messages);
         // A rule whose own threshold is above the threshold for cutting history comes too late.
         let pruning_suffices = if self.cuts_first {
@@ -331,7 +312,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
                 && self.pruning_suffices(messages)
         };
         let worthwhile = self.cutting_is_worthwhile(size);
-        let user_turns = self.turns.count;
+        let user_turns = self.user_turns;
         let waits_for_turns = policy.prune.as_ref().is_some_and(|(when, rule)| {
             let few = user_turns < rule.user_turns;
             few && *when == PruneTrigger::Always
@@ -350,7 +331,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             text: self.text.filter(|_| self.cut_here),
             clips: self.clips,
             thrash: self.thrash,
-            summary_due: done == HardThresholdOutcome::Unresolved,
+            summary_due,
             size,
             request_tokens: self.summary.map(|it| it.requests).unwrap_or_default(),
             pruning_suffices,
@@ -399,26 +380,14 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         self.prune_state.clear_all_clearable();
         let is_shown = |at| !self.prune_state.is_cleared(at);
         let (conversation, policy) = (self.conversation, self.policy);
-        let clip = thrash::clip_largest_result(
-            conversation,
-            policy,
-            self.summarised_until,
-            point,
-            is_shown,
-        );
+        let until = self.summarised_until;
+        let clip = thrash::clip_largest_result(conversation, policy, until, point, is_shown);
         // A result that the record has clipped already is as short as it gets.
         let new = clip.filter(|clip| self.clip_savings.iter().all(|(at, _)| *at != clip.message));
         if let Some(clip) = new {
-            self.clip_savings
-                .extend(clip_savings(&[clip], conversation));
+            let saves = clip.saved_tokens(conversation);
+            self.clip_savings.push((clip.message, saves));
             self.clips.push(clip);
-        }
-    }
-
-    /// Clears results if the rule is applied at every request point and fires.
-    fn apply_rule(&mut self, point: usize) {
-        if self.rule_would_fire(PruneTrigger::Always) && self.clearing_is_worthwhile(point) {
-            self.prune_state.clear_all_clearable();
         }
     }
 
@@ -446,7 +415,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             .prune
             .as_ref()
             .filter(|(when, _)| *when == trigger);
-        rule.is_some_and(|(_, rule)| self.prune_state.would_fire(rule, self.turns.count))
+        rule.is_some_and(|(_, rule)| self.prune_state.would_fire(rule, self.user_turns))
     }
 
     /// Whether clearing at the rule's threshold reduces the size enough without a cut.

@@ -140,13 +140,12 @@ fn render_message(
         "=== {mark} message {number}, {name}, {chars} characters"
     );
     let start = out.len();
-    let room = MAX_UNIT_BYTES.saturating_sub(start).min(text.len());
-    let kept = text
-        .get(..text.floor_char_boundary(room))
-        .unwrap_or_default();
+    let kept = kept_of(&text, start);
     out.push_str(kept);
     let range = start..out.len();
-    end_line(out);
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
     if kept.len() < text.len() {
         let lost = text.len() - kept.len();
         _ = writeln!(out, "=== {mark} {lost} bytes more, which are not kept");
@@ -158,11 +157,7 @@ fn render_message(
         let name = call.decoded_name(conversation);
         let arguments = call.arguments.map(|it| it.decode(conversation.body()));
         let arguments = arguments.unwrap_or_default();
-        let room = MAX_UNIT_BYTES
-            .saturating_sub(out.len())
-            .min(arguments.len());
-        let kept = arguments.get(..arguments.floor_char_boundary(room));
-        let kept = kept.unwrap_or_default();
+        let kept = kept_of(&arguments, out.len());
         _ = writeln!(out, "=== {mark} call of {name}\n{kept}");
     }
     range
@@ -200,10 +195,11 @@ pub fn spoken_words(unit: &str, outline: RecallId) -> Option<String> {
     (!words.is_empty()).then(|| words.to_owned())
 }
 
-fn end_line(out: &mut String) {
-    if !out.ends_with('\n') {
-        out.push('\n');
-    }
+/// Returns the beginning of `text` for which a unit of `taken` bytes has room.
+fn kept_of(text: &str, taken: usize) -> &str {
+    let room = MAX_UNIT_BYTES.saturating_sub(taken);
+    text.get(..text.floor_char_boundary(room))
+        .unwrap_or_default()
 }
 
 fn role_name(role: Role) -> &'static str {

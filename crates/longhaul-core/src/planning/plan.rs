@@ -1,7 +1,7 @@
 //! Planning: which parts of a request to replace, and which summary is still needed.
 
 use crate::conversation::Conversation;
-use crate::planning::history_fold::{FoldOutcome, HardThresholdMode, fold_without_thinking};
+use crate::planning::history_fold::{FoldOutcome, HardThresholdMode, fold};
 use crate::planning::view::ForwardedView;
 use crate::policy::Policy;
 use crate::policy::cut_point;
@@ -250,15 +250,8 @@ pub fn plan_with_digest(
     if conversation.is_stateful() {
         return plan_unmodified(conversation, policy);
     }
-    let base = prior.adopted.as_ref();
-    Candidate::new(
-        conversation,
-        policy,
-        base,
-        HardThresholdMode::Cut,
-        &prior.thinking,
-    )
-    .plan
+    let (base, mode) = (prior.adopted.as_ref(), HardThresholdMode::Cut);
+    Candidate::new(conversation, policy, base, mode, &prior.thinking).plan
 }
 
 /// Plans an explicit compaction at `cut`, whatever the thresholds: with the record that is ready,
@@ -272,21 +265,11 @@ pub fn plan_explicit_compaction(
     if conversation.is_stateful() {
         return None;
     }
-    let base = prior.newest();
-    let Candidate {
-        pinned_head,
-        outcome,
-        plan: mut out,
-        ..
-    } = Candidate::new(
-        conversation,
-        policy,
-        base,
-        HardThresholdMode::Report,
-        &prior.thinking,
-    );
+    let (base, mode) = (prior.newest(), HardThresholdMode::Report);
+    let candidate = Candidate::new(conversation, policy, base, mode, &prior.thinking);
+    let (outcome, mut out) = (candidate.outcome, candidate.plan);
     if prior.ready.is_none() && cut > outcome.summarised_until {
-        let history = pinned_head.end..cut;
+        let history = candidate.pinned_head.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
         let place = SegmentPlace {
             earlier: out
@@ -297,7 +280,7 @@ pub fn plan_explicit_compaction(
             retained: cut..cut,
             words: &policy.words,
         };
-        let text = segments::with_digest(conversation, &place, &budgets);
+        let text = segments::with_segment(conversation, &place, None, &budgets);
         out.view.set_replacement(cut, text);
         out.fresh_digest = true;
         out = out.without_stale_thinking(conversation, &prior.thinking);
@@ -323,26 +306,14 @@ impl<'c, 'a> Candidate<'c, 'a> {
         conversation: &'c Conversation<'a>,
         policy: &'c Policy,
         base: Option<&RecordMatch>,
-        hard_threshold_mode: HardThresholdMode,
+        mode: HardThresholdMode,
         thinking: &PriorThinking,
     ) -> Self {
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let mut outcome = fold_without_thinking(
-            conversation,
-            policy,
-            pinned_head,
-            base,
-            hard_threshold_mode,
-            thinking.removed(),
-        );
-        let mut view = ForwardedView::new(pinned_head, &outcome.prune_state)
-            .with_placement(policy.placement)
-            .with_added_cache_mark(policy.adds_cache_mark)
-            .with_recall(policy.recall.as_ref());
-        if let Some(base) = base {
-            view = view.with_record(&base.record);
-        }
-        view.add_clips(outcome.clips.iter().copied());
+        let removed = thinking.removed();
+        let mut outcome = fold(conversation, policy, pinned_head, base, mode, removed);
+        let (results, clips) = (&outcome.prune_state, &outcome.clips);
+        let mut view = ForwardedView::of_request(policy, pinned_head, results, base, clips);
         view.set_thrash(outcome.thrash);
         if let Some(text) = &outcome.text {
             view.set_replacement(outcome.summarised_until, text.clone());
@@ -352,13 +323,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
             size: outcome.size,
         };
         let plan = RequestPlan {
-            view,
-            need: SummaryNeed::Nothing,
             base: base.cloned(),
             fresh_digest: outcome.cut_here,
-            removal: None,
             blocked_by_turns: outcome.blocked_by_turns,
             decisions: Some(Arc::new(decisions)),
+            ..RequestPlan::from_view(view)
         }
         .without_stale_thinking(conversation, thinking);
         let newly_stale = plan.newly_stale(conversation, thinking);

@@ -12,7 +12,7 @@
 //! No step calls a model. If a summary is needed, recovery returns the need and runs again with the result.
 
 use crate::conversation::{Conversation, images};
-use crate::planning::history_fold::{HardThresholdMode, fold_without_thinking};
+use crate::planning::history_fold::{HardThresholdMode, fold};
 use crate::planning::plan::{RequestPlan, SummarySource};
 use crate::planning::splice::{admits_body, body_excess};
 use crate::planning::view::ForwardedView;
@@ -120,26 +120,14 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         }
         let base = prior.adopted.as_ref();
         let pinned_head = PinnedHead::new(conversation, policy, base);
-        let outcome = fold_without_thinking(
-            conversation,
-            policy,
-            pinned_head,
-            base,
-            HardThresholdMode::Report,
-            prior.thinking.removed(),
-        );
+        let (mode, removed) = (HardThresholdMode::Report, prior.thinking.removed());
+        let outcome = fold(conversation, policy, pinned_head, base, mode, removed);
         let (mut prune_state, clips) = (outcome.prune_state, outcome.clips);
         let has_long_body = !admits_body(conversation, refused, &policy.body);
         let mut images_before = 0;
         let view = |prune_state: &PruneState, images_before| {
-            let mut cleared = ForwardedView::new(pinned_head, prune_state)
-                .with_placement(policy.placement)
-                .with_added_cache_mark(policy.adds_cache_mark)
-                .with_recall(policy.recall.as_ref());
-            if let Some(base) = base {
-                cleared = cleared.with_record(&base.record);
-            }
-            cleared.add_clips(clips.clone());
+            let mut cleared =
+                ForwardedView::of_request(policy, pinned_head, prune_state, base, &clips);
             cleared.drop_images_before(images_before);
             cleared
         };
@@ -228,8 +216,9 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             room: self.steps_room,
         };
         let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
-        let [with_steps, newest] = [Some(steps), None]
-            .map(|steps| cut_point::find(conversation, policy, steps, pinned, messages));
+        let [with_steps, newest] = [Some(steps), None].map(|steps| {
+            cut_point::find(conversation, policy.keep_recent, steps, pinned, messages)
+        });
         let deepest = cut_point::deepest(conversation, pinned, messages);
         let covered = self.cleared.summarised_until();
         let cuts = [with_steps, newest, deepest].into_iter().flatten();
@@ -243,10 +232,12 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             if cuts.peek().is_some() && is_hopeless() {
                 continue;
             }
-            if summaries == SummarySource::Model && self.could_suffice(cut) {
+            let whole = self.budgets(cut);
+            // No model is called for a summary that cannot be used.
+            let with_summary = self.tokens_without_summary(cut) + whole.nominal();
+            if summaries == SummarySource::Model && with_summary <= self.target {
                 return RecoveryDecision::Summarise(cut);
             }
-            let whole = self.budgets(cut);
             let budgets = self.with_fitting_requests(cut, whole);
             let view = self.with_summary(cut, self.digest_text(cut, &budgets));
             // A replacement can be longer than a short history.
@@ -367,12 +358,6 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         tokens <= self.target && tokens <= self.max_with_progress
     }
 
-    /// Whether a summary could reduce the size to the target. No model is called for a summary that
-    /// cannot be used.
-    fn could_suffice(&self, cut: usize) -> bool {
-        self.tokens_without_summary(cut) + self.budgets(cut).nominal() <= self.target
-    }
-
     /// Returns the size of everything except the replacement text for the history before `cut`.
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
         let mut view = self.cleared.clone();
@@ -418,7 +403,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 retained: self.retained(cut),
                 words: &self.policy.words,
             };
-            segments::with_digest(self.conversation, &place, budgets)
+            segments::with_segment(self.conversation, &place, None, budgets)
         };
         let appended = earlier.map(|earlier| text(Some(earlier)));
         let fits = |text: &SegmentedText| {

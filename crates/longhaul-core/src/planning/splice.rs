@@ -43,7 +43,11 @@ impl<'a> Splice<'a> {
         let mut edits: Vec<ByteEdit> = Vec::with_capacity(replacements.len());
         for cut in replacements {
             if let Replacement::Thinking { at } = cut {
-                edits.extend(thinking_edits(conversation, *at));
+                let spans = conversation.bound_thinking_spans(*at).into_iter();
+                edits.extend(spans.map(|delete| ByteEdit {
+                    delete,
+                    insert: String::new(),
+                }));
             } else {
                 edits.push(byte_edit(conversation, cut)?);
             }
@@ -190,15 +194,6 @@ impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
     }
 }
 
-/// Returns the edits that remove the bound thinking of the message at `at`.
-fn thinking_edits(conversation: &Conversation<'_>, at: usize) -> impl Iterator<Item = ByteEdit> {
-    let spans = conversation.bound_thinking_spans(at).into_iter();
-    spans.map(|delete| ByteEdit {
-        delete,
-        insert: String::new(),
-    })
-}
-
 /// Returns the edit of any other replacement.
 fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteEdit> {
     match cut {
@@ -245,7 +240,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
             let mut insert = dialect.content_in_shape(conversation, message, text)?;
             if *marked && let Some(mark) = conversation.added_result_mark(*at) {
                 // The content keeps its form: a provider may bind thinking to the form.
-                let mark = format!(",\"{}\":{mark}", dialect.cache_mark_key());
+                let mark = format!(",\"{}\":{mark}", dialect.facts().cache_mark_key);
                 if insert.len() + mark.len() <= delete.len() {
                     insert.push_str(&mark);
                 }

@@ -32,7 +32,11 @@ impl RequestPlan {
         }
         self.removal = match prior.stale {
             StaleThinking::Ignored | StaleThinking::Kept => None,
-            StaleThinking::Removed => new_removal(conversation, &self.view, &prior.removals),
+            StaleThinking::Removed => {
+                let edits = Edits::new(conversation, &self.view);
+                let from = edits.first_new(&prior.removals);
+                from.map(|from| edits.removal_from(conversation, &prior.removals, from))
+            }
         };
         let removed = self.removal.as_ref();
         let ranges = removed.map_or_else(
@@ -52,7 +56,10 @@ impl RequestPlan {
         conversation: &Conversation<'_>,
         prior: &PriorThinking,
     ) -> Option<Self> {
-        let removal = whole_removal(conversation, &self.view, &prior.removals);
+        let (prior, edits) = (&prior.removals, Edits::new(conversation, &self.view));
+        let from = edits.first_of_all(prior);
+        let from = from.unwrap_or_else(|| conversation.head_len());
+        let removal = edits.removal_from(conversation, prior, from);
         let mut plan = self.clone();
         plan.view
             .remove_thinking(removal.ranges(conversation.head_len()).collect());
@@ -111,7 +118,7 @@ impl RequestPlan {
         };
         let lost = removal.ranges(conversation.head_len()).flatten();
         let lost = lost.filter(|at| {
-            self.view.shows(*at) && !earlier.ranges().iter().any(|range| range.contains(at))
+            self.view.shows(*at) && !earlier.ranges.iter().any(|range| range.contains(at))
         });
         let count = lost.map(|at| conversation.reasoning_items(at)).sum();
         (count, removal.is_count().then_some(removal))
@@ -121,39 +128,6 @@ impl RequestPlan {
     pub fn has_edits(&self, conversation: &Conversation<'_>) -> bool {
         Edits::new(conversation, &self.view).first().is_some()
     }
-}
-
-/// Returns the removal that the edits of `view` need if the provider binds thinking, with all
-/// earlier ones in it. Returns `None` if `prior` covers all edits.
-fn new_removal(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    prior: &PriorRemovals,
-) -> Option<ThinkingRemoval> {
-    let edits = Edits::new(conversation, view);
-    let from = edits.first_new(prior)?;
-    Some(edits.removal_from(conversation, prior, from))
-}
-
-/// Returns the removal of all bound thinking after the first edit of `view` or of an earlier
-/// request. If there is no edit, removes all bound thinking.
-fn whole_removal(
-    conversation: &Conversation<'_>,
-    view: &ForwardedView,
-    prior: &PriorRemovals,
-) -> ThinkingRemoval {
-    let edits = Edits::new(conversation, view);
-    let from = edits.first().into_iter().chain(first_removed(prior)).min();
-    edits.removal_from(
-        conversation,
-        prior,
-        from.unwrap_or_else(|| conversation.head_len()),
-    )
-}
-
-/// Returns the first message without its thinking.
-fn first_removed(prior: &PriorRemovals) -> Option<usize> {
-    prior.ranges().first().map(|range| range.start)
 }
 
 /// Edits of a view in the order of the messages.
@@ -186,6 +160,12 @@ impl Edits {
         self.chained.first().map(|(at, _)| *at)
     }
 
+    /// Returns the message of the first edit, or of the first removal of an earlier request.
+    fn first_of_all(&self, prior: &PriorRemovals) -> Option<usize> {
+        let removed = prior.ranges.first().map(|range| range.start);
+        self.first().into_iter().chain(removed).min()
+    }
+
     /// Returns the chain of the first `count` edits; `None` if there are fewer.
     fn chain(&self, count: usize) -> Option<EditChain> {
         match count.checked_sub(1) {
@@ -194,18 +174,14 @@ impl Edits {
         }
     }
 
-    fn whole_chain(&self) -> EditChain {
-        self.chain(self.chained.len()).unwrap_or_default()
-    }
-
     /// Returns the message of the first edit that no earlier request had. If an earlier edit is
     /// gone or has changed, that is the first edit of all. Returns `None` without a new edit.
     fn first_new(&self, prior: &PriorRemovals) -> Option<usize> {
         let is_known = |it: &&EditChain| self.chain(it.count) == Some(**it);
-        let known = prior.newest_edits().iter().filter(is_known);
+        let known = prior.newest_edits.iter().filter(is_known);
         match known.map(|it| it.count).max() {
             Some(count) => self.chained.get(count).map(|(at, _)| *at),
-            None => self.first().into_iter().chain(first_removed(prior)).min(),
+            None => self.first_of_all(prior),
         }
     }
 
@@ -218,7 +194,7 @@ impl Edits {
                 .take_while(|(one, other)| one == *other)
                 .count()
         };
-        let known = prior.chains().iter().map(common).max().unwrap_or_default();
+        let known = prior.chains.iter().map(common).max().unwrap_or_default();
         self.chained.get(known).map(|(at, _)| *at)
     }
 
@@ -233,10 +209,10 @@ impl Edits {
         let is_lost = |it: &Message| it.bound_thinking.is_some() || it.has_reasoning;
         let last = messages.iter().rposition(is_lost);
         let own = from..last.map_or(0, |last| last + 1).max(from);
-        let ranges = prior.ranges().iter().cloned().chain([own]).collect();
+        let ranges = prior.ranges.iter().cloned().chain([own]).collect();
         ThinkingRemoval::new(
             merge_ranges(ranges),
-            self.whole_chain(),
+            self.chain(self.chained.len()).unwrap_or_default(),
             conversation.head_len(),
         )
     }

@@ -6,10 +6,11 @@ use crate::conversation::Conversation;
 use crate::conversation::images;
 use crate::planning::explanation::MessageDecision;
 use crate::planning::plan::Replacement;
+use crate::policy::Policy;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;
 use crate::policy::placement::Placement;
-use crate::policy::record::{Clip, CompactionRecord};
+use crate::policy::record::{Clip, CompactionRecord, RecordMatch};
 use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashState;
 use crate::pruning::placeholder::PlaceholderText;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 pub use recall::Recallable;
 
 /// Conversation as it is forwarded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ForwardedView {
     pinned_head: PinnedHead,
     summarised_until: usize,
@@ -62,49 +63,39 @@ impl ForwardedView {
         let mut view = Self {
             pinned_head,
             summarised_until: pinned_head.end,
-            text: None,
-            text_tokens: Tokens::ZERO,
-            placement: Placement::default(),
-            adds_cache_mark: false,
-            cleared: Vec::new(),
-            cleared_before: 0,
-            clipped_calls: Vec::new(),
-            clips: Vec::new(),
-            images_before: 0,
-            output_limit: None,
-            without_thinking: Vec::new(),
-            thrash: ThrashState::default(),
-            recall: None,
+            ..Self::default()
         };
         view.set_cleared(prune_state);
         view
     }
 
-    /// Sets the placement of the replacement text.
-    #[must_use]
-    pub(crate) fn with_placement(mut self, placement: Placement) -> Self {
-        self.placement = placement;
-        self
-    }
-
-    /// Allows or forbids a cache mark of longhaul's own after the replacement text.
-    #[must_use]
-    pub(crate) fn with_added_cache_mark(mut self, adds_cache_mark: bool) -> Self {
-        self.adds_cache_mark = adds_cache_mark;
-        self
-    }
-
-    /// Adds a line to each clip and each segment that says how to read the original.
-    #[must_use]
-    pub(crate) fn with_recall(mut self, link: Option<&Arc<RecallLink>>) -> Self {
-        self.recall = link.cloned();
-        self
+    /// Creates the view of a request under `policy`: the rewrite of record `base`, if any, with further clips
+    /// and with results cleared according to `prune_state`.
+    pub(crate) fn of_request(
+        policy: &Policy,
+        pinned_head: PinnedHead,
+        prune_state: &PruneState,
+        base: Option<&RecordMatch>,
+        clips: &[Clip],
+    ) -> Self {
+        let mut view = Self {
+            placement: policy.placement,
+            adds_cache_mark: policy.adds_cache_mark,
+            recall: policy.recall.clone(),
+            ..Self::new(pinned_head, prune_state)
+        };
+        if let Some(base) = base {
+            view = view.with_record(&base.record);
+        }
+        view.add_clips(clips.iter().copied());
+        view
     }
 
     /// Returns the view with its replacement text merged into the adjacent user messages. `None` without
     /// a replacement text or an adjacent user message.
     pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
-        let view = self.clone().with_placement(Placement::Merged);
+        let mut view = self.clone();
+        view.placement = Placement::Merged;
         let neighbours = [
             self.pinned_head.end.checked_sub(1),
             Some(self.summarised_until),
@@ -235,30 +226,21 @@ impl ForwardedView {
         &self,
         conversation: &Conversation<'_>,
     ) -> BTreeMap<usize, (MessageDecision, Tokens)> {
+        use MessageDecision::{ArgumentsClipped, Clipped, ImagesDropped, ThinkingRemoved};
+        let images = self.dropped_images(conversation);
+        let images = images.map(|(at, _, saves)| (at, ImagesDropped, saves));
+        let thinking = self.removed_thinking(conversation);
+        let thinking = thinking.map(|(at, saves)| (at, ThinkingRemoved, saves));
+        let calls = self.visible_call_clips();
+        let calls = calls.map(|(_, clip)| (clip.message, ArgumentsClipped, clip.saves));
         let mut changes = BTreeMap::new();
-        for (at, _, saves) in self.dropped_images(conversation) {
-            let images = changes
-                .entry(at)
-                .or_insert((MessageDecision::ImagesDropped, Tokens::ZERO));
-            images.1 += saves;
-        }
-        for (at, saves) in self.removed_thinking(conversation) {
-            let thinking = changes
-                .entry(at)
-                .or_insert((MessageDecision::ThinkingRemoved, Tokens::ZERO));
-            thinking.1 += saves;
-        }
-        for (_, clip) in self.visible_call_clips() {
-            let saved = changes
-                .entry(clip.message)
-                .or_insert((MessageDecision::ArgumentsClipped, Tokens::ZERO));
-            saved.1 += clip.saves;
+        for (at, decision, saves) in images.chain(thinking).chain(calls) {
+            let change = changes.entry(at).or_insert((decision, Tokens::ZERO));
+            change.1 += saves;
         }
         for clip in self.visible_clips() {
-            let message = conversation.message(clip.message);
-            let text = message.map(|message| message.text_tokens);
-            let saves = clip.saved_tokens(text.unwrap_or_default());
-            changes.insert(clip.message, (MessageDecision::Clipped, saves));
+            let saves = clip.saved_tokens(conversation);
+            changes.insert(clip.message, (Clipped, saves));
         }
         for cleared in &self.cleared {
             let decision = MessageDecision::ToolResult(ClearDecision::Cleared);
@@ -321,9 +303,7 @@ impl ForwardedView {
             + conversation.tokens_of(self.summarised_until..messages)
             - self.pruned_totals().1;
         for clip in self.visible_clips() {
-            let message = conversation.message(clip.message);
-            let text = message.map(|message| message.text_tokens);
-            tokens -= clip.saved_tokens(text.unwrap_or_default());
+            tokens -= clip.saved_tokens(conversation);
         }
         let thinking = self.removed_thinking(conversation);
         let images = self.dropped_images(conversation);
@@ -336,7 +316,7 @@ impl ForwardedView {
     pub fn replacements(&self, conversation: &Conversation<'_>) -> Option<Vec<Replacement>> {
         let mut cuts: Vec<Replacement> = Vec::new();
         // The mark stands after the steps, or else after the text: breaks mostly leave both as they are.
-        let may_mark = self.adds_cache_mark && conversation.dialect().marks_results();
+        let may_mark = self.adds_cache_mark && conversation.dialect().facts().marks_results;
         let last = self.cleared.last().map(|it| it.at);
         let marked = last.filter(|at| may_mark && *at >= self.summarised_until);
         if let Some(text) = &self.text

@@ -116,7 +116,12 @@ impl SummaryBudgets {
     /// Scales all budgets but that of the requests by `part` of `whole`.
     #[must_use]
     fn scaled(&self, part: Tokens, whole: Tokens) -> Self {
-        let share = |budget: Tokens| budget.scaled(part, whole);
+        self.map(|budget| budget.scaled(part, whole))
+    }
+
+    /// Applies `share` to all budgets but that of the requests.
+    #[must_use]
+    pub(crate) fn map(&self, share: impl Fn(Tokens) -> Tokens) -> Self {
         Self {
             prose: share(self.prose),
             steps: share(self.steps),

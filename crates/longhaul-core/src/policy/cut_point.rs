@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// Head of a conversation that is never replaced: the leading system and developer messages, and
 /// the first user message if it is small. A summary that the agent wrote itself may be larger.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PinnedHead {
     /// First message that may be replaced.
     pub end: usize,
@@ -40,7 +40,7 @@ impl PinnedHead {
             first.role == Role::User && first.tokens <= most
         });
         let end = head + usize::from(first.is_some());
-        if !conversation.dialect().may_keep_calls() {
+        if !conversation.dialect().facts().may_keep_calls {
             return Self { end };
         }
         // No cut can be before a result, and the provider may keep its call.
@@ -69,19 +69,19 @@ impl RetainedSteps<'_> {
     }
 }
 
-/// Finds the cut for a history of `upto` messages. At least [`Policy::keep_recent`] is kept after
+/// Finds the cut for a history of `upto` messages. At least `keep_recent` is kept after
 /// it, and the `steps` of a break that clears results. More is kept if that keeps a turn or a run of
 /// reasoning whole. Returns `None` if there is nothing to cut.
 pub fn find(
     conversation: &Conversation<'_>,
-    policy: &Policy,
+    keep_recent: Tokens,
     steps: Option<RetainedSteps<'_>>,
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     // A long history has many request points: a walk to the answer for each would cost too much.
-    let enough = conversation.suffix_start(pinned_head.end..upto, policy.keep_recent)?;
+    let enough = conversation.suffix_start(pinned_head.end..upto, keep_recent)?;
     let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
     let steps = steps.and_then(|steps| {
         let at = boundaries.partition_point(|&cut| !steps.fit(conversation, cut..upto));
@@ -89,19 +89,27 @@ pub fn find(
     });
     let latest = enough.min(steps.unwrap_or(enough)).min(newest);
     let (earlier, later) = boundaries.split_at(boundaries.partition_point(|&cut| cut <= latest));
-    let rule = TurnStartRule::of(conversation, upto);
-    let is_accepted = |cut: &usize| rule.accepts(conversation, *cut);
+    let is_accepted = &accepts_turn_start(conversation, upto);
     let at_or_before = || earlier.iter().rev().copied().filter(is_accepted);
     let turn = at_or_before()
-        .take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent.divided_by(4))
-        .find(|&cut| starts_turn(conversation, cut));
-    let candidates = || {
-        at_or_before().take_while(|&cut| conversation.tokens_of(cut..latest) <= policy.keep_recent)
+        .take_while(|&cut| conversation.tokens_of(cut..latest) <= keep_recent.divided_by(4))
+        .find(|&cut| {
+            conversation
+                .message(cut)
+                .is_some_and(|it| it.role.is_user())
+        });
+    let candidates =
+        || at_or_before().take_while(|&cut| conversation.tokens_of(cut..latest) <= keep_recent);
+    // Providers that sign reasoning require it whole: all steps of a turn after the first with reasoning, or
+    // consecutive steps that each carry some.
+    let follows_result = |cut: usize| {
+        let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
+        before.is_some_and(|message| message.role.is_tool_result())
     };
-    let all_reasoned =
-        || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Turn));
-    let whole_run =
-        || candidates().find(|&cut| !splits_reasoning(conversation, cut, ReasoningExtent::Run));
+    let is_in_run = |cut| follows_result(cut) && conversation.reasoning_run(cut).is_some();
+    let splits_run = |cut| follows_result(cut) && has_reasoning(conversation, cut);
+    let all_reasoned = || candidates().find(|&cut| !is_in_run(cut));
+    let whole_run = || candidates().find(|&cut| !splits_run(cut));
     let until_newest = || later.iter().copied().take_while(|&cut| cut <= newest);
     let after = || until_newest().find(is_accepted);
     turn.or_else(all_reasoned)
@@ -119,12 +127,12 @@ pub(crate) fn find_adaptive(
     pinned_head: PinnedHead,
     upto: usize,
 ) -> Option<usize> {
-    if !thrash.is_thrashing() {
-        return find(conversation, policy, Some(steps), pinned_head, upto);
+    let mut keep_recent = policy.keep_recent;
+    if thrash.is_thrashing() {
+        keep_recent = keep_recent.divided_by(2);
+        steps.room = steps.room.divided_by(2);
     }
-    steps.room = steps.room.divided_by(2);
-    let tightened = policy.tightened();
-    find(conversation, &tightened, Some(steps), pinned_head, upto)
+    find(conversation, keep_recent, Some(steps), pinned_head, upto)
 }
 
 /// Finds the deepest possible cut, which keeps only the pinned head and the newest unit.
@@ -134,12 +142,12 @@ pub fn deepest(
     upto: usize,
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
-    let rule = TurnStartRule::of(conversation, upto);
+    let is_accepted = accepts_turn_start(conversation, upto);
     inner_boundaries(conversation, pinned_head.end, upto)
         .iter()
         .rev()
         .copied()
-        .find(|&cut| cut <= newest && rule.accepts(conversation, cut))
+        .find(|cut| *cut <= newest && is_accepted(cut))
 }
 
 /// Returns the user request whose turn is still open at `cut`. A turn is open if the messages
@@ -167,60 +175,21 @@ fn inner_boundaries<'c>(
     boundaries.get(from..to).unwrap_or_default()
 }
 
-fn starts_turn(conversation: &Conversation<'_>, cut: usize) -> bool {
-    conversation
-        .message(cut)
-        .is_some_and(|message| message.role.is_user())
-}
-
-/// The rule that the newest turn of a request begins with thinking, if it has any. A
-/// replacement text is a user message, so the turn then begins with the first step that stays.
-#[derive(Clone, Copy, Debug)]
-enum TurnStartRule {
-    /// A turn that reaches the end of the first `upto` messages.
-    Applies { upto: usize },
-    /// A step may stand without the thinking before it.
-    None,
-}
-
-impl TurnStartRule {
-    fn of(conversation: &Conversation<'_>, upto: usize) -> Self {
-        if conversation.has_reasoning() && conversation.turns_begin_with_thinking() {
-            Self::Applies { upto }
-        } else {
-            Self::None
-        }
-    }
-
-    /// Whether the upstream accepts the messages from `cut` on after a replacement text.
-    fn accepts(self, conversation: &Conversation<'_>, cut: usize) -> bool {
-        let Self::Applies { upto } = self else {
-            return true;
-        };
+/// Returns whether the upstream accepts the messages from a cut on after a replacement text, as a test of cuts.
+///
+/// Some providers demand that the newest turn of a request begins with thinking, if it has any. A replacement
+/// text is a user message, so the turn then begins with the first step that stays.
+fn accepts_turn_start(conversation: &Conversation<'_>, upto: usize) -> impl Fn(&usize) -> bool {
+    let demands = conversation.has_reasoning() && conversation.turns_begin_with_thinking();
+    move |&cut| {
         let run = conversation.reasoning_run(cut);
-        let begins_with_reasoning = || conversation.message(cut).is_some_and(|it| it.has_reasoning);
-        run.is_none_or(|run| run.end < upto || begins_with_reasoning())
+        let splits_newest = run.is_some_and(|run| demands && run.end >= upto);
+        !splits_newest || has_reasoning(conversation, cut)
     }
 }
 
-/// Extent of a run of reasoning that belongs together.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum ReasoningExtent {
-    /// Consecutive steps that each carry reasoning.
-    Run,
-    /// All steps of a turn after the first that carries reasoning.
-    Turn,
-}
-
-/// Whether `cut` falls between two steps of such a run. Providers that sign reasoning require it
-/// whole.
-fn splits_reasoning(conversation: &Conversation<'_>, cut: usize, run: ReasoningExtent) -> bool {
-    let before = cut.checked_sub(1).and_then(|at| conversation.message(at));
-    before.is_some_and(|message| message.role.is_tool_result())
-        && match run {
-            ReasoningExtent::Run => conversation.message(cut).is_some_and(|it| it.has_reasoning),
-            ReasoningExtent::Turn => conversation.is_in_reasoning_run(cut),
-        }
+fn has_reasoning(conversation: &Conversation<'_>, at: usize) -> bool {
+    conversation.message(at).is_some_and(|it| it.has_reasoning)
 }
 
 #[cfg(test)]

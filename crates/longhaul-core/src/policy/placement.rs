@@ -22,16 +22,16 @@ pub enum Placement {
     Separate,
 }
 
-/// Placements of the replacement text that a model has refused.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+/// Placements of the replacement text that a model has refused. The greater of two holds the refusals of both.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum PlacementRefusals {
-    /// Both placements. Placement was not the cause, so the default is used.
-    Both,
     /// No placement.
     #[default]
     Nowhere,
     /// A message of its own.
     Separate,
+    /// Both placements. Placement was not the cause, so the default is used.
+    Both,
 }
 
 impl PlacementRefusals {
@@ -43,24 +43,12 @@ impl PlacementRefusals {
         }
     }
 
-    /// Adds a refusal of `placement`.
+    /// Adds a refusal of `placement`. Two concurrent requests may have been refused for the same reason.
     #[must_use]
     pub fn with_refusal(self, placement: Placement) -> Self {
-        match (self, placement) {
-            (Self::Nowhere, Placement::Separate) => Self::Separate,
-            // Two concurrent requests may have been refused for the same reason.
-            (Self::Both | Self::Separate, Placement::Separate) => self,
-            (_, Placement::Merged) => Self::Both,
-        }
-    }
-
-    /// Merges the refusals of both.
-    #[must_use]
-    pub fn merged_with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Both, _) | (_, Self::Both) => Self::Both,
-            (Self::Separate, _) | (_, Self::Separate) => Self::Separate,
-            (Self::Nowhere, Self::Nowhere) => Self::Nowhere,
+        match placement {
+            Placement::Merged => Self::Both,
+            Placement::Separate => self.max(Self::Separate),
         }
     }
 }
@@ -354,10 +342,7 @@ mod tests {
             (Separate, Both, Both),
             (Both, Both, Both),
         ] {
-            assert_eq!(
-                (one.merged_with(other), other.merged_with(one)),
-                (expect, expect)
-            );
+            assert_eq!((one.max(other), other.max(one)), (expect, expect));
         }
     }
 

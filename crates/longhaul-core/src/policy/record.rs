@@ -1,6 +1,7 @@
 //! Compaction records: the rewrite of an accepted request, stored so that later requests start from
 //! it.
 
+use crate::conversation::Conversation;
 use crate::policy::cache_price::CachePrice;
 use crate::policy::segments::{Segment, SegmentForm, SegmentedText};
 use crate::policy::thinking_removal::PriorThinking;
@@ -61,9 +62,10 @@ impl Clip {
         })
     }
 
-    /// Returns the tokens saved in a result of size `text`, not counting the note.
-    pub(crate) fn saved_tokens(&self, text: Tokens) -> Tokens {
-        text - self.head - self.tail
+    /// Returns the tokens that the clip saves, not counting the note.
+    pub(crate) fn saved_tokens(&self, conversation: &Conversation<'_>) -> Tokens {
+        let message = conversation.message(self.message);
+        message.map_or(Tokens::ZERO, |it| it.text_tokens - self.head - self.tail)
     }
 }
 

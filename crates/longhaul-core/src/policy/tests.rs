@@ -207,23 +207,6 @@ fn hard_threshold_trigger_does_not_prune_between_cuts() {
 }
 
 #[test]
-fn tightened_policy_keeps_half_as_much() {
-    let plain = policy(32_000);
-    let tightened = plain.tightened();
-    assert_eq!(plain.keep_recent, Tokens::new(1_960));
-    assert_eq!(tightened.keep_recent, Tokens::new(980));
-    assert_eq!(
-        (
-            tightened.thresholds,
-            tightened.budgets,
-            tightened.max_pinned_first
-        ),
-        (plain.thresholds, plain.budgets, plain.max_pinned_first)
-    );
-    assert_eq!(tightened.prune, plain.prune);
-}
-
-#[test]
 fn only_the_local_profile_has_its_own_default_window() {
     let check = |profile, expect| {
         let window = Policy::default_window(profile);

@@ -125,7 +125,7 @@ impl PriorThinking {
     pub fn removed(&self) -> &[Range<usize>] {
         match self.stale {
             StaleThinking::Ignored => &[],
-            StaleThinking::Kept | StaleThinking::Removed => self.removals.ranges(),
+            StaleThinking::Kept | StaleThinking::Removed => &self.removals.ranges,
         }
     }
 }
@@ -133,12 +133,12 @@ impl PriorThinking {
 /// Removals found for a conversation and its model.
 #[derive(Clone, Debug, Default)]
 pub struct PriorRemovals {
-    /// Ranges of all removals, merged.
-    ranges: Vec<Range<usize>>,
+    /// Messages whose bound thinking was removed, ascending and disjoint.
+    pub ranges: Vec<Range<usize>>,
     /// Edits of the removals at the longest prefix. Several processes may have stored one each.
-    newest_edits: Vec<EditChain>,
+    pub newest_edits: Vec<EditChain>,
     /// Chains of the counts at all prefixes.
-    chains: Vec<Vec<u64>>,
+    pub(crate) chains: Vec<Vec<u64>>,
     /// Prefix under which the removals must be stored again before they are too far back to be found.
     renewal: Option<RecordKey>,
 }
@@ -174,21 +174,6 @@ impl PriorRemovals {
     /// Whether nothing was removed yet.
     pub fn is_empty(&self) -> bool {
         self.newest_edits.is_empty()
-    }
-
-    /// Returns the messages whose bound thinking was removed, ascending and disjoint.
-    pub fn ranges(&self) -> &[Range<usize>] {
-        &self.ranges
-    }
-
-    /// Returns the edits of the newest removals.
-    pub fn newest_edits(&self) -> &[EditChain] {
-        &self.newest_edits
-    }
-
-    /// Returns the chains of the counts.
-    pub(crate) fn chains(&self) -> &[Vec<u64>] {
-        &self.chains
     }
 
     /// Returns the removal to store again, and the prefix for it, if it would soon be out of reach.

@@ -173,11 +173,8 @@ impl PrefixKeys {
 
     /// Returns the key of the prefix of `messages` messages, if it ends at a boundary.
     pub fn key_at(&self, messages: usize) -> Option<RecordKey> {
-        let at = self
-            .keys
-            .binary_search_by_key(&messages, |(end, _)| *end)
-            .ok()?;
-        self.keys.get(at).map(|(_, key)| *key)
+        self.last_within(messages)
+            .and_then(|(end, key)| (end == messages).then_some(key))
     }
 
     /// Returns the shortest prefix of at least `messages` messages: its length and its key.
@@ -189,11 +186,8 @@ impl PrefixKeys {
     /// Returns the longest prefix before the newest unit, or the stable prefix of the first unit. A unit may still
     /// grow if its items are bound to each other, and its end is no boundary then.
     pub fn shared_prefix(&self) -> Option<(usize, RecordKey)> {
-        let before = self
-            .keys
-            .partition_point(|(end, _)| *end <= self.newest_unit);
-        let shared = before.checked_sub(1).and_then(|at| self.keys.get(at));
-        shared.copied().or_else(|| self.stable_prefix())
+        self.last_within(self.newest_unit)
+            .or_else(|| self.stable_prefix())
     }
 
     /// Returns the key of the stable prefix, if the prefix of `messages` messages is so much
@@ -248,11 +242,14 @@ impl PrefixKeys {
     /// therefore ends before the trailing run of user and system messages. If nothing precedes that
     /// run, this is the longest prefix.
     pub fn stable_prefix(&self) -> Option<(usize, RecordKey)> {
-        let after = self
-            .keys
-            .partition_point(|(end, _)| *end <= self.trailing_input_start);
-        let before = after.checked_sub(1).and_then(|at| self.keys.get(at));
-        before.copied().or_else(|| self.newest())
+        self.last_within(self.trailing_input_start)
+            .or_else(|| self.newest())
+    }
+
+    /// Returns the longest prefix of at most `messages` messages.
+    fn last_within(&self, messages: usize) -> Option<(usize, RecordKey)> {
+        let behind = self.keys.partition_point(|(end, _)| *end <= messages);
+        self.keys.get(behind.checked_sub(1)?).copied()
     }
 
     /// Returns the longest prefix: its length and its key.
@@ -315,31 +312,27 @@ fn chain_hash(before: &PrefixHash, says: MessageHash, answered: AnsweredCall<&st
 /// Hashes the content of a message, independent of its position.
 fn message_hash(conversation: &Conversation<'_>, message: &Message) -> MessageHash {
     let mut hasher = blake3::Hasher::new();
-    hash_message(&mut hasher, conversation, message);
-    hasher.finalize().into()
-}
-
-fn hash_message(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, message: &Message) {
     let body = conversation.body();
     hasher.update(&[role_tag(message.role)]);
     match message.content {
         Content::Absent | Content::Null => {}
         Content::Text(text) if text.chars() == 0 => {}
-        Content::Text(text) => hash_field(hasher, b't', text.raw(body)),
+        Content::Text(text) => hash_field(&mut hasher, b't', text.raw(body)),
         Content::Parts(_) => {
             for part in conversation.parts(message) {
-                hash_part(hasher, conversation, part);
+                hash_part(&mut hasher, conversation, part);
             }
         }
     }
     if let Some(name) = message.name {
-        hash_field(hasher, b'n', name.raw(body));
+        hash_field(&mut hasher, b'n', name.raw(body));
     }
     for call in conversation.calls(message) {
         let raw = |literal: Option<Literal>| literal.map_or("", |literal| literal.raw(body));
-        hash_field(hasher, b'c', raw(call.name));
-        hash_field(hasher, b'a', raw(call.arguments));
+        hash_field(&mut hasher, b'c', raw(call.name));
+        hash_field(&mut hasher, b'a', raw(call.arguments));
     }
+    hasher.finalize().into()
 }
 
 fn hash_part(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, part: &ContentPart) {
@@ -373,7 +366,7 @@ fn members(object: &str, dialect: Dialect) -> Vec<(&str, &str)> {
     let mut members = Vec::new();
     let read = Scanner::new(object).object(|scanner, key| {
         let value = scanner.value()?;
-        if key.decode(object) != dialect.cache_mark_key() {
+        if key.decode(object) != dialect.facts().cache_mark_key {
             members.push((key.raw(object), value.slice(object)));
         }
         Ok::<(), NotJson>(())

@@ -97,14 +97,7 @@ impl PlaceholderText {
 
 /// Whether `message` already holds a placeholder, from longhaul or in the same wording.
 pub(crate) fn is_placeholder(conversation: &Conversation<'_>, message: &Message) -> bool {
-    let first = match message.content {
-        Content::Absent | Content::Null => None,
-        Content::Parts(_) => {
-            let mut texts = conversation.parts(message).iter().filter_map(|it| it.text);
-            texts.find(|text| text.chars() > 0)
-        }
-        Content::Text(text) => Some(text),
-    };
+    let first = conversation.texts(message).find(|text| text.chars() > 0);
     let may_be = first.is_some_and(|text| may_be_placeholder(text.raw(conversation.body())));
     may_be && is_placeholder_text(&conversation.text(message))
 }

@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Decision on a tool result, with its reason. Explanations show the serialised words.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClearDecision {
     /// The content is replaced by a placeholder.
     Cleared,
     /// The result has no content.
+    #[default]
     Empty,
     /// The result reports a failure, and failures are kept.
     #[serde(rename = "error-kept")]
@@ -58,7 +59,7 @@ pub struct CallClip {
 }
 
 /// A tool result, cleared or not.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ToolResult {
     /// Index of the result's message.
     pub message: usize,
@@ -158,14 +159,7 @@ fn evaluate_result(
 ) -> ToolResult {
     let mut result = ToolResult {
         message: at,
-        tokens: Tokens::ZERO,
-        decision: ClearDecision::Empty,
-        frees: Tokens::ZERO,
-        non_text: Tokens::ZERO,
-        clip: None,
-        placeholder: PlaceholderText::default(),
-        points_at: None,
-        batch_first: 0,
+        ..ToolResult::default()
     };
     let Some(message) = conversation.message(at) else {
         return result;

@@ -14,6 +14,7 @@ use crate::summary::user_messages::{
     RulesAround, UserRequestSizes, includes_first_request, render_user_messages, user_text,
 };
 use crate::text::labels::escape_label;
+use crate::text::prose::escape_prose;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -61,56 +62,37 @@ pub fn digest(
     covered: Range<usize>,
     budgets: &SummaryBudgets,
 ) -> String {
-    let around = Surroundings {
-        visible: StillVisible {
-            pinned: conversation.head_len()..covered.start,
-            retained: covered.end..covered.end,
-            text: "",
-        },
-        words: &NO_STANDING_WORDS,
+    let visible = StillVisible {
+        pinned: conversation.head_len()..covered.start,
+        retained: covered.end..covered.end,
+        text: "",
     };
-    digest_with(conversation, covered, &around, budgets)
-}
-
-/// Texts around replaced history, and the settings that concern the history.
-pub(crate) struct Surroundings<'t> {
-    /// Texts that an agent can still read.
-    pub(crate) visible: StillVisible<'t>,
-    /// Words that stay by a setting or a wish.
-    pub(crate) words: &'t StandingWords,
-}
-
-/// Like [`digest()`]. Identifiers and rules that are visible in `around` are not repeated.
-pub(crate) fn digest_with(
-    conversation: &Conversation<'_>,
-    covered: Range<usize>,
-    around: &Surroundings<'_>,
-    budgets: &SummaryBudgets,
-) -> String {
     let calls = DecodedCalls::new(conversation, covered);
-    let prose = goal_and_steps(&calls, budgets.steps - SECTION_GAP);
-    append_generated_sections(prose, &calls, around, budgets)
+    segment_text(&calls, None, &visible, &NO_STANDING_WORDS, budgets)
 }
 
-/// Appends to `prose` the sections that longhaul generates for every record: system instructions,
-/// user messages, file activity and identifiers.
-pub(crate) fn append_generated_sections(
-    prose: String,
+/// Returns the model's `prose`, or the goal and the steps, and the sections that longhaul generates for every
+/// record: system instructions, user messages, agreements, file activity and identifiers. Identifiers and
+/// rules that are `visible` are not repeated.
+pub(crate) fn segment_text(
     calls: &DecodedCalls<'_, '_>,
-    around: &Surroundings<'_>,
+    prose: Option<&str>,
+    visible: &StillVisible<'_>,
+    words: &StandingWords,
     budgets: &SummaryBudgets,
 ) -> String {
     let (conversation, covered) = (calls.conversation, calls.messages.clone());
-    let visible = &around.visible;
-    let mut text = prose;
-    let add = |text: &mut String, part: String| append_section(text, &part);
+    let mut text = prose.map_or_else(
+        || goal_and_steps(calls, budgets.steps - SECTION_GAP),
+        |prose| escape_prose(prose).into_owned(),
+    );
     let mut room = budgets.user_messages - SECTION_GAP;
     let instructions = render_instructions(conversation, covered, room.divided_by(2));
     if !instructions.is_empty() {
         // The estimate rounds down, so charge one more token for the remainder.
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
-    add(&mut text, instructions);
+    append_section(&mut text, &instructions);
     let retained = conversation.messages().get(visible.retained.clone());
     let retained = retained.unwrap_or_default().iter();
     let later = retained.filter_map(|message| user_text(conversation, message));
@@ -119,16 +101,14 @@ pub(crate) fn append_generated_sections(
         later: later.map(Cow::into_owned).collect(),
     };
     let user_messages = render_user_messages(calls, &rules, room, budgets.requests);
-    add(&mut text, user_messages);
+    append_section(&mut text, &user_messages);
     let room = budgets.agreements - SECTION_GAP;
-    add(
-        &mut text,
-        render_agreements(calls, around.words, visible.text, room),
-    );
+    let agreements = render_agreements(calls, words, visible.text, room);
+    append_section(&mut text, &agreements);
     let activity = FileActivity::from_calls(calls).render(budgets.file_activity - SECTION_GAP);
-    add(&mut text, activity);
+    append_section(&mut text, &activity);
     let index = index_messages(calls, visible, &text, budgets.identifiers - SECTION_GAP);
-    add(&mut text, index);
+    append_section(&mut text, &index);
     text
 }
 
@@ -160,30 +140,19 @@ fn goal_and_steps(calls: &DecodedCalls<'_, '_>, budget: Tokens) -> String {
     let renderer = StepRenderer::new(calls);
     let root = renderer.root_line();
     let room = room.saturating_sub(root.chars().count());
-    let all: Vec<AssistantStep<'_>> = messages
-        .iter()
-        .zip(covered)
-        .filter(|(message, _)| message.role == Role::Assistant)
-        .map(|(message, at)| AssistantStep {
-            at,
-            message,
-            in_open_turn: open_from.is_some_and(|request| at > request),
-        })
-        .collect();
-    let (lines, left_out) = fit_steps(&renderer, &all, room);
+    let all = messages.iter().zip(covered);
+    let all = all.filter(|(message, _)| message.role == Role::Assistant);
+    let (lines, left_out) = fit_steps(&renderer, &all.collect::<Vec<_>>(), room);
     if lines.is_empty() {
         let fits = goal.chars().count() <= budget.to_chars();
-        return if fits {
-            goal.trim_end().to_owned()
-        } else {
-            String::new()
-        };
+        return if fits { goal.trim_end() } else { "" }.to_owned();
     }
     let left_out = (left_out > 0).then(|| format!("- [{left_out} older steps left out]"));
-    let in_turn = lines.iter().take_while(|line| line.in_open_turn).count();
+    let is_open = |(_, at): &&(String, usize)| open_from.is_some_and(|request| *at > request);
+    let in_turn = lines.iter().take_while(is_open).count();
     let older = left_out.iter().map(String::as_str);
     let closed = lines.iter().skip(in_turn).rev();
-    let closed: Vec<&str> = older.chain(closed.map(|line| line.text.as_str())).collect();
+    let closed: Vec<&str> = older.chain(closed.map(|(line, _)| line.as_str())).collect();
     let mut text = goal;
     if lines.len() > in_turn {
         text.extend(["## Progress\n### Steps\n", &root, &closed.join("\n")]);
@@ -195,8 +164,8 @@ fn goal_and_steps(calls: &DecodedCalls<'_, '_>, budget: Tokens) -> String {
             text.extend([OPEN_TURN_HEADING, "\n", root.trim_end()]);
             text.truncate(text.trim_end().len());
         }
-        for line in lines.iter().take(in_turn).rev() {
-            text.extend(["\n", &line.text]);
+        for (line, _) in lines.iter().take(in_turn).rev() {
+            text.extend(["\n", line]);
         }
     }
     text
@@ -206,19 +175,6 @@ fn goal_and_steps(calls: &DecodedCalls<'_, '_>, budget: Tokens) -> String {
 const STEPS_HEADING: &str = "## Progress\n### Steps\n- [4294967295 older steps left out]\n";
 /// Heading above the steps of a turn that is still open.
 pub(crate) const OPEN_TURN_HEADING: &str = "## Turn So Far";
-
-/// An assistant message.
-struct AssistantStep<'c> {
-    at: usize,
-    message: &'c Message,
-    in_open_turn: bool,
-}
-
-/// The rendered line of a step.
-struct StepLine {
-    text: String,
-    in_open_turn: bool,
-}
 
 /// Returns the goal section, built from the first request. Empty if `covered` does not include the
 /// first request, which is then still forwarded before the digest.
@@ -232,35 +188,34 @@ fn goal_section(
     }
     let mut requests = messages.iter().filter(|message| message.role.is_user());
     let first = requests.find_map(|message| {
-        let text = user_text(conversation, message)?;
-        (!conversation.is_agent_summary(message))
-            .then(|| escape_label(wording::one_line(&text, MAX_GOAL_CHARS)))
+        user_text(conversation, message).filter(|_| !conversation.is_agent_summary(message))
     });
-    first
-        .map(|first| format!("## Goal\n{first}\n\n"))
-        .unwrap_or_default()
+    first.map_or_else(String::new, |first| {
+        let first = escape_label(wording::one_line(&first, MAX_GOAL_CHARS));
+        format!("## Goal\n{first}\n\n")
+    })
 }
 
 /// Renders the newest steps in full up to their share, then older ones in short form, evenly
 /// sampled to fit `room`. A step that repeats the one after it is left out. Returns the lines, newest
-/// first, and the number of omitted steps.
+/// first, with the indices of their messages, and the number of omitted steps.
 fn fit_steps(
     renderer: &StepRenderer<'_, '_>,
-    all: &[AssistantStep<'_>],
+    all: &[(&Message, usize)],
     room: usize,
-) -> (Vec<StepLine>, usize) {
-    let cost = |line: &StepLine| line.text.chars().count() + 1;
-    let render = |step: &AssistantStep<'_>, detail| StepLine {
-        text: renderer.line(step.at, step.message, detail),
-        in_open_turn: step.in_open_turn,
+) -> (Vec<(String, usize)>, usize) {
+    let cost = |(line, _): &(String, usize)| line.chars().count() + 1;
+    let render = |(message, at): &(&Message, usize), detail| {
+        let line = renderer.line(*at, message, detail);
+        (line, *at)
     };
-    let mut lines: Vec<StepLine> = Vec::new();
+    let mut lines: Vec<(String, usize)> = Vec::new();
     let mut left = room;
     let mut full_length = 0;
     for step in all.iter().rev() {
         let line = render(step, StepDetail::FULL);
-        let is_repeated = lines.last().is_some_and(|last| last.text == line.text);
-        if !line.text.is_empty() && !is_repeated {
+        let is_repeated = lines.last().is_some_and(|(last, _)| *last == line.0);
+        if !line.0.is_empty() && !is_repeated {
             if cost(&line) > left.saturating_sub(room * (100 - FULL_LENGTH_PERCENT) / 100) {
                 break;
             }
@@ -269,14 +224,10 @@ fn fit_steps(
         }
         full_length += 1;
     }
-    let mut older: Vec<StepLine> = all
-        .iter()
-        .rev()
-        .skip(full_length)
-        .map(|step| render(step, StepDetail::SHORT))
-        .filter(|line| !line.text.is_empty())
-        .collect();
-    older.dedup_by(|next, line| next.text == line.text);
+    let older = all.iter().rev().skip(full_length);
+    let older = older.map(|step| render(step, StepDetail::SHORT));
+    let mut older: Vec<_> = older.filter(|(line, _)| !line.is_empty()).collect();
+    older.dedup_by(|next, line| next.0 == line.0);
     let total: usize = older.iter().map(cost).sum();
     // Every `stride`-th step fits on average; the loop below enforces the bound.
     let stride = total.div_ceil(left.max(1)).max(1);

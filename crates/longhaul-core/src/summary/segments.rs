@@ -11,9 +11,8 @@ use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::StillVisible;
 use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
 use crate::policy::{KeptText, StandingWords, SummaryBudgets};
-use crate::summary::digest::{Surroundings, append_generated_sections, digest_with};
+use crate::summary::digest::segment_text;
 use crate::summary::user_messages::FirstRequest;
-use crate::text::prose::escape_prose;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -47,66 +46,29 @@ impl SegmentPlace<'_> {
     }
 }
 
-/// Adds a digest of the new history to the earlier segments. `budgets` are those of all segments. The
-/// estimate is at most [`SummaryBudgets::nominal`] plus the frame.
-pub(crate) fn with_digest(
+/// Adds a segment for the new history: the model's `prose` or else a digest, then the generated sections.
+/// `budgets` are those of all segments. The estimate is at most [`SummaryBudgets::nominal`] plus the frame.
+pub(crate) fn with_segment(
     conversation: &Conversation<'_>,
     place: &SegmentPlace<'_>,
+    prose: Option<&str>,
     budgets: &SummaryBudgets,
 ) -> SegmentedText {
-    let part = place.part();
-    let own = own_budgets(conversation, place, budgets);
-    let text = digest_with(conversation, part, &surroundings(conversation, place), &own);
-    with_segment(conversation, place, &text, budgets)
-}
-
-/// Adds a segment with the model's `prose` on the new history.
-pub(super) fn with_prose(
-    conversation: &Conversation<'_>,
-    place: &SegmentPlace<'_>,
-    prose: &str,
-    budgets: &SummaryBudgets,
-) -> SegmentedText {
-    let part = place.part();
-    let own = own_budgets(conversation, place, budgets);
-    let around = surroundings(conversation, place);
-    let prose = escape_prose(prose).into_owned();
-    let calls = DecodedCalls::new(conversation, part);
-    let text = append_generated_sections(prose, &calls, &around, &own);
-    with_segment(conversation, place, &text, budgets)
-}
-
-/// Returns the budgets of the new segment.
-fn own_budgets(
-    conversation: &Conversation<'_>,
-    place: &SegmentPlace<'_>,
-    budgets: &SummaryBudgets,
-) -> SummaryBudgets {
     let earlier = place.earlier.map(|(text, _)| text.tokens_in_segments());
     let part = conversation.tokens_of(place.part());
-    budgets.of_segment(part, earlier.unwrap_or_default())
-}
-
-fn surroundings<'t>(conversation: &Conversation<'_>, place: &SegmentPlace<'t>) -> Surroundings<'t> {
-    Surroundings {
-        visible: StillVisible {
-            pinned: conversation.head_len()..place.covered.start,
-            retained: place.retained.clone(),
-            text: place.earlier.map_or("", |(text, _)| text),
-        },
-        words: place.words,
-    }
-}
-
-fn with_segment(
-    conversation: &Conversation<'_>,
-    place: &SegmentPlace<'_>,
-    text: &str,
-    budgets: &SummaryBudgets,
-) -> SegmentedText {
+    let own = budgets.of_segment(part, earlier.unwrap_or_default());
+    let visible = StillVisible {
+        pinned: conversation.head_len()..place.covered.start,
+        retained: place.retained.clone(),
+        text: place.earlier.map_or("", |(text, _)| text),
+    };
+    let calls = DecodedCalls::new(conversation, place.part());
+    let text = segment_text(&calls, prose, &visible, place.words, &own);
     let (mut segments, form) = match place.earlier {
         Some((earlier, until)) => (earlier.loose(until), earlier.form()),
-        None => (Vec::new(), form_for(conversation)),
+        // A client that marks parts for the provider's cache has a provider that takes parts.
+        None if conversation.has_cache_marks() => (Vec::new(), SegmentForm::Parts),
+        None => (Vec::new(), SegmentForm::Text),
     };
     let ordinal = 1 + segments.iter().map(|it| it.compactions).sum::<u32>();
     match segments.last_mut() {
@@ -122,16 +84,6 @@ fn with_segment(
     }
     let segments = within(segments, &place.words.kept, budgets);
     SegmentedText::join(&segments, form)
-}
-
-/// Returns the form for a conversation's first segment. A client that marks parts for the provider's
-/// cache has a provider that takes parts.
-fn form_for(conversation: &Conversation<'_>) -> SegmentForm {
-    if conversation.has_cache_marks() {
-        SegmentForm::Parts
-    } else {
-        SegmentForm::Text
-    }
 }
 
 /// Merges segments if all of them exceed the budgets.

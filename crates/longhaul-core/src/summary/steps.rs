@@ -180,7 +180,8 @@ fn words_within<'t>(words: impl Iterator<Item = &'t str>, room: usize) -> Vec<&'
     fits.collect()
 }
 
-fn is_path(path: &str) -> bool {
+/// Whether `path` is usable: one line, not blank and not too long.
+pub(super) fn is_path(path: &str) -> bool {
     !path.trim().is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(LINE_ENDS)
 }
 

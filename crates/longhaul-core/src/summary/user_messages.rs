@@ -5,6 +5,7 @@ mod corrections;
 mod entries;
 
 use crate::clients::{self, ResultWords};
+use crate::conversation::images;
 use crate::conversation::tool_arguments::DecodedCalls;
 use crate::conversation::{Content, Conversation, Message, PartKind};
 use crate::text::labels::escape_labels;
@@ -270,18 +271,7 @@ pub(crate) fn media_markers(
     message: &Message,
 ) -> impl Iterator<Item = &'static str> {
     let parts = conversation.parts(message).iter();
-    parts.filter_map(|part| media_marker(part.kind))
-}
-
-/// Returns the marker for a part that is not text, or `None` if the part needs none.
-fn media_marker(kind: PartKind) -> Option<&'static str> {
-    match kind {
-        PartKind::Audio => Some(wording::AUDIO_MARKER),
-        PartKind::File => Some(wording::FILE_MARKER),
-        PartKind::Image => Some(wording::IMAGE_MARKER),
-        PartKind::Video => Some(wording::VIDEO_MARKER),
-        PartKind::Other | PartKind::Text | PartKind::Thinking => None,
-    }
+    parts.filter_map(|part| images::media_marker(part.kind))
 }
 
 #[cfg(test)]

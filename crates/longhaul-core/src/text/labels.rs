@@ -10,21 +10,8 @@ pub(crate) const LINE_ENDS: [char; 7] = [
     '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
 ];
 
-/// Labels in brackets: a speaker, or a part of the history. A comma ends the label.
-const LABELS: [&str; 12] = [
-    "agreed",
-    "assistant",
-    "kept",
-    "older history",
-    "rejected call",
-    "rules",
-    "skill",
-    "system",
-    "tool call",
-    "tool result",
-    "user",
-    "what follows it",
-];
+/// Labels in brackets, a line each: a speaker, or a part of the history. A comma ends the label.
+const LABELS: &str = include_str!("data/labels.txt");
 
 /// Headings above the words of others.
 pub(super) const SPEAKING_HEADINGS: [&str; 3] = [
@@ -144,7 +131,7 @@ pub(super) fn begins_with_label(text: &str) -> bool {
     let label = text.get(..end).unwrap_or_default();
     // A list in JSON has quotation marks.
     let is_plain = |c: char| !c.is_ascii_punctuation() || ":*_-".contains(c);
-    label.chars().all(is_plain) && LABELS.iter().any(|own| is_like(label, own))
+    label.chars().all(is_plain) && LABELS.lines().any(|own| is_like(label, own))
 }
 
 /// Whether `title` is that of a section that longhaul generates, as `is_same` compares.

@@ -286,18 +286,20 @@ pub(crate) fn clip_chars(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let left_out = chars - head - tail;
-    let start = text
-        .char_indices()
-        .nth(head)
-        .map_or(text.len(), |(at, _)| at);
-    let end = text
-        .char_indices()
-        .nth_back(tail.saturating_sub(1))
-        .map_or(0, |(at, _)| at);
-    let end = if tail == 0 { text.len() } else { end };
-    let start = text.get(..start).unwrap_or_default();
-    let end = text.get(end..).unwrap_or_default();
+    let (start, end) = ends(text, head, tail);
     Cow::Owned(format!("{start}\n[… {left_out}{CLIP_WORDS}…]\n{end}"))
+}
+
+/// Returns the first `head` and the last `tail` characters of `text`. Both are all of a shorter text.
+pub(crate) fn ends(text: &str, head: usize, tail: usize) -> (&str, &str) {
+    let start = text.char_indices().nth(head);
+    let end = tail.checked_sub(1).map(|before| {
+        let last = text.char_indices().nth_back(before);
+        last.map_or(0, |(at, _)| at)
+    });
+    let start = text.get(..start.map_or(text.len(), |(at, _)| at));
+    let end = text.get(end.unwrap_or(text.len())..);
+    (start.unwrap_or_default(), end.unwrap_or_default())
 }
 
 /// Whether a JSON literal, undecoded, holds the note of [`clip_chars`].

@@ -6,25 +6,9 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Marks of a rule, by language.
-pub(super) const MARKS: [&str; 17] = [
-    include_str!("marks/en.txt"),
-    include_str!("marks/de.txt"),
-    include_str!("marks/fr.txt"),
-    include_str!("marks/es.txt"),
-    include_str!("marks/pt.txt"),
-    include_str!("marks/it.txt"),
-    include_str!("marks/nl.txt"),
-    include_str!("marks/pl.txt"),
-    include_str!("marks/ru.txt"),
-    include_str!("marks/uk.txt"),
-    include_str!("marks/zh.txt"),
-    include_str!("marks/ja.txt"),
-    include_str!("marks/ko.txt"),
-    include_str!("marks/ar.txt"),
-    include_str!("marks/hi.txt"),
-    include_str!("marks/tr.txt"),
-    include_str!("marks/more.txt"),
-];
+pub(super) const MARKS: [&str; 17] = texts!("marks/":
+    "en" "de" "fr" "es" "pt" "it" "nl" "pl" "ru" "uk" "zh" "ja" "ko" "ar" "hi" "tr" "more"
+);
 /// Words that look like a mark and state no rule.
 pub(super) const NARRATION: &str = include_str!("narration.txt");
 /// Words in front of an imperative, such as `please`.

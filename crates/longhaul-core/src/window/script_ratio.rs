@@ -6,7 +6,7 @@
 //! counts of a provider that has counted nothing yet.
 
 use crate::conversation::parse_cache::script_sample::{OTHER_SCRIPT_COST, ScriptSample};
-use crate::conversation::{Content, Conversation, Message, PartKind};
+use crate::conversation::{Conversation, Message};
 use crate::units::tokens::Tokens;
 use crate::window::token_ratio::TokenRatio;
 
@@ -40,17 +40,8 @@ fn cached_sample(conversation: &Conversation<'_>, message: &Message) -> ScriptSa
 
 /// Returns an excerpt of a message's text, as escaped in the body.
 fn excerpt<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
-    let literal = match message.content {
-        Content::Absent | Content::Null => None,
-        Content::Text(literal) => Some(literal),
-        Content::Parts(_) => {
-            let parts = conversation.parts(message).iter();
-            let texts = parts.filter(|part| part.kind == PartKind::Text);
-            texts
-                .filter_map(|part| part.text)
-                .max_by_key(|text| text.chars())
-        }
-    };
+    let texts = conversation.texts(message);
+    let literal = texts.max_by_key(|text| text.chars());
     let raw = literal.map_or("", |literal| literal.raw(conversation.body()));
     let from = raw.floor_char_boundary(raw.len().saturating_sub(BYTES_PER_MESSAGE) / 2);
     let rest = raw.get(from..).unwrap_or_default();

@@ -64,7 +64,7 @@ impl UpstreamClient {
     /// Returns the base URL for requests of `dialect`.
     pub(super) fn base_for(&self, dialect: Dialect) -> &str {
         let own = self.bases.messages.as_deref();
-        own.filter(|_| dialect.may_have_own_upstream())
+        own.filter(|_| dialect.facts().may_have_own_upstream)
             .unwrap_or(&self.bases.base)
     }
 
@@ -99,7 +99,8 @@ impl UpstreamClient {
         let headers = self.headers(dialect, takes_bearer);
         let reply = self.client.post(&path, &headers, body.clone(), limits);
         let reply = reply.await?;
-        let may_differ = !takes_bearer && dialect.key_header().is_some() && self.key.is_some();
+        let may_differ =
+            !takes_bearer && dialect.facts().key_header.is_some() && self.key.is_some();
         if !may_differ || reply.status != StatusCode::UNAUTHORIZED {
             return Ok(reply);
         }
@@ -117,7 +118,7 @@ impl UpstreamClient {
     }
 
     fn headers(&self, dialect: Dialect, takes_bearer: bool) -> Vec<(HeaderName, HeaderValue)> {
-        let required = dialect.required_headers().iter();
+        let required = dialect.facts().required_headers.iter();
         let mut headers: Vec<_> = required
             .map(|(name, value)| {
                 let value = HeaderValue::from_static(value);
@@ -125,9 +126,9 @@ impl UpstreamClient {
             })
             .collect();
         // The key belongs to the upstream, not to another server for this API.
-        let is_elsewhere = dialect.may_have_own_upstream() && self.bases.messages.is_some();
+        let is_elsewhere = dialect.facts().may_have_own_upstream && self.bases.messages.is_some();
         if let Some(key) = self.key.as_ref().filter(|_| !is_elsewhere) {
-            headers.push(match dialect.key_header().filter(|_| !takes_bearer) {
+            headers.push(match dialect.facts().key_header.filter(|_| !takes_bearer) {
                 Some(name) => (HeaderName::from_static(name), key.plain.clone()),
                 None => (AUTHORIZATION, key.bearer.clone()),
             });

@@ -36,7 +36,7 @@ impl CacheEntry {
         }
         let fingerprints = pieces
             .clone()
-            .map(|piece| Some(piece?.parsed()?.fingerprint()));
+            .map(|piece| Some(piece?.parsed()?.fingerprint));
         let last = pieces.last()??.memo();
         let stored = if let Some(stored) = last.joined.get() {
             stored
@@ -55,7 +55,7 @@ impl CacheEntry {
     pub(crate) fn memo(&self) -> &MessageMemo {
         match self {
             Self::Joined(memo) => memo,
-            Self::Parsed(parsed) => parsed.memo(),
+            Self::Parsed(parsed) => &parsed.memo,
         }
     }
 

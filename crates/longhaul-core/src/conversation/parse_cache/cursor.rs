@@ -9,7 +9,6 @@
 //! [`Fingerprint`]: super::Fingerprint
 
 use crate::conversation::parse_cache::cache_entry::CacheEntry;
-use crate::conversation::parse_cache::memo::MessageMemo;
 use crate::conversation::parse_cache::pages::{CachePage, PAGE_MESSAGES, PagePlace};
 use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessage};
 use crate::conversation::parse_cache::{Fingerprint, ParseCache};
@@ -115,13 +114,13 @@ impl ParseCursor<'_> {
     pub(crate) fn lookup(&mut self, rest: &str) -> Option<CacheHit> {
         let start = self.object_start(rest);
         if let Some(page) = self.lookup_page(start.key, rest) {
-            self.prefix_state = page.place().prefix_state;
-            self.block_state = page.place().block_state;
+            self.prefix_state = page.place.prefix_state;
+            self.block_state = page.place.block_state;
             return Some(CacheHit::Page(page));
         }
         let parsed = self.lookup_message(start.key, rest)?;
-        let role = parsed.message().role;
-        self.prefix_state = advanced(self.prefix_state, role, parsed.fingerprint());
+        let role = parsed.message.role;
+        self.prefix_state = advanced(self.prefix_state, role, parsed.fingerprint);
         self.extend_run(start, 1, role);
         Some(CacheHit::Message(parsed))
     }
@@ -129,8 +128,8 @@ impl ParseCursor<'_> {
     /// Looks up the block at the start of `rest`. Advances past it if it is cached.
     pub(crate) fn lookup_block(&mut self, rest: &str) -> Option<Arc<ParsedMessage>> {
         let parsed = self.lookup_message(key(self.block_state, rest), rest)?;
-        let role = parsed.message().role;
-        self.block_state = advanced(self.block_state, role, parsed.fingerprint());
+        let role = parsed.message.role;
+        self.block_state = advanced(self.block_state, role, parsed.fingerprint);
         Some(parsed)
     }
 
@@ -167,7 +166,7 @@ impl ParseCursor<'_> {
     fn lookup_message(&self, key: u64, rest: &str) -> Option<Arc<ParsedMessage>> {
         let parsed = self.cache.messages.get(&key)?;
         let bytes = rest.as_bytes().get(..parsed.len())?;
-        let is_it = self.cache.fingerprint(self.scope, bytes) == parsed.fingerprint();
+        let is_it = self.cache.fingerprint(self.scope, bytes) == parsed.fingerprint;
         is_it.then_some(parsed)
     }
 
@@ -180,8 +179,8 @@ impl ParseCursor<'_> {
         let bytes = rest.as_bytes().get(..page.len())?;
         // If conversations diverge within a page, only one has the page cached. Comparing the tail
         // first saves the others the full hash.
-        let is_it = tail_hash(bytes) == page.place().tail_hash
-            && self.cache.fingerprint(self.scope, bytes) == page.place().fingerprint;
+        let is_it = tail_hash(bytes) == page.place.tail_hash
+            && self.cache.fingerprint(self.scope, bytes) == page.place.fingerprint;
         is_it.then_some(page)
     }
 
@@ -247,8 +246,7 @@ impl ParseCursor<'_> {
             .fingerprint(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < self.cache.max_stored {
             self.stored += 1;
-            let memo = MessageMemo::default();
-            let parsed = ParsedMessage::new(fingerprint, message, parts, calls, memo);
+            let parsed = ParsedMessage::new(fingerprint, message, parts, calls);
             let parsed = Arc::new(parsed);
             message.cached = Some(CacheEntry::Parsed(Arc::clone(&parsed)));
             self.cache.messages.insert(key, parsed);

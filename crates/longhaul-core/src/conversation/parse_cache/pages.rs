@@ -29,7 +29,7 @@ pub(super) type CachePages = ShardedCache<u64, Arc<CachePage>>;
 /// messages begin at zero.
 #[derive(Debug)]
 pub(crate) struct CachePage {
-    place: PagePlace,
+    pub(super) place: PagePlace,
     messages: Box<[Message]>,
     parts: Box<[ContentPart]>,
     calls: Box<[ToolCall]>,
@@ -87,10 +87,6 @@ impl CachePage {
             calls: calls.into(),
             containers: containers.collect(),
         }
-    }
-
-    pub(super) fn place(&self) -> &PagePlace {
-        &self.place
     }
 
     /// Returns the length of the page, in bytes.

@@ -25,11 +25,13 @@ pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
 /// calls begin at zero.
 #[derive(Debug)]
 pub(crate) struct ParsedMessage {
-    fingerprint: Fingerprint,
-    message: Message,
+    pub(super) fingerprint: Fingerprint,
+    /// The message, with spans relative to its start.
+    pub(super) message: Message,
     parts: Box<[ContentPart]>,
     calls: Box<[ToolCall]>,
-    memo: MessageMemo,
+    /// Values derived from the message.
+    pub(super) memo: MessageMemo,
 }
 
 impl ParsedMessage {
@@ -38,7 +40,6 @@ impl ParsedMessage {
         message: &Message,
         parts: &[ContentPart],
         calls: &[ToolCall],
-        memo: MessageMemo,
     ) -> Self {
         let back = Shift::to_origin(message.span);
         Self {
@@ -46,22 +47,8 @@ impl ParsedMessage {
             message: back.message(message, 0..parts.len(), 0..calls.len()),
             parts: parts.iter().map(|part| back.part(part)).collect(),
             calls: calls.iter().map(|call| back.call(call)).collect(),
-            memo,
+            memo: MessageMemo::default(),
         }
-    }
-
-    /// Returns the values derived from the message.
-    pub(crate) fn memo(&self) -> &MessageMemo {
-        &self.memo
-    }
-
-    pub(super) fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
-    }
-
-    /// Returns the message, with spans relative to its start.
-    pub(super) fn message(&self) -> &Message {
-        &self.message
     }
 
     /// Returns the length of the message, in bytes.
@@ -141,7 +128,6 @@ impl Shift {
     ) -> Message {
         Message {
             span: self.span(message.span),
-            role: message.role,
             content: match message.content {
                 Content::Absent => Content::Absent,
                 Content::Null => Content::Null,
@@ -150,16 +136,9 @@ impl Shift {
             },
             tool_call_id: self.literal(message.tool_call_id),
             name: self.literal(message.name),
-            has_reasoning: message.has_reasoning,
-            bound_thinking: message.bound_thinking,
-            is_error: message.is_error,
-            is_fixed: message.is_fixed,
-            binding: message.binding,
-            text_tokens: message.text_tokens,
-            tokens: message.tokens,
             parts,
             calls,
-            cached: message.cached.clone(),
+            ..message.clone()
         }
     }
 }

@@ -9,58 +9,27 @@ use super::keys::MessageKey;
 use crate::conversation::{Message, PartKind};
 use crate::dialect::part_reader::{PartKey, kind_from_type};
 use crate::dialect::request_keys::known_key;
-use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::scanner::{Literal, NotJson, Scanner, elements, members};
 use crate::json::span::Span;
 
 /// Whether a reasoning member with this value holds thinking that its provider may bind to the
 /// bytes before it. Plain text is never bound.
 pub(super) fn is_bound(raw: &str) -> bool {
-    if !raw.starts_with('[') {
-        return false;
-    }
-    let mut is_bound = false;
-    let read = Scanner::new(raw).array(|scanner| {
-        if scanner.peek() != Some(b'{') {
-            return scanner.skip();
-        }
-        let mut entry = Entry::default();
-        scanner.object(|scanner, key| entry.read_member(scanner, key))?;
-        is_bound |= entry.is_signed && !entry.is_of_other_maker;
-        Ok(())
-    });
-    read.is_ok() && is_bound
-}
-
-/// An entry of a reasoning array.
-#[derive(Default)]
-struct Entry {
-    /// Whether the entry has a signature or encrypted data.
-    is_signed: bool,
-    /// Whether the entry names a format other than Anthropic's. No other maker binds its reasoning
-    /// to the messages before it.
-    is_of_other_maker: bool,
-}
-
-impl Entry {
-    fn read_member(&mut self, scanner: &mut Scanner<'_>, key: Literal) -> Result<(), NotJson> {
-        let name = key.decode(scanner.text());
-        if scanner.peek() != Some(b'"') {
-            return scanner.skip();
-        }
-        let value = scanner.string()?;
-        match &*name {
-            "data" | "signature" => self.is_signed |= value.chars() > 0,
-            "format" => {
-                let format = value.decode(scanner.text());
-                let is_possible = |name: &str| format.contains(name);
-                self.is_of_other_maker = !["anthropic", "claude", "unknown"]
-                    .into_iter()
-                    .any(is_possible);
+    elements(raw).any(|entry| {
+        // No maker but Anthropic binds its reasoning to the messages before it.
+        let (mut is_signed, mut is_of_other_maker) = (false, false);
+        for (name, value) in members(entry).filter(|(_, value)| value.starts_with('"')) {
+            match &*name {
+                "data" | "signature" => is_signed |= value != r#""""#,
+                "format" => {
+                    let makers = ["anthropic", "claude", "unknown"];
+                    is_of_other_maker = !makers.iter().any(|maker| value.contains(maker));
+                }
+                _ => {}
             }
-            _ => {}
         }
-        Ok(())
-    }
+        is_signed && !is_of_other_maker
+    })
 }
 
 /// See [`Dialect::bound_thinking`](crate::dialect::Dialect::bound_thinking).

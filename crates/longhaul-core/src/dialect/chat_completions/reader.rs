@@ -14,7 +14,8 @@ use crate::dialect::chat_completions::bound_thinking;
 use crate::dialect::part_reader::PartKey;
 use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    expect_start, read_flag, read_model, read_output_limit, read_string, string_or_null, wrong_type,
+    expect_start, read_flag, read_model, read_output_limit, read_string, role_from_name,
+    string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
@@ -85,7 +86,11 @@ impl RequestReader<'_> {
         }
         let ahead = scanner.remaining();
         let mut seen = SeenKeys::default();
-        let mut draft = MessageDraft::new(self.pieces.parts.len(), self.pieces.calls.len());
+        let mut draft = MessageDraft {
+            parts: self.pieces.parts.len()..self.pieces.parts.len(),
+            calls: self.pieces.calls.len()..self.pieces.calls.len(),
+            ..MessageDraft::default()
+        };
         let span = scanner.object(|scanner, key| match seen.next(scanner, key)? {
             Some(key) => self.message_member(scanner, key, &mut draft),
             None => Ok(scanner.skip()?),
@@ -132,7 +137,7 @@ impl RequestReader<'_> {
             }
             MessageKey::Role => {
                 let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
-                draft.role = Some(role_from_name(&role.decode(scanner.text())));
+                draft.role = Some(role_from_name(&role.decode(scanner.text()), Role::ALL));
             }
             MessageKey::ToolCallId => draft.tool_call_id = string_or_null(scanner)?,
         }
@@ -224,18 +229,6 @@ impl RequestReader<'_> {
     }
 }
 
-fn role_from_name(name: &str) -> Role {
-    match name {
-        "assistant" => Role::Assistant,
-        "developer" => Role::Developer,
-        "function" => Role::Function,
-        "system" => Role::System,
-        "tool" => Role::Tool,
-        "user" => Role::User,
-        _ => Role::Other,
-    }
-}
-
 /// Name and arguments of a called function.
 #[derive(Default)]
 struct CalledFunction {
@@ -267,6 +260,7 @@ impl CalledFunction {
 }
 
 /// A partially read message.
+#[derive(Default)]
 struct MessageDraft {
     role: Option<Role>,
     content: Content,
@@ -284,23 +278,6 @@ struct MessageDraft {
 }
 
 impl MessageDraft {
-    /// Creates a draft whose parts and calls begin at these indices.
-    fn new(part: usize, call: usize) -> Self {
-        Self {
-            role: None,
-            content: Content::Absent,
-            tool_call_id: None,
-            name: None,
-            has_reasoning: false,
-            reasoning_chars: 0,
-            unbound_chars: 0,
-            is_bound: false,
-            refusal_chars: 0,
-            parts: part..part,
-            calls: call..call,
-        }
-    }
-
     /// Adds reasoning, spelt `raw`. Some providers return the same reasoning under several keys and
     /// require it back that way, so the longest counts.
     fn add_reasoning(&mut self, raw: &str) {

@@ -21,18 +21,8 @@ use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 use message::Message;
 
-/// Key of the array that has an element in answers only.
-pub(crate) const ANSWER_KEY: &str = "choices";
-
-/// Bytes held of one reply.
-pub(crate) const HELD_BYTES: usize = 64 * 1024;
-
 /// Words by which gateways keep a connection open.
 const KEEP_ALIVES: &str = "heartbeat keep-alive keep_alive keepalive null ping pong";
-
-/// Keys in a choice whose value is content, if it is not empty.
-pub(crate) const CONTENT_KEYS: &str =
-    "audio content function_call images reasoning reasoning_content refusal text tool_calls";
 
 /// Classifies an event. Text and arguments are skipped and never copied.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
@@ -226,7 +216,7 @@ fn finish_reason(json: &[u8]) -> Option<FinishReason> {
 pub(crate) fn may_add_to(later: EndFacts, events: &[u8]) -> bool {
     WINDOW_FULL.occurs_in(events)
         || (later.finish.is_none() && may_state_finish_reason(events))
-        || (later.usage.is_none() && may_state_usage(events))
+        || (later.usage.is_none() && (USAGE.occurs_in(events) || TIMINGS.occurs_in(events)))
 }
 
 /// Whether any of these events may state a finish reason. Many providers send a null reason in each
@@ -237,11 +227,6 @@ fn may_state_finish_reason(events: &[u8]) -> bool {
         value.is_some_and(|value| !value.trim_ascii_start().starts_with(b"null"))
     };
     REASON.text_after_each(events).any(states)
-}
-
-/// Whether any of these events may report token counts.
-fn may_state_usage(events: &[u8]) -> bool {
-    USAGE.occurs_in(events) || TIMINGS.occurs_in(events)
 }
 
 #[cfg(test)]
@@ -282,8 +267,12 @@ mod end_tests {
 
     #[test]
     fn usage_may_be_under_usage_or_timings() {
-        assert!(may_state_usage(br#"{"usage":{}}"#));
-        assert!(may_state_usage(br#"{"timings":{}}"#));
-        assert!(!may_state_usage(br#"{"content":"b"}"#));
+        let lacks_usage = EndFacts {
+            finish: Some(FinishReason::Stop),
+            usage: None,
+        };
+        assert!(may_add_to(lacks_usage, br#"{"usage":{}}"#));
+        assert!(may_add_to(lacks_usage, br#"{"timings":{}}"#));
+        assert!(!may_add_to(lacks_usage, br#"{"content":"b"}"#));
     }
 }

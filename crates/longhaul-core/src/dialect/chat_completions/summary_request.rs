@@ -6,6 +6,7 @@ use crate::dialect::summary_members::{
     client_members, models_without_search, object, repeat_members,
 };
 use crate::json::quote::quote;
+use crate::json::scanner::values_after;
 use crate::units::tokens::Tokens;
 
 /// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
@@ -40,37 +41,29 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let mut streams = false;
-    let mut members = repeat_members(
-        forwarded,
-        include_str!("repeated_keys.txt"),
-        |name, value| {
-            Some(match name {
-                "messages" => {
-                    let messages = forwarded.get(value.start()..upto).unwrap_or_default();
-                    format!("{messages},{}]", user_message(prompt))
-                }
-                "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
-                "max_tokens" | "max_completion_tokens" => output.to_string(),
-                "stream" => {
-                    streams = true;
-                    "true".to_owned()
-                }
-                _ => return None,
-            })
-        },
-    )?;
+    let repeated = include_str!("repeated_keys.txt");
+    let mut members = repeat_members(forwarded, repeated, |name, value| {
+        Some(match name {
+            "messages" => {
+                let messages = forwarded.get(value.start()..upto).unwrap_or_default();
+                format!("{messages},{}]", user_message(prompt))
+            }
+            "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
+            "max_tokens" | "max_completion_tokens" => output.to_string(),
+            "stream" => {
+                streams = true;
+                "true".to_owned()
+            }
+            _ => return None,
+        })
+    })?;
     if !streams {
         members.push("\"stream\":true".to_owned());
     }
     Some(object(&members))
 }
 
-/// Whether the client requests usage for its streams. A match inside a text is impossible, because
-/// the quotation marks would be escaped.
+/// Whether the client requests usage for its streams.
 fn requests_usage(body: &str) -> bool {
-    body.match_indices("\"include_usage\"").any(|(at, key)| {
-        let rest = body.get(at + key.len()..).unwrap_or_default();
-        let value = rest.trim_start().strip_prefix(':');
-        value.is_some_and(|value| value.trim_start().starts_with("true"))
-    })
+    values_after(body, "\"include_usage\"").any(|value| value.starts_with("true"))
 }

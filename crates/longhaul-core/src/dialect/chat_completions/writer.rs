@@ -21,20 +21,9 @@ pub(in crate::dialect) fn content_in_shape(
             let mark = cache_marks
                 .next_back()
                 .map(|mark| mark.slice(conversation.body()));
-            Some(wrapped_text_part("[", &text, mark, "]"))
+            Some(["[", &conversation.dialect().text_part(&text, mark), "]"].concat())
         }
     }
-}
-
-/// See [`Dialect::text_part`](crate::dialect::Dialect::text_part).
-pub(in crate::dialect) fn text_part(text: &str, cache_mark: Option<&str>) -> String {
-    wrapped_text_part("", text, cache_mark, "")
-}
-
-fn wrapped_text_part(before: &str, text: &str, cache_mark: Option<&str>, after: &str) -> String {
-    let (key, mark) = cache_mark.map_or(("", ""), |mark| (",\"cache_control\":", mark));
-    let part = "{\"type\":\"text\",\"text\":";
-    [before, part, text, key, mark, "}", after].concat()
 }
 
 /// Formats the body of a chat with one message.

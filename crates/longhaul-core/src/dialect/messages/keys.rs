@@ -47,11 +47,3 @@ keys! {
         CacheReference = "cache_reference",
     }
 }
-
-keys! {
-    /// Keys of `context_management` and of its edits.
-    EditKey {
-        Edits = "edits",
-        Type = "type",
-    } shared {}
-}

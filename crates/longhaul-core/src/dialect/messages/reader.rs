@@ -1,7 +1,7 @@
 //! Reader of a request body.
 
 use super::block::Block;
-use super::keys::{EditKey, MessageKey, RequestKey};
+use super::keys::{MessageKey, RequestKey};
 use super::server_tools;
 use super::turns::WireMessage;
 use crate::conversation::parse_cache::{ObjectStart, ParseCache, ParseCursor};
@@ -9,13 +9,15 @@ use crate::conversation::{Content, Conversation, HistoryKeeper, Role};
 use crate::dialect::Dialect;
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::request_keys::{SeenKeys, known_key};
+use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    expect_start, read_flag, read_model, read_output_limit, string_or_null, wrong_type,
+    expect_start, read_flag, read_model, read_output_limit, role_from_name, string_or_null,
+    wrong_type,
 };
-use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::scanner::{Literal, Scanner, elements, members};
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
+use std::borrow::Cow;
 
 const DIALECT: Dialect = Dialect::Messages;
 
@@ -47,26 +49,17 @@ pub(in crate::dialect) fn read_with<'a>(
 /// Whether a body has keys that only this dialect has. Chat completions have no `system` outside the
 /// messages, no `input_schema` in a tool, and no blocks of calls and results.
 pub fn has_own_shape(body: &[u8]) -> bool {
-    let Ok(body) = std::str::from_utf8(body) else {
-        return false;
+    let body = std::str::from_utf8(body).unwrap_or_default();
+    let is_own = |(name, value): (Cow<'_, str>, &str)| match &*name {
+        "system" => true,
+        "tools" => value.contains("\"input_schema\""),
+        "messages" => {
+            let kinds = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
+            kinds.iter().any(|kind| has_type(value, kind))
+        }
+        _ => false,
     };
-    let (mut is_own, mut has_messages) = (false, false);
-    let read = Scanner::new(body).object(|scanner, key| {
-        let name = key.decode(body);
-        let value = scanner.value()?.slice(body);
-        has_messages |= name == "messages";
-        is_own |= match &*name {
-            "system" => true,
-            "tools" => value.contains("\"input_schema\""),
-            "messages" => {
-                let kinds = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
-                kinds.iter().any(|kind| has_type(value, kind))
-            }
-            _ => false,
-        };
-        Ok::<(), NotJson>(())
-    });
-    read.is_ok() && is_own && has_messages
+    members(body).any(is_own) && members(body).any(|(name, _)| name == "messages")
 }
 
 /// Whether a JSON text contains a member `type` with the value `kind`, a string with its quotes. A
@@ -107,8 +100,8 @@ impl RequestReader<'_> {
                 }
             }
             RequestKey::ContextManagement => {
-                let keeper = history_keeper(scanner)?;
-                self.keep(keeper);
+                let value = scanner.value()?;
+                self.keep(history_keeper(value.slice(scanner.text())));
             }
             RequestKey::MaxTokens => {
                 self.params.output_limit = read_output_limit(scanner, spelt)?;
@@ -163,7 +156,8 @@ impl RequestReader<'_> {
             match seen.next(scanner, key)? {
                 Some(MessageKey::Role) => {
                     let name = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
-                    let read = role_from_name(&name.decode(scanner.text()));
+                    let name = name.decode(scanner.text());
+                    let read = role_from_name(&name, &[Role::Assistant, Role::System, Role::User]);
                     self.own.is_in_user_message = read.is_user();
                     role = Some(read);
                 }
@@ -236,16 +230,6 @@ impl RequestReader<'_> {
     }
 }
 
-/// Returns the role with this name.
-fn role_from_name(name: &str) -> Role {
-    match name {
-        "assistant" => Role::Assistant,
-        "system" => Role::System,
-        "user" => Role::User,
-        _ => Role::Other,
-    }
-}
-
 /// Edit that removes only the model's reasoning. Claude Code requests it by default.
 const CLEAR_THINKING: &str = "clear_thinking_";
 /// Edit that replaces history by a compaction block.
@@ -258,43 +242,21 @@ const COMPACT: &str = "compact_";
 /// - With any other edit, such as cleared tool results, the provider clears and the client keeps.
 ///
 /// Two parties that clear the same results move each other's trigger and break the prompt cache.
-fn history_keeper(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
-    let mut keeper = HistoryKeeper::Client;
-    if scanner.peek() != Some(b'{') {
-        scanner.skip()?;
-        return Ok(keeper);
-    }
-    scanner.object(|scanner, key| {
-        if known_key(scanner, key) != Some(EditKey::Edits) || scanner.peek() != Some(b'[') {
-            return scanner.skip();
-        }
-        scanner.array(|scanner| {
-            if scanner.peek() != Some(b'{') {
-                return scanner.skip();
-            }
-            keeper = keeper.max(read_edit(scanner)?);
-            Ok::<(), NotJson>(())
-        })?;
-        Ok::<(), NotJson>(())
-    })?;
-    Ok(keeper)
+fn history_keeper(context_management: &str) -> HistoryKeeper {
+    let edits = members(context_management).filter(|(key, _)| key == "edits");
+    let edits = edits.flat_map(|(_, edits)| elements(edits));
+    let edits = edits.filter(|edit| edit.starts_with('{'));
+    edits.map(keeper_after).max().unwrap_or_default()
 }
 
-fn read_edit(scanner: &mut Scanner<'_>) -> Result<HistoryKeeper, NotJson> {
-    let mut name: Option<Literal> = None;
-    scanner.object(|scanner, key| {
-        if known_key(scanner, key) == Some(EditKey::Type) && scanner.peek() == Some(b'"') {
-            name = Some(scanner.string()?);
-            return Ok(());
-        }
-        scanner.skip()
-    })?;
-    let name = name.map(|name| name.decode(scanner.text()));
-    Ok(match name.as_deref() {
+fn keeper_after(edit: &str) -> HistoryKeeper {
+    let types = members(edit).filter(|(key, _)| key == "type");
+    let names = types.filter_map(|(_, name)| serde_json::from_str::<String>(name).ok());
+    match names.last() {
         Some(name) if name.starts_with(CLEAR_THINKING) => HistoryKeeper::Client,
         Some(name) if name.starts_with(COMPACT) => HistoryKeeper::Provider,
         Some(_) | None => HistoryKeeper::ClearingProvider,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -326,11 +288,7 @@ mod context_management_tests {
                 Provider,
             ),
         ] {
-            assert_eq!(
-                history_keeper(&mut Scanner::new(value)).unwrap(),
-                expect,
-                "{value}"
-            );
+            assert_eq!(history_keeper(value), expect, "{value}");
         }
     }
 }

@@ -19,12 +19,6 @@ use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
 
-/// Key of the array that has an element in answers only.
-pub(crate) const ANSWER_KEY: &str = "content";
-
-/// Keys in a block whose value is content, if it is not empty.
-pub(crate) const CONTENT_KEYS: &str = "data name text thinking tool_use_id";
-
 /// Classifies an event. Text and arguments are skipped and never copied.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
     let data = event.data.trim_ascii();

@@ -3,12 +3,9 @@
 //! A use and its result stand in one assistant's message, unless the tool called a tool of the client.
 //! Then the client's result stands between them, and the provider's result in a later message.
 
-use super::keys::BlockKey;
 use crate::conversation::cut_rules::{Ties, callers};
 use crate::conversation::{CutRules, PartKind, Pieces, Role};
-use crate::dialect::request_keys::known_key;
-use crate::json::scanner::{Literal, NotJson, Scanner};
-use std::borrow::Cow;
+use crate::json::scanner::{members, values_after};
 use std::collections::HashMap;
 
 /// Returns the restrictions on cuts, for a body whose tools change at these messages. Changes before the
@@ -79,47 +76,32 @@ pub(in crate::dialect) fn referenced(block: &str) -> Vec<&str> {
     if !block.contains(REFERENCE) {
         return Vec::new();
     }
-    let values = block.match_indices(REFERENCED).filter_map(|(at, key)| {
-        let value = block
-            .get(at + key.len()..)?
-            .trim_start()
-            .strip_prefix(':')?;
-        let name = value.trim_start().strip_prefix('"')?.split('"').next()?;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
-        (1..=MAX_NAME_BYTES)
-            .contains(&name.len())
-            .then_some(name)
-            .filter(|name| name.bytes().all(is_plain))
-    });
-    values.collect()
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+    let names = values_after(block, REFERENCED)
+        .filter_map(|value| value.strip_prefix('"')?.split('"').next())
+        .filter(|name| (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain));
+    names.collect()
 }
 
 /// A block of a provider's tool, with the id of the use.
-enum ServerBlock<'a> {
-    Result(Cow<'a, str>),
-    Use(Cow<'a, str>),
+enum ServerBlock {
+    Result(String),
+    Use(String),
 }
 
-impl<'a> ServerBlock<'a> {
+impl ServerBlock {
     /// Reads a block, which is an object. Returns `None` for any other block.
-    fn read(block: &'a str) -> Option<Self> {
+    fn read(block: &str) -> Option<Self> {
         let (mut kind, mut id, mut used) = (None, None, None);
-        let read = Scanner::new(block).object(|scanner, key| {
-            let field = match known_key(scanner, key) {
-                Some(BlockKey::Type) => &mut kind,
-                Some(BlockKey::Id) => &mut id,
-                Some(BlockKey::ToolUseId) => &mut used,
-                _ => return scanner.skip(),
-            };
-            if scanner.peek() == Some(b'"') {
-                *field = Some(scanner.string()?);
-            } else {
-                scanner.skip()?;
+        for (key, value) in members(block) {
+            match &*key {
+                "type" => kind = Some(value),
+                "id" => id = Some(value),
+                "tool_use_id" => used = Some(value),
+                _ => {}
             }
-            Ok::<(), NotJson>(())
-        });
-        debug_assert!(read.is_ok(), "the reader validated parts as objects");
-        let text = |literal: Option<Literal>| literal.map(|it| it.decode(block));
+        }
+        let text = |json: Option<&str>| serde_json::from_str::<String>(json?).ok();
         match &*text(kind)? {
             "mcp_tool_use" | "server_tool_use" => text(id).map(Self::Use),
             kind if kind.ends_with("_tool_result") => text(used).map(Self::Result),

@@ -1,7 +1,8 @@
 //! Request bodies of summary calls.
 
 use super::reader::read;
-use super::writer::{text_part, user_message};
+use super::writer::user_message;
+use crate::dialect::Dialect;
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::summary_members::{client_members, has_text_format, object, repeat_members};
 use crate::json::quote::quote;
@@ -50,29 +51,26 @@ pub(in crate::dialect) fn append_prompt(
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
     let mut is_text = true;
-    let mut members = repeat_members(
-        forwarded,
-        include_str!("repeated_keys.txt"),
-        |name, value| {
-            if name == "output_config" {
-                is_text = has_text_format(value.slice(forwarded));
+    let repeated = include_str!("repeated_keys.txt");
+    let mut members = repeat_members(forwarded, repeated, |name, value| {
+        if name == "output_config" {
+            is_text = has_text_format(value.slice(forwarded));
+        }
+        has_automatic_mark |= name == "cache_control";
+        Some(match name {
+            "messages" => forwarded.get(value.start()..upto)?.to_owned(),
+            "model" => value.slice(forwarded).to_owned(),
+            "max_tokens" => {
+                limits = true;
+                output.to_string()
             }
-            has_automatic_mark |= name == "cache_control";
-            Some(match name {
-                "messages" => forwarded.get(value.start()..upto)?.to_owned(),
-                "model" => value.slice(forwarded).to_owned(),
-                "max_tokens" => {
-                    limits = true;
-                    output.to_string()
-                }
-                "stream" => {
-                    streams = true;
-                    "true".to_owned()
-                }
-                _ => return None,
-            })
-        },
-    )?;
+            "stream" => {
+                streams = true;
+                "true".to_owned()
+            }
+            _ => return None,
+        })
+    })?;
     // An answer in the client's own format is not a summary, and another format misses the cache.
     if !is_text {
         return None;
@@ -82,7 +80,7 @@ pub(in crate::dialect) fn append_prompt(
         .map(|it| it.matches(CACHE_MARK_KEY).count())
         .sum();
     let may_mark = !has_automatic_mark && (1..MAX_CACHE_MARKS).contains(&marks);
-    let block = text_part(prompt, may_mark.then_some(CACHE_MARK));
+    let block = Dialect::Messages.text_part(prompt, may_mark.then_some(CACHE_MARK));
     let is_messages = |member: &&mut String| member.starts_with("\"messages\":");
     let messages = members.iter_mut().find(is_messages)?;
     match open_object_end(forwarded, upto)? {

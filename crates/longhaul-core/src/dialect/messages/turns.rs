@@ -65,19 +65,17 @@ impl RequestReader<'_> {
 
     /// Stores a result, a reminder, or a run of the user's own blocks.
     fn push_run(&mut self, run: &[Block]) {
-        let message = match run {
-            [
-                Block {
-                    message: Some(message),
-                    ..
-                },
-            ] => Some(message.clone()),
-            _ => self.message_of(run).map(|message| Message {
-                cached: CacheEntry::of_joined(run.iter().map(Block::cache_entry)),
-                ..message
-            }),
+        let cached = match run {
+            [block] => block.message.clone(),
+            _ => None,
         };
-        if let Some(message) = message {
+        let build = || {
+            Some(Message {
+                cached: CacheEntry::of_joined(run.iter().map(Block::cache_entry)),
+                ..self.message_of(run)?
+            })
+        };
+        if let Some(message) = cached.or_else(build) {
             self.push(message, run);
         }
     }

@@ -1,7 +1,7 @@
 //! JSON that longhaul writes into a request: user messages, text blocks and replacement contents.
 
 pub(in crate::dialect) use crate::dialect::chat_completions::writer::{
-    content_in_shape, text_part, user_message,
+    content_in_shape, user_message,
 };
 
 #[cfg(test)]

@@ -13,24 +13,11 @@ use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
+use crate::dialect::usage::Usage;
 use crate::dialect::usage_object::UsageObject;
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
-
-/// Key of the array that has an element in answers only.
-pub(crate) const ANSWER_KEY: &str = "output";
-
-/// Keys in an item of the output whose value is content: every item has a type.
-pub(crate) const CONTENT_KEYS: &str = "type";
-
-/// Bytes held of one reply. The events before the first content repeat instructions and tools twice;
-/// those of Codex with a few tool servers take 100 KB.
-pub(crate) const HELD_BYTES: usize = 512 * 1024;
-
-/// Bytes kept of the start of each event. A closing event states its type, its status and the reason for
-/// being incomplete in the first 300, before it repeats instructions and tools.
-pub(crate) const EVENT_START_BYTES: usize = 512;
 
 /// Classifies an event, or a whole body as an event.
 pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
@@ -78,7 +65,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
             || response.is_some_and(ResponseObject::has_calls),
         extent,
         text: text.unwrap_or_default(),
-        usage: response.and_then(|response| response.usage.0.as_ref()?.usage()),
+        usage: response.and_then(ResponseObject::usage),
     })
 }
 
@@ -131,10 +118,7 @@ impl<'a> Reply<'a> {
     }
 
     fn event_info(&self) -> EventInfo {
-        let usage = self
-            .response
-            .as_ref()
-            .and_then(|it| it.usage.0.as_ref()?.usage());
+        let usage = self.response.as_ref().and_then(ResponseObject::usage);
         EventInfo {
             kind: self.kind(),
             finish: self.finish(),
@@ -153,7 +137,9 @@ impl<'a> Reply<'a> {
         }
         match self.event_type {
             Some("error" | "response.failed") => EventKind::Error,
-            Some(event_type) if ANNOUNCING_EVENTS.contains(&event_type) => EventKind::Empty,
+            Some(event_type) if ANNOUNCING_EVENTS.split(' ').any(|it| it == event_type) => {
+                EventKind::Empty
+            }
             Some(event_type) if !CLOSING_EVENTS.contains(&event_type) => {
                 // Keep-alives and quotas of gateways have types of their own.
                 if event_type.starts_with("response.") {
@@ -175,14 +161,10 @@ impl<'a> Reply<'a> {
 
 /// Events before the first content. The backend of a `ChatGPT` login sends `response.metadata`
 /// directly after `response.created`.
-const ANNOUNCING_EVENTS: [&str; 4] = [
-    "response.created",
-    "response.in_progress",
-    "response.metadata",
-    "response.queued",
-];
+const ANNOUNCING_EVENTS: &str =
+    "response.created response.in_progress response.metadata response.queued";
 
-/// Events that end a stream.
+/// Events that end a stream: `response.` and the status of the response.
 const CLOSING_EVENTS: [&str; 3] = [
     "response.completed",
     "response.failed",
@@ -220,13 +202,13 @@ impl<'a> ResponseObject<'a> {
     }
 
     fn has_output(&self) -> bool {
-        let generated = self
-            .usage
-            .0
-            .as_ref()
-            .and_then(|usage| usage.usage()?.output);
+        let generated = self.usage().and_then(|usage| usage.output);
         self.output.as_ref().is_some_and(|all| !all.is_empty())
             || generated.is_some_and(|tokens| tokens > 0)
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.usage.0.as_ref()?.usage()
     }
 
     /// Whether the answer comes later, to another request.
@@ -326,25 +308,12 @@ static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
 /// Start of the type of every event that ends a stream, and of some others.
 static COMPLETE: SearchTerm = SearchTerm::new(|| Finder::new("complete"));
 
-/// Types of closing events, with the status of their response.
-const CLOSING_TYPES: [(&str, &str); 3] = [
-    (r#""response.completed""#, "completed"),
-    (r#""response.failed""#, "failed"),
-    (r#""response.incomplete""#, "incomplete"),
-];
-
-#[derive(Default, Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"), default)]
-struct Details<'a> {
-    reason: Lenient<&'a str>,
-}
-
 /// Reads the facts near the top of a JSON text, which may lack its beginning. Items of the output
 /// have statuses too, at the depth of those of a response.
 pub(crate) fn read_end(json: &[u8]) -> EndFacts {
     let usage = last_values(json, &USAGE).find_map(|usage: UsageObject<'_>| usage.usage());
     let mut details = last_values(json, &INCOMPLETE_DETAILS);
-    let reason = details.find_map(|details: Details<'_>| details.reason.0);
+    let reason = details.find_map(|details: IncompleteDetails<'_>| details.reason.0);
     let statuses: Vec<&str> = last_values(json, &STATUS).collect();
     let status = match reason {
         Some(_) => Some("incomplete"),
@@ -362,13 +331,15 @@ pub(crate) fn read_end(json: &[u8]) -> EndFacts {
 /// other event.
 pub(crate) fn finish_from_start(event: &[u8]) -> Option<FinishReason> {
     let start = String::from_utf8_lossy(event);
-    let mut types = CLOSING_TYPES.into_iter();
-    let (_, status) = types.find(|(name, _)| start.contains(name))?;
+    let mut closing = CLOSING_EVENTS.into_iter();
+    let event_type = closing.find(|name| start.contains(&format!("\"{name}\"")))?;
+    let status = event_type.strip_prefix("response.")?;
     let reason = start
         .split_once(r#""incomplete_details""#)
         .and_then(|(_, rest)| {
             let details = rest.trim_start().strip_prefix(':')?.trim_start();
-            let mut values = serde_json::Deserializer::from_str(details).into_iter::<Details<'_>>();
+            let mut values =
+                serde_json::Deserializer::from_str(details).into_iter::<IncompleteDetails<'_>>();
             values.next()?.ok()?.reason.0
         });
     finish_reason(status, reason, false)

@@ -21,9 +21,8 @@ use crate::conversation::{
 use crate::dialect::bypass::Bypass;
 use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::string_or_null;
-use crate::json::scanner::{Literal, Scanner};
+use crate::json::scanner::{Literal, Scanner, elements, members};
 use crate::units::tokens::Tokens;
-use serde::Deserialize;
 
 /// Maximum calls of one message whose ids are compared one by one.
 const MAX_PAIRWISE_CALLS: usize = 8;
@@ -188,25 +187,19 @@ impl Steps {
         let parts = start..self.parts.len();
         let model = || items.iter().filter(|item| item.role == Role::Assistant);
         self.messages.push(Message {
-            span,
-            role: Role::Assistant,
             content: if parts.is_empty() {
                 Content::Absent
             } else {
                 Content::Parts(span)
             },
-            tool_call_id: None,
-            name: None,
             has_reasoning: items.iter().any(|item| item.has_reasoning),
             binding: first.binding,
-            bound_thinking: None,
-            is_error: false,
-            is_fixed: false,
             text_tokens: model().map(|item| item.text_tokens).sum(),
             tokens: items.iter().map(|item| item.tokens).sum(),
             parts,
             calls: first.calls.start..last.calls.end,
             cached: CacheEntry::of_joined(items.iter().map(|item| item.cached.as_ref())),
+            ..Message::empty(span, Role::Assistant)
         });
         self.ties.push(Tie {
             first: first.binding,
@@ -460,14 +453,8 @@ fn item_id(body: &str, call: &Message) -> Option<Literal> {
 /// Counts the items of reasoning among the items of a step.
 pub(in crate::dialect) fn reasoning_items(items: &str) -> usize {
     let items = ["[", items, "]"].concat();
-    let items = serde_json::from_str::<Vec<Item<'_>>>(&items).unwrap_or_default();
-    let is_reasoning = |item: &&Item<'_>| item.kind.as_deref() == Some("reasoning");
-    items.iter().filter(is_reasoning).count()
-}
-
-/// Type of an item.
-#[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(rename = "type", borrow, default)]
-    kind: Option<Cow<'a, str>>,
+    let has_type = |(key, value): (Cow<'_, str>, &str)| key == "type" && value == r#""reasoning""#;
+    elements(&items)
+        .filter(|item| members(item).any(has_type))
+        .count()
 }

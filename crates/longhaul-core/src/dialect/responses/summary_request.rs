@@ -35,29 +35,26 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let (mut stored, mut has_items, mut is_text) = (None, false, true);
-    let mut members = repeat_members(
-        forwarded,
-        include_str!("repeated_keys.txt"),
-        |name, value| {
-            if name == "text" {
-                is_text = has_text_format(value.slice(forwarded));
+    let repeated = include_str!("repeated_keys.txt");
+    let mut members = repeat_members(forwarded, repeated, |name, value| {
+        if name == "text" {
+            is_text = has_text_format(value.slice(forwarded));
+        }
+        Some(match name {
+            "input" => {
+                let items = forwarded.get(value.start()..upto).unwrap_or_default();
+                has_items = items.starts_with('[');
+                format!("{items},{}]", user_message(prompt))
             }
-            Some(match name {
-                "input" => {
-                    let items = forwarded.get(value.start()..upto).unwrap_or_default();
-                    has_items = items.starts_with('[');
-                    format!("{items},{}]", user_message(prompt))
-                }
-                "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
-                "max_output_tokens" => output.to_string(),
-                "store" => {
-                    stored = Some(value.slice(forwarded));
-                    return None;
-                }
-                _ => return None,
-            })
-        },
-    )?;
+            "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
+            "max_output_tokens" => output.to_string(),
+            "store" => {
+                stored = Some(value.slice(forwarded));
+                return None;
+            }
+            _ => return None,
+        })
+    })?;
     // An answer in the client's own format is not a summary, and another format misses the cache.
     if !has_items || !is_text {
         return None;

@@ -1,19 +1,12 @@
 //! Names of the tools that an item defines.
 
-use memchr::memmem;
-
-/// Key of a tool's name, as tools are spelt.
-const NAME_KEY: &str = "\"name\"";
+use crate::json::scanner::values_after;
 
 /// Returns every name below `item`, undecoded, at any depth. A parameter of a tool that is called
 /// `name` adds none.
 pub(super) fn tool_names(item: &str) -> impl Iterator<Item = &str> {
-    memmem::find_iter(item.as_bytes(), NAME_KEY).filter_map(|at| {
-        let rest = item.get(at + NAME_KEY.len()..)?.trim_start();
-        let value = rest.strip_prefix(':')?.trim_start().strip_prefix('"')?;
-        let (name, _) = value.split_once('"')?;
-        Some(name)
-    })
+    let values = values_after(item, "\"name\"");
+    values.filter_map(|value| Some(value.strip_prefix('"')?.split_once('"')?.0))
 }
 
 #[cfg(test)]

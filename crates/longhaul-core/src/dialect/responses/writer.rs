@@ -1,6 +1,8 @@
 //! JSON that longhaul writes into a request: user messages, text parts and replacement outputs.
 
 use crate::conversation::{Content, ContentPart, Conversation, Message};
+use crate::dialect::Dialect;
+use crate::dialect::chat_completions::writer;
 use crate::json::quote::quote;
 use crate::json::span::Span;
 
@@ -11,25 +13,18 @@ pub(in crate::dialect) fn content_in_shape(
     message: &Message,
     text: &str,
 ) -> Option<String> {
-    let text = quote(text);
-    match message.content {
-        Content::Absent | Content::Null => None,
-        Content::Text(_) => Some(text),
-        Content::Parts(span) => {
-            let parts = conversation.parts(message);
-            if parts.iter().any(|part| part.span == span) {
-                // An item that longhaul does not read.
-                return None;
-            }
-            if !parts.is_empty() && parts.iter().all(is_chunk_text) {
-                return Some(chunks_with_text(conversation.body(), span, parts, &text));
-            }
-            let mut cache_marks = parts.iter().filter_map(|part| part.cache_mark);
-            let mark = cache_marks.next_back();
-            let mark = mark.map(|mark| mark.slice(conversation.body()));
-            Some(["[", &text_part(&text, mark), "]"].concat())
+    if let Content::Parts(span) = message.content {
+        let parts = conversation.parts(message);
+        if parts.iter().any(|part| part.span == span) {
+            // An item that longhaul does not read.
+            return None;
+        }
+        if !parts.is_empty() && parts.iter().all(is_chunk_text) {
+            let body = conversation.body();
+            return Some(chunks_with_text(body, span, parts, &quote(text)));
         }
     }
+    writer::content_in_shape(conversation, message, text)
 }
 
 /// Whether a part is the bare text of a chunk.
@@ -52,19 +47,18 @@ fn chunks_with_text(body: &str, span: Span, parts: &[ContentPart], text: &str) -
     chunks
 }
 
-/// See [`Dialect::text_part`](crate::dialect::Dialect::text_part).
-pub(in crate::dialect) fn text_part(text: &str, cache_mark: Option<&str>) -> String {
-    let (key, mark) = cache_mark.map_or(("", ""), |mark| (",\"prompt_cache_breakpoint\":", mark));
-    let part = "{\"type\":\"input_text\",\"text\":";
-    [part, text, key, mark, "}"].concat()
-}
-
 /// See [`Dialect::user_message`](crate::dialect::Dialect::user_message). Every known server reads an
 /// item with a type and parts; some refuse shorter forms.
 pub(in crate::dialect) fn user_message(content: &str) -> String {
     let message = "{\"type\":\"message\",\"role\":\"user\",\"content\":";
     if content.starts_with('"') {
-        [message, "[", &text_part(content, None), "]}"].concat()
+        [
+            message,
+            "[",
+            &Dialect::Responses.text_part(content, None),
+            "]}",
+        ]
+        .concat()
     } else {
         [message, content, "}"].concat()
     }

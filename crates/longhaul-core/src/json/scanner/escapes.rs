@@ -3,35 +3,18 @@
 use crate::json::scanner::NotJson;
 use crate::json::scanner::block_mask::{BLOCK_BYTES, backslashes};
 
-/// Byte that each two-byte escape stands for, by the byte after the backslash. Zero for any other byte.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "a byte is below 256, and this runs at compile time"
-)]
-static SIMPLE_ESCAPES: [u8; 256] = {
-    let mut decoded = [0; 256];
-    let mut escapes: &[(u8, u8)] = &[
-        (b'"', b'"'),
-        (b'\\', b'\\'),
-        (b'/', b'/'),
-        (b'b', 0x08),
-        (b'f', 0x0C),
-        (b'n', b'\n'),
-        (b'r', b'\r'),
-        (b't', b'\t'),
-    ];
-    while let [(escape, byte), rest @ ..] = escapes {
-        decoded[*escape as usize] = *byte;
-        escapes = rest;
-    }
-    decoded
-};
-
 /// Returns the byte that a two-byte escape stands for, or `None` if `escape` forms no such escape.
 #[inline]
 pub(super) fn simple(escape: u8) -> Option<u8> {
-    let byte = SIMPLE_ESCAPES.get(usize::from(escape)).copied();
-    byte.filter(|&byte| byte != 0)
+    Some(match escape {
+        b'"' | b'\\' | b'/' => escape,
+        b'b' => 0x08,
+        b'f' => 0x0C,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        _ => return None,
+    })
 }
 
 /// Returns the length of the escape whose `\u` precedes `units`: 6, or 12 for a surrogate pair. A separate function, so

@@ -1,20 +1,17 @@
 //! Names of the tools of each message, each text stored once.
 
-use std::iter::Peekable;
-use std::slice::Iter;
 use std::sync::Arc;
 
-use crate::conversation::{Batch, Conversation, Message};
+use crate::conversation::{Conversation, Message};
 
 /// Maximum length of the names of a message's tools, in characters. Clients choose these names.
 const TOOL_CHARS: usize = 40;
 /// Maximum texts that are searched for an equal one. Agents have few tools; further texts are stored each.
 const MAX_KNOWN: usize = 32;
 
-/// Finds the names of the tools of successive messages.
+/// Finds the names of the tools of messages.
 pub(super) struct ToolNames<'c, 'a> {
     conversation: &'c Conversation<'a>,
-    batches: Peekable<Iter<'c, Batch>>,
     known: Vec<Arc<str>>,
     /// The names of the current message, joined.
     joined: String,
@@ -24,23 +21,17 @@ impl<'c, 'a> ToolNames<'c, 'a> {
     pub(super) fn new(conversation: &'c Conversation<'a>) -> Self {
         Self {
             conversation,
-            batches: conversation.batches().iter().peekable(),
             known: Vec::new(),
             joined: String::new(),
         }
     }
 
     /// Returns the tool that the result at `at` comes from, or the tools that the message there calls.
-    /// Messages are looked up in their order.
     pub(super) fn of_message(&mut self, at: usize, message: &Message) -> Option<Arc<str>> {
         let conversation = self.conversation;
         let calls = conversation.calls(message);
         let called = if message.role.is_tool_result() {
-            let ends_before = |batch: &&Batch| batch.results.end <= at;
-            while self.batches.next_if(ends_before).is_some() {}
-            let batch = self.batches.peek();
-            let batch = batch.filter(|batch| batch.results.contains(&at));
-            let call = batch.and_then(|batch| conversation.call_for_result(batch, at));
+            let call = conversation.answered_call(at);
             call.and_then(|call| call.name).or(message.name)
         } else {
             None

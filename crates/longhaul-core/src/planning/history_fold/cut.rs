@@ -124,7 +124,8 @@ impl HistoryFold<'_, '_> {
             },
             words: &self.policy.words,
         };
-        self.text = Some(segments::with_digest(self.conversation, &place, &budgets));
+        let text = segments::with_segment(self.conversation, &place, None, &budgets);
+        self.text = Some(text);
         self.set_replacement(until, summary);
         self.cut_here = true;
         self.thrash = thrash;

@@ -3,21 +3,9 @@
 use crate::conversation::Conversation;
 use crate::conversation::images;
 use crate::planning::history_fold::HistoryFold;
-use crate::policy::record::{Clip, CompactionRecord};
+use crate::policy::record::CompactionRecord;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
-
-/// Returns a record's clipped messages, each with the tokens that its clip saves.
-pub(super) fn clip_savings(
-    clips: &[Clip],
-    conversation: &Conversation<'_>,
-) -> Vec<(usize, Tokens)> {
-    let saves = |clip: &Clip| {
-        let message = conversation.message(clip.message)?;
-        Some((clip.message, clip.saved_tokens(message.text_tokens)))
-    };
-    clips.iter().filter_map(saves).collect()
-}
 
 /// Returns the messages whose images a record dropped, each with the tokens that this saves.
 pub(super) fn image_savings(

@@ -91,7 +91,7 @@ fn stand(
     hard_threshold_mode: HardThresholdMode,
 ) -> FoldOutcome {
     let kept = PinnedHead::new(conversation, policy, base);
-    fold(conversation, policy, kept, base, hard_threshold_mode)
+    fold(conversation, policy, kept, base, hard_threshold_mode, &[])
 }
 
 /// Folds the steps without cutting at a threshold.

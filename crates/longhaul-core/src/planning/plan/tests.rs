@@ -74,6 +74,7 @@ fn size_of(messages: usize) -> Tokens {
         kept,
         None,
         HardThresholdMode::Report,
+        &[],
     )
     .size
 }

@@ -84,7 +84,7 @@ fn ranges(
             .count();
         assert_eq!(sent, steps - view.thinking_removals(&conversation));
     }
-    let whole = prior.removals.ranges().iter().cloned();
+    let whole = prior.removals.ranges.iter().cloned();
     let own = removal.iter().flat_map(|it| it.ranges(0));
     (merge_ranges(whole.chain(own).collect()), removal)
 }
@@ -124,7 +124,9 @@ fn a_further_edit_removes_thinking_from_its_own_position() {
         head: Tokens::new(10),
         tail: Tokens::new(10),
     }]);
-    let clipped = new_removal(&conversation, &view, &prior).unwrap();
+    let edits = Edits::new(&conversation, &view);
+    let from = edits.first_new(&prior).unwrap();
+    let clipped = edits.removal_from(&conversation, &prior, from);
     assert_eq!(clipped.ranges(0).collect::<Vec<_>>(), [2..8, 14..18]);
     let (removed, none) = ranges(10, 13, &[&second.unwrap(), &first]);
     assert_eq!((removed, none), (vec![2..18], None));
@@ -161,9 +163,11 @@ fn removals_of_several_processes_unite() {
 fn a_refusal_removes_thinking_after_the_first_edit_or_all_of_it() {
     let body = body(4);
     let conversation = read(body.as_bytes()).unwrap();
-    let none = PriorRemovals::default();
+    let none = PriorThinking::default();
     for (before, expect) in [(0, 0..8), (3, 2..8), (5, 2..8)] {
-        let removal = whole_removal(&conversation, &cleared(&conversation, before), &none);
+        let plan = RequestPlan::from_view(cleared(&conversation, before));
+        let plan = plan.without_thinking_behind_edits(&conversation, &none);
+        let removal = plan.unwrap().removal.unwrap();
         assert_eq!(removal.ranges(0).collect::<Vec<_>>(), [expect], "{before}");
     }
 }

@@ -320,6 +320,7 @@ fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
         KEPT,
         Some(&base),
         HardThresholdMode::Report,
+        &[],
     );
     let head = conversation.tokens_of(0..conversation.head_len());
     let size = standing.size - head.round_up_to_eighth() + head;
@@ -353,7 +354,7 @@ fn an_image_in_a_cleared_or_clipped_result_is_removed_with_it() {
 fn a_message_merged_with_the_summary_keeps_its_images() {
     let covered = |placement, upto| {
         move |view: ForwardedView, _: &Conversation<'_>| {
-            let mut view = view.with_placement(placement);
+            let mut view = ForwardedView { placement, ..view };
             view.set_replacement(upto, TEXT.into());
             view
         }
@@ -369,5 +370,12 @@ fn a_message_merged_with_the_summary_keeps_its_images() {
     check(Placement::Merged, 6, &[&to_6, "7 image 1"]);
     // Without a summary, no message is merged.
     let all = ["1 image 1", "4 image 1", "5 image 1", "7 image 1"];
-    check_images(8, |view, _| view.with_placement(Placement::Merged), &all);
+    check_images(
+        8,
+        |view, _| ForwardedView {
+            placement: Placement::Merged,
+            ..view
+        },
+        &all,
+    );
 }

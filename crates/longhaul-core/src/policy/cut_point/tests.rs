@@ -45,11 +45,10 @@ pub(crate) fn body_saying(letters: &str, says: &[(usize, &str)]) -> String {
 fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Option<usize>) {
     let body = body(letters);
     let conversation = read(body.as_bytes()).unwrap();
-    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-    policy.keep_recent = recent(&conversation);
+    let keep_recent = recent(&conversation);
     let cut = find(
         &conversation,
-        &policy,
+        keep_recent,
         None,
         PinnedHead { end: 1 },
         letters.len(),
@@ -90,9 +89,13 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
     assert!(conversation.tokens_of(5..letters.len()) >= least);
     assert!(conversation.tokens_of(7..letters.len()) >= least);
     let cut_at = |keep_recent, upto| {
-        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-        policy.keep_recent = keep_recent;
-        find(&conversation, &policy, None, PinnedHead { end: 1 }, upto)
+        find(
+            &conversation,
+            keep_recent,
+            None,
+            PinnedHead { end: 1 },
+            upto,
+        )
     };
     // End of the history at which message 5 has just enough after it to be the latest cut.
     let upto = (6..letters.len())
@@ -122,15 +125,14 @@ fn steps_that_fit_their_room_stay() {
     results.ingest_until(letters.len());
     results.extend_clearable(Tokens::ZERO);
     let cut_with = |clearing, room| {
-        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-        policy.keep_recent = ONE;
+        let keep_recent = ONE;
         let steps = RetainedSteps {
             results: &results,
             clearing,
             room,
         };
         let head = PinnedHead { end: 1 };
-        find(&conversation, &policy, Some(steps), head, letters.len())
+        find(&conversation, keep_recent, Some(steps), head, letters.len())
     };
     let size = |clearing, from| {
         conversation.tokens_of(from..letters.len())
@@ -206,10 +208,9 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
     let cuts = |letters: &str, model: &str| {
         let body = body(letters).replacen('{', &format!(r#"{{"model":"{model}","#), 1);
         let conversation = read(body.as_bytes()).unwrap();
-        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-        policy.keep_recent = ONE;
+        let keep_recent = ONE;
         let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
-        let found = find(&conversation, &policy, None, kept, upto);
+        let found = find(&conversation, keep_recent, None, kept, upto);
         (found, deepest(&conversation, kept, upto))
     };
     let manual = "claude-sonnet-4-5";
@@ -222,11 +223,10 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
     let policy_keeping = |letters: &str, keep: usize| {
         let body = body(letters).replacen('{', &format!(r#"{{"model":"{manual}","#), 1);
         let conversation = read(body.as_bytes()).unwrap();
-        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-        policy.keep_recent = conversation.tokens_of(keep..letters.len());
+        let keep_recent = conversation.tokens_of(keep..letters.len());
         find(
             &conversation,
-            &policy,
+            keep_recent,
             None,
             PinnedHead { end: 1 },
             letters.len(),
@@ -273,12 +273,11 @@ fn a_question_and_the_beginning_of_its_answer_stay() {
     let cut = |letters: &str| {
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
-        let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-        policy.keep_recent = ONE;
+        let keep_recent = ONE;
         let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
         let deepest = deepest(&conversation, kept, upto);
         assert_eq!(
-            find(&conversation, &policy, None, kept, upto),
+            find(&conversation, keep_recent, None, kept, upto),
             deepest,
             "{letters}"
         );
@@ -382,5 +381,25 @@ fn first_unanswered_is_the_first_user_message_after_the_last_answer() {
                 "{letters} up to {upto}"
             );
         }
+    }
+}
+
+#[test]
+fn a_thrashing_conversation_keeps_half_as_much() {
+    let letters = "uctctctct";
+    let body = body(letters);
+    let conversation = read(body.as_bytes()).unwrap();
+    let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
+    policy.keep_recent = conversation.tokens_of(5..9);
+    let quick = ThrashState::restarted_at(1).after_requests(1, 2);
+    for (thrash, expect) in [(quick, 5), (quick.after_requests(1, 3), 7)] {
+        let steps = RetainedSteps {
+            results: &PruneState::default(),
+            clearing: Clearing::Past,
+            room: policy.keep_recent,
+        };
+        let head = PinnedHead { end: 1 };
+        let cut = find_adaptive(&conversation, &policy, steps, thrash, head, letters.len());
+        assert_eq!(cut, Some(expect), "{thrash:?}");
     }
 }

@@ -68,8 +68,8 @@ fn newest_edits_come_from_the_longest_prefix() {
             Vec::new()
         }
     });
-    assert_eq!(found.ranges(), [1..2, 4..8]);
-    assert_eq!(found.newest_edits(), [edits(2), edits(3)]);
+    assert_eq!(found.ranges, [1..2, 4..8]);
+    assert_eq!(found.newest_edits, [edits(2), edits(3)]);
     assert!(found.renewed(0).is_none());
     assert!(PriorRemovals::look_up(&keys, false, |_| None).is_empty());
 }

@@ -3,28 +3,16 @@
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, ToolCall};
 use crate::summary::file_activity::FileAccess;
+use crate::summary::steps::is_path;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
 /// Words in the names of tools that change files, taken from recorded sessions of agents.
-const MODIFYING_TOOL_WORDS: [&str; 10] = [
-    "append", "create", "delete", "edit", "insert", "move", "patch", "rename", "replace", "write",
-];
+const MODIFYING: &str = "append create delete edit insert move patch rename replace write";
 /// Words in the names of tools that read files.
-const READING_TOOL_WORDS: [&str; 8] = [
-    "cat", "fetch", "get", "grep", "open", "read", "search", "view",
-];
+const READING: &str = "cat fetch get grep open read search view";
 /// Words in the names of tools that run commands.
-const RUNNING_TOOL_WORDS: [&str; 8] = [
-    "bash",
-    "cmd",
-    "command",
-    "exec",
-    "powershell",
-    "run",
-    "shell",
-    "terminal",
-];
+const RUNNING: &str = "bash cmd command exec powershell run shell terminal";
 
 /// Prefixes of patch lines that name a file.
 const PATCH_PREFIXES: [(&str, FileAccess); 4] = [
@@ -34,36 +22,32 @@ const PATCH_PREFIXES: [(&str, FileAccess); 4] = [
     ("*** Move to: ", FileAccess::Created),
 ];
 
-/// Beginning of every such line.
-const PATCH_MARK: &str = "*** ";
-
-/// Commands that print the files they are given.
-const READING_COMMANDS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
-
+/// Passes each file that a call touches to `found`.
 pub(super) fn for_each_effect(
     conversation: &Conversation<'_>,
     call: &ToolCall,
     arguments: &ToolArguments,
-    mut found: impl FnMut(String, FileAccess),
+    found: &mut impl FnMut(String, FileAccess),
 ) {
-    let name = call.decoded_name(conversation).to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    let mut patched = false;
-    let mut look_for_patch = |text: &str| {
-        for (path, touch) in patched_files(text) {
-            patched = true;
-            found(path.to_owned(), touch);
+    let mut found = |path: &str, access| {
+        if is_path(path) {
+            found(path.to_owned(), access);
         }
     };
-    for (_, text) in arguments.pairs() {
-        look_for_patch(&text);
-    }
-    if let Some(raw) = call
-        .arguments
-        .filter(|_| arguments.pairs().next().is_none())
-    {
+    let name = call.decoded_name(conversation).to_lowercase();
+    let has = |words: &str| words.split(' ').any(|word| name.contains(word));
+    let mut patched = false;
+    let mut look_for_patch = |text: &str| {
+        for (path, access) in patched_files(text) {
+            patched = true;
+            found(path, access);
+        }
+    };
+    let mut pairs = arguments.pairs().peekable();
+    if let (None, Some(raw)) = (pairs.peek(), call.arguments) {
         look_for_patch(&raw.decode(conversation.body()));
     }
+    pairs.for_each(|(_, text)| look_for_patch(&text));
     if patched {
         return;
     }
@@ -71,72 +55,59 @@ pub(super) fn for_each_effect(
     if let Some(path) = arguments.path() {
         // An editor tool with several actions names the action in an argument.
         let views = command.as_deref() == Some("view");
-        if has(&MODIFYING_TOOL_WORDS) && !views {
-            let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
-            let touch = if says("create") {
+        let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
+        if has(MODIFYING) && !views {
+            let access = if says("create") {
                 FileAccess::Created
             } else if says("delete") {
                 FileAccess::Deleted
             } else {
                 FileAccess::Modified
             };
-            found(path.to_owned(), touch);
-        } else if has(&READING_TOOL_WORDS) && looks_like_file(path) || views {
-            found(path.to_owned(), FileAccess::Read);
+            found(path, access);
+        } else if has(READING) && looks_like_file(path) || views {
+            found(path, FileAccess::Read);
         }
-    } else if let Some(command) =
-        command.filter(|_| has(&RUNNING_TOOL_WORDS) || !has(&MODIFYING_TOOL_WORDS))
-    {
+    } else if let Some(command) = command.filter(|_| has(RUNNING) || !has(MODIFYING)) {
         shell_file_accesses(strip_shell_wrapper(&command), &mut found);
     }
 }
 
 /// Returns the files that a patch names, and the effect on each.
 fn patched_files(text: &str) -> impl Iterator<Item = (&str, FileAccess)> {
-    static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(PATCH_MARK));
+    static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** "));
     // Few texts are patches.
     let is_patch = MARK.find(text.as_bytes()).is_some();
     let text = if is_patch { text } else { "" };
     text.lines().filter_map(|line| {
-        PATCH_PREFIXES
-            .iter()
-            .find_map(|(begin, touch)| Some((line.strip_prefix(begin)?.trim(), *touch)))
+        let mut prefixes = PATCH_PREFIXES.iter();
+        prefixes.find_map(|(begin, access)| Some((line.strip_prefix(begin)?.trim(), *access)))
     })
 }
 
 /// Returns the command inside `bash -lc …`.
 fn strip_shell_wrapper(command: &str) -> &str {
-    ["bash -lc ", "bash -c ", "sh -lc ", "sh -c "]
-        .iter()
-        .find_map(|begin| command.strip_prefix(begin))
-        .unwrap_or(command)
-        .trim()
+    let mut wrappers = ["bash -lc ", "bash -c ", "sh -lc ", "sh -c "].iter();
+    let inside = wrappers.find_map(|begin| command.strip_prefix(begin));
+    inside.unwrap_or(command).trim()
 }
 
 /// Reports the files that a shell line reads or changes, as far as its plain words show.
-fn shell_file_accesses(command: &str, found: &mut impl FnMut(String, FileAccess)) {
+fn shell_file_accesses(command: &str, found: &mut impl FnMut(&str, FileAccess)) {
     for step in command.split(['|', ';', '&', '\n']) {
-        let mut words = step
-            .split_whitespace()
-            .map(|word| word.trim_matches(['"', '\'']));
-        let Some(verb) = words
-            .next()
-            .filter(|verb| READING_COMMANDS.contains(verb) || *verb == "tee")
-        else {
-            continue;
+        let words = step.split_whitespace();
+        let mut words = words.map(|word| word.trim_matches(['"', '\'']));
+        let verb = words.next().unwrap_or_default();
+        let words = words.take_while(|word| !word.contains(['<', '>']));
+        let words: Vec<&str> = words.collect();
+        let access = match verb {
+            "tee" => FileAccess::Modified,
+            "sed" if words.iter().any(|word| word.starts_with("-i")) => FileAccess::Modified,
+            "bat" | "cat" | "head" | "less" | "nl" | "sed" | "tail" => FileAccess::Read,
+            _ => continue,
         };
-        let words: Vec<&str> = words
-            .take_while(|word| !word.contains(['<', '>']))
-            .collect();
-        let in_place =
-            verb == "tee" || (verb == "sed" && words.iter().any(|word| word.starts_with("-i")));
         for path in words.into_iter().filter(|word| looks_like_file(word)) {
-            let touch = if in_place {
-                FileAccess::Modified
-            } else {
-                FileAccess::Read
-            };
-            found(path.to_owned(), touch);
+            found(path, access);
         }
     }
 }
@@ -145,12 +116,10 @@ fn shell_file_accesses(command: &str, found: &mut impl FnMut(String, FileAccess)
 /// characters.
 fn looks_like_file(word: &str) -> bool {
     let last = word.rsplit(['/', '\\']).next().unwrap_or(word);
-    let ending = last.rsplit_once('.').map(|(_, ending)| ending);
+    let ending = last.rsplit_once('.').map_or("", |(_, ending)| ending);
     !word.starts_with('-')
         && !word.contains(['*', '$', '(', '{', '=', ','])
-        && ending.is_some_and(|ending| {
-            (1..=10).contains(&ending.len())
-                && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        })
+        && (1..=10).contains(&ending.len())
+        && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && last.bytes().any(|byte| byte.is_ascii_alphabetic())
 }

@@ -28,7 +28,7 @@ pub fn cached_style_body(
     let behind = conversation.messages().len().checked_sub(cut)?;
     let mut repeated = sent.messages().len().checked_sub(behind)?;
     // A provider that accepts system messages within a conversation refuses a user message after one.
-    while !dialect.allows_user_behind_instructions() && is_inner_system(&sent, repeated) {
+    while !dialect.facts().allows_user_behind_instructions && is_inner_system(&sent, repeated) {
         repeated -= 1;
     }
     let (end, _) = sent.object_end(repeated.checked_sub(1)?)?;

@@ -95,13 +95,8 @@ fn scale_to(budgets: &SummaryBudgets, room: Tokens) -> SummaryBudgets {
     let percent = (u64::from(room.get()) * 100 / u64::from(nominal)).min(100);
     let percent = u32::try_from(percent).unwrap_or(100);
     SummaryBudgets {
-        prose: budgets.prose.percent(percent),
-        steps: budgets.steps.percent(percent),
-        file_activity: budgets.file_activity.percent(percent),
-        identifiers: budgets.identifiers.percent(percent),
-        user_messages: budgets.user_messages.percent(percent),
-        agreements: budgets.agreements.percent(percent),
         requests: budgets.requests.percent(percent),
+        ..budgets.map(|budget| budget.percent(percent))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::dialect::part_estimate;
 use crate::dialect::part_reader::PartKey;
 use crate::dialect::program_text::is_of_program;
 use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{expect_start, string_or_null};
+use crate::dialect::request_values::{expect_start, role_from_name, string_or_null};
 use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::dialect::responses::keys::ItemKey;
 use crate::json::scanner::{Literal, Scanner};
@@ -33,18 +33,14 @@ struct ItemDraft {
 
 /// A value that holds text in one of its forms.
 #[derive(Debug, Default)]
-enum Value {
-    /// The key is missing.
-    #[default]
-    Absent,
-    /// `null`.
-    Null,
-    /// A value of another type.
-    Other,
-    /// An array, with the range of its parts.
-    Parts(Span, PartList, Range<usize>),
-    /// A string.
-    Text(Literal),
+struct Value {
+    content: Content,
+    /// Whether the value, or an element of its array, has a type that longhaul does not read.
+    is_odd: bool,
+    /// The parts of an array.
+    parts: Range<usize>,
+    /// Texts of the chunks of a shell's output, in the order of the body.
+    chunk_texts: Vec<Literal>,
 }
 
 impl RequestReader<'_> {
@@ -63,7 +59,7 @@ impl RequestReader<'_> {
             Some(key) => self.item_member(scanner, key, &mut draft),
             None => Ok(scanner.skip()?),
         })?;
-        let message = self.build_message(scanner.text(), span, draft, first_part)?;
+        let message = self.build_message(scanner.text(), span, &draft, first_part)?;
         self.push_message(message, ahead);
         Ok(())
     }
@@ -97,22 +93,34 @@ impl RequestReader<'_> {
     }
 
     fn item_value(&mut self, scanner: &mut Scanner<'_>) -> Result<Value, Bypass> {
-        Ok(match scanner.peek() {
-            Some(b'"') => Value::Text(scanner.string()?),
+        let mut value = Value::default();
+        match scanner.peek() {
+            Some(b'"') => value.content = Content::Text(scanner.string()?),
             Some(b'[') => {
-                let before = self.pieces.parts.len();
-                let (span, list) = self.part_list(scanner)?;
-                Value::Parts(span, list, before..self.pieces.parts.len())
+                value.parts.start = self.pieces.parts.len();
+                value.content = Content::Parts(scanner.array(|scanner| {
+                    if scanner.peek() == Some(b'{') {
+                        return self.part(
+                            scanner,
+                            PartKey::CacheBreakpoint,
+                            &mut value.chunk_texts,
+                        );
+                    }
+                    value.is_odd = true;
+                    Ok(scanner.skip()?)
+                })?);
+                value.parts.end = self.pieces.parts.len();
             }
             Some(b'n') => {
                 scanner.skip()?;
-                Value::Null
+                value.content = Content::Null;
             }
             _ => {
                 scanner.skip()?;
-                Value::Other
+                value.is_odd = true;
             }
-        })
+        }
+        Ok(value)
     }
 
     /// Builds the message of an item at `span` of `body`. Of the parts after `first_part`, only those
@@ -121,7 +129,7 @@ impl RequestReader<'_> {
         &mut self,
         body: &str,
         span: Span,
-        draft: ItemDraft,
+        draft: &ItemDraft,
         first_part: usize,
     ) -> Result<Message, Bypass> {
         let item_type = draft.item_type(body);
@@ -135,9 +143,9 @@ impl RequestReader<'_> {
         match item_type {
             ItemType::Message => {
                 let role = draft.role.ok_or(Bypass::Shape)?;
-                message.role = role_from_name(&role.decode(body));
+                message.role = role_from_name(&role.decode(body), &ROLES);
                 message.name = draft.name;
-                self.set_content(&mut message, draft.content)?;
+                self.set_content(&mut message, &draft.content)?;
                 if message.role.is_user() && self.is_context(body, &message) {
                     message.role = Role::Developer;
                 }
@@ -146,14 +154,14 @@ impl RequestReader<'_> {
                 message.role = Role::Tool;
                 message.tool_call_id = draft.call_id.or(draft.id);
                 match shape {
-                    OutputShape::Chunks => self.set_chunks(&mut message, draft.output)?,
+                    OutputShape::Chunks => self.set_chunks(&mut message, &draft.output)?,
                     OutputShape::Opaque => self.set_opaque(&mut message, body),
-                    OutputShape::Text => self.set_content(&mut message, draft.output)?,
+                    OutputShape::Text => self.set_content(&mut message, &draft.output)?,
                 }
             }
             ItemType::Call => {
                 self.pieces.parts.truncate(first_part);
-                self.add_call(&mut message, &draft, body);
+                self.add_call(&mut message, draft, body);
             }
             ItemType::Reasoning => {
                 self.pieces.parts.truncate(first_part);
@@ -166,8 +174,9 @@ impl RequestReader<'_> {
             ItemType::Compaction | ItemType::CompactionTrigger => {
                 self.set_opaque(&mut message, body);
                 message.role = Role::Other;
-                if let Some(chars) = draft.encrypted_chars {
-                    self.set_part_tokens(&message, encrypted_tokens(chars));
+                let part = self.pieces.parts.get_mut(message.parts.start);
+                if let (Some(part), Some(chars)) = (part, draft.encrypted_chars) {
+                    part.tokens = encrypted_tokens(chars);
                 }
             }
             ItemType::ToolSearchOutput => {
@@ -182,53 +191,41 @@ impl RequestReader<'_> {
             }
         }
         let parts = self.pieces.parts_of(&message);
-        add_estimates(&mut message, parts);
+        let other: Tokens = parts.iter().map(|part| part.tokens).sum();
+        message.text_tokens = Tokens::estimate_chars(message.content.text_chars(parts));
+        message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
         Ok(message)
     }
 
     /// Sets a message's content to `value`. Fails if the value has a type that longhaul does not
     /// read.
-    fn set_content(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
-        let kept = match &value {
-            Value::Parts(_, _, range) => range.clone(),
-            Value::Absent | Value::Null | Value::Other | Value::Text(_) => 0..0,
-        };
-        let first = message.parts.start;
-        self.pieces.parts.truncate(kept.end.max(first));
-        self.pieces
-            .parts
-            .drain(first..kept.start.max(first).min(self.pieces.parts.len()));
-        message.parts.end = self.pieces.parts.len();
-        message.content = match value {
-            Value::Absent => Content::Absent,
-            Value::Null => Content::Null,
-            Value::Text(text) => Content::Text(text),
-            Value::Parts(span, list, _) if !list.has_odd_element => Content::Parts(span),
-            Value::Parts(..) | Value::Other => return Err(Bypass::Shape),
-        };
+    fn set_content(&mut self, message: &mut Message, value: &Value) -> Result<(), Bypass> {
+        if value.is_odd {
+            return Err(Bypass::Shape);
+        }
+        let (first, kept, parts) = (message.parts.start, &value.parts, &mut self.pieces.parts);
+        parts.truncate(kept.end.max(first));
+        parts.drain(first..kept.start.max(first).min(parts.len()));
+        message.parts.end = parts.len();
+        message.content = value.content;
         Ok(())
     }
 
     /// Sets a message's content to the texts of a shell's output, each a part of its own.
-    fn set_chunks(&mut self, message: &mut Message, value: Value) -> Result<(), Bypass> {
-        let Value::Parts(span, list, _) = value else {
-            return self.set_content(message, value);
-        };
-        if list.has_odd_element {
-            return Err(Bypass::Shape);
-        }
-        self.pieces.parts.truncate(message.parts.start);
-        self.pieces
-            .parts
-            .extend(list.chunk_texts.into_iter().map(|text| ContentPart {
+    fn set_chunks(&mut self, message: &mut Message, value: &Value) -> Result<(), Bypass> {
+        self.set_content(message, value)?;
+        if let Content::Parts(_) = value.content {
+            let parts = &mut self.pieces.parts;
+            parts.truncate(message.parts.start);
+            parts.extend(value.chunk_texts.iter().map(|text| ContentPart {
                 kind: PartKind::Text,
                 span: text.span(),
-                text: Some(text),
+                text: Some(*text),
                 cache_mark: None,
                 tokens: Tokens::ZERO,
             }));
-        message.parts.end = self.pieces.parts.len();
-        message.content = Content::Parts(span);
+            message.parts.end = parts.len();
+        }
         Ok(())
     }
 
@@ -245,13 +242,6 @@ impl RequestReader<'_> {
         });
         message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(message.span);
-    }
-
-    /// Corrects the estimate of an opaque message.
-    fn set_part_tokens(&mut self, message: &Message, tokens: Tokens) {
-        if let Some(part) = self.pieces.parts.get_mut(message.parts.start) {
-            part.tokens = tokens;
-        }
     }
 
     /// Adds the call of an item. A call without a name gets the name of its type.
@@ -308,45 +298,8 @@ impl ItemDraft {
     }
 }
 
-/// Adds the estimates of a message's text and parts to it.
-fn add_estimates(message: &mut Message, parts: &[ContentPart]) {
-    let other: Tokens = parts.iter().map(|part| part.tokens).sum();
-    message.text_tokens = Tokens::estimate_chars(message.content.text_chars(parts));
-    message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
-}
-
-fn role_from_name(name: &str) -> Role {
-    match name {
-        "assistant" => Role::Assistant,
-        "developer" => Role::Developer,
-        "system" => Role::System,
-        "user" => Role::User,
-        _ => Role::Other,
-    }
-}
-
-/// The elements of an array of parts.
-#[derive(Debug, Default)]
-struct PartList {
-    /// Texts of the chunks of a shell's output, in the order of the body.
-    chunk_texts: Vec<Literal>,
-    /// Whether an element is not an object.
-    has_odd_element: bool,
-}
-
-impl RequestReader<'_> {
-    fn part_list(&mut self, scanner: &mut Scanner<'_>) -> Result<(Span, PartList), Bypass> {
-        let mut list = PartList::default();
-        let span = scanner.array(|scanner| {
-            if scanner.peek() == Some(b'{') {
-                return self.part(scanner, PartKey::CacheBreakpoint, &mut list.chunk_texts);
-            }
-            list.has_odd_element = true;
-            Ok(scanner.skip()?)
-        })?;
-        Ok((span, list))
-    }
-}
+/// Roles of the API's messages.
+const ROLES: [Role; 4] = [Role::Assistant, Role::Developer, Role::System, Role::User];
 
 /// The reading of an item's type.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

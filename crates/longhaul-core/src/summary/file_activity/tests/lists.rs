@@ -2,52 +2,40 @@
 
 use super::*;
 
-const NAMES: [&str; 2] = ["new1", "old2"];
-
-/// Returns the list of `names`, newest first.
-fn list(names: &[&str]) -> RecencyList {
-    let mut list = RecencyList::default();
+/// Renders the list of `names`, newest first, in `room` characters beside the section's heading.
+fn list(names: &[&str], room: usize) -> String {
+    let mut list = FileActivity::default();
     for (call, name) in names.iter().rev().enumerate() {
         list.record((*name).to_owned(), call);
     }
-    list
-}
-
-fn check_list(room: usize, expect: &str) {
-    assert_eq!(
-        render_list(MODIFIED_HEADING, &list(&NAMES), room),
-        expect,
-        "{room}"
-    );
+    let text = list.within(HEADING.len() + room);
+    text.strip_prefix(HEADING).unwrap_or(&text).to_owned()
 }
 
 #[test]
 fn a_list_holds_the_entries_that_fit_beside_heading_and_count() {
+    let (names, both) = (&["new1", "old2"][..], "- [2 older left out]");
     // The heading takes 14 characters, the longest count 30, and each name with its bullet 7.
-    check_list(43, "");
-    check_list(44, "\n### Modified\n- [2 older left out]");
-    check_list(50, "\n### Modified\n- [2 older left out]");
-    check_list(51, "\n### Modified\n- new1\n- [1 older left out]");
-    check_list(57, "\n### Modified\n- new1\n- [1 older left out]");
-    check_list(58, "\n### Modified\n- new1\n- old2");
-}
-
-#[test]
-fn characters_are_counted_and_not_bytes() {
-    let text = render_list(MODIFIED_HEADING, &list(&["日本語."]), 51);
-    assert_eq!(text, "\n### Modified\n- 日本語.");
-}
-
-#[test]
-fn an_entry_that_does_not_fit_is_not_passed_over_for_an_older_one() {
-    let entries = ["a_longer_name.rs", "b.rs"];
-    let text = render_list(MODIFIED_HEADING, &list(&entries), 54);
-    assert_eq!(text, "\n### Modified\n- [2 older left out]");
-}
-
-#[test]
-fn a_list_of_nothing_has_no_heading() {
-    assert_eq!(render_list(MODIFIED_HEADING, &list(&[]), 1_000), "");
+    for (names, room, expect) in [
+        (names, 43, ""),
+        (names, 44, both),
+        (names, 50, both),
+        (names, 51, "- new1\n- [1 older left out]"),
+        (names, 57, "- new1\n- [1 older left out]"),
+        (names, 58, "- new1\n- old2"),
+        // Characters are counted and not bytes.
+        (&["日本語."], 51, "- 日本語."),
+        // An entry that does not fit is not passed over for an older one.
+        (&["a_longer_name.rs", "b.rs"], 54, both),
+        (&[], 1_000, ""),
+    ] {
+        let heading = if expect.is_empty() {
+            ""
+        } else {
+            MODIFIED_HEADING
+        };
+        assert_eq!(list(names, room), format!("{heading}{expect}"), "{room}");
+    }
 }
 
 /// Returns how many of 100 edits, of 18 characters each, a budget lists.
@@ -68,15 +56,15 @@ fn modified_files_get_all_of_the_room() {
 }
 
 #[test]
-fn recency_list_keeps_at_most_20000_names_and_updates_known_ones() {
-    let mut entries = RecencyList::default();
+fn a_list_keeps_at_most_20000_files_and_updates_known_ones() {
+    let mut list = FileActivity::default();
     for number in 0..20_001 {
-        entries.record(number.to_string(), number);
+        list.record(number.to_string(), number);
     }
-    assert_eq!(entries.last_call.len(), 20_000);
-    assert_eq!(entries.newest_first().first(), Some(&"19999"));
-    entries.record("7".to_owned(), 20_001);
-    assert_eq!(entries.newest_first().first(), Some(&"7"));
+    assert_eq!(list.last_call.len(), 20_000);
+    assert!(list.within(200).contains("\n- 19999\n- 19998\n"));
+    list.record("7".to_owned(), 20_001);
+    assert!(list.within(200).contains("\n- 7\n- 19999\n"));
 }
 
 #[test]
