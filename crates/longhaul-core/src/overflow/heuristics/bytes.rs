@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use crate::overflow::heuristics::RefusedRequestSizes;
+use crate::overflow::heuristics::RequestSizes;
 use crate::overflow::vocabulary::{compile, matches, parse};
 
 /// Smallest limit in bytes. Smaller numbers count something else.
@@ -27,8 +27,8 @@ const MAX_FACTOR: u64 = 128;
 
 /// Whether a statement compares a size above the bytes of the body, and states no size of the body. No token
 /// is shorter than a byte.
-pub(super) fn counts_larger_body(text: &str, sent: &RefusedRequestSizes<'_>) -> bool {
-    let (bytes, tokens) = (sent.bytes(), u64::from(sent.facts.tokens));
+pub(super) fn counts_larger_body(text: &str, sent: &RequestSizes<'_>) -> bool {
+    let (bytes, tokens) = (sent.bytes(), sent.tokens());
     let sizes = sizes(text);
     let near = |size: u64| size / 2..=size / 2 * 3;
     let is_own = |one: &u64| near(bytes).contains(one) || near(tokens).contains(one);
