@@ -36,14 +36,12 @@ mod markup;
 mod numbers;
 mod rule_set;
 mod rules;
-mod stale_thinking;
 mod stated_error;
 pub mod stream_head;
 mod suspicion;
 mod tail;
 #[cfg(test)]
 mod tests;
-mod text_limit;
 mod vocabulary;
 
 use serde_json::Value;
@@ -416,13 +414,20 @@ fn judge_by_evidence(refusal: &Refusal<'_>, verdict: Verdict) -> Verdict {
     judged.or_else(|| refusal.output_cap()).unwrap_or(otherwise)
 }
 
+/// Minimum limit of an item's text, in characters. Ids, names and instructions have smaller limits.
+const LEAST_TEXT_LIMIT: u32 = 1_000_000;
+
 /// Applies the steps in the order given in the module documentation.
 fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
     let mut statuses = details.inner_statuses();
     if statuses.any(|inner| inner != status && rules.is_vetoed_status(inner)) {
         return Verdict::Fine;
     }
-    if let Some(characters) = text_limit::stated(details) {
+    let mut limits = details
+        .texts
+        .iter()
+        .filter_map(|text| rules.text_limit(text));
+    if let Some(characters) = limits.find(|limit| *limit >= LEAST_TEXT_LIMIT) {
         return Verdict::TextTooLong { characters };
     }
     let states = |list| {
@@ -437,7 +442,11 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     if status < 500 && details.texts.iter().any(is_media) {
         return Verdict::TooMuchMedia;
     }
-    if stale_thinking::is_stated(details) {
+    // The bytes of the thinking are right, and leaving it out helps. A signature that is wrong in itself is
+    // another fault.
+    let is_bound =
+        |text| vocabulary::matches("signed", text) && vocabulary::matches("bound-elsewhere", text);
+    if details.texts_and_codes().any(is_bound) {
         return Verdict::StaleThinking;
     }
     if states("malformed") {

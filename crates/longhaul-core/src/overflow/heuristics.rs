@@ -11,7 +11,7 @@
 //! outweighs all of it. Vetoes apply to the statement without names, addresses
 //! and help (`statement`). `data/heuristics.tsv` lists the words.
 
-mod bytes;
+pub(super) mod bytes;
 pub(super) mod codes;
 mod facts;
 mod numbers;
