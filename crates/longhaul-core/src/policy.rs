@@ -289,8 +289,8 @@ impl Thresholds {
 pub struct Policy {
     /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
-    /// Size above which a result is clipped before it is sent for the first time, and from then on: the only cut
-    /// that costs neither cached tokens nor reasoning. `None`: results arrive whole.
+    /// Size above which a result is clipped before its first send, and from then on: the only cut that costs
+    /// neither cached tokens nor reasoning. `None`: results arrive whole.
     pub clip_above: Option<Tokens>,
     /// Whether the rule clears below the hard threshold only if that is likely to pay. So it is under
     /// `auto` and `frugal`, unless the operator set when or how much to clear.

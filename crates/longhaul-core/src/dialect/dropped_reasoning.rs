@@ -1,5 +1,5 @@
-//! Reasoning that a provider reports as dropped: the array `input_transformations` of a reply, or of the events of
-//! a stream, in the Responses and the Messages API.
+//! Reasoning that a provider reports as dropped: the array `input_transformations` of a reply, whole or as a stream.
+//! The Responses and the Messages API have it.
 
 use memchr::memmem;
 use serde::Deserialize;

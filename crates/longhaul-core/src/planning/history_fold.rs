@@ -367,11 +367,13 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let results = self.prune_state.results().iter();
         let large =
             results.filter(|it| it.decision == ClearDecision::Protected && it.tokens > most);
-        let clips = large.filter_map(|it| Clip::new(it.message, it.tokens, end));
-        let is_clipped = |clip: &Clip| self.clip_savings.iter().any(|(at, _)| *at == clip.message);
-        self.clips = clips.filter(|clip| !is_clipped(clip)).collect();
-        let savings = clip_savings(&self.clips, self.conversation);
-        self.clip_savings.extend(savings);
+        for clip in large.filter_map(|it| Clip::new(it.message, it.tokens, end)) {
+            if self.clip_savings.iter().all(|(at, _)| *at != clip.message) {
+                let saves = clip.saved_tokens(self.conversation);
+                self.clip_savings.push((clip.message, saves));
+                self.clips.push(clip);
+            }
+        }
     }
 
     /// Clears all old results and clips the largest of the remaining ones.
