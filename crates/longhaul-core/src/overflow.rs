@@ -191,10 +191,8 @@ impl Overflow {
 
 /// Classifies a body with an error status.
 fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
-    let bytes = bytes
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(bytes)
-        .trim_ascii();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = bytes.trim_ascii();
     if bytes.is_empty() {
         return match status {
             400 => Verdict::Overflow(Overflow::from_empty_reply()),
@@ -203,10 +201,12 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         };
     }
     let mut details = ErrorDetails::default();
-    let json = serde_json::from_slice::<Value>(bytes).ok();
-    let is_json = json.is_some();
-    if let Some(value) = json {
+    if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
         details.add_value(&value);
+        // An empty JSON error is treated like an empty body.
+        if details.is_silent(status) && status == 400 {
+            return Verdict::Overflow(Overflow::from_empty_reply());
+        }
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
         let mut add = |event: Event<'_>| details.add_text(&String::from_utf8_lossy(event.data));
@@ -216,10 +216,6 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         details.add_text(&String::from_utf8_lossy(bytes));
     } else if !markup::is_web_page(bytes) {
         details.add_text(&markup::without_tags(&String::from_utf8_lossy(bytes)));
-    }
-    // An empty JSON error is treated like an empty body.
-    if is_json && details.is_silent(status) && status == 400 {
-        return Verdict::Overflow(Overflow::from_empty_reply());
     }
     classify_details(status, &details, rules)
 }
@@ -276,12 +272,13 @@ fn classify_message(event: Event<'_>, rules: RuleSet<'_>) -> Option<Verdict> {
 /// Classifies an error in an unknown envelope, which may as well be an answer of another API. Only an
 /// overflow counts.
 fn classify_unknown_envelope(value: &Value, rules: RuleSet<'_>) -> Verdict {
-    let verdict = classify_failure(|details| details.add_value(value), rules);
-    if matches!(verdict, Verdict::Overflow(_)) {
-        verdict
-    } else {
-        Verdict::Fine
-    }
+    if_overflow(classify_failure(|details| details.add_value(value), rules))
+}
+
+/// Returns an overflow, and leaves every other reply alone.
+fn if_overflow(verdict: Verdict) -> Verdict {
+    let is_overflow = matches!(verdict, Verdict::Overflow(_));
+    if is_overflow { verdict } else { Verdict::Fine }
 }
 
 /// Classifies an event, or a JSON body, with a success status. Only an explicit error is read.
@@ -301,8 +298,7 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
             let text = String::from_utf8_lossy(event.data);
             let verdict = classify_failure(|details| details.add_text(&text), rules);
             // Bare text may as well begin an answer.
-            let is_read = named || matches!(verdict, Verdict::Overflow(_));
-            if is_read { verdict } else { Verdict::Fine }
+            if named { verdict } else { if_overflow(verdict) }
         }
         Ok(_) | Err(_) => Verdict::Fine,
     }
@@ -313,10 +309,8 @@ fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> 
     let mut details = ErrorDetails::default();
     add(&mut details);
     let verdict = classify_details(200, &details, rules);
-    if verdict == Verdict::Fine {
-        return Verdict::Failed;
-    }
-    verdict
+    let is_fine = verdict == Verdict::Fine;
+    if is_fine { Verdict::Failed } else { verdict }
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {
@@ -346,27 +340,23 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
         return by_table(details);
     };
     let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
-    let verdict = match by_table(details) {
-        // A wording counts only if the error itself states it.
-        Verdict::BodyTooLarge(_)
-        | Verdict::Overflow(_)
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::TextTooLong { .. } => by_table(&unquoted),
-        // Without thinking or old images no history is lost. Agents write refusals of images into the history.
-        verdict @ (Verdict::Failed
-        | Verdict::TooMuchMedia
-        | Verdict::Fine
-        | Verdict::Malformed
-        | Verdict::OutputAboveCap(_)
-        | Verdict::StaleThinking
-        | Verdict::Unexplained(_)) => verdict,
-    };
+    let mut verdict = by_table(details);
+    let is_large = matches!(
+        verdict,
+        Verdict::Overflow(_) | Verdict::BodyTooLarge(_) | Verdict::OutputTooLarge { .. }
+    );
+    // A wording counts only if the error itself states it. Without thinking or old images no history is lost.
+    // Agents write refusals of images into the history.
+    if is_large || matches!(verdict, Verdict::TextTooLong { .. }) {
+        verdict = by_table(&unquoted);
+    }
     // A code is about the request, whatever the words count.
     let is_own = || {
         rules.table.states_overflow(status, details)
             || !heuristics::counts_larger_body(&unquoted, &facts)
     };
     let assess = || heuristics::assess(status, details, &unquoted, &facts, rules.table);
+    let output_cap = || heuristics::output_cap(status, &unquoted, &facts);
     match verdict {
         Verdict::Overflow(_) | Verdict::BodyTooLarge(_) | Verdict::OutputTooLarge { .. }
             if !is_own() =>
@@ -380,7 +370,7 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
             let judged = assessment
                 .verdict(&facts)
                 .or_else(|| limits_bytes().then_some(BODY_TOO_LARGE))
-                .or_else(|| heuristics::output_cap(status, &unquoted, &facts));
+                .or_else(output_cap);
             // The status states the cause, unless the words count a used allowance.
             let otherwise = if status == 413 && !assessment.counts_used {
                 BODY_TOO_LARGE
@@ -394,16 +384,9 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
         // Only strong evidence distinguishes tokens from bytes.
         Verdict::BodyTooLarge(_) => {
             let assessment = assess();
-            let outweighs = match assessment.confidence {
-                Confidence::Strong => true,
-                Confidence::Words => {
-                    !rules.table.names_byte_limit(details) || details.names_tokens()
-                }
-                Confidence::Vetoed
-                | Confidence::Nothing
-                | Confidence::Quoted
-                | Confidence::Vague => false,
-            };
+            let may_outweigh = || !rules.table.names_byte_limit(details) || details.names_tokens();
+            let outweighs = assessment.confidence == Confidence::Strong
+                || assessment.confidence == Confidence::Words && may_outweigh();
             let judged = assessment.verdict(&facts).filter(|_| outweighs);
             judged.unwrap_or(verdict)
         }
@@ -416,7 +399,7 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
             } else if assessment.confidence == Confidence::Vetoed
                 && !rules.table.states_overflow(status, details)
             {
-                heuristics::output_cap(status, &unquoted, &facts).unwrap_or(Verdict::Fine)
+                output_cap().unwrap_or(Verdict::Fine)
             } else {
                 verdict
             }
@@ -443,46 +426,40 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
 
 /// Applies the steps in the order given in the module documentation.
 fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
-    let vetoed = |code: &String| {
-        code.parse()
-            .is_ok_and(|inner| inner != status && rules.is_vetoed_status(inner))
-    };
-    if details.codes.iter().any(vetoed) {
+    let mut statuses = details.inner_statuses();
+    if statuses.any(|inner| inner != status && rules.is_vetoed_status(inner)) {
         return Verdict::Fine;
     }
     if let Some(characters) = text_limit::stated(details) {
         return Verdict::TextTooLong { characters };
     }
-    if details.texts_and_codes().any(|text| rules.is_vetoed(text)) {
+    let states = |list| {
+        details
+            .texts_and_codes()
+            .any(|text| rules.matches(list, text))
+    };
+    if states("veto") {
         return Verdict::Fine;
     }
-    if status < 500 && details.texts.iter().any(|text| rules.limits_media(text)) {
+    let is_media = |text: &Vec<u8>| rules.matches("media-limit", text);
+    if status < 500 && details.texts.iter().any(is_media) {
         return Verdict::TooMuchMedia;
     }
     if stale_thinking::is_stated(details) {
         return Verdict::StaleThinking;
     }
-    if details
-        .texts_and_codes()
-        .any(|text| rules.is_malformed(text))
-    {
+    if states("malformed") {
         return Verdict::Malformed;
     }
     let unexplained = match status {
         400 | 422 => Verdict::Unexplained(None),
         _ => Verdict::Fine,
     };
-    if details
-        .params
-        .iter()
-        .any(|path| rules.is_message_path(path))
-    {
-        return unexplained;
-    }
-    if rules.names_overflow(status, details) {
-        return numbers::verdict_from_counts(details, rules);
-    }
-    if status == 413 || rules.names_byte_limit(details) {
+    if rules.points_into_message(details) {
+        unexplained
+    } else if rules.names_overflow(status, details) {
+        numbers::verdict_from_counts(details, rules)
+    } else if status == 413 || rules.names_byte_limit(details) {
         BODY_TOO_LARGE
     } else {
         unexplained

@@ -249,14 +249,8 @@ mod tests {
         check(r#"{"error":"choices","a":[1]}"#, false);
         check(r#"{"choices2":[1],"choice":[1],"xchoices":[1]}"#, false);
     }
-}
 
-#[cfg(test)]
-mod content_scanner_tests {
-    use super::*;
-    use crate::dialect::Dialect;
-
-    fn check(choices: &str, answer: bool) {
+    fn check_content(choices: &str, answer: bool) {
         let mut scanner = ContentScanner::new(Dialect::ChatCompletions.content_keys());
         let found = choices.bytes().any(|byte| scanner.scan_byte(byte));
         assert_eq!(found, answer, "{choices}");
@@ -264,21 +258,21 @@ mod content_scanner_tests {
 
     #[test]
     fn a_value_under_a_content_key_is_content() {
-        check(r#"{"message":{"role":"a","content":"x"#, true);
-        check(r#"{"message":{"content":null,"tool_calls":[{"#, true);
-        check(r#"{"message":{"content" : [ {"#, true);
-        check(r#"{"text":"x"#, true);
-        check(&"x".repeat(MAX_BYTES + 1), true);
+        check_content(r#"{"message":{"role":"a","content":"x"#, true);
+        check_content(r#"{"message":{"content":null,"tool_calls":[{"#, true);
+        check_content(r#"{"message":{"content" : [ {"#, true);
+        check_content(r#"{"text":"x"#, true);
+        check_content(&"x".repeat(MAX_BYTES + 1), true);
     }
 
     #[test]
     fn an_empty_value_or_another_key_is_no_content() {
-        check(r#"{"message":{"content":"","tool_calls":[]}}"#, false);
-        check(r#"{"message":{"content":null,"a\"content":"x"}}"#, false);
-        check(
+        check_content(r#"{"message":{"content":"","tool_calls":[]}}"#, false);
+        check_content(r#"{"message":{"content":null,"a\"content":"x"}}"#, false);
+        check_content(
             r#"{"error":{"message":"content","raw":"\"content\":\"x\""}}"#,
             false,
         );
-        check(&"x".repeat(MAX_BYTES), false);
+        check_content(&"x".repeat(MAX_BYTES), false);
     }
 }

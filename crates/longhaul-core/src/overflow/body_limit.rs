@@ -6,7 +6,8 @@ use regex::bytes::Regex;
 
 use crate::overflow::Verdict;
 use crate::overflow::error_details::ErrorDetails;
-use crate::overflow::heuristics::{RequestText, compile};
+use crate::overflow::heuristics::RequestText;
+use crate::overflow::vocabulary::{compile, parse};
 use crate::units::body_limits::BodyLimits;
 
 /// Smallest number without a unit that counts bytes.
@@ -37,10 +38,7 @@ fn stated_bytes(details: &ErrorDetails, sent: u64) -> BodyLimits {
     static AMOUNT: LazyLock<Regex> =
         LazyLock::new(|| compile(r"\b([0-9]{1,12})(?:\.[0-9]+)? ?(bytes?\b|[kmg]i?b\b|b\b)?"));
     let amount = |found: regex::bytes::Captures<'_>| {
-        let number: usize = std::str::from_utf8(found.get(1)?.as_bytes())
-            .ok()?
-            .parse()
-            .ok()?;
+        let number: usize = parse(found.get(1)?.as_bytes())?;
         let unit = found.get(2).map(|it| it.as_bytes());
         let factor = match unit.and_then(<[u8]>::first) {
             Some(b'k') => 1_000,
@@ -77,22 +75,16 @@ fn stated_items(status: u16, details: &ErrorDetails, sent: &RequestText<'_>) -> 
     if !matches!(status, 400 | 413 | 422) {
         return None;
     }
-    let mut texts = details
-        .texts
-        .iter()
-        .filter(|it| LIST.is_match(it) && !OTHER.is_match(it));
+    let is_about_lists = |text: &&Vec<u8>| LIST.is_match(text) && !OTHER.is_match(text);
+    let mut texts = details.texts.iter().filter(is_about_lists);
     texts.find_map(|text| {
         let numbers = NUMBER.find_iter(text);
-        let numbers =
-            numbers.filter_map(|it| std::str::from_utf8(it.as_bytes()).ok()?.parse().ok());
-        let numbers: Vec<usize> = numbers.collect();
+        let numbers: Vec<usize> = numbers.filter_map(|it| parse(it.as_bytes())).collect();
         let items = sent.items();
         let is_about_list = numbers.contains(&items) || NAMED.is_match(text);
-        let limit = numbers
-            .into_iter()
-            .filter(|it| *it < items && *it > items / MAX_RATIO)
-            .max();
-        limit.filter(|_| is_about_list).map(BodyLimits::of_items)
+        let limits = numbers.into_iter();
+        let limit = limits.filter(|it| is_about_list && *it < items && *it > items / MAX_RATIO);
+        limit.max().map(BodyLimits::of_items)
     })
 }
 
@@ -117,11 +109,8 @@ mod tests {
             ("limit of 100 requests", usize::MAX),
             ("limit is 20971520", usize::MAX),
         ] {
-            assert_eq!(
-                stated_bytes(&details(message), 812_345).bytes,
-                expect,
-                "{message}"
-            );
+            let limits = stated_bytes(&details(message), 812_345);
+            assert_eq!(limits.bytes, expect, "{message}");
         }
     }
 

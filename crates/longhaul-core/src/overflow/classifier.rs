@@ -57,11 +57,9 @@ impl<'a> ReplyClassifier<'a> {
         rules: &'a ClassifierRules,
         facts: RequestFacts<'a>,
     ) -> Option<Self> {
-        let rules = RuleSet {
-            table: rules,
-            facts: Some(facts),
-        };
-        Self::by_rules(dialect, status, rules)
+        let facts = Some(facts);
+        let table = rules;
+        Self::by_rules(dialect, status, RuleSet { table, facts })
     }
 
     fn by_rules(dialect: Dialect, status: u16, rules: RuleSet<'a>) -> Option<Self> {
@@ -110,17 +108,10 @@ impl<'a> ReplyClassifier<'a> {
 
     /// Returns the verdict at the end of the body.
     pub fn finish(self) -> Verdict {
-        let Self {
-            dialect,
-            rules,
-            status,
-            state,
-        } = self;
-        match state {
-            ClassifierState::Json { bytes, answer: _ } => {
-                classify_unanswered(dialect, &bytes, rules)
-            }
-            ClassifierState::Refusal(bytes) => classify_refusal(status, &bytes, rules),
+        let rules = self.rules;
+        match self.state {
+            ClassifierState::Json { bytes, .. } => classify_unanswered(self.dialect, &bytes, rules),
+            ClassifierState::Refusal(bytes) => classify_refusal(self.status, &bytes, rules),
             ClassifierState::Stream { splitter, mut head } => {
                 let mut step = ClassifierStep::Hold;
                 splitter.finish(|event| step = head.push(event, rules));
@@ -131,7 +122,7 @@ impl<'a> ReplyClassifier<'a> {
             }
             // A 200 without a body is not a completion, and some servers answer an overflow like
             // this.
-            ClassifierState::Undetected if status == 200 => {
+            ClassifierState::Undetected if self.status == 200 => {
                 Verdict::Overflow(Overflow::from_empty_reply())
             }
             ClassifierState::Undetected => Verdict::Fine,

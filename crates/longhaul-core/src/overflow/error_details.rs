@@ -9,7 +9,7 @@ mod tests;
 
 use crate::overflow::heuristics::{RequestText, codes};
 use crate::overflow::vocabulary::{is_listed, listed};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Maximum nesting depth. One wrapping takes up to four levels (member, array, member, string), and
 /// the deepest recorded reply is wrapped three times.
@@ -96,16 +96,15 @@ impl ErrorDetails {
                     self.read_value(element, depth + 1);
                 }
             }
-            Value::Object(members) if is_response(members) => {
-                let own = members.iter();
-                for (key, member) in own.filter(|(key, _)| !is_repeated_request(key)) {
-                    self.read_member(key, member, depth);
-                }
-            }
             Value::Object(members) => {
+                let is_response = members.get("object").is_some_and(|it| it == "response");
                 for (key, member) in members {
+                    if !is_response {
+                        self.read_figure(key, member);
+                    } else if is_repeated_request(key) {
+                        continue;
+                    }
                     self.read_member(key, member, depth);
-                    self.read_figure(key, member);
                 }
             }
         }
@@ -281,12 +280,7 @@ impl ErrorDetails {
 /// Smallest number that may be the size of a prompt or a window in tokens.
 const MIN_FIGURE: u64 = 256;
 
-/// Whether an object is a response, which repeats the request next to its error.
-fn is_response(members: &Map<String, Value>) -> bool {
-    members.get("object").and_then(Value::as_str) == Some("response")
-}
-
-/// Whether a member of a response repeats the request. Elsewhere, the key may state an error.
+/// Whether a member of a response, next to its error, repeats the request. Elsewhere, the key may state an error.
 fn is_repeated_request(key: &str) -> bool {
     matches!(key, "instructions" | "metadata" | "reasoning" | "text")
 }
@@ -322,22 +316,17 @@ fn as_u32(value: &Value) -> Option<u32> {
 ///
 /// Any other array stays part of the text: `[1, 204800]` is a range, not an envelope.
 fn find_embedded_json(text: &str) -> Option<(&str, Value, &str)> {
-    let openings = text
-        .match_indices(['{', '['])
-        .filter(|(at, _)| {
-            let rest = text.get(*at..).unwrap_or_default();
-            rest.starts_with('{') || rest.starts_with("[{")
-        })
+    let openings = text.match_indices(['{', '[']);
+    let openings = openings.map(|(at, _)| text.split_at(at));
+    let mut openings = openings
+        .filter(|(_, rest)| rest.starts_with('{') || rest.starts_with("[{"))
         .take(MAX_JSON_STARTS);
-    for (at, _) in openings {
-        let (before, rest) = text.split_at(at);
+    openings.find_map(|(before, rest)| {
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        if let Some(Ok(inner)) = values.next() {
-            let after = rest.get(values.byte_offset()..).unwrap_or_default();
-            return Some((before, inner, after));
-        }
-    }
-    None
+        let inner = values.next()?.ok()?;
+        let after = rest.get(values.byte_offset()..).unwrap_or_default();
+        Some((before, inner, after))
+    })
 }
 
 /// Normalises a text for the patterns of the table and cuts it to [`MAX_TEXT_BYTES`]:
@@ -349,8 +338,7 @@ fn find_embedded_json(text: &str) -> Option<(&str, Value, &str)> {
 pub(super) fn normalise(text: &str) -> Vec<u8> {
     let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
     let text = text.replace('\u{2019}', "'").to_ascii_lowercase();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let joined = words.join(" ");
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let bytes = joined.as_bytes();
     let separates = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
@@ -360,10 +348,7 @@ pub(super) fn normalise(text: &str) -> Vec<u8> {
             && group.iter().all(u8::is_ascii_digit)
             && !bytes.get(at + 4).is_some_and(u8::is_ascii_digit)
     };
-    bytes
-        .iter()
-        .enumerate()
-        .filter(|&(at, &byte)| !(matches!(byte, b',' | b'_') && separates(at)))
-        .map(|(_, &byte)| byte)
-        .collect()
+    let kept = bytes.iter().enumerate();
+    let kept = kept.filter(|&(at, byte)| !matches!(byte, b',' | b'_') || !separates(at));
+    kept.map(|(_, byte)| *byte).collect()
 }

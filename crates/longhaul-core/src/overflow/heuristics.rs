@@ -27,7 +27,6 @@ use crate::overflow::vocabulary::matches;
 use crate::overflow::{Evidence, LimitKind, Overflow, Suspicion, Verdict};
 pub use facts::RequestFacts;
 use numbers::StatedSize;
-pub(super) use numbers::compile;
 pub use request_text::RequestText;
 use statement::Statement;
 
@@ -83,10 +82,6 @@ impl Assessment {
         (self.confidence == Confidence::Vague).then_some(Suspicion::Words(self.statement))
     }
 
-    fn without_size(confidence: Confidence) -> Self {
-        Self::with_size(confidence, StatedSize::default())
-    }
-
     /// Whether the refusal states the size of the prompt and a smaller limit.
     pub(super) fn states_pair(&self) -> bool {
         self.confidence == Confidence::Strong
@@ -106,11 +101,15 @@ impl Assessment {
             | Confidence::Nothing
             | Confidence::Vague
             | Confidence::Quoted
-            | Confidence::Words => {
-                return None;
-            }
+            | Confidence::Words => return None,
         };
         Some(self.stated.verdict(evidence, facts))
+    }
+}
+
+impl From<Confidence> for Assessment {
+    fn from(confidence: Confidence) -> Self {
+        Self::with_size(confidence, StatedSize::default())
     }
 }
 
@@ -127,16 +126,16 @@ pub(super) fn assess(
     let counts_used = own.iter().any(|one| matches("used", one.text()));
     // Waiting lifts no limit below the size of one request.
     let sizes = RefusedRequestSizes::new(facts);
-    let mut limits = own
+    let request_limit = own
         .iter()
-        .filter_map(|one| numbers::request_limit(one, &sizes));
-    let request_limit = limits.next().filter(|_| !counts_used);
+        .find_map(|one| numbers::request_limit(one, &sizes));
+    let request_limit = request_limit.filter(|_| !counts_used);
     let statuses = details.inner_statuses().chain([status]);
     let mut final_ones = statuses.filter(|one| words::is_final_status(*one));
     if final_ones.any(|one| request_limit.is_none() || !matches!(one, 402 | 429)) {
         return Assessment {
             counts_used,
-            ..Assessment::without_size(Confidence::Vetoed)
+            ..Confidence::Vetoed.into()
         };
     }
     if let Some(stated) = request_limit {
@@ -146,20 +145,17 @@ pub(super) fn assess(
         counts_used,
         ..assess_texts(status, details, unquoted, facts, rules)
     };
-    let needs_advice = matches!(
+    let is_weaker = matches!(
         assessment.confidence,
-        Confidence::Nothing | Confidence::Vague | Confidence::Words
+        Confidence::Nothing | Confidence::Vague
     );
+    let needs_advice = is_weaker || assessment.confidence == Confidence::Words;
     if details.advice.is_empty() || !needs_advice {
         return assessment;
     }
     // Some upstreams state the cause, or the numbers, as a hint.
     let (all, own) = (details.with_advice(), unquoted.with_advice());
     let advised = assess_texts(status, &all, &own, facts, rules);
-    let is_weaker = matches!(
-        assessment.confidence,
-        Confidence::Nothing | Confidence::Vague
-    );
     if is_weaker || advised.confidence == Confidence::Strong {
         advised
     } else {
@@ -180,52 +176,38 @@ fn assess_texts(
     // Numbers may stand in several texts and in other members.
     let numbered = || own.iter().chain(&joined);
     let sizes = RefusedRequestSizes::new(facts);
+    let has_code = |is_one: fn(&str) -> bool| details.stated_codes.iter().any(|code| is_one(code));
     // The size of the whole request in characters is not the size of an item.
     let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
     if let Some(stated) = characters {
-        let is_final = statements.iter().any(words::is_final)
-            || details
-                .stated_codes
-                .iter()
-                .any(|code| codes::is_about_account(code));
+        let is_final = statements.iter().any(words::is_final) || has_code(codes::is_about_account);
         return if is_final {
-            Assessment::without_size(Confidence::Vetoed)
+            Confidence::Vetoed.into()
         } else {
             Assessment::with_size(Confidence::Strong, stated)
         };
     }
     let exact = numbered().find_map(|one| numbers::exact_pair(one, &sizes));
-    let in_cache = || {
-        own.iter()
-            .find_map(|one| numbers::cache_limit(one, facts.tokens))
-    };
-    let exact = exact.or_else(in_cache);
-    let is_coded = details
-        .stated_codes
-        .iter()
-        .any(|code| codes::names_overflow(code));
+    let in_cache = |one| numbers::cache_limit(one, facts.tokens);
+    let exact = exact.or_else(|| own.iter().find_map(in_cache));
+    let is_coded = has_code(codes::names_overflow);
     let is_vetoed = if is_coded {
-        let by_table = |one: &Statement| rules.is_vetoed(&normalise(one.text()));
-        statements
-            .iter()
-            .any(|one| by_table(one) || words::is_final(one))
+        let by_table = |one: &Statement| rules.matches("veto", &normalise(one.text()));
+        let mut statements = statements.iter();
+        statements.any(|one| by_table(one) || words::is_final(one))
     } else {
         is_vetoed(details, &statements, rules, exact)
     };
     if is_vetoed {
-        return Assessment::without_size(Confidence::Vetoed);
+        return Confidence::Vetoed.into();
     }
     let stated = numbered()
         .find_map(|one| numbers::stated_pair(one, &sizes))
         .or(exact);
-    let has_code = is_coded || own.iter().any(Statement::names_overflow_in_code);
-    if has_code || stated.is_some() {
-        let single = || {
-            own.iter()
-                .find_map(|one| numbers::stated_single(one, &sizes))
-        };
-        let stated = stated.or_else(single).unwrap_or_default();
-        return Assessment::with_size(Confidence::Strong, stated);
+    if is_coded || stated.is_some() || own.iter().any(Statement::names_overflow_in_code) {
+        let single = |one| numbers::stated_single(one, &sizes);
+        let stated = stated.or_else(|| own.iter().find_map(single));
+        return Assessment::with_size(Confidence::Strong, stated.unwrap_or_default());
     }
     assess_words(status, details, &own, &sizes)
 }
@@ -250,26 +232,26 @@ fn assess_words(
             texts.any(|text| speaks(&&Statement::clean(&text, sizes.facts.model)))
         };
         if is_quoted {
-            return Assessment::without_size(Confidence::Quoted);
+            return Confidence::Quoted.into();
         }
         let names_window = |one: &&Statement| {
             words::name_window(one) && !numbers::counts_something_else(one, sizes)
         };
         let vague = own.iter().find(names_window).map(Statement::fingerprint);
         let vague = vague.or_else(|| names_no_cause(status, details).then_some(0));
-        return match vague {
-            Some(statement) => Assessment {
+        return vague.map_or_else(
+            || Confidence::Nothing.into(),
+            |statement| Assessment {
                 statement,
-                ..Assessment::without_size(Confidence::Vague)
+                ..Confidence::Vague.into()
             },
-            None => Assessment::without_size(Confidence::Nothing),
-        };
+        );
     };
     let stated = numbers::stated_single(statement, sizes).unwrap_or_default();
     // A limit far above the request is the range of a parameter.
     let is_above = |limit: u32| limit > sizes.facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
     if numbers::counts_something_else(statement, sizes) || stated.limit.is_some_and(is_above) {
-        return Assessment::without_size(Confidence::Nothing);
+        return Confidence::Nothing.into();
     }
     Assessment {
         statement: statement.fingerprint(),
@@ -302,12 +284,9 @@ pub(super) fn output_cap(
     let statements = clean(details, facts);
     let is_other = statements.iter().any(words::is_final)
         || statuses.any(|status| words::is_final_status(status) || matches!(status, 401 | 403));
-    let mut caps = statements
-        .iter()
-        .filter_map(|one| numbers::output_cap(one, requested, facts.tokens));
-    caps.next()
-        .filter(|_| !is_other)
-        .map(Verdict::OutputAboveCap)
+    let cap = |one| numbers::output_cap(one, requested, facts.tokens);
+    let stated = statements.iter().find_map(cap);
+    stated.filter(|_| !is_other).map(Verdict::OutputAboveCap)
 }
 
 /// Whether an error states a size far above the whole body: the error is about another request.
@@ -344,7 +323,7 @@ pub(super) fn states_byte_limit(
     let sizes = RefusedRequestSizes::new(facts);
     let states = |one: &Statement| bytes::states_limit(one.text(), sizes.bytes());
     let is_other = |one: &Statement| {
-        rules.is_vetoed(&normalise(one.text()))
+        rules.matches("veto", &normalise(one.text()))
             || words::is_vetoed(one, Some(StatedSize::default()))
     };
     let codes = &details.stated_codes;
@@ -364,14 +343,9 @@ fn clean(details: &ErrorDetails, facts: &RequestFacts<'_>) -> Vec<Statement> {
 /// Joins all texts and figures. `None` if there is one text alone.
 fn joined(details: &ErrorDetails) -> Option<String> {
     let texts = details.statements.iter().take(MAX_STATEMENTS);
-    let parts = || {
-        texts
-            .clone()
-            .chain(details.figures.iter().take(MAX_STATEMENTS))
-    };
-    let parts: Option<Vec<&str>> =
-        (parts().count() >= 2).then(|| parts().map(String::as_str).collect());
-    parts.map(|parts| parts.join("\n"))
+    let parts = texts.chain(details.figures.iter().take(MAX_STATEMENTS));
+    let parts: Vec<&str> = parts.map(String::as_str).collect();
+    (parts.len() >= 2).then(|| parts.join("\n"))
 }
 
 /// Whether a code or a statement is about something other than the window.
@@ -382,24 +356,18 @@ fn is_vetoed(
     measured: Option<StatedSize>,
 ) -> bool {
     let by_code = |code: &String| {
-        rules.is_vetoed(code.as_bytes()) || codes::is_vetoed(code, measured.is_some())
+        rules.matches("veto", code.as_bytes()) || codes::is_vetoed(code, measured.is_some())
     };
     let by_table = |statement: &Statement| {
         let text = normalise(statement.text());
-        rules.is_vetoed(&text) || rules.is_malformed(&text)
+        rules.matches("veto", &text) || rules.matches("malformed", &text)
     };
+    let is_malformed = |code: &String| rules.matches("malformed", code.as_bytes());
+    let is_other = |one: &Statement| by_table(one) || words::is_vetoed(one, measured);
     details.stated_codes.iter().any(by_code)
-        || details
-            .codes
-            .iter()
-            .any(|code| rules.is_malformed(code.as_bytes()))
-        || details
-            .params
-            .iter()
-            .any(|path| rules.is_message_path(path))
-        || statements
-            .iter()
-            .any(|one| by_table(one) || words::is_vetoed(one, measured))
+        || details.codes.iter().any(is_malformed)
+        || rules.points_into_message(details)
+        || statements.iter().any(is_other)
 }
 
 impl StatedSize {

@@ -4,7 +4,8 @@ use regex::bytes::{Captures, Regex};
 
 use crate::overflow::error_details::ErrorDetails;
 use crate::overflow::rules::ClassifierRules;
-use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
+use crate::overflow::vocabulary::parse;
+use crate::overflow::{Overflow, Verdict};
 
 /// Token counts as the reply states them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,22 +43,13 @@ pub(super) fn verdict_from_counts(details: &ErrorDetails, rules: &ClassifierRule
             };
         }
     }
-    let over = counts
-        .total
-        .zip(counts.limit)
-        .and_then(|(total, limit)| total.checked_sub(limit));
-    let excess = if counts.input.is_some() {
-        None
-    } else {
-        counts.excess.or(over)
-    };
+    let totals = counts.total.zip(counts.limit);
+    let over = totals.and_then(|(total, limit)| total.checked_sub(limit));
+    let excess = counts.excess.or(over);
     Verdict::Overflow(Overflow {
-        evidence: Evidence::Stated,
-        kind: LimitKind::Window,
-        excess,
-        limit: counts.limit,
+        excess: excess.filter(|_| counts.input.is_none()),
         output: counts.output,
-        used: input,
+        ..Overflow::stated(counts.limit, input)
     })
 }
 
@@ -95,12 +87,8 @@ fn extract_counts(details: &ErrorDetails, rules: &ClassifierRules) -> StatedCoun
 }
 
 fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> StatedCounts {
-    let group = |name: &str| {
-        found
-            .name(name)
-            .and_then(|group| parse_number(group.as_bytes()))
-    };
-    let total = group("total");
+    let group = |name: &str| parse(found.name(name)?.as_bytes());
+    let total: Option<u32> = group("total");
     let parts = found
         .name("parts")
         .map(|parts| parts.as_bytes())
@@ -122,10 +110,6 @@ fn sum_matches(patterns: &[Regex], parts: &[u8]) -> Option<u32> {
         .iter()
         .flat_map(|pattern| pattern.captures_iter(parts));
     found
-        .filter_map(|found| parse_number(found.get(1)?.as_bytes()))
+        .filter_map(|found| parse(found.get(1)?.as_bytes()))
         .reduce(u32::saturating_add)
-}
-
-fn parse_number(digits: &[u8]) -> Option<u32> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }

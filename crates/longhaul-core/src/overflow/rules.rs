@@ -1,5 +1,6 @@
 //! Compiled rules: those of the table, and the configured patterns.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
@@ -33,16 +34,9 @@ pub struct ClassifierRules {
 /// The rows of `wordings.tsv`, by list.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledRules {
-    vetoed_statuses: Vec<u16>,
-    overflow_codes: Vec<&'static str>,
-    overflow_numbers: Vec<&'static str>,
-    byte_codes: Vec<&'static str>,
-    vetoes: RegexSet,
-    malformed: RegexSet,
-    paths: RegexSet,
-    overflows: RegexSet,
-    bytes: RegexSet,
-    media: RegexSet,
+    /// Statuses and codes.
+    codes: HashMap<&'static str, Vec<&'static str>>,
+    patterns: HashMap<&'static str, RegexSet>,
     /// Patterns that extract counts, in order of precedence.
     counts: Vec<Regex>,
     /// Patterns for the output in an enumeration of parts.
@@ -134,24 +128,20 @@ impl ClassifierRules {
     /// Whether an error of this status, outer or inside a body, is never about the size of a
     /// request.
     pub(super) fn is_vetoed_status(&self, status: u16) -> bool {
-        self.compiled().vetoed_statuses.contains(&status)
+        let status = status.to_string();
+        self.compiled().codes("status").contains(&&*status)
     }
 
-    pub(super) fn is_vetoed(&self, text: &[u8]) -> bool {
-        self.compiled().vetoes.is_match(text)
+    /// Whether a pattern of a list matches a text.
+    pub(super) fn matches(&self, list: &str, text: &[u8]) -> bool {
+        let set = self.compiled().patterns.get(list);
+        set.is_some_and(|set| set.is_match(text))
     }
 
-    pub(super) fn is_malformed(&self, text: &[u8]) -> bool {
-        self.compiled().malformed.is_match(text)
-    }
-
-    /// Whether a text states a limit on images or documents.
-    pub(super) fn limits_media(&self, text: &[u8]) -> bool {
-        self.compiled().media.is_match(text)
-    }
-
-    pub(super) fn is_message_path(&self, param: &[u8]) -> bool {
-        self.compiled().paths.is_match(param)
+    /// Whether a path of an error points into one message.
+    pub(super) fn points_into_message(&self, details: &ErrorDetails) -> bool {
+        let mut paths = details.params.iter();
+        paths.any(|path| self.matches("message-path", path))
     }
 
     /// Whether an error names an overflow, in words or by a code.
@@ -159,30 +149,25 @@ impl ClassifierRules {
     /// Purely numeric codes count only if the status is below 500. After a server failure the same
     /// number may mean something else.
     pub(super) fn names_overflow(&self, status: u16, details: &ErrorDetails) -> bool {
-        let CompiledRules { overflows, .. } = self.compiled();
-        details.texts.iter().any(|text| {
-            overflows.is_match(text) || self.configured.iter().any(|own| own.is_match(text))
-        }) || self.has_overflow_code(status, details)
+        let mut texts = details.texts.iter();
+        texts.any(|text| self.matches("overflow", text)) || self.states_overflow(status, details)
     }
 
     /// Whether an error has a code of an overflow, or matches a configured pattern, which the operator
     /// vouches for.
     pub(super) fn states_overflow(&self, status: u16, details: &ErrorDetails) -> bool {
         let is_configured = |text: &Vec<u8>| self.configured.iter().any(|own| own.is_match(text));
-        self.has_overflow_code(status, details) || details.texts.iter().any(is_configured)
-    }
-
-    fn has_overflow_code(&self, status: u16, details: &ErrorDetails) -> bool {
-        let compiled = self.compiled();
-        details.has_code(&compiled.overflow_codes)
-            || (status < 500 && details.has_code(&compiled.overflow_numbers))
+        let has_code = |list| details.has_code(self.compiled().codes(list));
+        has_code("overflow-code")
+            || (status < 500 && has_code("overflow-number"))
+            || details.texts.iter().any(is_configured)
     }
 
     /// Whether an error names a byte limit, in words or by a code.
     pub(super) fn names_byte_limit(&self, details: &ErrorDetails) -> bool {
-        let compiled = self.compiled();
         let mut texts = details.texts.iter();
-        details.has_code(&compiled.byte_codes) || texts.any(|text| compiled.bytes.is_match(text))
+        details.has_code(self.compiled().codes("byte-code"))
+            || texts.any(|text| self.matches("byte-limit", text))
     }
 
     /// Returns the patterns that extract counts, in order of precedence.
@@ -216,20 +201,25 @@ impl CompiledRules {
             debug_assert!(set.is_ok(), "{name}: {set:?}");
             set.unwrap_or_default()
         };
+        let codes = ["status", "overflow-code", "overflow-number", "byte-code"];
+        let sets = [
+            "veto",
+            "malformed",
+            "message-path",
+            "overflow",
+            "byte-limit",
+            "media-limit",
+        ];
         Self {
-            vetoed_statuses: list("status").filter_map(|one| one.parse().ok()).collect(),
-            overflow_codes: list("overflow-code").collect(),
-            overflow_numbers: list("overflow-number").collect(),
-            byte_codes: list("byte-code").collect(),
-            vetoes: set("veto"),
-            malformed: set("malformed"),
-            paths: set("message-path"),
-            overflows: set("overflow"),
-            bytes: set("byte-limit"),
-            media: set("media-limit"),
+            codes: codes.map(|name| (name, list(name).collect())).into(),
+            patterns: sets.map(|name| (name, set(name))).into(),
             counts: patterns("counts").collect(),
             output_parts: patterns("output-part").collect(),
         }
+    }
+
+    fn codes(&self, list: &str) -> &[&'static str] {
+        self.codes.get(list).map(Vec::as_slice).unwrap_or_default()
     }
 }
 

@@ -41,45 +41,32 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(message: &str, expect: bool) {
+    fn check(code: &str, message: &str, expect: bool) {
         let mut details = ErrorDetails::default();
-        details.add_value(&json!({ "error": { "message": message } }));
+        details.add_value(&json!({ "error": { "message": message, "code": code } }));
         assert_eq!(is_stated(&details), expect, "{message}");
     }
 
     #[test]
-    fn recognises_a_binding_mismatch_by_its_wording() {
+    fn recognises_a_binding_mismatch_by_its_wording_or_its_code() {
         let at = "messages.1.content.0: Invalid `signature` in `thinking` block.";
-        for (more, expect) in [
-            (" The block is bound to a different conversation.", true),
-            (" The block is bound to another conversation.", true),
-            (
-                " This block was bound to a different request prefix when it was created.",
-                true,
-            ),
-            (
-                " The `thinking` block that preceded this one is missing from this request.",
-                true,
-            ),
-            ("", false),
-            (" The signature is not valid base64.", false),
-            (" The block is bound to this organization.", false),
+        for stated in [
+            "The block is bound to a different conversation.",
+            "The block is bound to another conversation.",
+            "This block was bound to a different request prefix when it was created.",
+            "The `thinking` block that preceded this one is missing from this request.",
         ] {
-            check(&format!("{at}{more}"), expect);
+            check("invalid_request_error", &format!("{at} {stated}"), true);
         }
-        check("The session is bound to a different conversation.", false);
-        check(
+        for other in [
+            at,
+            &format!("{at} The signature is not valid base64."),
+            &format!("{at} The block is bound to this organization."),
+            "The session is bound to a different conversation.",
             "thinking.block_binding: Extra inputs are not permitted",
-            false,
-        );
-    }
-
-    #[test]
-    fn the_binding_mismatch_code_alone_suffices() {
-        let mut details = ErrorDetails::default();
-        details.add_value(
-            &json!({ "error": { "message": "refused", "code": "prefix_binding_mismatch" } }),
-        );
-        assert!(is_stated(&details));
+        ] {
+            check("invalid_request_error", other, false);
+        }
+        check("prefix_binding_mismatch", "refused", true);
     }
 }

@@ -27,10 +27,7 @@ pub(super) fn states_error(value: &Value, answer_key: &str) -> bool {
         || reads("type", "error")
         || reads("type", "response.failed")
         || find("response").is_some_and(has_error)
-        || !filled(answer_key)
-            && members
-                .iter()
-                .any(|(key, member)| is_failed_part(key, member))
+        || !filled(answer_key) && members.iter().any(|(key, it)| is_failed_part(key, it))
         || (has_code && (filled("message") || filled("msg")) && !members.contains_key(answer_key))
         || find(answer_key).is_some_and(has_failed_choice)
 }
@@ -50,17 +47,11 @@ fn is_failed_part(key: &str, member: &Value) -> bool {
             !succeeded && matches!(key.as_str(), "issuccess" | "ok" | "succeeded" | "success")
         }
         Value::Object(parts) if !is_listed("key-skipped", &key) => {
-            let has = |names: &[&str], is_one: &dyn Fn(&Value) -> bool| {
+            let has = |list, is_one: fn(&Value) -> bool| {
                 let mut parts = parts.iter();
-                parts.any(|(key, part)| names.contains(&&*plain_key(key)) && is_one(part))
+                parts.any(|(key, part)| is_listed(list, &plain_key(key)) && is_one(part))
             };
-            has(
-                &["code", "errcode", "errorcode", "statuscode"],
-                &is_failure_code,
-            ) && has(
-                &["message", "msg", "statusmsg", "errormessage", "errormsg"],
-                &is_non_empty,
-            )
+            has("key-part-code", is_failure_code) && has("key-part-message", is_non_empty)
         }
         Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
             false
@@ -149,9 +140,7 @@ fn has_failed_choice(choices: &Value) -> bool {
 
 /// Whether a body has the member of an answer, but without an element.
 pub(super) fn has_empty_answer(value: &Value, answer_key: &str) -> bool {
-    value
-        .get(answer_key)
-        .is_some_and(|answer| !is_non_empty(answer))
+    value.get(answer_key).is_some_and(|it| !is_non_empty(it))
 }
 
 fn is_non_empty(value: &Value) -> bool {

@@ -4,6 +4,7 @@
 //! A test rejects a malformed row. At run time, such a row counts nowhere, and an invalid pattern disables its list.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::{LazyLock, OnceLock};
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
@@ -89,10 +90,34 @@ pub(super) fn matcher_around(list: &str, before: &str, after: &str) -> RegexSet 
     set.unwrap_or_default()
 }
 
+/// Whether a pattern of a list of heuristics matches a text, between the patterns `$before` and `$after`.
+macro_rules! matches_around {
+    ($list:literal, $before:expr, $after:expr, $text:expr) => {{
+        static SET: LazyLock<regex::bytes::RegexSet> =
+            LazyLock::new(|| crate::overflow::vocabulary::matcher_around($list, $before, $after));
+        let text: &[u8] = $text.as_ref();
+        SET.is_match(text)
+    }};
+}
+pub(super) use matches_around;
+
 /// Compiles a pattern of the heuristics.
-pub(super) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+pub(super) fn compile_row(pattern: &str) -> Result<Regex, regex::Error> {
     let mut builder = RegexBuilder::new(&ascii_classes(pattern));
     builder.size_limit(MAX_COMPILED_BYTES).build()
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "patterns are constants, and the tests compile each"
+)]
+pub(super) fn compile(pattern: &str) -> Regex {
+    compile_row(pattern).expect("a valid pattern")
+}
+
+/// Reads a number from its digits.
+pub(super) fn parse<T: FromStr>(digits: &[u8]) -> Option<T> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Restricts boundaries, digits and letters of words to ASCII. A Chinese letter is then not part of the

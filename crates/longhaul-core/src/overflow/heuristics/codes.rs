@@ -135,93 +135,50 @@ fn known_words(part: String) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn check(is_one: fn(&str) -> bool, codes: &str, expect: bool) {
+        for code in codes.split(' ') {
+            assert_eq!(is_one(code), expect, "{code}");
+        }
+    }
+
     #[test]
     fn codes_that_combine_prompt_measure_and_excess_name_an_overflow() {
-        for code in [
-            "context_length_exceeded",
-            "ContextWindowExceededError",
-            "tokens_too_long",
-            "input_too_long",
-            "ERR_PROMPT_TOO_LARGE",
-            "model_max_prompt_tokens_exceeded",
-            "token_limit_exceeded",
-            "tokens_limit_reached",
-            "token_quantity_exceeded",
-            "exceed_context_size_error",
-            "context-overflow",
-            "input_length_error",
-            "maximum_context_length_failed",
-            "ctx_limit_check_failure",
-            "InvalidPromptLength",
-            "LLMContextLengthExceededException",
-            "APIPromptTooLongError",
-            "HTTPInputTooLargeError",
-            "contextlengthexceeded",
-            "prompttoolong",
-            "PROMPTTOKENLIMITEXCEEDED",
-            "conversation_length_limit_exceeded",
-            "message_token_limit_reached",
-            "user_prompt_too_long",
-        ] {
-            assert!(names_overflow(code), "{code}");
-        }
+        check(
+            names_overflow,
+            "context_length_exceeded ContextWindowExceededError tokens_too_long input_too_long \
+             ERR_PROMPT_TOO_LARGE model_max_prompt_tokens_exceeded token_limit_exceeded \
+             tokens_limit_reached token_quantity_exceeded exceed_context_size_error \
+             context-overflow input_length_error maximum_context_length_failed \
+             ctx_limit_check_failure InvalidPromptLength LLMContextLengthExceededException \
+             APIPromptTooLongError HTTPInputTooLargeError contextlengthexceeded prompttoolong \
+             PROMPTTOKENLIMITEXCEEDED conversation_length_limit_exceeded \
+             message_token_limit_reached user_prompt_too_long",
+            true,
+        );
     }
 
     #[test]
     fn other_codes_name_no_overflow() {
-        for code in [
-            "",
-            "invalid_request_error",
-            "context_deadline_exceeded",
-            "rate_limit_exceeded",
-            "tokens",
-            "max_tokens_exceeded",
-            "string_too_long",
-            "request_too_large",
-            "insufficient_quota",
-            "access_token_too_long",
-            "output_token_limit_exceeded",
-            "daily_token_limit_exceeded",
-            "context_management",
-            "input_validation_failed",
-            "context_window",
-            "message_length_invalid",
-            "length_required",
-            "message_limit_reached",
-            "chat_limit_exceeded",
-            "ConversationLimitReached",
-            "max_messages_exceeded",
-            "weekly_token_limit_exceeded",
-            "trial_token_limit_reached",
-            "free_tier_tokens_exceeded",
-            "user_token_limit_exceeded",
-            "account_tokens_exceeded",
-            "usage_limit_reached",
-            "ratelimitexceeded",
-            "dailytokenlimitexceeded",
-            "APIKeyTooLongError",
-        ] {
-            assert!(!names_overflow(code), "{code}");
-        }
+        check(names_overflow, "", false);
+        check(
+            names_overflow,
+            "invalid_request_error context_deadline_exceeded rate_limit_exceeded tokens \
+             max_tokens_exceeded string_too_long request_too_large insufficient_quota \
+             access_token_too_long output_token_limit_exceeded daily_token_limit_exceeded \
+             context_management input_validation_failed context_window message_length_invalid \
+             length_required message_limit_reached chat_limit_exceeded ConversationLimitReached \
+             max_messages_exceeded weekly_token_limit_exceeded trial_token_limit_reached \
+             free_tier_tokens_exceeded user_token_limit_exceeded account_tokens_exceeded \
+             usage_limit_reached ratelimitexceeded dailytokenlimitexceeded APIKeyTooLongError",
+            false,
+        );
     }
 
     #[test]
     fn codes_of_an_allowance_are_vetoed_and_codes_that_blame_the_user_are_not() {
-        for code in [
-            "usage_limit_reached",
-            "UserQuotaExceeded",
-            "plan_cap",
-            "trial_over",
-        ] {
-            assert!(is_about_account(code), "{code}");
-        }
-        for code in [
-            "user_error",
-            "UserInputError",
-            "usage",
-            "invalid_request_error",
-        ] {
-            assert!(!is_about_account(code), "{code}");
-        }
+        let about_account = "usage_limit_reached UserQuotaExceeded plan_cap trial_over";
+        check(is_about_account, about_account, true);
+        let others = "user_error UserInputError usage invalid_request_error";
+        check(is_about_account, others, false);
     }
 }

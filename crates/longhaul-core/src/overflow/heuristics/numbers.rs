@@ -4,14 +4,13 @@ mod limits;
 
 use std::sync::LazyLock;
 
-use regex::bytes::{Regex, RegexSet};
+use regex::bytes::Regex;
 
 use crate::overflow::LimitKind;
 use crate::overflow::heuristics::RefusedRequestSizes;
 use crate::overflow::heuristics::statement::Statement;
 use crate::overflow::heuristics::words;
-use crate::overflow::vocabulary;
-use crate::overflow::vocabulary::{matcher_around, matches};
+use crate::overflow::vocabulary::{compile, matches, matches_around, parse};
 
 pub(super) use limits::{cache_limit, output_cap, request_limit};
 
@@ -39,10 +38,17 @@ pub(super) struct StatedSize {
 }
 
 impl StatedSize {
+    /// Creates the size of a prompt above a window.
     fn of_window(limit: Number, input: Number) -> Self {
         Self {
-            limit: u32::try_from(limit.value).ok(),
-            input: u32::try_from(input.value).ok(),
+            input: input.tokens(),
+            ..Self::of_limit(limit)
+        }
+    }
+
+    fn of_limit(limit: Number) -> Self {
+        Self {
+            limit: limit.tokens(),
             ..Self::default()
         }
     }
@@ -58,6 +64,23 @@ struct Number {
     is_rounded: bool,
 }
 
+impl Number {
+    fn tokens(self) -> Option<u32> {
+        u32::try_from(self.value).ok()
+    }
+}
+
+/// Finds the number nearest to `size`, if `is_size` accepts the number, and a smaller limit.
+fn size_and_limit(
+    text: &str,
+    numbers: &[Number],
+    size: u64,
+    is_size: impl Fn(&Number) -> bool,
+) -> Option<(Number, Number)> {
+    let input = nearest(numbers, size).filter(is_size)?;
+    Some((input, limit_below(text, numbers, input)?))
+}
+
 /// Finds a number that is the request's size in characters to a twentieth, and a smaller limit.
 pub(super) fn stated_characters(
     statement: &Statement,
@@ -69,10 +92,9 @@ pub(super) fn stated_characters(
         return None;
     }
     let size = sizes.characters();
-    let input = nearest(&numbers, size)?;
-    let is_exact = input.value >= size / 20 * 19 && input.value <= size / 20 * 21;
-    let limit = limit_below(text, &numbers, input)
-        .filter(|_| is_exact && !is_output(text, &input) && size > 0)?;
+    let around = size / 20 * 19..=size / 20 * 21;
+    let is_size = |one: &Number| size > 0 && around.contains(&one.value) && !is_output(text, one);
+    let (_, limit) = size_and_limit(text, &numbers, size, is_size)?;
     characters(limit.value, sizes)
 }
 
@@ -85,20 +107,21 @@ pub(super) fn exact_pair(
     let text = statement.text();
     let numbers = numbers(text);
     let tokens = sizes.facts.tokens;
-    let input = nearest(&numbers, u64::from(tokens))?;
-    let is_exact =
-        is_within(input.value, tokens, (19, 20), (21, 20)) && unit_of(text, &input) == Unit::Tokens;
-    let limit = limit_below(text, &numbers, input)
-        .filter(|_| is_exact && !is_output(text, &input) && tokens >= MIN_EXACT_TOKENS)?;
+    let is_size = |one: &Number| {
+        tokens >= MIN_EXACT_TOKENS
+            && is_within(one.value, tokens, (19, 20), (21, 20))
+            && !is_in_characters(text, one)
+            && !is_output(text, one)
+    };
+    let (input, limit) = size_and_limit(text, &numbers, u64::from(tokens), is_size)?;
     let is_stated = is_limit(text, &limit) || looks_like_window(&limit);
     // `seed must be at most 65536` is the range of a parameter.
     let is_range = text.contains("must be") || text.contains("should be");
     let is_compared = is_fraction(text, &input, &limit) || is_comparison(text) && !is_range;
     let is_about_size = words::name_prompt(text) || is_compared;
     let output = output_of(text, &numbers, input).filter(|output| is_sum(text, &input, output));
-    let output = output.and_then(|output| u32::try_from(output.value).ok());
     (is_stated && is_about_size).then(|| StatedSize {
-        output,
+        output: output.and_then(Number::tokens),
         ..StatedSize::of_window(limit, input)
     })
 }
@@ -156,8 +179,8 @@ pub(super) fn stated_pair(
     if counts_characters(text, &numbers, sizes) {
         let size = sizes.characters();
         let around = size / 2..=size.saturating_mul(2);
-        let input = nearest(&numbers, size).filter(|input| around.contains(&input.value))?;
-        let limit = limit_below(text, &numbers, input)?;
+        let is_size = |one: &Number| around.contains(&one.value);
+        let (_, limit) = size_and_limit(text, &numbers, size, is_size)?;
         return characters(limit.value, sizes);
     }
     let input = nearest(&numbers, u64::from(sizes.facts.tokens))?;
@@ -176,11 +199,10 @@ pub(super) fn stated_pair(
             |limit| Some(StatedSize::of_window(limit, input)),
         );
     }
-    let output = output_of(text, &numbers, input);
     if let Some(limit) = limit_below(text, &numbers, input) {
         return Some(StatedSize::of_window(limit, input));
     }
-    let Some(output) = output else {
+    let Some(output) = output_of(text, &numbers, input) else {
         return counted_by_other_tokenizer(text, &numbers, input, sizes);
     };
     // The prompt fits the limit, but not together with the output.
@@ -193,10 +215,8 @@ pub(super) fn stated_pair(
             && is_limit(text, limit)
     })?;
     Some(StatedSize {
-        limit: u32::try_from(limit.value).ok(),
-        input: u32::try_from(input.value).ok(),
-        output: u32::try_from(output.value).ok(),
-        ..StatedSize::default()
+        output: output.tokens(),
+        ..StatedSize::of_window(*limit, input)
     })
 }
 
@@ -226,18 +246,15 @@ pub(super) fn stated_single(
     let numbers = numbers(text);
     let large = |number: &&Number| number.value >= MIN_LIMIT;
     if let Some(limit) = numbers.iter().filter(large).find(|one| is_limit(text, one)) {
-        if unit_of(text, limit) == Unit::Characters {
+        if is_in_characters(text, limit) {
             return characters(limit.value, sizes);
         }
-        return Some(StatedSize {
-            limit: u32::try_from(limit.value).ok(),
-            ..StatedSize::default()
-        });
+        return Some(StatedSize::of_limit(*limit));
     }
     let input = nearest(&numbers, u64::from(sizes.facts.tokens))?;
     let is_near = is_within(input.value, sizes.facts.tokens, (1, 2), (3, 1));
-    (is_near && unit_of(text, &input) != Unit::Characters).then(|| StatedSize {
-        input: u32::try_from(input.value).ok(),
+    (is_near && !is_in_characters(text, &input)).then(|| StatedSize {
+        input: input.tokens(),
         ..StatedSize::default()
     })
 }
@@ -255,23 +272,10 @@ fn characters(limit: u64, sizes: &RefusedRequestSizes<'_>) -> Option<StatedSize>
     })
 }
 
-/// Unit of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    Characters,
-    /// Tokens, or nothing stated.
-    Tokens,
-}
-
-fn unit_of(text: &str, number: &Number) -> Unit {
-    static PATTERN: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("unit-character", r"^ ?[^a-z0-9 ]{0,3}", ""));
+/// Whether a number has the unit of characters.
+fn is_in_characters(text: &str, number: &Number) -> bool {
     let rest = text.get(number.end..).unwrap_or_default();
-    if PATTERN.is_match(rest.as_bytes()) {
-        Unit::Characters
-    } else {
-        Unit::Tokens
-    }
+    matches_around!("unit-character", r"^ ?[^a-z0-9 ]{0,3}", "", rest)
 }
 
 /// Whether the numbers of a statement count characters, in either of two cases:
@@ -279,8 +283,7 @@ fn unit_of(text: &str, number: &Number) -> Unit {
 /// - A number has that unit.
 /// - No word mentions tokens, and a number is the request's size in characters.
 fn counts_characters(text: &str, numbers: &[Number], sizes: &RefusedRequestSizes<'_>) -> bool {
-    let mut units = numbers.iter().map(|one| unit_of(text, one));
-    if units.any(|unit| unit == Unit::Characters) {
+    if numbers.iter().any(|one| is_in_characters(text, one)) {
         return sizes.characters() > 0;
     }
     let may_count = !numbers.is_empty() && !text.contains("token") && is_comparison(text);
@@ -299,12 +302,10 @@ fn is_fraction(text: &str, input: &Number, limit: &Number) -> bool {
 
 /// Whether the prompt and the output are written as a sum.
 fn is_sum(text: &str, input: &Number, output: &Number) -> bool {
-    static SUM: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("sum", r"^[^0-9]{0,60}", r"[^0-9]{0,60}$"));
     let from = input.end.min(output.end);
     let to = input.start.max(output.start);
     let between = text.get(from..to).unwrap_or_default();
-    SUM.is_match(between.as_bytes())
+    matches_around!("sum", r"^[^0-9]{0,60}", r"[^0-9]{0,60}$", between)
 }
 
 fn is_comparison(text: &str) -> bool {
@@ -318,15 +319,11 @@ fn looks_like_window(number: &Number) -> bool {
 
 /// Whether words around a number mark a limit.
 fn is_limit(text: &str, number: &Number) -> bool {
-    static BEFORE: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("limit-before", "", "[^0-9]{0,24}$"));
-    static DIRECTLY_BEFORE: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("limit-directly-before", "", " ?$"));
-    static AFTER: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("limit-after", "^[^0-9.;]{0,16}", ""));
     let before = last_bytes(text.get(..number.start).unwrap_or_default(), 60);
     let after = text.get(number.end..).unwrap_or_default();
-    BEFORE.is_match(before) || DIRECTLY_BEFORE.is_match(before) || AFTER.is_match(after.as_bytes())
+    matches_around!("limit-before", "", "[^0-9]{0,24}$", before)
+        || matches_around!("limit-directly-before", "", " ?$", before)
+        || matches_around!("limit-after", "^[^0-9.;]{0,16}", "", after)
 }
 
 /// Returns the largest number below the prompt that words call a limit, or else the largest that looks like
@@ -356,17 +353,14 @@ fn output_of(text: &str, numbers: &[Number], input: Number) -> Option<Number> {
 }
 
 fn is_output(text: &str, number: &Number) -> bool {
-    static AFTER: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("output-count", "^ ?(tokens )?(in |for )?(the )?", ""));
-    static DIRECTLY_BEFORE: LazyLock<RegexSet> =
-        LazyLock::new(|| matcher_around("output-count", "", "( length| size)?[^a-z0-9]{1,3}$"));
-    static BEFORE: LazyLock<RegexSet> = LazyLock::new(|| {
-        let words = "( (tokens?|length|size|of|to|is|was|set))+ $";
-        matcher_around("output-count", "(^|[^0-9 ] )", words)
-    });
+    const AFTER: &str = "^ ?(tokens )?(in |for )?(the )?";
+    const DIRECTLY_BEFORE: &str = "( length| size)?[^a-z0-9]{1,3}$";
+    const BEFORE: &str = "( (tokens?|length|size|of|to|is|was|set))+ $";
     let before = last_bytes(text.get(..number.start).unwrap_or_default(), 40);
     let after = text.get(number.end..).unwrap_or_default();
-    AFTER.is_match(after.as_bytes()) || DIRECTLY_BEFORE.is_match(before) || BEFORE.is_match(before)
+    matches_around!("output-count", AFTER, "", after)
+        || matches_around!("output-count", "", DIRECTLY_BEFORE, before)
+        || matches_around!("output-count", "(^|[^0-9 ] )", BEFORE, before)
 }
 
 /// Returns the whole characters among the last bytes of a text.
@@ -410,7 +404,6 @@ fn numbers(text: &str) -> Vec<Number> {
                 .replace("UNITS", UNITS),
         )
     });
-    static OTHER: LazyLock<RegexSet> = LazyLock::new(|| matcher_around("other-unit", "^ ?", ""));
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     for captures in PATTERN.captures_iter(bytes) {
@@ -421,12 +414,7 @@ fn numbers(text: &str) -> Vec<Number> {
         let before = before.and_then(|before| bytes.get(before));
         let in_name = before
             .is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'.' | b'_'));
-        let digits = |name: &str| -> Option<u64> {
-            std::str::from_utf8(captures.name(name)?.as_bytes())
-                .ok()?
-                .parse()
-                .ok()
-        };
+        let digits = |name: &str| parse::<u64>(captures.name(name)?.as_bytes());
         // `131072 máximo` has no unit: the pattern's boundaries are those of ASCII.
         let ends_word = |end: usize| {
             let rest = text.get(end..).unwrap_or_default();
@@ -451,7 +439,8 @@ fn numbers(text: &str) -> Vec<Number> {
         let scale = 10_u64.pow(u32::try_from(fraction).unwrap_or_default());
         let fraction = digits("fraction").unwrap_or_default() * factor / scale;
         let end = unit.map_or_else(|| whole.end(), |unit| unit.end());
-        let is_other = bytes.get(end..).is_some_and(|rest| OTHER.is_match(rest));
+        let rest = bytes.get(end..).unwrap_or_default();
+        let is_other = matches_around!("other-unit", "^ ?", "", rest);
         let is_read = |value: &u64| !in_name && !is_other && *value < MAX_NUMBER;
         if let Some(value) = digits("whole").filter(is_read) {
             found.push(Number {
@@ -466,12 +455,4 @@ fn numbers(text: &str) -> Vec<Number> {
         }
     }
     found
-}
-
-#[expect(
-    clippy::expect_used,
-    reason = "patterns are constants, and the tests compile each"
-)]
-pub(in crate::overflow) fn compile(pattern: &str) -> Regex {
-    vocabulary::compile(pattern).expect("a valid pattern")
 }

@@ -8,7 +8,9 @@ use std::ops::Range;
 use crate::dialect::Dialect;
 use crate::json::scanner::{NotJson, Scanner};
 use crate::overflow::error_details::plain_key;
-use crate::overflow::heuristics::statement::{is_identifier_letter, overflow_identifiers};
+use crate::overflow::heuristics::statement::{
+    blank_out, is_identifier_letter, overflow_identifiers,
+};
 
 /// Consecutive words that make a quotation. Fewer words occur in a request by chance.
 const QUOTED_WORDS: usize = 4;
@@ -64,16 +66,10 @@ impl<'a> RequestText<'a> {
     /// Replaces quotations of the request in the texts of an error by spaces. An identifier that names an
     /// overflow is a quotation by itself.
     pub(in crate::overflow) fn remove_quotations(&self, texts: &[String]) -> Vec<String> {
-        let runs: HashSet<Run> = texts
-            .iter()
-            .flat_map(|text| runs(text))
-            .map(|at| at.1)
-            .collect();
-        let identifiers: HashSet<String> = texts
-            .iter()
-            .flat_map(|text| overflow_identifiers(text))
-            .map(|(_, name)| plain_key(name))
-            .collect();
+        let found = texts.iter().flat_map(|text| runs(text));
+        let runs: HashSet<Run> = found.map(|(_, run)| run).collect();
+        let names = texts.iter().flat_map(|text| overflow_identifiers(text));
+        let identifiers: HashSet<String> = names.map(|(_, name)| plain_key(name)).collect();
         let (mut quoted, mut named) = (HashSet::new(), HashSet::new());
         if !runs.is_empty() || !identifiers.is_empty() {
             self.each_text(|text| {
@@ -82,27 +78,16 @@ impl<'a> RequestText<'a> {
                 if !identifiers.is_empty() {
                     let names = text.split(|letter| !is_identifier_letter(letter));
                     let names = names.filter(|name| name.len() >= MIN_IDENTIFIER_BYTES);
-                    named.extend(
-                        names
-                            .map(plain_key)
-                            .filter(|name| identifiers.contains(name)),
-                    );
+                    let names = names.map(plain_key);
+                    named.extend(names.filter(|name| identifiers.contains(name)));
                 }
             });
         }
         let remove = |text: &String| {
-            let mut kept = text.clone();
-            for (range, _) in self::runs(text).filter(|(_, run)| quoted.contains(run)) {
-                // Runs overlap, so every position must stay.
-                let spaces = " ".repeat(range.len());
-                kept.replace_range(range, &spaces);
-            }
+            let runs = self::runs(text).filter(|(_, run)| quoted.contains(run));
             let names = overflow_identifiers(text);
-            for (range, _) in names.filter(|(_, name)| named.contains(&plain_key(name))) {
-                let spaces = " ".repeat(range.len());
-                kept.replace_range(range, &spaces);
-            }
-            kept
+            let names = names.filter(|(_, name)| named.contains(&plain_key(name)));
+            blank_out(text, runs.map(|it| it.0).chain(names.map(|it| it.0)))
         };
         texts.iter().map(remove).collect()
     }
@@ -253,12 +238,11 @@ mod tests {
 
     #[test]
     fn text_that_the_request_does_not_contain_is_kept() {
-        for text in [
+        check(
             "Prompt is too large: 300000 tokens",
-            "too long",
-            "",
-            "prompt is too",
-        ] {
+            "Prompt is too large: 300000 tokens",
+        );
+        for text in ["too long", "", "prompt is too"] {
             check(text, text);
         }
         check(

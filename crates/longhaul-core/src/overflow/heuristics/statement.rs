@@ -4,11 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::bytes::RegexSet;
 use regex::{Captures, Regex, RegexBuilder};
 
 use crate::overflow::heuristics::{codes, numbers, words};
-use crate::overflow::vocabulary::matcher_around;
+use crate::overflow::vocabulary::matches_around;
 
 /// Names, addresses and ids. They may contain any word and any number.
 const NAMES: &str = r#"(?xi)
@@ -38,7 +37,6 @@ impl Statement {
     /// Cleans `text`, which may name `model`.
     pub(super) fn clean(text: &str, model: &str) -> Self {
         static NAMES_PATTERN: LazyLock<Regex> = LazyLock::new(|| compile(NAMES));
-        static HELP: LazyLock<RegexSet> = LazyLock::new(|| matcher_around("help", r"^\W*", ""));
         let mut text = text.replace('\u{2019}', "'");
         for name in removable_names(model) {
             text = replace_ignoring_case(&text, name);
@@ -46,9 +44,10 @@ impl Statement {
         let text = NAMES_PATTERN.replace_all(&text, " ");
         let has_code = identifiers(&text).any(codes::names_overflow);
         let text = without_separators(&text.to_lowercase());
+        let is_help = |one: &str| matches_around!("help", r"^\W*", "", one);
         // Help may state the sizes.
-        let (mut kept, help): (Vec<&str>, Vec<&str>) = sentences(&text)
-            .partition(|one| !HELP.is_match(one.as_bytes()) || numbers::states_two_sizes(one));
+        let (mut kept, help): (Vec<&str>, Vec<&str>) =
+            sentences(&text).partition(|one| !is_help(one) || numbers::states_two_sizes(one));
         let names_overflow = |one: &&str| words::sentence_names_overflow(one);
         // Help is evidence if no other sentence is.
         if !help.is_empty() && !kept.iter().any(names_overflow) {
@@ -75,19 +74,14 @@ impl Statement {
     /// reply.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let words = self
-            .text
-            .split(|letter: char| !is_identifier_letter(letter));
-        let is_stable = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit());
-        words
-            .filter(is_stable)
-            .flat_map(str::bytes)
-            .for_each(|byte| byte.hash(&mut hasher));
+        let words = self.text.split(|letter| !is_identifier_letter(letter));
+        let words = words.filter(|word| !word.contains(|letter: char| letter.is_ascii_digit()));
+        let bytes = words.flat_map(str::bytes);
+        bytes.for_each(|byte| byte.hash(&mut hasher));
         // Numbers often stand next to letters of other scripts, without a space.
-        let others = self.text.chars().filter(|letter| !letter.is_ascii());
-        others
-            .filter(|letter| letter.is_alphabetic())
-            .for_each(|letter| letter.hash(&mut hasher));
+        let letters = self.text.chars();
+        let others = letters.filter(|letter| !letter.is_ascii() && letter.is_alphabetic());
+        others.for_each(|letter| letter.hash(&mut hasher));
         hasher.finish()
     }
 
@@ -157,8 +151,13 @@ pub(super) fn overflow_identifiers(text: &str) -> impl Iterator<Item = (Range<us
 
 /// Replaces the identifiers that name an overflow by spaces.
 pub(super) fn without_overflow_identifiers(text: &str) -> String {
+    blank_out(text, overflow_identifiers(text).map(|it| it.0))
+}
+
+/// Replaces ranges of a text by spaces. Ranges may overlap, so every position stays.
+pub(super) fn blank_out(text: &str, ranges: impl Iterator<Item = Range<usize>>) -> String {
     let mut kept = text.to_owned();
-    for (range, _) in overflow_identifiers(text) {
+    for range in ranges {
         let spaces = " ".repeat(range.len());
         kept.replace_range(range, &spaces);
     }
@@ -230,11 +229,7 @@ fn without_separators(text: &str) -> String {
 
 /// Returns the ASCII form of a full-width digit, or the letter itself.
 fn ascii_digit(letter: char) -> char {
-    match letter {
-        '\u{ff10}'..='\u{ff19}' => u32::from(letter)
-            .checked_sub(0xff10)
-            .and_then(|digit| char::from_digit(digit, 10))
-            .unwrap_or(letter),
-        _ => letter,
-    }
+    let digit = u32::from(letter).checked_sub(0xff10);
+    let ascii = digit.and_then(|digit| char::from_digit(digit, 10));
+    ascii.unwrap_or(letter)
 }

@@ -1,32 +1,28 @@
 //! Tests of the heuristics, statement by statement.
 
 use super::*;
+use crate::overflow::tests::unseen::LARGE;
 
 const FACTS: RequestFacts<'static> = RequestFacts {
-    tokens: 150_000,
-    text: RequestText::new(&[b' '; 600_000], ""),
-    body_tokens: 150_000,
-    window: Some(180_000),
-    largest_accepted: 100_000,
     model: "acme/long-context-exceeded-7b",
-    output: None,
-    is_partial: false,
+    ..LARGE
 };
 
-fn weigh_text(status: u16, text: &str) -> Assessment {
+fn weigh(status: u16, text: &str, facts: &RequestFacts<'_>) -> Assessment {
     let mut details = ErrorDetails::default();
     details.add_text(text);
     let unquoted = LazyCell::new(|| details.clone());
     let rules = ClassifierRules::standard();
-    assess(status, &details, &unquoted, &FACTS, rules)
+    assess(status, &details, &unquoted, facts, rules)
+}
+
+fn weigh_text(status: u16, text: &str) -> Assessment {
+    weigh(status, text, &FACTS)
 }
 
 fn check(status: u16, text: &str, confidence: Confidence) {
-    assert_eq!(
-        weigh_text(status, text).confidence,
-        confidence,
-        "{status} {text}"
-    );
+    let found = weigh_text(status, text).confidence;
+    assert_eq!(found, confidence, "{status} {text}");
 }
 
 #[test]
@@ -124,56 +120,39 @@ fn a_limit_in_characters_is_converted() {
 
 #[test]
 fn model_names_links_and_help_are_no_evidence_or_veto() {
-    check(
-        400,
-        "The model acme/long-context-exceeded-7b is down",
-        Confidence::Nothing,
-    );
-    let quoted = "Prompt too large. Received Model Group=daily-driver";
-    check(400, quoted, Confidence::Words);
-    check(
-        400,
-        "Prompt too large. Visit https://a.example/rate-limits",
-        Confidence::Words,
-    );
-    check(
-        400,
-        "Prompt too large for the daily quota",
-        Confidence::Vetoed,
-    );
-}
-
-#[test]
-fn a_limit_far_above_the_request_is_no_evidence() {
-    check(
-        400,
-        "The context length cannot exceed 10000000",
-        Confidence::Nothing,
-    );
+    for (text, confidence) in [
+        (
+            "The model acme/long-context-exceeded-7b is down",
+            Confidence::Nothing,
+        ),
+        (
+            "Prompt too large. Received Model Group=daily-driver",
+            Confidence::Words,
+        ),
+        (
+            "Prompt too large. Visit https://a.example/rate-limits",
+            Confidence::Words,
+        ),
+        ("Prompt too large for the daily quota", Confidence::Vetoed),
+        // The limit is far above the request.
+        (
+            "The context length cannot exceed 10000000",
+            Confidence::Nothing,
+        ),
+    ] {
+        check(400, text, confidence);
+    }
 }
 
 #[test]
 fn years_and_model_numbers_are_not_sizes() {
-    let details = |text: &str| {
-        let mut details = ErrorDetails::default();
-        details.add_text(text);
-        details
-    };
     let small = RequestFacts {
         tokens: 1_600,
         body_tokens: 1_600,
         ..FACTS
     };
-    let details = details("The chat model was retired in 2024. Migrate over to the 1106 release.");
-    let unquoted = LazyCell::new(|| details.clone());
-    let assessment = assess(
-        400,
-        &details,
-        &unquoted,
-        &small,
-        ClassifierRules::standard(),
-    );
-    assert_eq!(assessment.verdict(&small), None);
+    let text = "The chat model was retired in 2024. Migrate over to the 1106 release.";
+    assert_eq!(weigh(400, text, &small).verdict(&small), None);
 }
 
 #[test]
@@ -195,16 +174,7 @@ fn a_character_limit_scales_with_the_share_forwarded() {
         tokens: 30_000,
         ..FACTS
     };
-    let mut details = ErrorDetails::default();
-    details.add_text("prompt too long, at most 60k characters");
-    let unquoted = LazyCell::new(|| details.clone());
-    let assessment = assess(
-        400,
-        &details,
-        &unquoted,
-        &rewritten,
-        ClassifierRules::standard(),
-    );
+    let assessment = weigh(400, "prompt too long, at most 60k characters", &rewritten);
     // 30,000 of 150,000 tokens are 120,000 of 600,000 characters.
     assert_eq!(assessment.stated.limit, Some(15_000));
 }
@@ -214,13 +184,8 @@ fn words_only_quoted_from_the_request_count_like_an_empty_refusal() {
     let mut details = ErrorDetails::default();
     details.add_text("Bad content: 'the prompt exceeds the context of 4096 tokens'");
     let unquoted = LazyCell::new(ErrorDetails::default);
-    let assessment = assess(
-        400,
-        &details,
-        &unquoted,
-        &FACTS,
-        ClassifierRules::standard(),
-    );
+    let rules = ClassifierRules::standard();
+    let assessment = assess(400, &details, &unquoted, &FACTS, rules);
     assert_eq!(assessment.confidence, Confidence::Quoted);
     let expect = Verdict::Overflow(Overflow::from_empty_reply());
     assert_eq!(assessment.verdict(&FACTS), Some(expect));

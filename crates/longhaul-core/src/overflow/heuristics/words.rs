@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 
 use crate::overflow::heuristics::numbers::StatedSize;
 use crate::overflow::heuristics::statement::Statement;
-use crate::overflow::vocabulary::{Row, compile, heuristics, matches};
+use crate::overflow::vocabulary::{Row, compile_row, heuristics, matches};
 
 /// Maximum distance between the two words in bytes. Asian letters take three.
 const MAX_DISTANCE: usize = 90;
@@ -47,7 +47,7 @@ fn near(prompt: Row) -> Option<Regex> {
     let excess: Vec<&str> = excess.map(|row| row.pattern).collect();
     let (prompt, excess) = (prompt.pattern, excess.join("|"));
     let between = format!("(?s-u:.){{0,{MAX_DISTANCE}}}?");
-    let pattern = compile(&format!(
+    let pattern = compile_row(&format!(
         "(?:{prompt}){between}(?:{excess})|(?:{excess}){between}(?:{prompt})"
     ));
     debug_assert!(pattern.is_ok(), "{pattern:?}");

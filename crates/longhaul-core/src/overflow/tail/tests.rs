@@ -6,8 +6,8 @@ mod kept;
 use proptest::prelude::*;
 
 use super::*;
+use crate::overflow::Overflow;
 use crate::overflow::RuleSet;
-use crate::overflow::{Evidence, LimitKind, Overflow};
 
 /// Source of the shape, end of the reply, and the prompt, output and cached tokens in it.
 type Shape = (&'static str, &'static str, (u32, Option<u32>, Option<u32>));
@@ -109,14 +109,9 @@ const CONTENT: &str = r#"{"choices":[{"index":0,"delta":{"content":"say \"usage\
 const REFUSED: &str =
     r#"{"error":{"message":"prompt is too long: 208732 tokens > 200000 maximum"}}"#;
 
-const OVERFLOW: Verdict = Verdict::Overflow(Overflow {
-    evidence: Evidence::Stated,
-    kind: LimitKind::Window,
-    excess: None,
-    limit: Some(200_000),
-    output: None,
-    used: Some(208_732),
-});
+fn overflow() -> Verdict {
+    Verdict::Overflow(Overflow::stated(Some(200_000), Some(208_732)))
+}
 
 fn usage((input, output, cached): (u32, Option<u32>, Option<u32>)) -> Usage {
     Usage {
@@ -241,25 +236,25 @@ fn finish_reasons_are_read_in_every_format() {
 
 #[test]
 fn an_error_after_content_is_classified_like_any_other() {
-    let overflow = reply_end(None, None, OVERFLOW);
-    check("an event", &stream(&[CONTENT, REFUSED, "[DONE]"]), overflow);
+    let refused = reply_end(None, None, overflow());
+    check("an event", &stream(&[CONTENT, REFUSED, "[DONE]"]), refused);
     let named = format!(
         "{}event: error\ndata: {REFUSED}\n\n",
         stream(&[CONTENT; 50])
     );
-    check("a named event", &named, overflow);
+    check("a named event", &named, refused);
     let in_a_chunk = REFUSED.replacen(
         '{',
         r#"{"choices":[{"delta":{"content":""},"finish_reason":"error"}],"#,
         1,
     );
-    let wrapped = reply_end(None, Some(FinishReason::Other), OVERFLOW);
+    let wrapped = reply_end(None, Some(FinishReason::Other), overflow());
     check("OpenRouter", &stream(&[CONTENT, &in_a_chunk]), wrapped);
     let throttled = r#"{"error":{"message":"Rate limit reached","code":429}}"#;
     let failed = reply_end(None, None, Verdict::Failed);
     check("a throttle", &stream(&[CONTENT, throttled]), failed);
     let both = stream(&[CONTENT, REFUSED, throttled]);
-    check("a throttle behind an overflow", &both, overflow);
+    check("a throttle behind an overflow", &both, refused);
 }
 
 #[test]

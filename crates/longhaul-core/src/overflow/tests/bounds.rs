@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::overflow::tests::read;
-use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
+use crate::overflow::{Overflow, Verdict};
 
 const WORDS: &str = "prompt is too long";
 
@@ -23,12 +23,8 @@ fn weighed(limit: u32, input: u32, output: u32) -> Verdict {
 
 fn overflow(limit: u32, used: Option<u32>, output: u32) -> Verdict {
     Verdict::Overflow(Overflow {
-        evidence: Evidence::Stated,
-        kind: LimitKind::Window,
-        excess: None,
-        limit: Some(limit),
         output: Some(output),
-        used,
+        ..Overflow::stated(Some(limit), used)
     })
 }
 
@@ -41,28 +37,22 @@ fn smaller(limit: u32, input: Option<u32>, output: u32) -> Verdict {
 }
 
 #[test]
-fn a_prompt_below_the_window_makes_the_output_too_large() {
-    assert_eq!(weighed(1000, 999, 500), smaller(1000, Some(999), 500));
-    assert_eq!(weighed(1000, 1000, 500), overflow(1000, Some(1000), 500));
-}
-
-#[test]
-fn a_fitting_sum_is_an_overflow_not_an_output_error() {
-    assert_eq!(weighed(1000, 500, 500), overflow(1000, Some(500), 500));
-    let past_any_number = weighed(1000, 999, u32::MAX);
-    assert_eq!(past_any_number, smaller(1000, Some(999), u32::MAX));
-}
-
-#[test]
-fn prompt_size_is_unknown_if_the_sum_exceeds_the_limit_by_one() {
-    assert_eq!(weighed(1000, 501, 500), overflow(1000, None, 500));
-    assert_eq!(weighed(1000, 502, 500), smaller(1000, Some(502), 500));
-}
-
-#[test]
-fn output_as_large_as_the_window_is_too_large_for_any_prompt() {
-    assert_eq!(weighed(1000, 1, 1000), smaller(1000, None, 1000));
-    assert_eq!(weighed(1000, 2, 999), overflow(1000, None, 999));
+fn a_prompt_that_fits_alone_makes_the_output_too_large() {
+    for (input, output, expect) in [
+        (999, 500, smaller(1000, Some(999), 500)),
+        (1000, 500, overflow(1000, Some(1000), 500)),
+        // The sum fits.
+        (500, 500, overflow(1000, Some(500), 500)),
+        (999, u32::MAX, smaller(1000, Some(999), u32::MAX)),
+        // The sum exceeds the limit by one: the upstream stopped counting.
+        (501, 500, overflow(1000, None, 500)),
+        (502, 500, smaller(1000, Some(502), 500)),
+        // The output alone fills the window.
+        (1, 1000, smaller(1000, None, 1000)),
+        (2, 999, overflow(1000, None, 999)),
+    ] {
+        assert_eq!(weighed(1000, input, output), expect, "{input} {output}");
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use crate::dialect::Dialect;
+use crate::overflow::tests::finish;
 use crate::overflow::{
-    ClassifierRules, ClassifierStep, MAX_PATTERN_BYTES, MAX_PATTERNS, Overflow, PatternError,
-    ReplyClassifier, Verdict,
+    ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, Overflow, PatternError, ReplyClassifier,
+    Verdict,
 };
 
 const WORDING: &str = "Bucket brim-full: 60,000 drops and 500 to come, holds 16,384.";
@@ -14,9 +15,8 @@ fn verdict(message: &str, patterns: &[&str]) -> Verdict {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.into()).collect();
     let rules = ClassifierRules::with_patterns(&patterns).unwrap();
     let body = json!({ "error": { "message": message } }).to_string();
-    let mut reading = ReplyClassifier::new(Dialect::ChatCompletions, 400, &rules).unwrap();
-    assert_eq!(reading.push(body.as_bytes()), ClassifierStep::Hold);
-    reading.finish()
+    let reading = ReplyClassifier::new(Dialect::ChatCompletions, 400, &rules);
+    finish(reading, [body.as_bytes()])
 }
 
 fn overflow() -> Overflow {

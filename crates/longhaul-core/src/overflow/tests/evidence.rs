@@ -11,6 +11,12 @@ fn check_error(text: &str, expect: bool) {
     check_body(400, &body, expect);
 }
 
+/// Checks whether an error about the words of a request is an overflow.
+fn check_with(facts: RequestFacts<'_>, body: &str, expect: bool) {
+    let verdict = judge(400, body, facts);
+    assert_eq!(is_overflow(verdict), expect, "{body}: {verdict:?}");
+}
+
 fn check_body(status: u16, body: &str, expect: bool) {
     let verdict = judge(status, body, LARGE);
     assert_eq!(is_overflow(verdict), expect, "{status} {body}: {verdict:?}");
@@ -172,16 +178,14 @@ fn the_name_of_a_model_takes_no_word_from_the_statement() {
         ("gpt-4", "gpt-4: the conversation is too long"),
     ] {
         let body = json!({ "error": text }).to_string();
-        let verdict = judge(400, &body, RequestFacts { model, ..LARGE });
-        assert!(is_overflow(verdict), "{text}");
+        check_with(RequestFacts { model, ..LARGE }, &body, true);
     }
     for (model, text) in [
         ("too-long-prompt", "Could not load too-long-prompt"),
         ("acme/prompt-exceeds-8b", "prompt-exceeds-8b is down"),
     ] {
         let body = json!({ "error": text }).to_string();
-        let verdict = judge(400, &body, RequestFacts { model, ..LARGE });
-        assert!(!is_overflow(verdict), "{text}");
+        check_with(RequestFacts { model, ..LARGE }, &body, false);
     }
 }
 
@@ -352,17 +356,14 @@ fn names_in_the_request_that_look_like_codes_are_no_overflow() {
         "未知のキー「context_length_exceeded」です。",
     ] {
         let body = json!({"error": {"message": text}}).to_string();
-        let verdict = judge(400, &body, facts);
-        assert!(!is_overflow(verdict), "{text}: {verdict:?}");
-        let verdict = judge(400, text, facts);
-        assert!(!is_overflow(verdict), "{text}: {verdict:?}");
+        check_with(facts, &body, false);
+        check_with(facts, text, false);
     }
     for body in [
         json!({"error": {"code": "context_length_exceeded", "message": "refused"}}),
         json!({"error": "context_length_exceeded"}),
         json!({"error": {"message": "refused: chat_too_long_for_context"}}),
     ] {
-        let verdict = judge(400, &body.to_string(), facts);
-        assert!(is_overflow(verdict), "{body}");
+        check_with(facts, &body.to_string(), true);
     }
 }

@@ -23,13 +23,13 @@ fn an_error_that_is_no_overflow_is_a_failure() {
         r#"{"type":"response.failed","response":{"status":"failed"}}"#,
     ] {
         check(error, Verdict::Failed);
-        check(
-            &format!("data: {error}\n\ndata: [DONE]\n\n"),
-            Verdict::Failed,
-        );
-        let late = format!(": PROCESSING\n\n{ROLE}\n\ndata: {error}\n\n");
-        check(&late, Verdict::Failed);
-        check(&format!("event: error\ndata: {error}\n\n"), Verdict::Failed);
+        for stream in [
+            format!("data: {error}\n\ndata: [DONE]\n\n"),
+            format!(": PROCESSING\n\n{ROLE}\n\ndata: {error}\n\n"),
+            format!("event: error\ndata: {error}\n\n"),
+        ] {
+            check(&stream, Verdict::Failed);
+        }
     }
     check("event: error\ndata: busy\n\n", Verdict::Failed);
     let beside = r#"data: {"error":{"code":502,"message":"Provider returned error"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}"#;
@@ -38,16 +38,10 @@ fn an_error_that_is_no_overflow_is_a_failure() {
 
 #[test]
 fn a_web_page_or_a_body_without_an_answer_is_a_failure() {
-    check(
-        "<!doctype html><html>Please sign in</html>",
-        Verdict::Failed,
-    );
-    check("upstream connect error", Verdict::Failed);
-    check(
-        r#"{"code":"Throttling","message":"Requests are limited"}"#,
-        Verdict::Failed,
-    );
     for body in [
+        "<!doctype html><html>Please sign in</html>",
+        "upstream connect error",
+        r#"{"code":"Throttling","message":"Requests are limited"}"#,
         r#"{"choices":[{"message":{"content":""},"finish_reason":"stop"}],"error":{"code":1}}"#,
         r#"{"choices":[{"message":{"content":""},"error":{"code":502,"message":"busy"}}]}"#,
         r#"{"choices":[],"usage":{"completion_tokens":0}}"#,
@@ -82,14 +76,10 @@ fn an_answer_in_any_format_is_fine() {
         r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"on"}}"#,
         r#"{"code":0,"message":"Success","choices":[{"delta":{"content":"on"}}]}"#,
     ] {
-        check(
-            &format!("{ROLE}\n\ndata: {event}\n\ndata: {error}\n\n"),
-            Verdict::Fine,
-        );
+        let stream = format!("{ROLE}\n\ndata: {event}\n\ndata: {error}\n\n");
+        check(&stream, Verdict::Fine);
     }
     let filtered = r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#;
-    check(
-        &format!("{ROLE}\n\ndata: {filtered}\n\ndata: [DONE]\n\n"),
-        Verdict::Fine,
-    );
+    let stream = format!("{ROLE}\n\ndata: {filtered}\n\ndata: [DONE]\n\n");
+    check(&stream, Verdict::Fine);
 }

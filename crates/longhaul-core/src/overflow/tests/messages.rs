@@ -2,66 +2,42 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::FinishReason;
-use crate::overflow::tests::unseen::LARGE;
-use crate::overflow::{
-    ClassifierRules, ClassifierStep, Overflow, ReplyClassifier, ReplyTail, RequestFacts, Verdict,
-};
-use serde::Deserialize;
+use crate::overflow::tests::unseen::{LARGE, Reply, fixture, judge_in};
+use crate::overflow::{ClassifierRules, Overflow, ReplyTail, RequestFacts, Verdict};
 
-#[derive(Deserialize)]
-struct Recorded {
-    provider: String,
-    status: u16,
-    body: Option<String>,
-    action: String,
-    limit_tokens: Option<u32>,
-    requested_tokens: Option<u32>,
+fn recorded() -> Vec<Reply> {
+    fixture!("reports/messages_overflow.jsonl")
 }
 
-fn recorded() -> Vec<Recorded> {
-    let lines = include_str!("../../../../../fixtures/reports/messages_overflow.jsonl");
-    let lines = lines.lines().map(serde_json::from_str);
-    lines.collect::<Result<_, _>>().unwrap()
+/// Judges an answer to a request of `tokens` tokens.
+fn judge_answer(status: u16, body: &str, tokens: u32) -> Verdict {
+    let facts = RequestFacts {
+        tokens,
+        body_tokens: tokens,
+        window: Some(tokens),
+        ..LARGE
+    };
+    judge_in(Dialect::Messages, status, body, facts, usize::MAX)
 }
 
-impl Recorded {
-    fn body(&self) -> &str {
-        self.body.as_deref().unwrap_or_default()
-    }
-
-    fn judge(&self) -> Verdict {
-        let above = self.limit_tokens.map(|limit| limit / 8 * 9);
-        let tokens = self.requested_tokens.or(above).unwrap_or(LARGE.tokens);
-        let facts = RequestFacts {
-            tokens,
-            body_tokens: tokens,
-            window: Some(tokens),
-            ..LARGE
-        };
-        let rules = ClassifierRules::standard();
-        let reading = ReplyClassifier::for_request(Dialect::Messages, self.status, rules, facts);
-        let Some(mut reading) = reading else {
-            return Verdict::Fine;
-        };
-        match reading.push(self.body().as_bytes()) {
-            ClassifierStep::Hold => reading.finish(),
-            ClassifierStep::Settled(verdict) => verdict,
-        }
-    }
+fn judge(reply: &Reply) -> Verdict {
+    let above = reply.limit_tokens.map(|limit| limit / 8 * 9);
+    let tokens = reply.requested_tokens.or(above).unwrap_or(LARGE.tokens);
+    judge_answer(reply.status, reply.body(), tokens)
 }
 
 #[test]
 fn every_reply_leads_to_its_action() {
     // The request decides about the answer to a client's own order to compact: it is never changed.
-    let is_own = |reply: &Recorded| reply.provider.starts_with("client's own compaction");
+    let is_own = |reply: &Reply| reply.who.starts_with("client's own compaction");
     for reply in recorded().into_iter().filter(|reply| !is_own(reply)) {
-        let verdict = reply.judge();
+        let verdict = judge(&reply);
         let is_output = matches!(verdict, Verdict::OutputTooLarge { .. });
         let is_overflow = matches!(verdict, Verdict::Overflow(_));
         let is_right = match &*reply.action {
             "compact" | "compact_if_near_limit" | "floor_decide_by_estimate" => {
                 // The retry compacts if too little room is left for an output.
-                is_overflow || is_output && reply.provider.contains("room too small")
+                is_overflow || is_output && reply.who.contains("room too small")
             }
             "retry_without_stale_thinking" => verdict == Verdict::StaleThinking,
             "compact_bytes" => matches!(verdict, Verdict::BodyTooLarge(_)),
@@ -71,25 +47,22 @@ fn every_reply_leads_to_its_action() {
             "bug_in_editor" => matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_)),
             _ => !is_output && !is_overflow && !matches!(verdict, Verdict::BodyTooLarge(_)),
         };
-        let Recorded {
-            provider, action, ..
-        } = &reply;
-        assert!(is_right, "{provider}: {action}, {verdict:?}");
+        assert!(is_right, "{}: {}, {verdict:?}", reply.who, reply.action);
     }
 }
 
 #[test]
 fn stated_limits_of_refusals_are_read() {
-    let states_both = |reply: &&Recorded| {
+    let states_both = |reply: &&Reply| {
         let body = reply.body();
         let states = |number: Option<u32>| number.is_some_and(|it| body.contains(&it.to_string()));
         reply.action == "compact" && states(reply.limit_tokens)
     };
     let all = recorded();
-    let stated: Vec<&Recorded> = all.iter().filter(states_both).collect();
+    let stated: Vec<&Reply> = all.iter().filter(states_both).collect();
     assert!(stated.len() > 10);
     for reply in stated {
-        let limit = match reply.judge() {
+        let limit = match judge(reply) {
             Verdict::Overflow(overflow) => overflow.limit,
             Verdict::OutputTooLarge { limit, .. } => Some(limit),
             Verdict::Failed
@@ -102,14 +75,14 @@ fn stated_limits_of_refusals_are_read() {
             | Verdict::OutputAboveCap(_)
             | Verdict::Unexplained(_) => None,
         };
-        assert_eq!(limit, reply.limit_tokens, "{}", reply.provider);
+        assert_eq!(limit, reply.limit_tokens, "{}", reply.who);
     }
 }
 
 #[test]
 fn a_full_window_is_recognised_at_the_end_of_a_reply() {
     let full = recorded();
-    let says_so = |it: &&Recorded| it.body().contains(FinishReason::WINDOW_FULL);
+    let says_so = |it: &&Reply| it.body().contains(FinishReason::WINDOW_FULL);
     let full = full.iter().filter(|it| it.action == "mark_full_no_retry");
     let full = full.filter(says_so);
     assert!(full.clone().count() > 0);
@@ -125,17 +98,7 @@ fn a_full_window_is_recognised_at_the_end_of_a_reply() {
 #[test]
 fn extra_usage_refusal_is_an_overflow_only_for_a_long_request() {
     let unpaid = r#"{"type":"error","error":{"type":"rate_limit_error","message":"Extra usage is required for long context requests."}}"#;
-    let judge = |tokens: u32, body: &str| {
-        let reply = Recorded {
-            provider: String::new(),
-            status: 429,
-            body: Some(body.to_owned()),
-            action: String::new(),
-            limit_tokens: None,
-            requested_tokens: Some(tokens),
-        };
-        reply.judge()
-    };
+    let judge = |tokens: u32, body: &str| judge_answer(429, body, tokens);
     let limit = Overflow::stated(Some(200_000), None);
     assert_eq!(judge(200_001, unpaid), Verdict::Overflow(limit));
     // Newer tokenizers count 1.3 times the estimate.

@@ -9,9 +9,9 @@ use crate::dialect::Dialect;
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::tests::replies::{Answer, fixtures};
 use crate::overflow::tests::wordings::wordings;
-use crate::overflow::tests::{inner, left_alone, refused_lists};
+use crate::overflow::tests::{finish, inner, left_alone, refused_lists};
 use crate::overflow::vocabulary::{Row, WORDINGS, rows};
-use crate::overflow::{ClassifierStep, ReplyClassifier, Verdict};
+use crate::overflow::{ReplyClassifier, Verdict};
 
 /// A reply to classify.
 struct Case {
@@ -21,14 +21,8 @@ struct Case {
 
 impl Case {
     fn verdict(&self, rules: &ClassifierRules) -> Verdict {
-        let Some(mut reading) = ReplyClassifier::new(Dialect::ChatCompletions, self.status, rules)
-        else {
-            return Verdict::Fine;
-        };
-        left_alone(match reading.push(self.body.as_bytes()) {
-            ClassifierStep::Hold => reading.finish(),
-            ClassifierStep::Settled(verdict) => verdict,
-        })
+        let reading = ReplyClassifier::new(Dialect::ChatCompletions, self.status, rules);
+        left_alone(finish(reading, [self.body.as_bytes()]))
     }
 }
 
@@ -214,15 +208,10 @@ fn every_vetoed_status_is_needed() {
         for (status, body) in [(status, outer), (400, inner)] {
             let body = body.to_string();
             let case = Case { status, body };
-            assert_eq!(
-                case.verdict(ClassifierRules::standard()),
-                Verdict::Fine,
-                "{status}"
-            );
-            assert!(
-                matches!(case.verdict(&rules), Verdict::Overflow(_)),
-                "{status}"
-            );
+            let with = case.verdict(ClassifierRules::standard());
+            assert_eq!(with, Verdict::Fine, "{status}");
+            let is_overflow = matches!(case.verdict(&rules), Verdict::Overflow(_));
+            assert!(is_overflow, "{status}");
         }
     }
 }

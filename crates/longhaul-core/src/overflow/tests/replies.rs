@@ -5,7 +5,7 @@ use std::fs;
 use serde::Deserialize;
 
 use crate::overflow::BODY_TOO_LARGE;
-use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
+use crate::overflow::{Evidence, Overflow, Verdict};
 
 /// A recorded reply.
 #[derive(Clone, Debug)]
@@ -102,11 +102,9 @@ impl Expected {
                 } else {
                     Evidence::Stated
                 },
-                kind: LimitKind::Window,
                 excess: self.excess,
-                limit: self.limit,
                 output: self.output,
-                used: self.used,
+                ..Overflow::stated(self.limit, self.used)
             }),
             Answer::FewerBytes => BODY_TOO_LARGE,
             Answer::FewerImages => Verdict::TooMuchMedia,

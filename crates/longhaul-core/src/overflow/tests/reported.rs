@@ -6,11 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::dialect::Dialect;
-use crate::overflow::tests::unseen::LARGE;
-use crate::overflow::{
-    ClassifierRules, ClassifierStep, Evidence, ReplyClassifier, RequestFacts, Verdict,
-};
+use crate::overflow::tests::unseen::{LARGE, judge};
+use crate::overflow::{Evidence, RequestFacts, Verdict};
 
 /// A line of `fixtures/reports/refusals2.jsonl`, or of `fixtures/unseen/blind_9.jsonl`.
 #[derive(Deserialize)]
@@ -58,17 +55,7 @@ fn is_mended(reported: &Reported, mode: &str) -> bool {
         output: reported.cap.map(|_| 200_000),
         ..LARGE
     };
-    let rules = ClassifierRules::standard();
-    let reading =
-        ReplyClassifier::for_request(Dialect::ChatCompletions, reported.status, rules, facts);
-    let Some(mut reading) = reading else {
-        return false;
-    };
-    let verdict = match reading.push(reported.body.as_bytes()) {
-        ClassifierStep::Hold => reading.finish(),
-        ClassifierStep::Settled(verdict) => verdict,
-    };
-    match verdict {
+    match judge(reported.status, &reported.body, facts) {
         Verdict::Overflow(overflow) => {
             let is_right = reported
                 .limit_tokens

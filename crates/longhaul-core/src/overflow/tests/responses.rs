@@ -2,35 +2,15 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::FinishReason;
-use crate::overflow::tests::shadow::text_of;
-use crate::overflow::tests::unseen::{LARGE, Reply, fixture};
-use crate::overflow::{
-    ClassifierRules, ClassifierStep, Overflow, ReplyClassifier, ReplyTail, RequestFacts, Verdict,
-};
+use crate::overflow::tests::shadow::facts_of;
+use crate::overflow::tests::unseen::{LARGE, Reply, fixture, judge_in};
+use crate::overflow::{ClassifierRules, Overflow, ReplyTail, Verdict};
 
 /// Judges a reply in chunks of `size` bytes, as the proxy does.
 fn judge(reply: &Reply, size: usize) -> Verdict {
     let tokens = reply.requested_tokens.unwrap_or(LARGE.tokens);
-    let facts = RequestFacts {
-        tokens,
-        body_tokens: tokens,
-        text: text_of(tokens),
-        window: Some(tokens),
-        model: "",
-        ..LARGE
-    };
-    let rules = ClassifierRules::standard();
-    let classifier = ReplyClassifier::for_request(Dialect::Responses, reply.status, rules, facts);
-    let Some(mut reading) = classifier else {
-        return Verdict::Fine;
-    };
-    let body = reply.body.as_deref().unwrap_or_default();
-    for chunk in body.as_bytes().chunks(size) {
-        if let ClassifierStep::Settled(verdict) = reading.push(chunk) {
-            return verdict;
-        }
-    }
-    reading.finish()
+    let facts = facts_of(tokens);
+    judge_in(Dialect::Responses, reply.status, reply.body(), facts, size)
 }
 
 /// Replies that state how much was requested, and only one part of the sum.
@@ -49,12 +29,12 @@ fn every_recorded_reply_has_its_verdict_in_any_chunking() {
             }
             "shrink_max_tokens" => matches!(verdict, Verdict::OutputTooLarge { .. }),
             "bug_in_editor" => verdict == Verdict::Malformed,
-            "shrink_item" => {
-                verdict
-                    == Verdict::TextTooLong {
-                        characters: 10_485_760,
-                    }
-            }
+            "shrink_item" => matches!(
+                verdict,
+                Verdict::TextTooLong {
+                    characters: 10_485_760
+                }
+            ),
             "deliver_and_mark_full"
             | "silent_truncation_check"
             | "mark_full_no_retry"
@@ -94,9 +74,8 @@ fn every_recorded_reply_has_its_verdict_in_any_chunking() {
 #[test]
 fn the_end_of_a_recorded_stream_shows_a_full_window() {
     for reply in fixture!("reports/responses_overflow.jsonl") {
-        let body = reply.body.as_deref().unwrap_or_default();
         let mut tail = ReplyTail::new(Dialect::Responses);
-        tail.push(body.as_bytes());
+        tail.push(reply.body().as_bytes());
         let end = tail.finish(ClassifierRules::standard(), None);
         match &*reply.action {
             "mark_full_no_retry" => {
@@ -132,18 +111,8 @@ fn request_text_echoed_in_a_reply_is_not_an_overflow() {
         "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"Slow down.\"},ECHO}}\n\n".to_owned(),
         r#"{"object":"response","status":"failed","error":{"code":"server_error","message":"An error occurred."},ECHO,"output":[]}"#.to_owned(),
     ] {
-        let reply = Reply {
-            who: String::new(),
-            family: String::new(),
-            language: String::new(),
-            overflow: false,
-            status: 200,
-            body: Some(quoting(&body)),
-            limit_tokens: None,
-            requested_tokens: None,
-            action: String::new(),
-        };
-        let verdict = judge(&reply, usize::MAX);
+        let facts = facts_of(LARGE.tokens);
+        let verdict = judge_in(Dialect::Responses, 200, &quoting(&body), facts, usize::MAX);
         assert!(matches!(verdict, Verdict::Fine | Verdict::Failed), "{verdict:?} {body}");
     }
 }

@@ -6,35 +6,37 @@ use crate::overflow::BODY_TOO_LARGE;
 use crate::overflow::tests::{judged, read};
 use crate::overflow::*;
 
+fn reading_of_success() -> ReplyClassifier<'static> {
+    ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap()
+}
+
+fn check(status: u16, body: &str, expect: Verdict) {
+    assert_eq!(read(status, [body.as_bytes()]), expect, "{status} {body}");
+}
+
 #[test]
 fn a_body_is_released_at_its_first_content() {
-    let mut reading =
-        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
+    let mut reading = reading_of_success();
     let head = br#" {"id":"\"choices\":[1","a":["choices",[2]],"b":{"choices":[3]},"c":"choices","#;
     assert_eq!(reading.push(head), ClassifierStep::Hold);
     assert_eq!(reading.push(br#""choices" : [ "#), ClassifierStep::Hold);
     let empty = br#"{"message":{"role":"assistant","content":""#;
     assert_eq!(reading.push(empty), ClassifierStep::Hold);
     assert_eq!(reading.push(b"H"), ClassifierStep::Settled(Verdict::Fine));
-    let mut other =
-        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
-    assert_eq!(other.push(br#"["choices",[{"id":1"#), ClassifierStep::Hold);
+    let in_array = reading_of_success().push(br#"["choices",[{"id":1"#);
+    assert_eq!(in_array, ClassifierStep::Hold);
 }
 
 #[test]
 fn a_stream_is_released_at_its_first_content_and_not_before() {
-    let mut reading =
-        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
+    let mut reading = reading_of_success();
     for held in [
         ": OPENROUTER PROCESSING\n\n",
         "data: {\"choices\":[],\"prompt_filter_results\":[{}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}}]}\n\n",
     ] {
-        assert_eq!(
-            reading.push(held.as_bytes()),
-            ClassifierStep::Hold,
-            "{held}"
-        );
+        let step = reading.push(held.as_bytes());
+        assert_eq!(step, ClassifierStep::Hold, "{held}");
     }
     let first = b"data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
     assert_eq!(reading.push(first), ClassifierStep::Settled(Verdict::Fine));
@@ -48,53 +50,40 @@ fn throttling_inside_a_400_is_not_an_overflow() {
         json!({ "error": { "message": "Daily token limit exceeded" } }),
         json!({ "error": { "message": "context_length_exceeded", "type": "rate_limit_error" } }),
     ] {
-        assert_eq!(
-            read(400, [body.to_string().as_bytes()]),
-            Verdict::Fine,
-            "{body}"
-        );
+        check(400, &body.to_string(), Verdict::Fine);
     }
 }
 
 #[test]
 fn an_empty_reply_is_a_suspected_overflow_only_under_some_statuses() {
     let silent = Verdict::Overflow(Overflow::from_empty_reply());
-    for (status, body) in [
-        (200, ""),
-        (200, " \n"),
-        (200, ": PROCESSING\n\n"),
-        (
-            200,
-            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-        ),
-        (400, ""),
-        (400, "{}"),
-        (400, r#"{"model":"m","error":{"message":" "}}"#),
+    let ended = |reason| {
+        format!(r#"data: {{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#) + "\n\n"
+    };
+    for body in [
+        "",
+        " \n",
+        ": PROCESSING\n\n",
+        &(ended("stop") + "data: [DONE]\n\n"),
     ] {
-        assert_eq!(read(status, [body.as_bytes()]), silent, "{status} {body}");
+        check(200, body, silent);
+    }
+    for body in ["", "{}", r#"{"model":"m","error":{"message":" "}}"#] {
+        check(400, body, silent);
     }
     for body in ["", "\r\n", "{}"] {
-        assert_eq!(read(413, [body.as_bytes()]), BODY_TOO_LARGE, "{body}");
+        check(413, body, BODY_TOO_LARGE);
     }
+    let counted = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":9}}\n\n";
     for (status, body) in [
         (204, ""),
         (422, ""),
         (422, "{}"),
         (500, ""),
-        (
-            200,
-            "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"content_filter\"}]}\n\n",
-        ),
-        (
-            200,
-            "data: {\"choices\":[],\"usage\":{\"completion_tokens\":9}}\n\n",
-        ),
+        (200, &*ended("content_filter")),
+        (200, counted),
     ] {
-        assert_eq!(
-            read(status, [body.as_bytes()]),
-            Verdict::Fine,
-            "{status} {body}"
-        );
+        check(status, body, Verdict::Fine);
     }
 }
 
@@ -109,24 +98,24 @@ fn a_stream_without_generated_tokens_is_a_suspected_overflow() {
             limit: Some(8_192),
             ..Overflow::from_empty_reply()
         };
-        let verdict = read(200, [reply.as_bytes()]);
-        assert_eq!(verdict, Verdict::Overflow(full), "{reason}");
+        check(200, &reply, Verdict::Overflow(full));
     }
 }
 
 #[test]
 fn a_server_error_is_an_overflow_only_by_its_words() {
     let numbered = json!({ "error": { "code": "1261", "message": "internal" } }).to_string();
-    assert_eq!(read(500, [numbered.as_bytes()]), Verdict::Fine);
+    check(500, &numbered, Verdict::Fine);
     let bytes = json!({ "error": { "message": "payload too large" } }).to_string();
     for status in [400, 500] {
-        assert_eq!(read(status, [bytes.as_bytes()]), BODY_TOO_LARGE);
+        check(status, &bytes, BODY_TOO_LARGE);
     }
     let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
-    assert!(matches!(
-        read(500, [worded.as_bytes()]),
-        Verdict::Overflow(_)
-    ));
+    check(
+        500,
+        &worded,
+        Verdict::Overflow(Overflow::stated(None, None)),
+    );
 }
 
 #[test]
@@ -161,11 +150,8 @@ fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
 fn thousands_separators_and_typographic_apostrophes_are_read() {
     let message = "This model\u{2019}s maximum context length is 128,000\ntokens. However, your messages resulted in 1_204_308 tokens.";
     let body = json!({ "error": { "message": message } }).to_string();
-    let found = read(400, [body.as_bytes()]);
-    let Verdict::Overflow(Overflow { limit, used, .. }) = found else {
-        panic!("{found:?}")
-    };
-    assert_eq!((limit, used), (Some(128_000), Some(1_204_308)));
+    let expect = Overflow::stated(Some(128_000), Some(1_204_308));
+    check(400, &body, Verdict::Overflow(expect));
 }
 
 #[test]
@@ -174,9 +160,8 @@ fn nested_wrapping_is_read_only_to_a_limit() {
     for _ in 0..12 {
         body = json!({ "error": body.to_string() });
     }
-    assert_eq!(read(400, [body.to_string().as_bytes()]), Verdict::Fine);
-    let open = "{\"error\":".repeat(20_000);
-    assert_eq!(read(400, [open.as_bytes()]), Verdict::Fine);
+    check(400, &body.to_string(), Verdict::Fine);
+    check(400, &"{\"error\":".repeat(20_000), Verdict::Fine);
 }
 
 #[test]
@@ -190,10 +175,6 @@ fn a_refusal_that_quotes_the_request_is_not_an_overflow() {
         json!({ "error": { "message": format!("Invalid 'messages[2].content': {quoted}") } }),
         json!({ "error": { "message": format!("bad body: {pages}{quoted}") } }),
     ] {
-        assert_eq!(
-            read(400, [error.to_string().as_bytes()]),
-            Verdict::Fine,
-            "{error}"
-        );
+        check(400, &error.to_string(), Verdict::Fine);
     }
 }

@@ -63,26 +63,31 @@ fn recorded() -> Vec<Recorded> {
 }
 
 /// Returns the text of a request of this size.
-pub(super) fn text_of(tokens: u32) -> RequestText<'static> {
+fn text_of(tokens: u32) -> RequestText<'static> {
     static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b' '; 16_000_000]);
     let bytes = BODY.len().min(tokens as usize * 4);
     RequestText::new(&BODY[..bytes], "")
+}
+
+/// Returns facts about a request as large as the window.
+pub(super) fn facts_of(tokens: u32) -> RequestFacts<'static> {
+    RequestFacts {
+        tokens,
+        body_tokens: tokens,
+        text: text_of(tokens),
+        window: Some(tokens),
+        model: "",
+        ..LARGE
+    }
 }
 
 impl Recorded {
     /// Returns facts about the request that the reply answers.
     fn facts(&self) -> RequestFacts<'static> {
         let above = self.limit.map(|limit| limit / 8 * 9);
-        let tokens = self.used.or(above).unwrap_or(LARGE.tokens);
         RequestFacts {
-            tokens,
-            text: text_of(tokens),
-            body_tokens: tokens,
-            window: Some(tokens),
             largest_accepted: 0,
-            model: "",
-            output: None,
-            is_partial: false,
+            ..facts_of(self.used.or(above).unwrap_or(LARGE.tokens))
         }
     }
 

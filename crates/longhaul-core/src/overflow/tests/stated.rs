@@ -22,28 +22,27 @@ fn check(name: &str, data: &str, expect: Verdict) {
     assert_eq!(found, expect, "{name}: {data}");
 }
 
-const TOO_LONG: Verdict = Verdict::Overflow(Overflow {
-    evidence: Evidence::Stated,
-    kind: LimitKind::Window,
-    excess: None,
-    limit: None,
-    output: None,
-    used: None,
-});
+fn too_long() -> Verdict {
+    Verdict::Overflow(Overflow::stated(None, None))
+}
 
 #[test]
 fn an_event_named_error_is_an_error_with_any_data() {
-    check("error", WORDS, TOO_LONG);
-    check("error", &json!(WORDS).to_string(), TOO_LONG);
-    check("error", &json!({ "message": WORDS }).to_string(), TOO_LONG);
+    check("error", WORDS, too_long());
+    check("error", &json!(WORDS).to_string(), too_long());
+    check(
+        "error",
+        &json!({ "message": WORDS }).to_string(),
+        too_long(),
+    );
     check("error", "upstream is busy", Verdict::Failed);
 }
 
 #[test]
 fn an_unnamed_event_must_state_an_error() {
     for name in ["", "message"] {
-        check(name, &json!({ "error": WORDS }).to_string(), TOO_LONG);
-        check(name, &json!([{ "error": WORDS }]).to_string(), TOO_LONG);
+        check(name, &json!({ "error": WORDS }).to_string(), too_long());
+        check(name, &json!([{ "error": WORDS }]).to_string(), too_long());
         check(
             name,
             &json!({ "message": WORDS }).to_string(),
@@ -61,15 +60,15 @@ fn an_error_beside_content_is_ignored() {
         json!({ "error": WORDS, "choices": [{ "delta": { "content": content } }] }).to_string()
     };
     check("", &with("The"), Verdict::Fine);
-    check("", &with(""), TOO_LONG);
+    check("", &with(""), too_long());
 }
 
 #[test]
 fn a_body_with_status_200_must_state_an_error() {
     let body = |body: Value| read(200, [body.to_string().as_bytes()]);
     assert_eq!(body(json!({ "message": WORDS })), Verdict::Fine);
-    assert_eq!(body(json!({ "error": WORDS })), TOO_LONG);
-    assert_eq!(body(json!({ "code": 1261, "message": WORDS })), TOO_LONG);
+    assert_eq!(body(json!({ "error": WORDS })), too_long());
+    assert_eq!(body(json!({ "code": 1261, "message": WORDS })), too_long());
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn an_error_sent_as_a_stream_is_read_by_event() {
         "retry: 1\n",
     ] {
         let body = format!("{begin}{halves}");
-        assert_eq!(read(400, [body.as_bytes()]), TOO_LONG, "{body}");
+        assert_eq!(read(400, [body.as_bytes()]), too_long(), "{body}");
     }
     let page = format!("<p>{halves}");
     assert_eq!(read(400, [page.as_bytes()]), Verdict::Fine);

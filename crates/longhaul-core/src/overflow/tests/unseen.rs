@@ -3,12 +3,11 @@
 use serde::Deserialize;
 
 use crate::dialect::Dialect;
-use crate::overflow::{
-    ClassifierRules, ClassifierStep, ReplyClassifier, RequestFacts, RequestText, Verdict,
-};
+use crate::overflow::tests::finish;
+use crate::overflow::{ClassifierRules, ReplyClassifier, RequestFacts, RequestText, Verdict};
 
 /// Facts about the request that the unseen refusals answer: near the assumed window.
-pub(super) const LARGE: RequestFacts<'static> = RequestFacts {
+pub(in crate::overflow) const LARGE: RequestFacts<'static> = RequestFacts {
     tokens: 150_000,
     text: RequestText::new(&[b' '; 600_000], ""),
     body_tokens: 150_000,
@@ -66,16 +65,17 @@ macro_rules! fixture {
 pub(super) use fixture;
 
 impl Reply {
-    pub(super) fn judge(&self, facts: RequestFacts<'_>) -> Verdict {
-        judge(self.status, self.body.as_deref().unwrap_or_default(), facts)
+    pub(super) fn body(&self) -> &str {
+        self.body.as_deref().unwrap_or_default()
     }
-}
 
-impl Reply {
+    pub(super) fn judge(&self, facts: RequestFacts<'_>) -> Verdict {
+        judge(self.status, self.body(), facts)
+    }
+
     /// Classifies the reply by the rules of the table alone.
     pub(super) fn judge_by_table(&self) -> Verdict {
-        let body = self.body.as_deref().unwrap_or_default();
-        crate::overflow::tests::judged(self.status, [body.as_bytes()])
+        crate::overflow::tests::judged(self.status, [self.body().as_bytes()])
     }
 }
 
@@ -91,15 +91,21 @@ pub(super) fn judge_by(
     body: &str,
     facts: RequestFacts<'_>,
 ) -> Verdict {
-    let Some(mut reading) =
-        ReplyClassifier::for_request(Dialect::ChatCompletions, status, rules, facts)
-    else {
-        return Verdict::Fine;
-    };
-    match reading.push(body.as_bytes()) {
-        ClassifierStep::Hold => reading.finish(),
-        ClassifierStep::Settled(verdict) => verdict,
-    }
+    let reading = ReplyClassifier::for_request(Dialect::ChatCompletions, status, rules, facts);
+    finish(reading, [body.as_bytes()])
+}
+
+/// Judges a reply of a dialect as the proxy does, in chunks of `size` bytes.
+pub(super) fn judge_in(
+    dialect: Dialect,
+    status: u16,
+    body: &str,
+    facts: RequestFacts<'_>,
+    size: usize,
+) -> Verdict {
+    let rules = ClassifierRules::standard();
+    let reading = ReplyClassifier::for_request(dialect, status, rules, facts);
+    finish(reading, body.as_bytes().chunks(size))
 }
 
 /// Whether a verdict makes the proxy rewrite the history.

@@ -2,7 +2,7 @@
 
 use regex::bytes::RegexBuilder;
 
-use crate::overflow::vocabulary::{HEURISTICS, WORDINGS, WORDS, compile, heuristics, rows};
+use crate::overflow::vocabulary::{HEURISTICS, WORDINGS, WORDS, compile_row, heuristics, rows};
 
 /// The files, each with the number of columns that a row must have.
 const FILES: [(&str, &str, usize); 3] = [
@@ -71,7 +71,7 @@ fn every_pattern_is_valid() {
             );
             RegexBuilder::new(pattern).unicode(false).build()
         } else {
-            compile(pattern)
+            compile_row(pattern)
         };
         assert!(compiled.is_ok(), "{place}: {compiled:?}");
         let is_status = list != "status" || pattern.parse::<u16>().is_ok();

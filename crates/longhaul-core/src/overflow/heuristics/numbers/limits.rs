@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use regex::bytes::{Regex, RegexSet};
+use regex::bytes::Regex;
 
-use super::{MIN_LIMIT, Number, StatedSize, compile, is_within, limit_below, numbers};
+use super::{MIN_LIMIT, Number, StatedSize, is_within, limit_below, numbers};
 use crate::overflow::LimitKind;
 use crate::overflow::heuristics::RefusedRequestSizes;
 use crate::overflow::heuristics::statement::Statement;
-use crate::overflow::vocabulary::{matcher_around, matches};
+use crate::overflow::vocabulary::{compile, matches, matches_around, parse};
 
 /// Finds a limit on one request: the request that a statement describes is larger than the account may
 /// send at once.
@@ -16,27 +16,23 @@ pub(in crate::overflow::heuristics) fn request_limit(
     statement: &Statement,
     sizes: &RefusedRequestSizes<'_>,
 ) -> Option<StatedSize> {
-    static ASKED: LazyLock<RegexSet> = LazyLock::new(|| matcher_around("asked", "", ":? ?$"));
     let text = statement.text();
     let numbers = numbers(text);
-    let is_asked =
-        |one: &&Number| ASKED.is_match(text.get(..one.start).unwrap_or_default().as_bytes());
-    let asked = numbers
-        .iter()
-        .copied()
-        .find(|one| is_asked(&one))
-        .or_else(|| {
-            let is_near = |one: &Number| is_within(one.value, sizes.facts.tokens, (1, 2), (3, 1));
-            let near = numbers.iter().copied().filter(is_near);
-            near.max_by_key(|one| one.value)
-        })?;
+    let is_asked = |one: &&Number| {
+        let before = text.get(..one.start).unwrap_or_default();
+        matches_around!("asked", "", ":? ?$", before)
+    };
+    let near = || {
+        let is_near = |one: &&Number| is_within(one.value, sizes.facts.tokens, (1, 2), (3, 1));
+        numbers.iter().filter(is_near).max_by_key(|one| one.value)
+    };
+    let asked = *numbers.iter().find(is_asked).or_else(near)?;
     let limit = limit_below(text, &numbers, asked)
         .filter(|_| matches("one-request", text) && !matches("allowance", text))?;
     Some(StatedSize {
         kind: LimitKind::Request,
-        limit: u32::try_from(limit.value).ok(),
         excess: u32::try_from(asked.value - limit.value).ok(),
-        ..StatedSize::default()
+        ..StatedSize::of_limit(limit)
     })
 }
 
@@ -71,8 +67,10 @@ pub(in crate::overflow::heuristics) fn cache_limit(
     static COUNT: LazyLock<Regex> = LazyLock::new(|| compile(r"\b[0-9]{1,9}\b"));
     let text = statement.text();
     let counts = COUNT.find_iter(text.as_bytes());
-    let counts = counts.filter_map(|one| std::str::from_utf8(one.as_bytes()).ok()?.parse().ok());
-    let counts: Vec<u64> = counts.take(2).collect();
+    let counts: Vec<u64> = counts
+        .filter_map(|one| parse(one.as_bytes()))
+        .take(2)
+        .collect();
     let [needed, available] = counts.as_slice() else {
         return None;
     };
@@ -81,12 +79,8 @@ pub(in crate::overflow::heuristics) fn cache_limit(
         rest.trim_start().starts_with("token") && one.value < u64::from(tokens)
     };
     let numbers = numbers(text);
-    let limit = numbers
-        .iter()
-        .find(in_tokens)
-        .filter(|one| one.value >= MIN_LIMIT);
-    (needed > available && matches("cache-part", text)).then(|| StatedSize {
-        limit: limit.and_then(|one| u32::try_from(one.value).ok()),
-        ..StatedSize::default()
-    })
+    let limit = numbers.iter().find(in_tokens);
+    let limit = limit.filter(|one| one.value >= MIN_LIMIT);
+    (needed > available && matches("cache-part", text))
+        .then(|| limit.map_or_else(StatedSize::default, |one| StatedSize::of_limit(*one)))
 }

@@ -73,14 +73,14 @@ fn check_error(event: &str, expect: Verdict) {
 #[test]
 fn an_error_after_content_is_recognised_by_event_name_or_shape() {
     let says = r#""message":"prompt is too long: 208732 tokens > 200000 maximum""#;
-    check_error(&format!("event: error\ndata: {{{says}}}\n\n"), OVERFLOW);
+    check_error(&format!("event: error\ndata: {{{says}}}\n\n"), overflow());
     check_error(
         &format!("event: message\ndata: {{{says}}}\n\n"),
         Verdict::Fine,
     );
-    check_error(&format!("data: {{\"error\":{{{says}}}}}\n\n"), OVERFLOW);
-    check_error(&format!("data: [{{\"code\":1261,{says}}}]\n\n"), OVERFLOW);
+    check_error(&format!("data: {{\"error\":{{{says}}}}}\n\n"), overflow());
+    check_error(&format!("data: [{{\"code\":1261,{says}}}]\n\n"), overflow());
     check_error(&format!("data: {{{says}}}\n\n"), Verdict::Fine);
     let failed = format!(r#"{{"type":"response.failed","response":{{"error":{{{says}}}}}}}"#);
-    check_error(&format!("data: {failed}\n\n"), OVERFLOW);
+    check_error(&format!("data: {failed}\n\n"), overflow());
 }
