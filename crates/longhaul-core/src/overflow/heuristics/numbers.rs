@@ -88,7 +88,7 @@ pub(super) fn stated_characters(
 ) -> Option<StatedSize> {
     let text = statement.text();
     let numbers = numbers(text);
-    if numbers.len() < 2 || text.contains("token") || text.contains("offset") {
+    if numbers.len() < 2 || text.contains("token") || matches("position", text) {
         return None;
     }
     let size = sizes.characters();
