@@ -36,17 +36,13 @@ mod markup;
 mod numbers;
 mod rule_set;
 mod rules;
-mod stale_thinking;
 mod stated_error;
 pub mod stream_head;
 mod suspicion;
 mod tail;
 #[cfg(test)]
 mod tests;
-mod text_limit;
 mod vocabulary;
-
-use std::cell::LazyCell;
 
 use serde_json::Value;
 
@@ -55,7 +51,7 @@ use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use crate::units::body_limits::BodyLimits;
 use error_details::ErrorDetails;
-use heuristics::Confidence;
+use heuristics::{Confidence, Refusal, RequestSizes};
 use rule_set::{PAID_CONTEXT, RuleSet};
 
 pub use classifier::ReplyClassifier;
@@ -339,90 +335,87 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
     let Some(facts) = rules.facts else {
         return by_table(details);
     };
-    let unquoted = LazyCell::new(|| details.without_quotations(facts.text));
     let mut verdict = by_table(details);
-    let is_large = matches!(
-        verdict,
-        Verdict::Overflow(_) | Verdict::BodyTooLarge(_) | Verdict::OutputTooLarge { .. }
-    );
+    let is_large = |verdict| {
+        matches!(
+            verdict,
+            Verdict::Overflow(_) | Verdict::BodyTooLarge(_) | Verdict::OutputTooLarge { .. }
+        )
+    };
+    let unquoted = &details.without_quotations(facts.text);
     // A wording counts only if the error itself states it. Without thinking or old images no history is lost.
     // Agents write refusals of images into the history.
-    if is_large || matches!(verdict, Verdict::TextTooLong { .. }) {
-        verdict = by_table(&unquoted);
+    if is_large(verdict) || matches!(verdict, Verdict::TextTooLong { .. }) {
+        verdict = by_table(unquoted);
     }
-    // A code is about the request, whatever the words count.
-    let is_own = || {
-        rules.table.states_overflow(status, details)
-            || !heuristics::counts_larger_body(&unquoted, &facts)
+    let refusal = Refusal {
+        status,
+        details,
+        unquoted,
+        sizes: &RequestSizes::new(&facts),
+        rules: rules.table,
     };
-    let assess = || heuristics::assess(status, details, &unquoted, &facts, rules.table);
-    let output_cap = || heuristics::output_cap(status, &unquoted, &facts);
-    match verdict {
-        Verdict::Overflow(_) | Verdict::BodyTooLarge(_) | Verdict::OutputTooLarge { .. }
-            if !is_own() =>
-        {
-            Verdict::Fine
-        }
-        Verdict::Failed | Verdict::Fine | Verdict::Unexplained(_) if is_own() => {
-            let limits_bytes =
-                || heuristics::states_byte_limit(status, details, &unquoted, &facts, rules.table);
-            let assessment = assess();
-            let judged = assessment
-                .verdict(&facts)
-                .or_else(|| limits_bytes().then_some(BODY_TOO_LARGE))
-                .or_else(output_cap);
-            // The status states the cause, unless the words count a used allowance.
-            let otherwise = if status == 413 && !assessment.counts_used {
-                BODY_TOO_LARGE
-            } else if verdict == Verdict::Unexplained(None) {
-                Verdict::Unexplained(assessment.suspicion())
-            } else {
-                verdict
-            };
-            judged.unwrap_or(otherwise)
-        }
-        // Only strong evidence distinguishes tokens from bytes.
-        Verdict::BodyTooLarge(_) => {
-            let assessment = assess();
-            let may_outweigh = || !rules.table.names_byte_limit(details) || details.names_tokens();
-            let outweighs = assessment.confidence == Confidence::Strong
-                || assessment.confidence == Confidence::Words && may_outweigh();
-            let judged = assessment.verdict(&facts).filter(|_| outweighs);
-            judged.unwrap_or(verdict)
-        }
-        // A known wording without numbers: the heuristics may read them, or find that the statement is about
-        // something else.
-        Verdict::Overflow(overflow) if overflow == Overflow::stated(None, None) => {
-            let assessment = assess();
-            if assessment.states_pair() {
-                assessment.verdict(&facts).unwrap_or(verdict)
-            } else if assessment.confidence == Confidence::Vetoed
-                && !rules.table.states_overflow(status, details)
-            {
-                output_cap().unwrap_or(Verdict::Fine)
-            } else {
-                verdict
-            }
-        }
-        // Counts far below the request, in a statement about something else.
-        Verdict::Overflow(overflow)
-            if heuristics::counts_other_text(&overflow, &facts)
-                && assess().confidence == Confidence::Vetoed =>
-        {
-            Verdict::Fine
-        }
-        Verdict::Failed
-        | Verdict::Fine
-        | Verdict::Malformed
-        | Verdict::Overflow(_)
-        | Verdict::OutputAboveCap(_)
-        | Verdict::OutputTooLarge { .. }
-        | Verdict::StaleThinking
-        | Verdict::TextTooLong { .. }
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => verdict,
+    // A code is about the request, whatever the words count.
+    let has_code = rules.table.states_overflow(status, details);
+    let is_open = matches!(
+        verdict,
+        Verdict::Failed | Verdict::Fine | Verdict::Unexplained(_)
+    );
+    if (is_open || is_large(verdict)) && !has_code && refusal.counts_larger_body() {
+        return if is_open { verdict } else { Verdict::Fine };
     }
+    if is_open {
+        return judge_by_evidence(&refusal, verdict);
+    }
+    if let Verdict::BodyTooLarge(_) = verdict {
+        // Only strong evidence distinguishes tokens from bytes.
+        let assessment = refusal.assess();
+        let may_outweigh = || !rules.table.names_byte_limit(details) || details.names_tokens();
+        let outweighs = assessment.confidence == Confidence::Strong
+            || assessment.confidence == Confidence::Words && may_outweigh();
+        let judged = assessment.verdict(&facts).filter(|_| outweighs);
+        return judged.unwrap_or(verdict);
+    }
+    let Verdict::Overflow(overflow) = verdict else {
+        return verdict;
+    };
+    // A known wording without numbers: the heuristics may read them, or find that the statement is about
+    // something else. So may one whose counts are far below the request.
+    if overflow == Overflow::stated(None, None) {
+        let assessment = refusal.assess();
+        if assessment.states_pair() {
+            return assessment.verdict(&facts).unwrap_or(verdict);
+        }
+        if assessment.confidence == Confidence::Vetoed && !has_code {
+            return refusal.output_cap().unwrap_or(Verdict::Fine);
+        }
+    } else if refusal.counts_other_text(&overflow)
+        && refusal.assess().confidence == Confidence::Vetoed
+    {
+        return Verdict::Fine;
+    }
+    verdict
 }
+
+/// Judges an error that no rule of the table explains: `verdict` stands if no evidence does either.
+fn judge_by_evidence(refusal: &Refusal<'_>, verdict: Verdict) -> Verdict {
+    let assessment = refusal.assess();
+    let limits_bytes = || refusal.states_byte_limit().then_some(BODY_TOO_LARGE);
+    let judged = assessment.verdict(refusal.sizes.facts);
+    let judged = judged.or_else(limits_bytes);
+    // The status states the cause, unless the words count a used allowance.
+    let otherwise = if refusal.status == 413 && !assessment.counts_used {
+        BODY_TOO_LARGE
+    } else if verdict == Verdict::Unexplained(None) {
+        Verdict::Unexplained(assessment.suspicion())
+    } else {
+        verdict
+    };
+    judged.or_else(|| refusal.output_cap()).unwrap_or(otherwise)
+}
+
+/// Minimum limit of an item's text, in characters. Ids, names and instructions have smaller limits.
+const LEAST_TEXT_LIMIT: u32 = 1_000_000;
 
 /// Applies the steps in the order given in the module documentation.
 fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
@@ -430,7 +423,11 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     if statuses.any(|inner| inner != status && rules.is_vetoed_status(inner)) {
         return Verdict::Fine;
     }
-    if let Some(characters) = text_limit::stated(details) {
+    let mut limits = details
+        .texts
+        .iter()
+        .filter_map(|text| rules.text_limit(text));
+    if let Some(characters) = limits.find(|limit| *limit >= LEAST_TEXT_LIMIT) {
         return Verdict::TextTooLong { characters };
     }
     let states = |list| {
@@ -445,7 +442,11 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     if status < 500 && details.texts.iter().any(is_media) {
         return Verdict::TooMuchMedia;
     }
-    if stale_thinking::is_stated(details) {
+    // The bytes of the thinking are right, and leaving it out helps. A signature that is wrong in itself is
+    // another fault.
+    let is_bound =
+        |text| vocabulary::matches("signed", text) && vocabulary::matches("bound-elsewhere", text);
+    if details.texts_and_codes().any(is_bound) {
         return Verdict::StaleThinking;
     }
     if states("malformed") {
@@ -458,7 +459,7 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     if rules.points_into_message(details) {
         unexplained
     } else if rules.names_overflow(status, details) {
-        numbers::verdict_from_counts(details, rules)
+        numbers::stated(details, rules).verdict(Evidence::Stated)
     } else if status == 413 || rules.names_byte_limit(details) {
         BODY_TOO_LARGE
     } else {

@@ -2,6 +2,13 @@
 
 use crate::dialect::Dialect;
 
+/// Bytes kept of a string. No key of an answer is longer.
+const MAX_KEY_BYTES: usize = 32;
+
+/// Bytes of choices that are scanned. Errors in a choice are shorter than this, so longer choices are
+/// an answer.
+const MAX_BYTES: usize = 4 * 1024;
+
 /// Byte-wise JSON scanner that detects the first content below an array at the top, the member that
 /// has content only in answers.
 ///
@@ -10,129 +17,21 @@ use crate::dialect::Dialect;
 #[derive(Debug)]
 pub(super) struct AnswerScanner {
     dialect: Dialect,
-    /// Key of the member.
-    key: &'static [u8],
     depth: usize,
-    in_string: bool,
-    escaped: bool,
-    /// Length of the prefix of the key that the current top-level string matches; `None` after a
-    /// mismatch.
-    matched_bytes: Option<usize>,
-    position: ScanPosition,
-    /// Scanner of the array from its first element on.
-    content: Option<ContentScanner>,
-}
-
-/// Progress towards the first element of the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ScanPosition {
-    /// Inside the array, before its first element.
-    InArray,
-    /// At any other position.
-    Elsewhere,
-    /// After a top-level string that equals the key.
-    AfterName,
-    /// After the colon that follows the key.
-    AfterColon,
-}
-
-impl AnswerScanner {
-    pub(super) fn new(dialect: Dialect) -> Self {
-        Self {
-            dialect,
-            key: dialect.answer_key().as_bytes(),
-            depth: 0,
-            in_string: false,
-            escaped: false,
-            matched_bytes: None,
-            position: ScanPosition::Elsewhere,
-            content: None,
-        }
-    }
-
-    /// Scans the next bytes and returns whether the body is an answer.
-    pub(super) fn scan(&mut self, bytes: &[u8]) -> bool {
-        bytes.iter().any(|&byte| self.scan_byte(byte))
-    }
-
-    fn scan_byte(&mut self, byte: u8) -> bool {
-        if let Some(content) = &mut self.content {
-            return content.scan_byte(byte);
-        }
-        if self.in_string {
-            self.scan_string_byte(byte);
-            return false;
-        }
-        if byte.is_ascii_whitespace() {
-            return false;
-        }
-        if self.position == ScanPosition::InArray && byte != b']' {
-            let content = self
-                .content
-                .insert(ContentScanner::new(self.dialect.content_keys()));
-            return content.scan_byte(byte);
-        }
-        self.position = match (self.position, byte) {
-            (ScanPosition::AfterName, b':') => ScanPosition::AfterColon,
-            (ScanPosition::AfterColon, b'[') => ScanPosition::InArray,
-            _ => ScanPosition::Elsewhere,
-        };
-        match byte {
-            b'"' => {
-                self.in_string = true;
-                self.matched_bytes = (self.depth == 1).then_some(0);
-            }
-            b'{' | b'[' => self.depth = self.depth.saturating_add(1),
-            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
-        false
-    }
-
-    fn scan_string_byte(&mut self, byte: u8) {
-        if std::mem::take(&mut self.escaped) {
-            self.matched_bytes = None;
-            return;
-        }
-        match byte {
-            b'\\' => self.escaped = true,
-            b'"' => {
-                self.in_string = false;
-                if self.matched_bytes == Some(self.key.len()) {
-                    self.position = ScanPosition::AfterName;
-                }
-            }
-            _ => {
-                self.matched_bytes = self
-                    .matched_bytes
-                    .filter(|&at| self.key.get(at) == Some(&byte))
-                    .map(|at| at + 1);
-            }
-        }
-    }
-}
-
-/// Bytes kept of a string. No key of content is longer.
-const MAX_KEY_BYTES: usize = 32;
-
-/// Bytes of choices that are scanned. Errors in a choice are shorter than this, so longer choices are
-/// an answer.
-const MAX_BYTES: usize = 4 * 1024;
-
-/// Scanner that starts at the first byte of the first choice.
-#[derive(Debug)]
-struct ContentScanner {
-    /// Keys whose value is content, if it is not empty.
-    keys: &'static str,
-    bytes: usize,
+    /// Bytes of the array from its first element on. `None` before.
+    choices: Option<usize>,
     escaped: bool,
     /// The last string, cut off after the longest key.
     string: Vec<u8>,
     position: Position,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
+    /// After the colon that follows the array's key.
+    BeforeArray,
+    /// Inside the array, before its first element.
+    InArray,
     /// After the colon of a content key.
     BeforeContent,
     /// At the first byte of a content string.
@@ -143,31 +42,29 @@ enum Position {
     String,
     /// After a string.
     AfterString,
-    #[default]
     Elsewhere,
 }
 
-impl ContentScanner {
-    /// Creates a scanner for content under these keys, separated by spaces.
-    fn new(keys: &'static str) -> Self {
+impl AnswerScanner {
+    pub(super) fn new(dialect: Dialect) -> Self {
         Self {
-            keys,
-            bytes: 0,
+            dialect,
+            depth: 0,
+            choices: None,
             escaped: false,
             string: Vec::new(),
-            position: Position::default(),
+            position: Position::Elsewhere,
         }
     }
 
-    fn is_content_key(&self) -> bool {
-        let mut keys = self.keys.split(' ');
-        keys.any(|key| key.as_bytes() == self.string)
+    /// Scans the next bytes and returns whether the body is an answer.
+    pub(super) fn scan(&mut self, bytes: &[u8]) -> bool {
+        bytes.iter().any(|&byte| self.scan_byte(byte))
     }
 
-    /// Scans the next byte and returns whether there was content.
     fn scan_byte(&mut self, byte: u8) -> bool {
-        self.bytes += 1;
-        if self.bytes > MAX_BYTES {
+        self.choices = self.choices.map(|bytes| bytes + 1);
+        if self.choices.is_some_and(|bytes| bytes > MAX_BYTES) {
             return true;
         }
         if self.position == Position::String {
@@ -181,12 +78,22 @@ impl ContentScanner {
         if byte.is_ascii_whitespace() {
             return false;
         }
+        if self.position == Position::InArray && byte != b']' {
+            self.choices = Some(1);
+        }
+        match byte {
+            b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
         self.position = match (self.position, byte) {
             (Position::ContentList, b']' | b'}') => Position::Elsewhere,
             (Position::ContentList, _) => return true,
             (Position::BeforeContent, b'"') => Position::ContentString,
             (Position::BeforeContent, b'[' | b'{') => Position::ContentList,
+            (Position::BeforeArray, b'[') => Position::InArray,
             (Position::AfterString, b':') if self.is_content_key() => Position::BeforeContent,
+            (Position::AfterString, b':') if self.is_array_key() => Position::BeforeArray,
             (_, b'"') => {
                 self.string.clear();
                 Position::String
@@ -194,6 +101,17 @@ impl ContentScanner {
             _ => Position::Elsewhere,
         };
         false
+    }
+
+    fn is_array_key(&self) -> bool {
+        let key = self.dialect.answer_key().as_bytes();
+        self.choices.is_none() && self.depth == 1 && self.string == key
+    }
+
+    /// Whether the last string is a key whose value is content, if that is not empty.
+    fn is_content_key(&self) -> bool {
+        let mut keys = self.dialect.content_keys().split(' ');
+        self.choices.is_some() && keys.any(|key| key.as_bytes() == self.string)
     }
 
     fn scan_string_byte(&mut self, byte: u8) {
@@ -251,9 +169,7 @@ mod tests {
     }
 
     fn check_content(choices: &str, answer: bool) {
-        let mut scanner = ContentScanner::new(Dialect::ChatCompletions.content_keys());
-        let found = choices.bytes().any(|byte| scanner.scan_byte(byte));
-        assert_eq!(found, answer, "{choices}");
+        check(&format!(r#"{{"choices":[{choices}"#), answer);
     }
 
     #[test]

@@ -6,12 +6,10 @@ use regex::bytes::Regex;
 
 use crate::overflow::Verdict;
 use crate::overflow::error_details::ErrorDetails;
-use crate::overflow::heuristics::RequestText;
-use crate::overflow::vocabulary::{compile, parse};
+use crate::overflow::heuristics::{RequestText, bytes};
+use crate::overflow::vocabulary::{compile, matches, parse};
 use crate::units::body_limits::BodyLimits;
 
-/// Smallest number without a unit that counts bytes.
-const MIN_BYTES: usize = 1_024;
 /// Maximum ratio of a body to a limit that its refusal states.
 const MAX_RATIO: usize = 64;
 
@@ -32,56 +30,30 @@ pub(super) fn stated(
     verdict
 }
 
-/// Returns the limit in bytes that an error states, the smallest below the `sent` bytes. Prefixes count as
-/// powers of 1,000, so that the limit is no higher than meant.
+/// Returns the limit in bytes that an error states, the smallest below the `sent` bytes.
 fn stated_bytes(details: &ErrorDetails, sent: u64) -> BodyLimits {
-    static AMOUNT: LazyLock<Regex> =
-        LazyLock::new(|| compile(r"\b([0-9]{1,12})(?:\.[0-9]+)? ?(bytes?\b|[kmg]i?b\b|b\b)?"));
-    let amount = |found: regex::bytes::Captures<'_>| {
-        let number: usize = parse(found.get(1)?.as_bytes())?;
-        let unit = found.get(2).map(|it| it.as_bytes());
-        let factor = match unit.and_then(<[u8]>::first) {
-            Some(b'k') => 1_000,
-            Some(b'm') => 1_000_000,
-            Some(b'g') => 1_000_000_000,
-            Some(_) => 1,
-            None if number >= MIN_BYTES => 1,
-            None => return None,
-        };
-        Some(number.saturating_mul(factor))
-    };
-    let sent = usize::try_from(sent).unwrap_or(usize::MAX);
-    let is_limit = |it: &usize| *it < sent && *it >= sent / MAX_RATIO;
+    let is_limit = |it: &u64| *it < sent && *it >= sent / MAX_RATIO as u64;
     let figures = details.figures.iter().map(String::as_bytes);
     let texts = details.texts.iter().map(Vec::as_slice).chain(figures);
-    let amounts = texts.flat_map(|text| AMOUNT.captures_iter(text).filter_map(amount));
-    amounts
-        .filter(is_limit)
-        .min()
-        .map_or_else(BodyLimits::default, BodyLimits::of_bytes)
+    let limit = texts.flat_map(bytes::sizes).filter(is_limit).min();
+    let limit = limit.and_then(|it| usize::try_from(it).ok());
+    limit.map_or_else(BodyLimits::default, BodyLimits::of_bytes)
 }
 
 /// Returns the maximum number of messages, if an error refuses the request for more. The error states the number
 /// that was sent, or begins with the name of the list.
 fn stated_items(status: u16, details: &ErrorDetails, sent: &RequestText<'_>) -> Option<BodyLimits> {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| compile(r"\b[0-9]{1,6}\b"));
-    static LIST: LazyLock<Regex> =
-        LazyLock::new(|| compile(r"\b(messages?|items?|inputs?|elements?|array|list|turns)\b"));
-    static OTHER: LazyLock<Regex> = LazyLock::new(|| {
-        compile(r"token|byte|char|image|tool|content|string|media|per (minute|hour|day)")
-    });
-    static NAMED: LazyLock<Regex> =
-        LazyLock::new(|| compile(r"^(invalid )?['\x22]?(messages|input)['\x22]?:"));
     if !matches!(status, 400 | 413 | 422) {
         return None;
     }
-    let is_about_lists = |text: &&Vec<u8>| LIST.is_match(text) && !OTHER.is_match(text);
+    let is_about_lists = |text: &&Vec<u8>| matches("list", text) && !matches("list-part", text);
     let mut texts = details.texts.iter().filter(is_about_lists);
     texts.find_map(|text| {
         let numbers = NUMBER.find_iter(text);
         let numbers: Vec<usize> = numbers.filter_map(|it| parse(it.as_bytes())).collect();
         let items = sent.items();
-        let is_about_list = numbers.contains(&items) || NAMED.is_match(text);
+        let is_about_list = numbers.contains(&items) || matches("list-first", text);
         let limits = numbers.into_iter();
         let limit = limits.filter(|it| is_about_list && *it < items && *it > items / MAX_RATIO);
         limit.max().map(BodyLimits::of_items)

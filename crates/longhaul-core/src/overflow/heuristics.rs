@@ -11,7 +11,7 @@
 //! outweighs all of it. Vetoes apply to the statement without names, addresses
 //! and help (`statement`). `data/heuristics.tsv` lists the words.
 
-mod bytes;
+pub(super) mod bytes;
 pub(super) mod codes;
 mod facts;
 mod numbers;
@@ -19,14 +19,15 @@ mod request_text;
 mod statement;
 mod words;
 
-use std::cell::{LazyCell, OnceCell};
+use std::cell::OnceCell;
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
+use crate::overflow::numbers::StatedSize;
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::vocabulary::matches;
-use crate::overflow::{Evidence, LimitKind, Overflow, Suspicion, Verdict};
+use crate::overflow::{Evidence, Overflow, Suspicion, Verdict};
 pub use facts::RequestFacts;
-use numbers::StatedSize;
+use numbers::Number;
 pub use request_text::RequestText;
 use statement::Statement;
 
@@ -103,7 +104,7 @@ impl Assessment {
             | Confidence::Quoted
             | Confidence::Words => return None,
         };
-        Some(self.stated.verdict(evidence, facts))
+        Some(self.stated.verdict(evidence))
     }
 }
 
@@ -113,231 +114,246 @@ impl From<Confidence> for Assessment {
     }
 }
 
-/// Weighs the evidence of an error with this status. `unquoted` are the details without quotations of
-/// the request; evidence that needs no large request comes from these alone.
-pub(super) fn assess(
-    status: u16,
-    details: &ErrorDetails,
-    unquoted: &LazyCell<ErrorDetails, impl FnOnce() -> ErrorDetails>,
-    facts: &RequestFacts<'_>,
-    rules: &ClassifierRules,
-) -> Assessment {
-    let own = clean(unquoted, facts);
-    let counts_used = own.iter().any(|one| matches("used", one.text()));
-    // Waiting lifts no limit below the size of one request.
-    let sizes = RefusedRequestSizes::new(facts);
-    let request_limit = own
-        .iter()
-        .find_map(|one| numbers::request_limit(one, &sizes));
-    let request_limit = request_limit.filter(|_| !counts_used);
-    let statuses = details.inner_statuses().chain([status]);
-    let mut final_ones = statuses.filter(|one| words::is_final_status(*one));
-    if final_ones.any(|one| request_limit.is_none() || !matches!(one, 402 | 429)) {
-        return Assessment {
-            counts_used,
-            ..Confidence::Vetoed.into()
-        };
-    }
-    if let Some(stated) = request_limit {
-        return Assessment::with_size(Confidence::Strong, stated);
-    }
-    let assessment = Assessment {
-        counts_used,
-        ..assess_texts(status, details, unquoted, facts, rules)
-    };
-    let is_weaker = matches!(
-        assessment.confidence,
-        Confidence::Nothing | Confidence::Vague
-    );
-    let needs_advice = is_weaker || assessment.confidence == Confidence::Words;
-    if details.advice.is_empty() || !needs_advice {
-        return assessment;
-    }
-    // Some upstreams state the cause, or the numbers, as a hint.
-    let (all, own) = (details.with_advice(), unquoted.with_advice());
-    let advised = assess_texts(status, &all, &own, facts, rules);
-    if is_weaker || advised.confidence == Confidence::Strong {
-        advised
-    } else {
-        assessment
-    }
+/// An error, and the request that it refuses.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal<'a> {
+    pub(super) status: u16,
+    pub(super) details: &'a ErrorDetails,
+    /// The details without quotations of the request. Evidence that needs no large request comes from
+    /// these alone.
+    pub(super) unquoted: &'a ErrorDetails,
+    pub(super) sizes: &'a RequestSizes<'a>,
+    pub(super) rules: &'a ClassifierRules,
 }
 
-/// Weighs the statements of an error.
-fn assess_texts(
-    status: u16,
-    details: &ErrorDetails,
-    unquoted: &ErrorDetails,
-    facts: &RequestFacts<'_>,
-    rules: &ClassifierRules,
-) -> Assessment {
-    let (statements, own) = (clean(details, facts), clean(unquoted, facts));
-    let joined = joined(unquoted).map(|text| Statement::clean(&text, facts.model));
-    // Numbers may stand in several texts and in other members.
-    let numbered = || own.iter().chain(&joined);
-    let sizes = RefusedRequestSizes::new(facts);
-    let has_code = |is_one: fn(&str) -> bool| details.stated_codes.iter().any(|code| is_one(code));
-    // The size of the whole request in characters is not the size of an item.
-    let characters = numbered().find_map(|one| numbers::stated_characters(one, &sizes));
-    if let Some(stated) = characters {
-        let is_final = statements.iter().any(words::is_final) || has_code(codes::is_about_account);
-        return if is_final {
-            Confidence::Vetoed.into()
-        } else {
-            Assessment::with_size(Confidence::Strong, stated)
-        };
-    }
-    let exact = numbered().find_map(|one| numbers::exact_pair(one, &sizes));
-    let in_cache = |one| numbers::cache_limit(one, facts.tokens);
-    let exact = exact.or_else(|| own.iter().find_map(in_cache));
-    let is_coded = has_code(codes::names_overflow);
-    let is_vetoed = if is_coded {
-        let by_table = |one: &Statement| rules.matches("veto", &normalise(one.text()));
-        let mut statements = statements.iter();
-        statements.any(|one| by_table(one) || words::is_final(one))
-    } else {
-        is_vetoed(details, &statements, rules, exact)
-    };
-    if is_vetoed {
-        return Confidence::Vetoed.into();
-    }
-    let stated = numbered()
-        .find_map(|one| numbers::stated_pair(one, &sizes))
-        .or(exact);
-    if is_coded || stated.is_some() || own.iter().any(Statement::names_overflow_in_code) {
-        let single = |one| numbers::stated_single(one, &sizes);
-        let stated = stated.or_else(|| own.iter().find_map(single));
-        return Assessment::with_size(Confidence::Strong, stated.unwrap_or_default());
-    }
-    assess_words(status, details, &own, &sizes)
-}
-
-/// Weighs the words of an error whose `own` statements have neither a code nor two numbers.
-fn assess_words(
-    status: u16,
-    details: &ErrorDetails,
-    own: &[Statement],
-    sizes: &RefusedRequestSizes<'_>,
-) -> Assessment {
-    let mut statuses = details.inner_statuses().chain([status]);
-    let is_denied = statuses.any(|status| matches!(status, 401 | 403));
-    let speaks =
-        |one: &&Statement| words::name_overflow(one) && (!is_denied || words::name_window(one));
-    let Some(statement) = own.iter().find(speaks) else {
-        // The request's own words leave the size and the status as evidence. The name of a key, such as
-        // `context_length_exceeded`, leaves nothing.
-        let is_quoted = matches!(status, 400 | 413) && {
-            let texts = details.statements.iter().take(MAX_STATEMENTS);
-            let mut texts = texts.map(|text| statement::without_overflow_identifiers(text));
-            texts.any(|text| speaks(&&Statement::clean(&text, sizes.facts.model)))
-        };
-        if is_quoted {
-            return Confidence::Quoted.into();
+impl Refusal<'_> {
+    /// Weighs the evidence.
+    pub(super) fn assess(&self) -> Assessment {
+        let own = self.clean(self.unquoted);
+        let counts_used = own.iter().any(|one| matches("used", &one.text));
+        // Waiting lifts no limit below the size of one request.
+        let request_limit = own.iter().find_map(|one| one.request_limit(self.sizes));
+        let request_limit = request_limit.filter(|_| !counts_used);
+        let mut final_ones = self.statuses().filter(|one| words::is_final_status(*one));
+        if final_ones.any(|one| request_limit.is_none() || !matches!(one, 402 | 429)) {
+            return Assessment {
+                counts_used,
+                ..Confidence::Vetoed.into()
+            };
         }
-        let names_window = |one: &&Statement| {
-            words::name_window(one) && !numbers::counts_something_else(one, sizes)
+        if let Some(stated) = request_limit {
+            return Assessment::with_size(Confidence::Strong, stated);
+        }
+        let assessment = Assessment {
+            counts_used,
+            ..self.assess_texts()
         };
-        let vague = own.iter().find(names_window).map(Statement::fingerprint);
-        let vague = vague.or_else(|| names_no_cause(status, details).then_some(0));
-        return vague.map_or_else(
-            || Confidence::Nothing.into(),
-            |statement| Assessment {
-                statement,
-                ..Confidence::Vague.into()
-            },
+        let is_weaker = matches!(
+            assessment.confidence,
+            Confidence::Nothing | Confidence::Vague
         );
-    };
-    let stated = numbers::stated_single(statement, sizes).unwrap_or_default();
-    // A limit far above the request is the range of a parameter.
-    let is_above = |limit: u32| limit > sizes.facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
-    if numbers::counts_something_else(statement, sizes) || stated.limit.is_some_and(is_above) {
-        return Confidence::Nothing.into();
+        let needs_advice = is_weaker || assessment.confidence == Confidence::Words;
+        if self.details.advice.is_empty() || !needs_advice {
+            return assessment;
+        }
+        // Some upstreams state the cause, or the numbers, as a hint.
+        let advised = Refusal {
+            details: &self.details.with_advice(),
+            unquoted: &self.unquoted.with_advice(),
+            ..*self
+        };
+        let advised = advised.assess_texts();
+        if is_weaker || advised.confidence == Confidence::Strong {
+            advised
+        } else {
+            assessment
+        }
     }
-    Assessment {
-        statement: statement.fingerprint(),
-        ..Assessment::with_size(Confidence::Words, stated)
+
+    /// Weighs the statements.
+    fn assess_texts(&self) -> Assessment {
+        let (statements, own) = (self.clean(self.details), self.clean(self.unquoted));
+        let joined = joined(self.unquoted).map(|text| self.clean_text(&text));
+        // Numbers may stand in several texts and in other members.
+        let numbered = || own.iter().chain(&joined);
+        // The size of the whole request in characters is not the size of an item.
+        if let Some(stated) = numbered().find_map(|one| one.stated_characters(self.sizes)) {
+            return if statements.iter().any(words::is_final)
+                || self.has_code(codes::is_about_account)
+            {
+                Confidence::Vetoed.into()
+            } else {
+                Assessment::with_size(Confidence::Strong, stated)
+            };
+        }
+        let exact = numbered().find_map(|one| one.exact_pair(self.sizes));
+        let in_cache = |one: &Statement| one.cache_limit(self.sizes);
+        let exact = exact.or_else(|| own.iter().find_map(in_cache));
+        let is_coded = self.has_code(codes::names_overflow);
+        let is_vetoed = if is_coded {
+            let mut statements = statements.iter();
+            statements.any(|one| self.is_listed(one, "veto") || words::is_final(one))
+        } else {
+            self.is_vetoed(&statements, exact)
+        };
+        if is_vetoed {
+            return Confidence::Vetoed.into();
+        }
+        let pair = numbered().find_map(|one| one.stated_pair(self.sizes));
+        let stated = pair.or(exact);
+        if is_coded || stated.is_some() || own.iter().any(|one| one.has_code) {
+            let single = |one: &Statement| one.stated_single(self.sizes);
+            let stated = stated.or_else(|| own.iter().find_map(single));
+            return Assessment::with_size(Confidence::Strong, stated.unwrap_or_default());
+        }
+        self.assess_words(&own)
     }
-}
 
-/// Whether the texts and the codes of an error say only that there is one.
-fn names_no_cause(status: u16, details: &ErrorDetails) -> bool {
-    let status = status.to_string();
-    let is_vague = |text: &str| matches("vague", text.to_lowercase());
-    let texts = details.statements.iter().chain(&details.stated_codes);
-    let mut numbers = details
-        .codes
-        .iter()
-        .filter(|code| code.parse::<u64>().is_ok());
-    details.params.iter().all(Vec::is_empty)
-        && texts.map(String::as_str).all(is_vague)
-        && numbers.all(|code| *code == status)
-}
-
-/// Returns the verdict on a requested output above what the model may write, if an error states the cap.
-pub(super) fn output_cap(
-    status: u16,
-    details: &ErrorDetails,
-    facts: &RequestFacts<'_>,
-) -> Option<Verdict> {
-    let requested = facts.output?;
-    let mut statuses = details.inner_statuses().chain([status]);
-    let statements = clean(details, facts);
-    let is_other = statements.iter().any(words::is_final)
-        || statuses.any(|status| words::is_final_status(status) || matches!(status, 401 | 403));
-    let cap = |one| numbers::output_cap(one, requested, facts.tokens);
-    let stated = statements.iter().find_map(cap);
-    stated.filter(|_| !is_other).map(Verdict::OutputAboveCap)
-}
-
-/// Whether an error states a size far above the whole body: the error is about another request.
-pub(super) fn counts_larger_body(details: &ErrorDetails, facts: &RequestFacts<'_>) -> bool {
-    let sizes = RefusedRequestSizes::new(facts);
-    let is_larger = |one: &Statement| bytes::counts_larger_body(one.text(), &sizes);
-    !facts.is_partial && facts.text.bytes() > 0 && clean(details, facts).iter().any(is_larger)
-}
-
-/// Whether an overflow states counts that are too far below the request to count the request, such as those
-/// of a text to embed.
-pub(super) fn counts_other_text(overflow: &Overflow, facts: &RequestFacts<'_>) -> bool {
-    let counts = overflow.limit.zip(overflow.used);
-    counts.is_some_and(|(limit, used)| {
-        numbers::is_other_text(u64::from(limit), u64::from(used), facts.tokens)
-    })
-}
-
-/// Whether an error states the size of this body in bytes and a smaller limit, in words that no rule of
-/// the table lists.
-pub(super) fn states_byte_limit(
-    status: u16,
-    details: &ErrorDetails,
-    unquoted: &ErrorDetails,
-    facts: &RequestFacts<'_>,
-    rules: &ClassifierRules,
-) -> bool {
-    let mut statuses = details.inner_statuses().chain([status]);
-    // No allowance outweighs the size of the body.
-    let is_other = |status: u16| words::is_final_status(status) && !matches!(status, 402 | 429);
-    if status < 400 || statuses.any(is_other) {
-        return false;
+    /// Weighs the words of an error whose `own` statements have neither a code nor two numbers.
+    fn assess_words(&self, own: &[Statement]) -> Assessment {
+        let is_denied = self.statuses().any(|status| matches!(status, 401 | 403));
+        let speaks =
+            |one: &&Statement| words::name_overflow(one) && (!is_denied || words::name_window(one));
+        let Some(statement) = own.iter().find(speaks) else {
+            // The request's own words leave the size and the status as evidence. The name of a key, such as
+            // `context_length_exceeded`, leaves nothing.
+            let is_quoted = matches!(self.status, 400 | 413) && {
+                let texts = self.details.statements.iter().take(MAX_STATEMENTS);
+                let mut texts = texts.map(|text| statement::without_overflow_identifiers(text));
+                texts.any(|text| speaks(&&self.clean_text(&text)))
+            };
+            if is_quoted {
+                return Confidence::Quoted.into();
+            }
+            let names_window = |one: &&Statement| {
+                words::name_window(one) && !one.counts_something_else(self.sizes)
+            };
+            let vague = own.iter().find(names_window).map(Statement::fingerprint);
+            let vague = vague.or_else(|| self.names_no_cause().then_some(0));
+            return vague.map_or_else(
+                || Confidence::Nothing.into(),
+                |statement| Assessment {
+                    statement,
+                    ..Confidence::Vague.into()
+                },
+            );
+        };
+        let stated = statement.stated_single(self.sizes).unwrap_or_default();
+        // A limit far above the request is the range of a parameter.
+        let highest = self.sizes.facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
+        if statement.counts_something_else(self.sizes)
+            || stated.limit.is_some_and(|it| it > highest)
+        {
+            return Confidence::Nothing.into();
+        }
+        Assessment {
+            statement: statement.fingerprint(),
+            ..Assessment::with_size(Confidence::Words, stated)
+        }
     }
-    let sizes = RefusedRequestSizes::new(facts);
-    let states = |one: &Statement| bytes::states_limit(one.text(), sizes.bytes());
-    let is_other = |one: &Statement| {
-        rules.matches("veto", &normalise(one.text()))
-            || words::is_vetoed(one, Some(StatedSize::default()))
-    };
-    let codes = &details.stated_codes;
-    !codes.iter().any(|code| codes::is_about_account(code))
-        && clean(unquoted, facts).iter().any(states)
-        && !clean(details, facts).iter().any(is_other)
-}
 
-/// Returns the statements of an error.
-fn clean(details: &ErrorDetails, facts: &RequestFacts<'_>) -> Vec<Statement> {
-    let texts = details.statements.iter().take(MAX_STATEMENTS);
-    texts
-        .map(|text| Statement::clean(text, facts.model))
-        .collect()
+    /// Whether the texts and the codes of an error say only that there is one.
+    fn names_no_cause(&self) -> bool {
+        let ErrorDetails {
+            statements,
+            stated_codes,
+            codes,
+            params,
+            ..
+        } = self.details;
+        let status = self.status.to_string();
+        let is_vague = |text: &String| matches("vague", text.to_lowercase());
+        let is_own = |code: &String| *code == status || code.parse::<u64>().is_err();
+        params.iter().all(Vec::is_empty)
+            && statements.iter().chain(stated_codes).all(is_vague)
+            && codes.iter().all(is_own)
+    }
+
+    /// Returns the verdict on a requested output above what the model may write, if an error states the cap.
+    pub(super) fn output_cap(&self) -> Option<Verdict> {
+        let requested = self.sizes.facts.output?;
+        let statements = self.clean(self.unquoted);
+        let mut statuses = self.statuses();
+        let is_other = statements.iter().any(words::is_final)
+            || statuses.any(|status| words::is_final_status(status) || matches!(status, 401 | 403));
+        let cap = |one: &Statement| one.output_cap(requested, self.sizes);
+        let stated = statements.iter().find_map(cap);
+        stated.filter(|_| !is_other).map(Verdict::OutputAboveCap)
+    }
+
+    /// Whether an error states a size far above the whole body: the error is about another request.
+    pub(super) fn counts_larger_body(&self) -> bool {
+        let is_larger = |one: &Statement| bytes::counts_larger_body(&one.text, self.sizes);
+        let facts = self.sizes.facts;
+        let is_whole = !facts.is_partial && facts.text.bytes() > 0;
+        is_whole && self.clean(self.unquoted).iter().any(is_larger)
+    }
+
+    /// Whether an overflow states counts that are too far below the request to count the request, such as
+    /// those of a text to embed.
+    pub(super) fn counts_other_text(&self, overflow: &Overflow) -> bool {
+        let counts = overflow.limit.zip(overflow.used);
+        counts.is_some_and(|(limit, used)| {
+            numbers::is_other_text(u64::from(limit), u64::from(used), self.sizes.facts.tokens)
+        })
+    }
+
+    /// Whether an error states the size of this body in bytes and a smaller limit, in words that no rule of
+    /// the table lists.
+    pub(super) fn states_byte_limit(&self) -> bool {
+        // No allowance outweighs the size of the body.
+        let is_other = |status: u16| words::is_final_status(status) && !matches!(status, 402 | 429);
+        if self.status < 400 || self.statuses().any(is_other) {
+            return false;
+        }
+        let states = |one: &Statement| bytes::states_limit(&one.text, self.sizes.bytes());
+        let measured = Some(StatedSize::default());
+        let is_other =
+            |one: &Statement| self.is_listed(one, "veto") || words::is_vetoed(one, measured);
+        !self.has_code(codes::is_about_account)
+            && self.clean(self.unquoted).iter().any(states)
+            && !self.clean(self.details).iter().any(is_other)
+    }
+
+    /// Whether a code or a statement is about something other than the window.
+    fn is_vetoed(&self, statements: &[Statement], measured: Option<StatedSize>) -> bool {
+        let details = self.details;
+        let is_listed = |list: &str, code: &String| self.rules.matches(list, code.as_bytes());
+        let mut stated = details.stated_codes.iter();
+        let mut codes = details.codes.iter();
+        let is_other = |one: &Statement| {
+            let is_listed = self.is_listed(one, "veto") || self.is_listed(one, "malformed");
+            is_listed || words::is_vetoed(one, measured)
+        };
+        stated.any(|one| is_listed("veto", one) || codes::is_vetoed(one, measured.is_some()))
+            || codes.any(|one| is_listed("malformed", one))
+            || self.rules.points_into_message(details)
+            || statements.iter().any(is_other)
+    }
+
+    /// Whether a list of the table matches a statement.
+    fn is_listed(&self, statement: &Statement, list: &str) -> bool {
+        self.rules.matches(list, &normalise(&statement.text))
+    }
+
+    fn has_code(&self, is_one: fn(&str) -> bool) -> bool {
+        self.details.stated_codes.iter().any(|code| is_one(code))
+    }
+
+    /// Returns the status, and those inside the body.
+    fn statuses(&self) -> impl Iterator<Item = u16> {
+        self.details.inner_statuses().chain([self.status])
+    }
+
+    /// Returns the statements of an error.
+    fn clean(&self, details: &ErrorDetails) -> Vec<Statement> {
+        let texts = details.statements.iter().take(MAX_STATEMENTS);
+        texts.map(|text| self.clean_text(text)).collect()
+    }
+
+    fn clean_text(&self, text: &str) -> Statement {
+        Statement::clean(text, self.sizes.facts.model)
+    }
 }
 
 /// Joins all texts and figures. `None` if there is one text alone.
@@ -348,67 +364,14 @@ fn joined(details: &ErrorDetails) -> Option<String> {
     (parts.len() >= 2).then(|| parts.join("\n"))
 }
 
-/// Whether a code or a statement is about something other than the window.
-fn is_vetoed(
-    details: &ErrorDetails,
-    statements: &[Statement],
-    rules: &ClassifierRules,
-    measured: Option<StatedSize>,
-) -> bool {
-    let by_code = |code: &String| {
-        rules.matches("veto", code.as_bytes()) || codes::is_vetoed(code, measured.is_some())
-    };
-    let by_table = |statement: &Statement| {
-        let text = normalise(statement.text());
-        rules.matches("veto", &text) || rules.matches("malformed", &text)
-    };
-    let is_malformed = |code: &String| rules.matches("malformed", code.as_bytes());
-    let is_other = |one: &Statement| by_table(one) || words::is_vetoed(one, measured);
-    details.stated_codes.iter().any(by_code)
-        || details.codes.iter().any(is_malformed)
-        || rules.points_into_message(details)
-        || statements.iter().any(is_other)
-}
-
-impl StatedSize {
-    fn verdict(self, evidence: Evidence, facts: &RequestFacts<'_>) -> Verdict {
-        if let Self {
-            limit: Some(limit),
-            input,
-            output: Some(output),
-            kind: LimitKind::Window,
-            ..
-        } = self
-            && input.is_some_and(|input| input < limit && input.saturating_add(output) > limit)
-        {
-            return Verdict::OutputTooLarge {
-                limit,
-                input,
-                output,
-            };
-        }
-        Verdict::Overflow(Overflow {
-            evidence,
-            kind: self.kind,
-            excess: self.excess,
-            limit: self.limit,
-            output: None,
-            used: match self.kind {
-                LimitKind::Characters => Some(facts.tokens),
-                LimitKind::Request | LimitKind::Window => self.input,
-            },
-        })
-    }
-}
-
 /// Sizes of the request by longhaul's own counts.
-pub(super) struct RefusedRequestSizes<'a> {
+pub(super) struct RequestSizes<'a> {
     pub(super) facts: &'a RequestFacts<'a>,
     /// Counted once per refusal: the count reads the whole body.
     characters: OnceCell<u64>,
 }
 
-impl<'a> RefusedRequestSizes<'a> {
+impl<'a> RequestSizes<'a> {
     pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
         Self {
             facts,
@@ -416,11 +379,25 @@ impl<'a> RefusedRequestSizes<'a> {
         }
     }
 
+    pub(super) fn tokens(&self) -> u64 {
+        u64::from(self.facts.tokens)
+    }
+
+    /// Whether a number may count the tokens of the request by another tokenizer.
+    fn is_like(&self, number: &Number) -> bool {
+        self.is_within(number, (1, 2), (3, 1))
+    }
+
+    /// Whether a number lies between two fractions of the request's tokens.
+    fn is_within(&self, number: &Number, least: (u64, u64), most: (u64, u64)) -> bool {
+        let size = self.tokens();
+        size > 0 && (size * least.0 / least.1..=size * most.0 / most.1).contains(&number.value)
+    }
+
     /// Returns the characters that were sent.
     pub(super) fn characters(&self) -> u64 {
-        *self
-            .characters
-            .get_or_init(|| self.sent_share(self.facts.text.characters()))
+        let count = || self.sent_share(self.facts.text.characters());
+        *self.characters.get_or_init(count)
     }
 
     /// Returns the bytes that were sent.
@@ -431,9 +408,9 @@ impl<'a> RefusedRequestSizes<'a> {
     /// Returns the sent part of a size of the body in the facts. A rewritten request is shorter by the share
     /// of its tokens.
     fn sent_share(&self, size: u64) -> u64 {
-        let sent = size.saturating_mul(u64::from(self.facts.tokens));
-        sent.checked_div(u64::from(self.facts.body_tokens))
-            .unwrap_or(size)
+        let sent = size.saturating_mul(self.tokens());
+        let share = sent.checked_div(u64::from(self.facts.body_tokens));
+        share.unwrap_or(size)
     }
 }
 

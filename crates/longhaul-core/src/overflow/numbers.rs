@@ -5,72 +5,56 @@ use regex::bytes::{Captures, Regex};
 use crate::overflow::error_details::ErrorDetails;
 use crate::overflow::rules::ClassifierRules;
 use crate::overflow::vocabulary::parse;
-use crate::overflow::{Overflow, Verdict};
+use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 
-/// Token counts as the reply states them.
-#[derive(Clone, Copy, Debug, Default)]
-struct StatedCounts {
-    /// Size of the window.
-    limit: Option<u32>,
-    /// Size of the prompt.
-    input: Option<u32>,
-    /// Requested output.
-    output: Option<u32>,
-    /// Sum of prompt and requested output.
-    total: Option<u32>,
+/// Size that a refusal states, in tokens. For [`LimitKind::Characters`], longhaul's own counts of the request
+/// convert the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StatedSize {
+    pub(super) kind: LimitKind,
+    pub(super) limit: Option<u32>,
+    /// Size of the prompt. `None` for a lower bound.
+    pub(super) input: Option<u32>,
+    pub(super) output: Option<u32>,
     /// Tokens beyond the limit.
-    excess: Option<u32>,
-    /// Whether the wording makes `input` a lower bound.
-    stated_lower_bound: bool,
+    pub(super) excess: Option<u32>,
 }
 
-/// Returns the verdict on a reply that names an overflow.
-pub(super) fn verdict_from_counts(details: &ErrorDetails, rules: &ClassifierRules) -> Verdict {
-    let counts = extract_counts(details, rules);
-    let input = counts.input.filter(|_| !counts.is_lower_bound());
-    if let (Some(limit), Some(output)) = (counts.limit, counts.output) {
-        let fits_alone = input.is_some_and(|input| input < limit)
-            && input
-                .and_then(|input| input.checked_add(output))
-                .is_none_or(|sum| sum > limit);
-        // No history is short enough if the output alone fills the window.
-        let output_alone = input.is_none() && output >= limit;
-        if fits_alone || output_alone {
-            return Verdict::OutputTooLarge {
-                limit,
-                input,
-                output,
-            };
+impl StatedSize {
+    /// Returns the verdict on a refusal that states an overflow with this size.
+    pub(super) fn verdict(self, evidence: Evidence) -> Verdict {
+        let Self {
+            kind,
+            limit,
+            input,
+            output,
+            excess,
+        } = self;
+        if let (LimitKind::Window, Some(limit), Some(output)) = (kind, limit, output) {
+            let fits_alone = |input: u32| input < limit && input.saturating_add(output) > limit;
+            // No history is short enough if the output alone fills the window.
+            if input.map_or(output >= limit, fits_alone) {
+                return Verdict::OutputTooLarge {
+                    limit,
+                    input,
+                    output,
+                };
+            }
         }
-    }
-    let totals = counts.total.zip(counts.limit);
-    let over = totals.and_then(|(total, limit)| total.checked_sub(limit));
-    let excess = counts.excess.or(over);
-    Verdict::Overflow(Overflow {
-        excess: excess.filter(|_| counts.input.is_none()),
-        output: counts.output,
-        ..Overflow::stated(counts.limit, input)
-    })
-}
-
-impl StatedCounts {
-    /// Whether `input` is only a lower bound of the prompt.
-    ///
-    /// vLLM stops counting one token past the accepted size. An input of exactly that size is
-    /// therefore a lower bound, whatever the wording.
-    fn is_lower_bound(&self) -> bool {
-        let accepted = self
-            .limit
-            .zip(self.output)
-            .and_then(|(all, out)| all.checked_sub(out));
-        self.stated_lower_bound
-            || (accepted.is_some() && accepted == self.input.and_then(|n| n.checked_sub(1)))
+        Verdict::Overflow(Overflow {
+            evidence,
+            kind,
+            excess,
+            limit,
+            output,
+            used: input,
+        })
     }
 }
 
 /// Extracts the counts by the first matching row of the table, or from llama.cpp's fields if no row
 /// matches.
-fn extract_counts(details: &ErrorDetails, rules: &ClassifierRules) -> StatedCounts {
+pub(super) fn stated(details: &ErrorDetails, rules: &ClassifierRules) -> StatedSize {
     let found = rules.count_patterns().find_map(|pattern| {
         details.texts.iter().find_map(|text| {
             pattern
@@ -78,29 +62,33 @@ fn extract_counts(details: &ErrorDetails, rules: &ClassifierRules) -> StatedCoun
                 .map(|found| counts_from_captures(&found, rules))
         })
     });
-    let fields = || StatedCounts {
+    found.unwrap_or_else(|| StatedSize {
         limit: details.context_tokens,
         input: details.prompt_tokens,
-        ..StatedCounts::default()
-    };
-    found.unwrap_or_else(fields)
+        ..StatedSize::default()
+    })
 }
 
-fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> StatedCounts {
-    let group = |name: &str| parse(found.name(name)?.as_bytes());
-    let total: Option<u32> = group("total");
-    let parts = found
-        .name("parts")
-        .map(|parts| parts.as_bytes())
-        .unwrap_or_default();
+/// Reads the counts that a pattern captures.
+///
+/// vLLM stops counting one token past the accepted size. An input of exactly that size is therefore a lower
+/// bound of the prompt, whatever the wording.
+fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> StatedSize {
+    let group = |name: &str| parse::<u32>(found.name(name)?.as_bytes());
+    let parts = found.name("parts").map(|parts| parts.as_bytes());
+    let parts = parts.unwrap_or_default();
     let output = group("output").or_else(|| sum_matches(&rules.compiled().output_parts, parts));
-    StatedCounts {
-        limit: group("limit"),
-        input: group("input").or_else(|| total?.checked_sub(output?)),
+    let (limit, total) = (group("limit"), group("total"));
+    let input = group("input").or_else(|| total?.checked_sub(output?));
+    let past_accepted = || limit?.checked_sub(output?)?.checked_add(1);
+    let is_lower_bound = found.name("floor").is_some() || input == past_accepted();
+    let excess = group("excess").or_else(|| total?.checked_sub(limit?));
+    StatedSize {
+        limit,
+        input: input.filter(|_| !is_lower_bound),
         output,
-        total,
-        excess: group("excess"),
-        stated_lower_bound: found.name("floor").is_some(),
+        excess: excess.filter(|_| input.is_none()),
+        ..StatedSize::default()
     }
 }
 

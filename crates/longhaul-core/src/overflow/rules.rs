@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::overflow::error_details::ErrorDetails;
-use crate::overflow::vocabulary::{Row, WORDINGS, rows};
+use crate::overflow::vocabulary::{Row, WORDINGS, parse, rows};
 
 /// Maximum number of configured patterns. Each one is tried on every classified error.
 pub const MAX_PATTERNS: usize = 64;
@@ -41,6 +41,7 @@ pub(super) struct CompiledRules {
     counts: Vec<Regex>,
     /// Patterns for the output in an enumeration of parts.
     pub(super) output_parts: Vec<Regex>,
+    text_limits: Vec<Regex>,
 }
 
 /// Reason why configured patterns are rejected.
@@ -170,6 +171,12 @@ impl ClassifierRules {
             || texts.any(|text| self.matches("byte-limit", text))
     }
 
+    /// Returns the maximum characters of one text, if a text of an error states that one is longer.
+    pub(super) fn text_limit(&self, text: &[u8]) -> Option<u32> {
+        let mut patterns = self.compiled().text_limits.iter();
+        patterns.find_map(|pattern| parse(pattern.captures(text)?.get(1)?.as_bytes()))
+    }
+
     /// Returns the patterns that extract counts, in order of precedence.
     pub(super) fn count_patterns(&self) -> impl Iterator<Item = &Regex> {
         let own = self.configured.iter();
@@ -215,6 +222,7 @@ impl CompiledRules {
             patterns: sets.map(|name| (name, set(name))).into(),
             counts: patterns("counts").collect(),
             output_parts: patterns("output-part").collect(),
+            text_limits: patterns("text-limit").collect(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use crate::overflow::heuristics::RefusedRequestSizes;
+use crate::overflow::heuristics::RequestSizes;
 use crate::overflow::vocabulary::{compile, matches, parse};
 
 /// Smallest limit in bytes. Smaller numbers count something else.
@@ -16,7 +16,7 @@ pub(super) fn states_limit(text: &str, sent: u64) -> bool {
     if text.contains("token") || !matches("body", text) {
         return false;
     }
-    let sizes = sizes(text);
+    let sizes: Vec<u64> = sizes(text.as_bytes()).collect();
     let is_sent = |one: &&u64| (sent / 4 * 3..=sent / 4 * 5).contains(*one) && sent >= MIN_LIMIT;
     let limits = |size: &u64| sizes.iter().any(|limit| (MIN_LIMIT..*size).contains(limit));
     sizes.iter().find(is_sent).is_some_and(limits)
@@ -27,9 +27,9 @@ const MAX_FACTOR: u64 = 128;
 
 /// Whether a statement compares a size above the bytes of the body, and states no size of the body. No token
 /// is shorter than a byte.
-pub(super) fn counts_larger_body(text: &str, sent: &RefusedRequestSizes<'_>) -> bool {
-    let (bytes, tokens) = (sent.bytes(), u64::from(sent.facts.tokens));
-    let sizes = sizes(text);
+pub(super) fn counts_larger_body(text: &str, sent: &RequestSizes<'_>) -> bool {
+    let (bytes, tokens) = (sent.bytes(), sent.tokens());
+    let sizes: Vec<u64> = sizes(text.as_bytes()).collect();
     let near = |size: u64| size / 2..=size / 2 * 3;
     let is_own = |one: &u64| near(bytes).contains(one) || near(tokens).contains(one);
     let own = bytes + u64::from(sent.facts.output.unwrap_or_default());
@@ -37,23 +37,23 @@ pub(super) fn counts_larger_body(text: &str, sent: &RefusedRequestSizes<'_>) -> 
     sizes.len() >= 2 && sizes.iter().any(|one| larger.contains(one)) && !sizes.iter().any(is_own)
 }
 
-/// Reads the numbers of a text that may be sizes, in bytes if they have such a unit.
-fn sizes(text: &str) -> Vec<u64> {
+/// Reads the numbers of a text that may be sizes, in bytes if they have such a unit. Prefixes count as powers of
+/// 1,000, so that a limit is no higher than meant.
+pub(in crate::overflow) fn sizes(text: &[u8]) -> impl Iterator<Item = u64> {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
         compile(r"\b([0-9]{1,12})(?:\.[0-9]+)? ?(?:([kmg])i?b)?(?:\b|b\b|bytes?\b)")
     });
-    let found = NUMBER.captures_iter(text.as_bytes());
     let size = |one: regex::bytes::Captures<'_>| {
         let number: u64 = parse(one.get(1)?.as_bytes())?;
         let unit = match one.get(2).map(|unit| unit.as_bytes()) {
-            Some(b"k") => 1 << 10,
-            Some(b"m") => 1 << 20,
-            Some(_) => 1 << 30,
+            Some(b"k") => 1_000,
+            Some(b"m") => 1_000_000,
+            Some(_) => 1_000_000_000,
             None => 1,
         };
         Some(number.saturating_mul(unit)).filter(|size| *size >= MIN_LIMIT)
     };
-    found.filter_map(size).collect()
+    NUMBER.captures_iter(text).filter_map(size)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexBuilder};
 
-use crate::overflow::heuristics::{codes, numbers, words};
+use crate::overflow::heuristics::numbers::{self, Number};
+use crate::overflow::heuristics::{codes, words};
 use crate::overflow::vocabulary::matches_around;
 
 /// Names, addresses and ids. They may contain any word and any number.
@@ -27,10 +28,12 @@ const NAMES: &str = r#"(?xi)
 /// The statement of an error, in lower case.
 #[derive(Debug)]
 pub(super) struct Statement {
-    text: String,
+    /// All sentences as one text.
+    pub(super) text: String,
+    pub(super) numbers: Vec<Number>,
     sentences: Vec<String>,
     /// Whether an identifier within the text is a code of an overflow.
-    has_code: bool,
+    pub(super) has_code: bool,
 }
 
 impl Statement {
@@ -53,17 +56,13 @@ impl Statement {
         if !help.is_empty() && !kept.iter().any(names_overflow) {
             kept.extend(help.into_iter().filter(names_overflow));
         }
-        let sentences: Vec<String> = kept.into_iter().map(str::to_owned).collect();
+        let text = kept.join(". ");
         Self {
-            text: sentences.join(". "),
-            sentences,
+            numbers: numbers::numbers(&text),
+            sentences: kept.into_iter().map(str::to_owned).collect(),
+            text,
             has_code,
         }
-    }
-
-    /// Returns all sentences as one text.
-    pub(super) fn text(&self) -> &str {
-        &self.text
     }
 
     pub(super) fn sentences(&self) -> impl Iterator<Item = &str> {
@@ -83,11 +82,6 @@ impl Statement {
         let others = letters.filter(|letter| !letter.is_ascii() && letter.is_alphabetic());
         others.for_each(|letter| letter.hash(&mut hasher));
         hasher.finish()
-    }
-
-    /// Whether an identifier within the text is a code of an overflow.
-    pub(super) fn names_overflow_in_code(&self) -> bool {
-        self.has_code
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the heuristics, statement by statement.
 
 use super::*;
+use crate::overflow::LimitKind;
 use crate::overflow::tests::unseen::LARGE;
 
 const FACTS: RequestFacts<'static> = RequestFacts {
@@ -11,9 +12,23 @@ const FACTS: RequestFacts<'static> = RequestFacts {
 fn weigh(status: u16, text: &str, facts: &RequestFacts<'_>) -> Assessment {
     let mut details = ErrorDetails::default();
     details.add_text(text);
-    let unquoted = LazyCell::new(|| details.clone());
-    let rules = ClassifierRules::standard();
-    assess(status, &details, &unquoted, facts, rules)
+    assess(status, &details, &details, facts)
+}
+
+fn assess(
+    status: u16,
+    details: &ErrorDetails,
+    unquoted: &ErrorDetails,
+    facts: &RequestFacts<'_>,
+) -> Assessment {
+    let refusal = Refusal {
+        status,
+        details,
+        unquoted,
+        sizes: &RequestSizes::new(facts),
+        rules: ClassifierRules::standard(),
+    };
+    refusal.assess()
 }
 
 fn weigh_text(status: u16, text: &str) -> Assessment {
@@ -183,9 +198,7 @@ fn a_character_limit_scales_with_the_share_forwarded() {
 fn words_only_quoted_from_the_request_count_like_an_empty_refusal() {
     let mut details = ErrorDetails::default();
     details.add_text("Bad content: 'the prompt exceeds the context of 4096 tokens'");
-    let unquoted = LazyCell::new(ErrorDetails::default);
-    let rules = ClassifierRules::standard();
-    let assessment = assess(400, &details, &unquoted, &FACTS, rules);
+    let assessment = assess(400, &details, &ErrorDetails::default(), &FACTS);
     assert_eq!(assessment.confidence, Confidence::Quoted);
     let expect = Verdict::Overflow(Overflow::from_empty_reply());
     assert_eq!(assessment.verdict(&FACTS), Some(expect));

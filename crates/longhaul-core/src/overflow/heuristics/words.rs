@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use crate::overflow::heuristics::numbers::StatedSize;
 use crate::overflow::heuristics::statement::Statement;
+use crate::overflow::numbers::StatedSize;
 use crate::overflow::vocabulary::{Row, compile_row, heuristics, matches};
 
 /// Maximum distance between the two words in bytes. Asian letters take three.
@@ -38,7 +38,7 @@ pub(super) fn name_tokens(text: &str) -> bool {
 
 /// Whether a statement names the window, rather than a prompt or tokens.
 pub(super) fn name_window(statement: &Statement) -> bool {
-    matches("window", statement.text())
+    matches("window", &statement.text)
 }
 
 /// Compiles the words for a prompt with those for too much of the same language: either word first.
@@ -71,7 +71,7 @@ pub(super) fn is_final(statement: &Statement) -> bool {
 /// Whether a statement is about something other than the window. `measured` is the size of the request
 /// with a smaller limit, if the refusal states both.
 pub(super) fn is_vetoed(statement: &Statement, measured: Option<StatedSize>) -> bool {
-    let text = statement.text();
+    let text = &statement.text;
     let is_measured = measured.is_some();
     // An output next to the two numbers is a part of the sum.
     let is_sum = measured.is_some_and(|stated| stated.output.is_some());

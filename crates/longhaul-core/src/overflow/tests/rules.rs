@@ -178,3 +178,66 @@ fn a_refusal_that_quotes_the_request_is_not_an_overflow() {
         check(400, &error.to_string(), Verdict::Fine);
     }
 }
+
+#[test]
+fn only_the_limit_of_an_items_text_is_read() {
+    for (at, limit, expect) in [
+        (
+            "'input[2].output': string too long.",
+            "10485760, but got a string with length 11000000",
+            10_485_760,
+        ),
+        (
+            "'messages[3].content': string too long.",
+            "10,485,760.",
+            10_485_760,
+        ),
+        (
+            "'input[1].call_id': string too long.",
+            "64, but got a string with length 70",
+            0,
+        ),
+        ("'input':", "10485760.", 0),
+        ("string too long,", "99999999999", 0),
+    ] {
+        let message = format!("Invalid {at} Expected a string with maximum length {limit}");
+        let body = json!({ "error": { "message": message } }).to_string();
+        let expect = match expect {
+            0 => Verdict::Fine,
+            characters => Verdict::TextTooLong { characters },
+        };
+        check(400, &body, expect);
+    }
+}
+
+#[test]
+fn recognises_a_binding_mismatch_by_its_wording_or_its_code() {
+    let check_error = |code: &str, message: &str, expect| {
+        let error = json!({ "error": { "message": message, "code": code } });
+        check(400, &error.to_string(), expect);
+    };
+    let at = "messages.1.content.0: Invalid `signature` in `thinking` block.";
+    for stated in [
+        "The block is bound to a different conversation.",
+        "The block is bound to another conversation.",
+        "This block was bound to a different request prefix when it was created.",
+        "The `thinking` block that preceded this one is missing from this request.",
+        "The block v1.2 is bound to a request other than this. Remove it.",
+    ] {
+        check_error(
+            "invalid_request_error",
+            &format!("{at} {stated}"),
+            Verdict::StaleThinking,
+        );
+    }
+    for other in [
+        at,
+        &format!("{at} The signature is not valid base64."),
+        &format!("{at} The block is bound to this organization. Try another request."),
+        "The session is bound to a different conversation.",
+        "thinking.block_binding: Extra inputs are not permitted",
+    ] {
+        check_error("invalid_request_error", other, Verdict::Fine);
+    }
+    check_error("prefix_binding_mismatch", "refused", Verdict::StaleThinking);
+}
