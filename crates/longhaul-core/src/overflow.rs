@@ -37,6 +37,7 @@ mod numbers;
 mod rule_set;
 mod rules;
 mod stated_error;
+mod stated_size;
 pub mod stream_head;
 mod suspicion;
 mod tail;

@@ -22,8 +22,8 @@ mod words;
 use std::cell::OnceCell;
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
-use crate::overflow::numbers::StatedSize;
 use crate::overflow::rules::ClassifierRules;
+use crate::overflow::stated_size::StatedSize;
 use crate::overflow::vocabulary::matches;
 use crate::overflow::{Evidence, Overflow, Suspicion, Verdict};
 pub use facts::RequestFacts;

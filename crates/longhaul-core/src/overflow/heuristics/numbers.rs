@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 use crate::overflow::LimitKind;
 use crate::overflow::heuristics::statement::Statement;
 use crate::overflow::heuristics::{RequestSizes, words};
-use crate::overflow::numbers::StatedSize;
+use crate::overflow::stated_size::StatedSize;
 use crate::overflow::vocabulary::{compile, matches, matches_around, parse};
 
 /// Smallest limit in tokens. Smaller numbers are counts of something else.

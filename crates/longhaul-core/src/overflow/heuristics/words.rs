@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 use crate::overflow::heuristics::statement::Statement;
-use crate::overflow::numbers::StatedSize;
+use crate::overflow::stated_size::StatedSize;
 use crate::overflow::vocabulary::{Row, compile_row, heuristics, matches};
 
 /// Maximum distance between the two words in bytes. Asian letters take three.

@@ -8,7 +8,7 @@ use super::{MIN_LIMIT, Number};
 use crate::overflow::LimitKind;
 use crate::overflow::heuristics::RequestSizes;
 use crate::overflow::heuristics::statement::Statement;
-use crate::overflow::numbers::StatedSize;
+use crate::overflow::stated_size::StatedSize;
 use crate::overflow::vocabulary::{compile, matches, matches_around, parse};
 
 impl Statement {
