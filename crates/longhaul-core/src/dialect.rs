@@ -1,10 +1,10 @@
 //! Wire dialects: the keys, paths, headers, texts and events of each API.
 //!
-//! Each seam is a fact of [`DialectFacts`], or a method of [`Dialect`] that matches exhaustively, by
-//! `dispatch!` or by itself, and delegates into the folder of the dialect. No code outside this folder names an API, its paths or a
-//! key of its requests and replies. The members of errors are the exception, since they are alike in
-//! every dialect: `overflow::error_details` and the program's `summaries::reply::error_status` read
-//! them. ARCHITECTURE lists what else a new dialect needs.
+//! Each seam is a fact of [`DialectFacts`], or a method of [`Dialect`]. A method matches exhaustively, by
+//! `dispatch!` or by itself, and delegates into the folder of the dialect. No code outside this folder
+//! names an API, its paths or a key of its requests and replies. The members of errors are the
+//! exception, since they are alike in every dialect: `overflow::error_details` and the program's
+//! `summaries::reply::error_status` read them. ARCHITECTURE lists what else a new dialect needs.
 
 mod body_reader;
 pub mod bypass;

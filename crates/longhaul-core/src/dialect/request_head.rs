@@ -53,8 +53,8 @@ impl Dialect {
         (Self::ChatCompletions.path(), body)
     }
 
-    /// Whether the form of `token` shows that it is a key for [`DialectFacts::key_header`](super::facts::DialectFacts::key_header), and
-    /// useless as a bearer token.
+    /// Whether the form of `token` shows that it is a key for the API's
+    /// [`key_header`](crate::dialect::facts::DialectFacts::key_header), and useless as a bearer token.
     pub fn is_plain_key(self, token: &[u8]) -> bool {
         match self {
             Self::ChatCompletions | Self::Responses => false,

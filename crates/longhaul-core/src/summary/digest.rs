@@ -71,8 +71,8 @@ pub fn digest(
     segment_text(&calls, None, &visible, &NO_STANDING_WORDS, budgets)
 }
 
-/// Returns the model's `prose`, or the goal and the steps, and the sections that longhaul generates for every
-/// record: system instructions, user messages, agreements, file activity and identifiers. Identifiers and
+/// Returns the text of a segment: the model's `prose`, or the goal and the steps, and the generated sections.
+/// These are system instructions, user messages, agreements, file activity and identifiers. Identifiers and
 /// rules that are `visible` are not repeated.
 pub(crate) fn segment_text(
     calls: &DecodedCalls<'_, '_>,
