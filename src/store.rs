@@ -113,7 +113,7 @@ impl Store {
     pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
         match &config.location {
             StoreLocation::Memory => Ok(()),
-            StoreLocation::File(path) => file::FileStore::check(path),
+            StoreLocation::File(path) => file::check(path),
             StoreLocation::Redis(url) => redis::RedisStore::check(url, config),
         }
     }

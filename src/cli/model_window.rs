@@ -1,8 +1,7 @@
 //! A model's window as known without a conversation, and its source in words.
 
 use crate::config::{Config, ModelSettings};
-use crate::models;
-use crate::models::{HostKind, MatchKind, TableMatch};
+use crate::models::{self, HostKind, MatchKind, TableMatch};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::policy::{Policy, Profile};
 use longhaul_core::units::tokens::Tokens;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -11,10 +12,13 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::time::timeout;
 
 use crate::config::{AdminListener, reachable_address};
 use crate::error::Problem;
 
+/// Maximum time for the answer of a listener on this machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a page. An explanation of 400 rows with their text takes less.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
@@ -38,6 +42,17 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
         ));
     }
     Ok(reachable_address(address))
+}
+
+/// Waits for the page of [`fetch_page`], for a bounded time. The inner error states why there is no
+/// answer. Fails if no runtime can start.
+pub(super) fn ask(
+    address: SocketAddr,
+    path: &str,
+) -> Result<Result<(StatusCode, Bytes), String>, Problem> {
+    let page = async { timeout(ANSWER_TIMEOUT, fetch_page(address, path)).await };
+    let answer = crate::cli::runtime()?.block_on(page);
+    Ok(answer.unwrap_or_else(|_| Err("no answer".to_owned())))
 }
 
 /// Requests one page of the admin listener and returns the status and the body of the response. The
@@ -95,16 +110,16 @@ pub(super) async fn fetch(
 mod tests {
     use super::*;
 
-    fn check(address: &str, expect: &str) {
-        let found = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
-        assert_eq!(found.to_string(), expect);
-    }
-
     #[test]
     fn health_check_of_a_wildcard_address_uses_loopback() {
-        check("0.0.0.0:8485", "127.0.0.1:8485");
-        check("[::]:8485", "[::1]:8485");
-        check("192.0.2.7:8485", "192.0.2.7:8485");
+        for (address, expect) in [
+            ("0.0.0.0:8485", "127.0.0.1:8485"),
+            ("[::]:8485", "[::1]:8485"),
+            ("192.0.2.7:8485", "192.0.2.7:8485"),
+        ] {
+            let found = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
+            assert_eq!(found.to_string(), expect);
+        }
     }
 
     #[test]

@@ -1,30 +1,22 @@
 //! `longhaul quota`: the quota of the logins that a running longhaul forwards.
 
-use std::time::Duration;
-
 use clap::ArgMatches;
 use http::StatusCode;
-use tokio::time::timeout;
 
-use super::own_client::{admin_address, fetch_page};
+use super::own_client::{admin_address, ask};
+use crate::cli::Done;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::metrics::quota::{Quota, lines};
 use crate::wall_clock;
 
-/// Time limit for the answer of a program on this machine.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// Prints what the admin listener knows. Fails if no longhaul answers there.
-pub(super) fn quota(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn quota(config: &Config, matches: &ArgMatches) -> Done {
     let address = admin_address(config.admin)?;
     let failed = |why: &str| Problem::Unanswered(format!("http://{address}/quota: {why}"));
-    let page = async { timeout(ANSWER_TIMEOUT, fetch_page(address, "/quota")).await };
-    let body = match crate::cli::runtime()?.block_on(page) {
-        Ok(Ok((StatusCode::OK, body))) => body,
-        Ok(Ok((status, _))) => return Err(failed(&format!("the answer is {status}")).into()),
-        Ok(Err(why)) => return Err(failed(&why).into()),
-        Err(_) => return Err(failed("no answer").into()),
+    let body = match ask(address, "/quota")?.map_err(|why| failed(&why))? {
+        (StatusCode::OK, body) => body,
+        (status, _) => return Err(failed(&format!("the answer is {status}")).into()),
     };
     let text = if matches.get_flag("json") {
         format!("{}\n", String::from_utf8_lossy(&body))

@@ -42,7 +42,9 @@ impl BaseUrl {
         if authority.as_str().contains('@') {
             return Err(BaseUrlError::Credentials);
         }
-        if authority.host().is_empty() || authority.port().is_some() != has_port(&authority) {
+        // The URI parser reports a port that is not a number as absent.
+        let has_port = authority.as_str().len() > authority.host().len();
+        if authority.host().is_empty() || authority.port().is_some() != has_port {
             return Err(BaseUrlError::NotAUrl);
         }
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| BaseUrlError::NotAUrl)?;
@@ -161,11 +163,6 @@ fn is_domain(host: &str) -> bool {
         && top.bytes().all(|byte| byte.is_ascii_alphabetic())
         && below.peek().is_some()
         && below.all(plain)
-}
-
-/// Whether anything follows the host. The URI parser reports a port that is not a number as absent.
-fn has_port(authority: &Authority) -> bool {
-    authority.as_str().len() > authority.host().len()
 }
 
 #[cfg(test)]

@@ -212,12 +212,7 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
         SettingRow::new(entry.key.into(), &raw, origin, |text| redacted(entry, text))
     });
     let mut rows: Vec<SettingRow> = general.collect();
-    for tables in [
-        &found.model_tables,
-        &found.mount_tables,
-        &found.price_tables,
-        &found.keep_tables,
-    ] {
+    for tables in &found.tables {
         for (at, table) in tables.iter().enumerate() {
             rows.extend(table.values().map(|(name, raw, origin)| {
                 let key = format!("{}[{}].{name}", table.list(), at + 1);

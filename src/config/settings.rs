@@ -48,7 +48,7 @@ settings! { ALL_SETTINGS:
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
     RECALL: RecallSetting = choice, "recall" = "off",
-        bare_flag("recall", "off|url|mcp", "url"), restart;
+        flag("recall", "off|url|mcp"), bare("url"), restart;
     RECALL_DISABLED: bool = switch, "recall_disabled" = "false", env("DISABLE_RECALL"), restart;
     RECALL_URL: Option<BaseUrl> = optional_base_url, "recall_url" = "", restart;
     PUBLIC: bool = switch, "public" = "false", restart;

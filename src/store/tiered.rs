@@ -15,17 +15,15 @@ use tokio::time::{Instant, timeout};
 
 use super::format::{RecordSealer, read_tag};
 use crate::callers::AcceptedCallers;
-use crate::learned::model_facts::ModelFacts;
-use crate::learned::model_facts::{ModelFactsCache, SyncState};
+use crate::learned::model_facts::{ModelFacts, ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
 use crate::store::circuit_breaker::CircuitBreaker;
 use crate::store::durable::{
-    Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
+    Answer, Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
 };
 use crate::store::kept_texts::KeptTexts;
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
-use crate::store::prefix_caches::CountedRequest;
-use crate::store::prefix_caches::StoredRemoval;
+use crate::store::prefix_caches::{CountedRequest, StoredRemoval};
 use crate::store::write_queue::{StoreJob, WriteQueue};
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -242,7 +240,7 @@ impl TieredInner {
     pub(super) async fn guarded_read<T>(
         &self,
         within: Duration,
-        call: impl Future<Output = Result<T, Unavailable>>,
+        call: impl Future<Output = Answer<T>>,
     ) -> Option<T> {
         if !self.read_breaker.allows_call() {
             self.metrics.durable_store.add(DurableStoreOutcome::Spared);
@@ -284,7 +282,7 @@ impl TieredInner {
     pub(super) async fn guarded_write<T>(
         &self,
         within: Duration,
-        call: impl Future<Output = Result<T, Unavailable>>,
+        call: impl Future<Output = Answer<T>>,
     ) -> Option<T> {
         if self.read_breaker.is_open() || !self.write_breaker.allows_call() {
             self.metrics.durable_store.add(DurableStoreOutcome::Spared);
@@ -306,10 +304,7 @@ impl TieredInner {
     }
 
     /// Counts the outcome of a call, and turns a timeout into an error.
-    fn count_outcome<T>(
-        &self,
-        ended: Result<Result<T, Unavailable>, Elapsed>,
-    ) -> Result<T, Unavailable> {
+    fn count_outcome<T>(&self, ended: Result<Answer<T>, Elapsed>) -> Answer<T> {
         let (how, answer) = match ended {
             Ok(Ok(answer)) => (DurableStoreOutcome::Answered, Ok(answer)),
             Ok(Err(unavailable)) => (DurableStoreOutcome::Failed, Err(unavailable)),
@@ -389,7 +384,7 @@ impl TieredInner {
         }
     }
 
-    async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+    async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
