@@ -211,7 +211,7 @@ fn setting_layers(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Layers 
     with_flags(layers, matches)
 }
 
-/// Collects the flags alone.
+/// Adds the flags to `layers`.
 fn with_flags(mut layers: Layers, matches: &ArgMatches) -> Layers {
     for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {

@@ -16,11 +16,10 @@ use super::check::{ask_upstream, preflight, upstream_key};
 use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
-use crate::cli::health;
 use crate::cli::serve::listen_problem;
-use crate::cli::{Done, Env};
+use crate::cli::{Done, Env, health};
 use crate::config::{
-    AdminListener, Config, ResolvedSettings, StoreLocation, reachable_address, unknown_variables,
+    Config, ResolvedSettings, StoreLocation, reachable_address, unknown_variables,
 };
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
@@ -184,10 +183,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
 
 /// Tests whether both ports are free or longhaul's own, and whether the store answers.
 async fn reachability_findings(config: &Config) -> Vec<Finding> {
-    let admin = match config.admin {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => Some(address),
-        AdminListener::Off => None,
-    };
+    let admin = config.admin.address();
     let is_running = match admin {
         Some(address) if address.port() != 0 => health::is_alive(reachable_address(address)).await,
         Some(_) | None => false,

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use rmcp::ServiceExt as _;
-use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
-use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService, stdio};
 use tokio::net::TcpListener;
 
 use super::recall::client_of;

@@ -24,16 +24,12 @@ const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Returns the admin listener's address as reachable from this machine.
 pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
-    let address = match at {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
-        AdminListener::Off => {
-            return Err(Problem::CommandLine(
-                "admin.listen is off, so there is no listener to ask; set --admin (LONGHAUL_ADMIN) \
-                 to an address"
-                    .into(),
-            ));
-        }
+    let is_off = || {
+        let advice = "admin.listen is off, so there is no listener to ask; set --admin \
+                      (LONGHAUL_ADMIN) to an address";
+        Problem::CommandLine(advice.into())
     };
+    let address = at.address().ok_or_else(is_off)?;
     if address.port() == 0 {
         return Err(Problem::CommandLine(
             "admin.listen has port 0, a different port at each start, so the listener cannot be \

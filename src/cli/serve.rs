@@ -133,9 +133,8 @@ pub(super) async fn start_admin(
     at: AdminListener,
     settings: String,
 ) -> Result<Option<SocketAddr>, Problem> {
-    let wanted = match at {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
-        AdminListener::Off => return Ok(None),
+    let Some(wanted) = at.address() else {
+        return Ok(None);
     };
     let bound = match TcpListener::bind(wanted).await {
         Ok(listener) => {

@@ -1,12 +1,12 @@
 //! The user's state folder, for what the next start reads
 //! (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 
-use std::fs::DirBuilder;
 use std::path::PathBuf;
 
 use super::settings_files;
 use crate::cli::Env;
 use crate::config::{Config, StoreLocation};
+use crate::store::create_private_dir;
 
 /// File of learned facts within the folder.
 const LESSONS: &str = "lessons.db";
@@ -39,11 +39,7 @@ fn folder(env: &Env) -> Option<PathBuf> {
     let home = || settings_files::folder(env, "HOME");
     let state = state.or_else(|| Some(home()?.join(".local/state")))?;
     let folder = state.join("longhaul");
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&folder).ok()?;
+    create_private_dir(&folder).ok()?;
     Some(folder)
 }
 

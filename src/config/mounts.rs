@@ -77,7 +77,7 @@ pub(super) fn repeated_paths(tables: &[Table]) -> Vec<Problem> {
     let (mut paths, mut problems) = (Vec::<String>::new(), Vec::new());
     for table in tables
         .iter()
-        .filter(|table| table.list() == MOUNT_TABLES.name)
+        .filter(|table| table.list == MOUNT_TABLES.name)
     {
         match table.value(&PATH) {
             Ok(path) if paths.contains(&path) => {

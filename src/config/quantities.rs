@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::parse::{mismatch, none_if_blank, single_text};
+use super::parse::{mismatch, single_text};
 use super::raw_value::RawValue;
 use longhaul_console::amounts::{digits, token_count};
 use longhaul_core::policy::ThresholdSetting;
@@ -57,14 +57,8 @@ pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
         .ok_or_else(|| mismatch(text, "a duration, like 30, 30s, 500ms, 5m, 24h or 7d"))
 }
 
-/// Parses a token count from `MIN` to `MAX`; empty is `None`.
-pub(super) fn optional_tokens<const MIN: u32, const MAX: u32>(
-    raw: &RawValue,
-) -> Result<Option<Tokens>, String> {
-    none_if_blank(raw, tokens::<MIN, MAX>)
-}
-
-fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, String> {
+/// Parses a token count from `MIN` to `MAX`.
+pub(super) fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, String> {
     let text = single_text(raw)?;
     let number = token_count(text).filter(|number| (MIN..=MAX).contains(number));
     number.map(Tokens::new).ok_or_else(|| {
@@ -119,6 +113,7 @@ fn split_unit(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parse::optional;
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better at its calls")]
@@ -161,14 +156,14 @@ mod tests {
 
     #[test]
     fn a_token_count_keeps_to_its_range_and_may_be_left_open() {
-        check(optional_tokens::<10, 20>, "", Some(None));
+        check(optional!(tokens::<10, 20>), "", Some(None));
         check(
-            optional_tokens::<10, 20>,
+            optional!(tokens::<10, 20>),
             "1_5",
             Some(Some(Tokens::new(15))),
         );
-        check(optional_tokens::<10, 20>, "21", None);
-        check(optional_tokens::<10, 20>, "1k", None);
+        check(optional!(tokens::<10, 20>), "21", None);
+        check(optional!(tokens::<10, 20>), "1k", None);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl<T> Setting<T> {
         self
     }
 
-    /// Adds a flag that needs no value: `--name` is short for `--name=bare`.
+    /// Lets the flag go without a value: `--name` is short for `--name=value`.
     pub(super) const fn bare(mut self, value: &'static str) -> Self {
         self.bare = Some(value);
         self

@@ -7,7 +7,6 @@
 //! Deadlines and the circuit breaker belong to [`tiered`](super::tiered): a call that is given up
 //! is dropped.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,14 +99,9 @@ pub(crate) type Answer<T> = Result<T, Unavailable>;
 /// A failed call to the durable store. The store may still have done the work, so the state of the
 /// entry is unknown. The text is a short reason for the operator, and never contains an address,
 /// a key or a value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Unavailable(pub(crate) &'static str);
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// Identity of one holder of a lease, generated for each lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

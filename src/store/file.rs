@@ -26,6 +26,7 @@ use crate::store::durable::{Answer, EntryWrite, ListedEntry, StoredEntry, WriteR
 use crate::wall_clock;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
 pub(super) use open::check;
+pub(crate) use open::create_private_dir;
 use open::{OpenError, StoreFile};
 use sweep::FileLimits;
 use table::{ListRange, ReadEntries};

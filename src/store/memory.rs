@@ -34,7 +34,7 @@ pub(super) struct MemoryStore {
     refused: FairCache<RecordKey, Vec<NoteName>>,
     /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
     /// another process, or this one after a restart, is refused once more first.
-    tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
+    pub(super) tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
     /// Whether a record, or a refusal, was ever stored. Most conversations have neither, so the
     /// flags save a look-up at every boundary of every request.
     ever_had_records: AtomicBool,
@@ -212,10 +212,6 @@ impl MemoryStore {
         outcome
     }
 
-    pub(super) fn get(&self, key: RecordKey) -> Option<Arc<CachedRecord>> {
-        self.records.get(&key)
-    }
-
     /// Records that a request ending at this prefix has passed through.
     pub(super) fn mark_seen(&self, key: RecordKey) {
         self.seen.insert(key, ());
@@ -244,16 +240,6 @@ impl MemoryStore {
     /// Whether a rewrite was refused at exactly this prefix.
     pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
         self.refused.get(&key).is_some()
-    }
-
-    /// Records how much of a rewrite a model accepted after it had refused one.
-    pub(super) fn record_rewrite_acceptance(
-        &self,
-        key: RecordKey,
-        model: NoteName,
-        takes: RewriteTolerance,
-    ) {
-        self.tolerances.insert((key, model), takes);
     }
 
     /// Returns how much of a rewrite the model accepts, as learned at the longest prefix of the

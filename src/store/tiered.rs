@@ -138,7 +138,7 @@ impl TieredStore {
             return false;
         };
         self.merge_entry(key, Some(entry));
-        self.inner.memory.get(key).is_some()
+        self.inner.memory.records.get(&key).is_some()
     }
 
     /// Queues changes to be written in the background.
@@ -153,13 +153,7 @@ impl TieredStore {
 
     /// Queues the write of a record in memory, with its adoption mark.
     pub(super) fn queue_record(&self, key: RecordKey, kept: &CachedRecord) {
-        let mut wanted = Vec::with_capacity(2);
-        if !kept.is_confirmed() {
-            wanted.push(PendingChange::Record(Arc::clone(&kept.record)));
-        }
-        if kept.is_adopted() {
-            wanted.push(PendingChange::Change(Change::Adopted));
-        }
+        let wanted = record_changes(kept, !kept.is_confirmed());
         if !wanted.is_empty() {
             self.queue_write(key, wanted);
         }
@@ -409,13 +403,15 @@ impl TieredInner {
 
     /// Returns the changes that offer the local record to a durable store without one.
     fn local_record_changes(&self, key: RecordKey) -> Vec<PendingChange> {
-        let Some(kept) = self.memory.get(key) else {
-            return Vec::new();
-        };
-        let mut offers = vec![PendingChange::Record(Arc::clone(&kept.record))];
-        if kept.is_adopted() {
-            offers.push(PendingChange::Change(Change::Adopted));
-        }
-        offers
+        let kept = self.memory.records.get(&key);
+        kept.map_or_else(Vec::new, |kept| record_changes(&kept, true))
     }
+}
+
+/// Returns the changes that store the adoption mark of `kept`, after the record itself if `is_offered`.
+fn record_changes(kept: &CachedRecord, is_offered: bool) -> Vec<PendingChange> {
+    let record = is_offered.then(|| PendingChange::Record(Arc::clone(&kept.record)));
+    let mark = PendingChange::Change(Change::Adopted);
+    let mark = kept.is_adopted().then_some(mark);
+    record.into_iter().chain(mark).collect()
 }

@@ -11,8 +11,7 @@ use tokio::time::timeout;
 
 use crate::body::request_body::{RequestBody, TransferMeter};
 use crate::error::Fault;
-use crate::learned::reported_windows::formats;
-use crate::learned::reported_windows::formats::{LOCAL_ENDPOINTS, ModelsPage, WindowParser};
+use crate::learned::reported_windows::formats::{self, LOCAL_ENDPOINTS, ModelsPage, WindowParser};
 use crate::models::HostKind;
 use crate::upstream::Upstream;
 use longhaul_core::units::tokens::Tokens;

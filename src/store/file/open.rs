@@ -343,7 +343,7 @@ fn read_or_generate_secret(
 }
 
 /// Creates a directory and its missing parents, for their owner only.
-fn create_private_dir(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
