@@ -121,8 +121,7 @@ pub(super) fn ask_upstream(
     let path = Some(base.path()).filter(|path| !path.is_empty());
     let question = WindowQuery {
         model: model.to_owned(),
-        scheme: base.scheme().clone(),
-        authority: base.authority().clone(),
+        base: base.clone(),
         host_kind: base.host_kind(),
         models_path: format!("{}/models", path.unwrap_or("/v1")),
         credentials: String::new(),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr as _;
 
 use http::HeaderValue;
-use http::uri::{Authority, Scheme, Uri};
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
 use crate::models::HostKind;
 use longhaul_core::dialect::Dialect;
@@ -89,6 +89,16 @@ impl BaseUrl {
     /// Returns scheme, host and port, which are safe to show to anyone.
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
+    }
+
+    /// Returns the URL of `target`, a path with its query, at this host. Fails if they form no valid URL.
+    pub(crate) fn url_of<T>(&self, target: T) -> http::Result<Uri>
+    where
+        T: TryInto<PathAndQuery, Error: Into<http::Error>>,
+    {
+        let uri = Uri::builder().scheme(self.scheme.clone());
+        let uri = uri.authority(self.authority.clone());
+        uri.path_and_query(target).build()
     }
 
     /// Returns the port: explicit, or the default of the scheme.

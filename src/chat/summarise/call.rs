@@ -62,7 +62,7 @@ fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
 fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
     let dialect = request.conversation.dialect();
     let endpoint = request.state.summary_endpoint.as_ref();
-    endpoint.map_or(dialect, |endpoint| endpoint.dialect_for(dialect))
+    endpoint.map_or(dialect, |endpoint| endpoint.api.for_conversation(dialect))
 }
 
 /// Returns the summarising model and its window. The name is `None` for the conversation's own
