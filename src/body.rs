@@ -7,4 +7,4 @@ pub(crate) mod coding;
 pub(crate) mod peeked_body;
 pub(crate) mod request_body;
 pub(crate) mod slow_bodies;
-pub(crate) mod stream_with_read;
+pub(crate) mod stream_with_hooks;

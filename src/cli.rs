@@ -55,6 +55,12 @@ use crate::error::Problem;
 use longhaul_core::summary::prompts::Prompts;
 use settings_files::ConfigFile;
 
+/// Variables of the environment, by name.
+type Env = BTreeMap<String, String>;
+
+/// Result of a command, or all problems that prevent it.
+type Done<T = ()> = Result<T, Vec<Problem>>;
+
 /// Colours of help and errors on a terminal.
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -112,12 +118,8 @@ pub fn main(
 }
 
 /// Runs the command that `matches` name.
-fn run_command(
-    file: &ConfigFile,
-    matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<ExitCode, Vec<Problem>> {
-    let own = command_matches(matches);
+fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitCode> {
+    let own = matches.subcommand().map_or(matches, |(_, own)| own);
     let layers = || setting_layers(file, matches, env);
     let resolved = || layers().resolve();
     let config = || Config::from_resolved(&resolved()?);
@@ -136,7 +138,7 @@ fn run_command(
         Some("explain") if own.contains_id("replay") => lab::replay(&config()?, layers, own),
         Some("explain") => explain::explain(&config()?, own),
         Some("health") => return health::health(&config()?, own),
-        Some("init") => init::init(flag_layers(matches), own, env),
+        Some("init") => init::init(with_flags(Layers::default(), matches), own, env),
         Some("man") => {
             let page = completions::manual_page(command(), own)?;
             if std::io::stdout().is_terminal() && !own.get_flag("markdown") {
@@ -164,7 +166,10 @@ fn run_command(
 /// Returns the page of `longhaul defaults` that the flags choose.
 fn defaults_page(matches: &ArgMatches) -> String {
     if matches.get_flag("prompts") {
-        built_in_prompts()
+        let pages = Prompts::built_in();
+        pages
+            .map(|(setting, text)| format!("==> {setting} <==\n{text}\n"))
+            .join("\n")
     } else if matches.get_flag("table") {
         settings_markdown()
     } else if matches.get_flag("schema") {
@@ -172,11 +177,6 @@ fn defaults_page(matches: &ArgMatches) -> String {
     } else {
         default_toml()
     }
-}
-
-/// Returns the arguments of the subcommand, or of the program if there is none.
-fn command_matches(matches: &ArgMatches) -> &ArgMatches {
-    matches.subcommand().map_or(matches, |(_, own)| own)
 }
 
 fn command() -> Command {
@@ -203,45 +203,28 @@ fn of_this_build(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the prompts that a file can replace, each after a line with its setting's name.
-fn built_in_prompts() -> String {
-    let prompts = Prompts::built_in();
-    let pages = prompts.map(|(setting, text)| format!("==> {setting} <==\n{text}\n"));
-    pages.join("\n")
-}
-
 /// Collects the layers of settings, with the flags in `matches` on top.
-fn setting_layers(
-    file: &ConfigFile,
-    matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Layers {
+fn setting_layers(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Layers {
     let mut layers = Layers::default();
     if let Some(path) = file.path() {
         layers.load_file(path);
     }
     layers.apply_environment(env);
-    apply_flags(&mut layers, matches);
-    layers
+    with_flags(layers, matches)
 }
 
-/// Collects the flags alone.
-fn flag_layers(matches: &ArgMatches) -> Layers {
-    let mut layers = Layers::default();
-    apply_flags(&mut layers, matches);
-    layers
-}
-
-fn apply_flags(layers: &mut Layers, matches: &ArgMatches) {
+/// Adds the flags to `layers`.
+fn with_flags(mut layers: Layers, matches: &ArgMatches) -> Layers {
     for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {
             layers.apply_flag(entry.key, flag.name, value);
         }
     }
+    layers
 }
 
 /// Warns about variables that look like longhaul's settings but are not.
-fn warn_unknown_variables(env: &BTreeMap<String, String>) {
+fn warn_unknown_variables(env: &Env) {
     for problem in unknown_variables(env) {
         print_error(&format!("longhaul: {problem}\n"));
     }
@@ -252,17 +235,12 @@ fn warn_unknown_variables(env: &BTreeMap<String, String>) {
 ///
 /// Keeps names of every prefix: the plain switches keep the names they have in the original
 /// systems.
-fn text_environment(
-    env: impl IntoIterator<Item = (OsString, OsString)>,
-) -> BTreeMap<String, String> {
-    env.into_iter()
-        .filter_map(|(name, value)| {
-            Some((
-                name.into_string().ok()?,
-                value.to_string_lossy().into_owned(),
-            ))
-        })
-        .collect()
+fn text_environment(env: impl IntoIterator<Item = (OsString, OsString)>) -> Env {
+    let text = |(name, value): (OsString, OsString)| {
+        let value = value.to_string_lossy().into_owned();
+        Some((name.into_string().ok()?, value))
+    };
+    env.into_iter().filter_map(text).collect()
 }
 
 /// Prints help and version to standard output with exit code 0; reports any other error.
@@ -321,7 +299,7 @@ fn print_error(text: &str) {
 
 /// Writes to standard output. A reader that has left, as `head` does, is not an error. Fails if
 /// standard output cannot be written.
-fn print(text: &str) -> Result<(), Vec<Problem>> {
+fn print(text: &str) -> Done {
     let written = pipe::write_output(text.as_bytes());
     Ok(written.map_err(|error| Problem::Output(error.to_string()))?)
 }

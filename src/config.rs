@@ -218,17 +218,14 @@ impl Config {
     /// Returns the settings for `model`: those of the first matching table, or the general ones.
     pub fn settings_for(&self, model: &str) -> ModelSettings<'_> {
         let own = self.models.iter().find(|(of, _)| of.matches(model));
-        match own {
-            Some((_, own)) => ModelSettings {
-                compaction: Cow::Borrowed(&*own.compaction),
-                window: own.window,
-                window_place: own.window_place.as_deref().map(Cow::Borrowed),
-            },
-            None => ModelSettings {
-                compaction: Cow::Borrowed(&self.compaction),
-                window: self.window,
-                window_place: self.window_place.as_deref().map(Cow::Borrowed),
-            },
+        let (compaction, window, place) = match own {
+            Some((_, own)) => (&*own.compaction, own.window, own.window_place.as_deref()),
+            None => (&self.compaction, self.window, self.window_place.as_deref()),
+        };
+        ModelSettings {
+            compaction: Cow::Borrowed(compaction),
+            window,
+            window_place: place.map(Cow::Borrowed),
         }
     }
 
@@ -326,20 +323,22 @@ impl Config {
 
     /// Builds the configuration from the resolved layers.
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
-        let tables = found.model_tables.iter();
-        let models = tables.map(|table| {
-            let settings = model_settings(&found.with_table(table))?;
-            Ok((table.value(&model_tables::MATCH)?, settings))
-        });
+        let models = found
+            .tables_of(&model_tables::MODEL_TABLES)
+            .iter()
+            .map(|table| {
+                let settings = model_settings(&found.with_table(table))?;
+                Ok((table.value(&model_tables::MATCH)?, settings))
+            });
         read_all! {
             general = model_settings(found);
             models = all_of(models);
-            prices = all_of(found.price_tables.iter().map(prices::build_price));
-            kept = all_of(found.keep_tables.iter().map(kept_texts::build_kept));
+            prices = all_of(found.tables_of(&prices::PRICE_TABLES).iter().map(prices::build_price));
+            kept = all_of(found.tables_of(&kept_texts::KEEP_TABLES).iter().map(kept_texts::build_kept));
             listen = listener::listen_address(found);
             secret_files = exposed_files::secret_files(found);
             tls = listener::tls_files(found);
-            client_tokens = keys::read_client_tokens(found);
+            client_tokens = keys::from_file(found, &settings::CLIENT_TOKENS_FILE, ClientTokens::read);
             upstream = upstream::read_upstream(found);
             mounts = mounts::build_mounts(found);
             admin = listener::admin_listener(found);
@@ -353,7 +352,7 @@ impl Config {
             listen,
             secret_files,
             tls,
-            client_tokens,
+            client_tokens: client_tokens.unwrap_or_default(),
             allowed_hosts: found.value(&settings::ALLOWED_HOSTS)?,
             is_for_this_machine: listener::is_loopback(listen)
                 && !found.value(&settings::PUBLIC)?,

@@ -16,9 +16,7 @@ pub fn check_settings(input: &[u8]) {
         return;
     };
     let read = || {
-        let mut layers = Layers::default();
-        layers.load_text(text);
-        let config = Config::from_resolved(&layers.resolve().ok()?).ok()?;
+        let config = Config::from_resolved(&Layers::of_text(text).resolve().ok()?).ok()?;
         Some(format!("{config:?}"))
     };
     assert_eq!(read(), read());

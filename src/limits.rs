@@ -1,8 +1,12 @@
-//! Fixed limits shared by several files, with their reasons.
+//! Fixed limits shared by several files, with their reasons, and the options of sockets.
 //!
 //! A limit that only one file uses is defined in that file; settings are in `config/settings.rs`.
 
+use std::io;
 use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
 
 /// Path of an original on the proxy's listener, up to its ID.
 pub(crate) const RECALL_PATH: &str = "/__longhaul__/recall/";
@@ -59,3 +63,13 @@ pub(crate) const TCP_KEEPALIVE: Duration = Duration::from_secs(45);
 
 /// Interval between TCP keepalive probes.
 pub(crate) const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Disables Nagle's algorithm, so that events of a stream are sent at once, and enables keep-alive
+/// to detect dead peers.
+pub(crate) fn tune_socket(socket: &TcpStream) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(TCP_KEEPALIVE)
+        .with_interval(TCP_KEEPALIVE_INTERVAL);
+    socket.set_nodelay(true)?;
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}

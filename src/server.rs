@@ -22,7 +22,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -39,7 +38,7 @@ use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
 use crate::limits::{
     CLIENT_HEAD_BYTES, HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW,
-    HTTP2_STREAMS, MAX_HEADERS, TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL,
+    HTTP2_STREAMS, MAX_HEADERS, tune_socket,
 };
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
@@ -48,7 +47,7 @@ use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
 use connections::Connections;
-use protocol::{ClientStream, Protocol};
+use protocol::{Protocol, client_stream};
 pub(crate) use reloadable_proxy::ReloadableProxy;
 pub(crate) use self_loop::refuse_self_loop;
 use unended_head::UnendedHead;
@@ -300,7 +299,9 @@ async fn serve_socket(
     current: ReloadableProxy,
     stopped: watch::Receiver<()>,
 ) {
-    set_socket_options(&socket);
+    if let Err(error) = tune_socket(&socket) {
+        tracing::debug!(%error, "cannot set socket options");
+    }
     let until = Instant::now() + HEAD_TIMEOUT;
     match current.certificates.clone() {
         None => serve(socket, client, until, current, stopped).await,
@@ -389,11 +390,8 @@ async fn serve<I>(
             async move { Ok::<_, Infallible>(proxy.handle(request, &slot, in_use).await) }
         })
     };
-    let io = TokioIo::new(ClientStream {
-        io,
-        head: UnendedHead::new(budget, protocol),
-        connection: Arc::clone(client),
-    });
+    let head = UnendedHead::new(budget, protocol);
+    let io = TokioIo::new(client_stream(io, head, Arc::clone(client)));
     match protocol {
         Protocol::Http1 => {
             let connection = http1_builder()
@@ -462,20 +460,6 @@ fn http2_builder() -> http2::Builder<TokioExecutor> {
         .keep_alive_timeout(HTTP2_PING_TIMEOUT)
         .timer(TokioTimer::new());
     builder
-}
-
-/// Disables Nagle's algorithm, so that events of a stream are sent at once, and enables keep-alive
-/// to detect dead peers.
-fn set_socket_options(socket: &TcpStream) {
-    let keepalive = TcpKeepalive::new()
-        .with_time(TCP_KEEPALIVE)
-        .with_interval(TCP_KEEPALIVE_INTERVAL);
-    let tuned = socket
-        .set_nodelay(true)
-        .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&keepalive));
-    if let Err(error) = tuned {
-        tracing::debug!(%error, "cannot set socket options");
-    }
 }
 
 #[cfg(test)]

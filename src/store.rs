@@ -19,8 +19,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::timeout;
 
+pub(crate) use file::create_private_dir;
 pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
 pub(crate) use kept_texts::KeptTexts;
 pub(crate) use lease::LeaseOutcome;
@@ -34,7 +36,7 @@ use crate::error::Problem;
 use crate::learned::learned_models::LearnedModels;
 use crate::learned::model_facts::ModelFacts;
 use crate::metrics::Metrics;
-use durable::{Change, DurableStore, Unavailable};
+use durable::{Change, DurableStore, NoteName, Unavailable};
 use file::Intent;
 use format::RecordSealer;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
@@ -113,7 +115,7 @@ impl Store {
     pub(crate) fn check(config: &StoreConfig) -> Result<(), Problem> {
         match &config.location {
             StoreLocation::Memory => Ok(()),
-            StoreLocation::File(path) => file::FileStore::check(path),
+            StoreLocation::File(path) => file::check(path),
             StoreLocation::Redis(url) => redis::RedisStore::check(url, config),
         }
     }
@@ -255,18 +257,14 @@ impl Store {
     /// Records that a request ending at this prefix has passed through.
     pub(crate) fn mark_seen(&self, key: RecordKey) {
         self.memory.mark_seen(key);
-        if let Some(tier) = self.durable() {
-            tier.queue_write(key, vec![PendingChange::Change(Change::Seen)]);
-        }
+        self.queue_change(key, Change::Seen);
     }
 
     /// Records that `model` refused the rewrite of the conversation with this prefix.
     pub(crate) fn record_rewrite_refusal(&self, key: RecordKey, model: &str) {
-        self.memory
-            .record_rewrite_refusal(key, self.sealer.note_name(model));
-        if let Some(tier) = self.durable() {
-            tier.queue_write(key, vec![PendingChange::Change(Change::Refused)]);
-        }
+        let name = self.sealer.note_name(model);
+        self.memory.record_rewrite_refusal(key, name);
+        self.queue_change(key, Change::Refused);
     }
 
     /// Records how much of a rewrite the conversation's model has accepted.
@@ -281,7 +279,7 @@ impl Store {
             && before != takes
         {
             let model = self.sealer.note_name(prefix_keys.model());
-            self.memory.record_rewrite_acceptance(key, model, takes);
+            self.memory.tolerances.insert((key, model), takes);
         }
     }
 
@@ -301,11 +299,7 @@ impl Store {
     pub(crate) fn record_count(&self, key: RecordKey, model: &str, counted: CountedRequest) {
         let name = self.sealer.note_name(model);
         self.memory.counts.insert(key, name, counted);
-        if let Some(tier) = self.durable()
-            && let Some(sealed) = self.sealer.seal(key, &counted)
-        {
-            tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
-        }
+        self.queue_note(key, name, &counted);
     }
 
     /// Returns the last token count of `model` for a conversation.
@@ -336,13 +330,9 @@ impl Store {
             return;
         }
         let stored = StoredRemoval::new(model, removal);
-        if let Some(tier) = self.durable()
-            && let Ok(text) = serde_json::to_string(&stored)
-            && let Some(sealed) = self.sealer.seal(key, &stored)
-        {
-            // Each removal has its own note: no process overwrites that of another.
-            let name = self.sealer.note_name(&text);
-            tier.queue_write(key, vec![PendingChange::Change(Change::Note(name, sealed))]);
+        // Each removal has its own note: no process overwrites that of another.
+        if let Ok(text) = serde_json::to_string(&stored) {
+            self.queue_note(key, self.sealer.note_name(&text), &stored);
         }
     }
 
@@ -361,13 +351,24 @@ impl Store {
         let Some((key, kept)) = self.memory.kept.change(keys, change) else {
             return false;
         };
-        if let Some(tier) = self.durable()
-            && let Some(sealed) = self.sealer.seal(key, &*kept)
-        {
-            let note = Change::Note(KEPT_TEXTS, sealed);
-            tier.queue_write(key, vec![PendingChange::Change(note)]);
-        }
+        self.queue_note(key, KEPT_TEXTS, &*kept);
         true
+    }
+
+    /// Queues a change of the durable entry under `key`, if the durable store keeps entries.
+    fn queue_change(&self, key: RecordKey, change: Change) {
+        if let Some(tier) = self.durable() {
+            tier.queue_write(key, vec![PendingChange::Change(change)]);
+        }
+    }
+
+    /// Seals `value` and queues its note under `name`. A value that cannot be sealed is not stored.
+    fn queue_note(&self, key: RecordKey, name: NoteName, value: &impl Serialize) {
+        if self.is_durable()
+            && let Some(sealed) = self.sealer.seal(key, value)
+        {
+            self.queue_change(key, Change::Note(name, sealed));
+        }
     }
 
     /// Updates memory with the texts of a conversation that other processes stored.

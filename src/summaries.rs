@@ -39,12 +39,11 @@ use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
 use longhaul_core::prefix::keys::HeadDependence;
-use longhaul_core::summary;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
 use longhaul_core::summary::request::{RequestTemplate, SummariserLimits, SummaryRequest};
 use longhaul_core::summary::segments::SegmentPlace;
-use longhaul_core::summary::{AcceptedSummary, SummaryRejection};
+use longhaul_core::summary::{self, AcceptedSummary, SummaryRejection};
 use longhaul_core::units::tokens::Tokens;
 
 /// Timeout of one call. Reasoning models need minutes; a call that hangs must still end. Clients

@@ -14,6 +14,7 @@ use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -88,34 +89,15 @@ fn start_log_to(
     let repeats = RepeatFilter::start()
         .map_err(|error| Problem::System(format!("could not spawn a log thread: {error}")))?;
     let registry = tracing_subscriber::registry().with(targets).with(repeats);
-    let started = match resolve_format(log.format) {
-        LogFormat::Json => registry
-            .with(
-                tracing_subscriber::fmt::layer()
-                    .json()
-                    .flatten_event(true)
-                    .with_writer(lines),
-            )
-            .try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(lines);
+    let layer = match resolve_format(log.format) {
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
         LogFormat::Console | LogFormat::Auto => {
-            let format = ConsoleFormat { has_colour };
-            registry
-                .with(
-                    tracing_subscriber::fmt::layer()
-                        .event_format(format)
-                        .with_writer(lines),
-                )
-                .try_init()
+            lines.event_format(ConsoleFormat { has_colour }).boxed()
         }
-        LogFormat::Text => registry
-            .with(
-                tracing_subscriber::fmt::layer()
-                    .with_ansi(has_colour)
-                    .with_target(false)
-                    .with_writer(lines),
-            )
-            .try_init(),
+        LogFormat::Text => lines.with_ansi(has_colour).with_target(false).boxed(),
     };
+    let started = registry.with(layer).try_init();
     debug_assert!(started.is_ok(), "the log was started twice");
     Ok(waits)
 }

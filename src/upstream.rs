@@ -32,6 +32,7 @@ pub(crate) use connection_guard::UpstreamBody;
 use proxy_connector::ProxyRules;
 use read_ahead::DeadlineConnector;
 use tls::Alpn;
+pub(crate) use tls::SYSTEM_ROOTS;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct_connector;
 

@@ -1,19 +1,22 @@
 //! A single send of a chat, with its plan inputs and its plan.
 
+use http::StatusCode;
 use tokio::time::Instant;
 
 use crate::chat::context::Chat;
-use crate::chat::refusal::Retry;
+use crate::chat::refusal::{RefusedAttempt, Retry};
 use crate::config::Mode;
 use crate::explanation::PlanCause;
 use crate::learned::windows::accepted_sizes::RequestSize;
 use crate::metrics::RetryReason;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::comparison::BilledRequest;
+use longhaul_core::overflow::Overflow;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
+use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 
 /// Inputs of a chat's plan. A summary that was waited for updates the prior records; a retry after
@@ -84,6 +87,22 @@ impl Attempt {
         RequestSize {
             tokens: self.tokens(conversation),
             tools: conversation.params().tool_tokens,
+        }
+    }
+
+    /// Returns the refusal of the attempt with `status`. Until more is known, it shows no limits on the body.
+    pub(super) fn refused(
+        &self,
+        conversation: &Conversation<'_>,
+        status: StatusCode,
+        overflow: Overflow,
+    ) -> RefusedAttempt {
+        RefusedAttempt {
+            tokens: self.tokens(conversation),
+            window: self.inputs.policy.thresholds.window,
+            status,
+            overflow,
+            body: BodyLimits::UNKNOWN,
         }
     }
 

@@ -36,10 +36,9 @@ use longhaul_core::planning::plan::{
 };
 use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::planning::splice::admits_body;
-use longhaul_core::policy::Policy;
-use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
+use longhaul_core::policy::{Policy, cut_point};
 
 /// Plans the first send and builds its body. An unsound rewrite is replaced by the original
 /// body.
@@ -48,13 +47,13 @@ pub(crate) async fn first_send(
     mut inputs: PlanInputs,
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
-    let (plan, step, allowance) = fit_known_window(chat, plan, &mut inputs).await;
-    let (plan, is_output_lowered) = lower_output_in_advance(plan, allowance);
-    let spliced = match chat.mode {
+    let (mut plan, step, allowance) = fit_known_window(chat, plan, &mut inputs).await;
+    let is_output_lowered = lower_output_in_advance(&mut plan, allowance);
+    let body = |plan: &RequestPlan| match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
     };
-    let (plan, report, sending) = match spliced {
+    let (plan, report, sending) = match body(&plan) {
         Ok(sending) => {
             let mut report = match step {
                 Some(step) => ChatReport::for_recovery(chat.request.conversation, &plan.view, step),
@@ -71,10 +70,7 @@ pub(crate) async fn first_send(
         Err(why) => {
             let plan = unmodified(chat, &inputs);
             let report = ChatReport::untouched(chat.request.conversation, why);
-            let sending = match chat.mode {
-                Mode::On => rewrite::rewritten_body(&chat.request, &plan.view).unwrap_or(None),
-                Mode::Off | Mode::Shadow => None,
-            };
+            let sending = body(&plan).unwrap_or(None);
             (plan, report, sending)
         }
     };
@@ -141,15 +137,12 @@ async fn fit_known_window(
 }
 
 /// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
-fn lower_output_in_advance(
-    mut plan: RequestPlan,
-    allowance: Option<OutputAllowance>,
-) -> (RequestPlan, bool) {
+fn lower_output_in_advance(plan: &mut RequestPlan, allowance: Option<OutputAllowance>) -> bool {
     let Some(OutputAllowance::Lower(output)) = allowance else {
-        return (plan, false);
+        return false;
     };
     plan.view.set_output_limit(output);
-    (plan, true)
+    true
 }
 
 /// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save
@@ -200,12 +193,8 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         let compacted = compact_immediately(chat, inputs).await;
         return compacted.unwrap_or_else(|| current_plan(chat, inputs));
     }
-    match chat.state().store.rewrite_tolerance(&chat.prefix_keys) {
-        RewriteTolerance::All => {}
-        RewriteTolerance::ClearingOnly => return plan_clearing_only(chat, inputs),
-        RewriteTolerance::Nothing => {
-            return unmodified(chat, inputs);
-        }
+    if let Some(plan) = plan_after_refusal(chat, inputs) {
+        return plan;
     }
     let plan = current_plan(chat, inputs);
     let SummaryNeed::Now(covers) = plan.need else {
@@ -216,15 +205,7 @@ async fn plan_request(chat: &Chat<'_>, inputs: &mut PlanInputs) -> RequestPlan {
         SummaryNeed::Nothing | SummaryNeed::InBackground(_) => None,
     };
     summarise::wait_for_any_summary(chat, inputs, covers, still).await;
-    let plan = current_plan(chat, inputs);
-    if matches!(plan.need, SummaryNeed::Now(_)) {
-        return plan_with_digest(
-            chat.request.conversation,
-            &inputs.policy,
-            &inputs.prior_records,
-        );
-    }
-    plan
+    plan_without_waiting(chat, inputs)
 }
 
 /// Plans a chat as it would be forwarded by what is in use: the adopted record, and whatever follows from
@@ -237,16 +218,25 @@ pub(super) fn plan_in_use(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     let mut inputs = inputs.clone();
     inputs.prior_records.ready = None;
     inputs.prior_records.seen = true;
+    plan_after_refusal(chat, &inputs).unwrap_or_else(|| plan_without_waiting(chat, &inputs))
+}
+
+/// Plans what the model accepts of a rewrite. Returns `None` if the model accepts a whole one.
+fn plan_after_refusal(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<RequestPlan> {
     match chat.state().store.rewrite_tolerance(&chat.prefix_keys) {
-        RewriteTolerance::All => {
-            let plan = current_plan(chat, &inputs);
-            if matches!(plan.need, SummaryNeed::Now(_)) {
-                return plan_with_digest(conversation, &inputs.policy, &inputs.prior_records);
-            }
-            plan
-        }
-        RewriteTolerance::ClearingOnly => plan_clearing_only(chat, &inputs),
-        RewriteTolerance::Nothing => unmodified(chat, &inputs),
+        RewriteTolerance::All => None,
+        RewriteTolerance::ClearingOnly => Some(plan_clearing_only(chat, inputs)),
+        RewriteTolerance::Nothing => Some(unmodified(chat, inputs)),
+    }
+}
+
+/// Plans the request from the records known now, with a digest in place of a summary that is missing.
+fn plan_without_waiting(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
+    let plan = current_plan(chat, inputs);
+    let (policy, known) = (&inputs.policy, &inputs.prior_records);
+    match plan.need {
+        SummaryNeed::Now(_) => plan_with_digest(chat.request.conversation, policy, known),
+        SummaryNeed::Nothing | SummaryNeed::InBackground(_) => plan,
     }
 }
 
@@ -279,17 +269,9 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
 
 /// Plans the request from the records known now.
 fn current_plan(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
-    let PlanInputs {
-        policy,
-        prior_records: known,
-        ..
-    } = inputs;
-    plan(
-        chat.request.conversation,
-        policy,
-        known,
-        chat.summary_source(),
-    )
+    let (policy, known) = (&inputs.policy, &inputs.prior_records);
+    let source = chat.summary_source();
+    plan(chat.request.conversation, policy, known, source)
 }
 
 /// Plans an explicit compaction. Waits for the summary as long as a call may take.
@@ -321,11 +303,7 @@ async fn compact_immediately(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option
 async fn compact_within_window(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
     let conversation = chat.request.conversation;
     let messages = conversation.messages().len();
-    let PlanInputs {
-        policy,
-        prior_records: known,
-        ..
-    } = &*inputs;
+    let (policy, known) = (&inputs.policy, &inputs.prior_records);
     let records = [&known.ready, &known.adopted].into_iter().flatten();
     let last = records.max_by_key(|found| found.record.compacted_message_count);
     let covered = last.map(|found| found.record.compacted_message_count);

@@ -2,8 +2,7 @@
 
 use http::StatusCode;
 
-use crate::chat::attempt::RetryDecision;
-use crate::chat::attempt::{Attempt, PlanInputs};
+use crate::chat::attempt::{Attempt, PlanInputs, RetryDecision};
 use crate::chat::context::Chat;
 use crate::chat::learn::known_window::KnownWindow;
 use crate::chat::learn::{thinking, window};
@@ -31,21 +30,18 @@ pub(super) async fn recover_from_body_limit(
     stated: BodyLimits,
 ) -> RetryDecision {
     let conversation = chat.request.conversation;
-    let suspicion = Suspicion::ByteLimit;
-    let refused = RefusedAttempt {
-        tokens: first.tokens(conversation),
-        window: first.inputs.policy.thresholds.window,
-        status,
-        overflow: Overflow {
-            evidence: if stated == BodyLimits::UNKNOWN {
-                Evidence::Suspected(suspicion)
-            } else {
-                Evidence::Stated
-            },
-            kind: LimitKind::Request,
-            ..Overflow::stated(None, None)
+    let overflow = Overflow {
+        evidence: if stated == BodyLimits::UNKNOWN {
+            Evidence::Suspected(Suspicion::ByteLimit)
+        } else {
+            Evidence::Stated
         },
+        kind: LimitKind::Request,
+        ..Overflow::stated(None, None)
+    };
+    let refused = RefusedAttempt {
         body: window::body_limits(chat, first, stated),
+        ..first.refused(conversation, status, overflow)
     };
     if !is_plausible_overflow(chat, first, &refused) {
         return RetryDecision::Relay;
@@ -125,14 +121,7 @@ pub(super) async fn recover_from_overflow(
     overflow: Overflow,
 ) -> RetryDecision {
     let conversation = chat.request.conversation;
-    let tokens = first.tokens(conversation);
-    let refused = RefusedAttempt {
-        tokens,
-        window: first.inputs.policy.thresholds.window,
-        status,
-        overflow,
-        body: BodyLimits::UNKNOWN,
-    };
+    let refused = first.refused(conversation, status, overflow);
     if !is_plausible_overflow(chat, first, &refused) {
         return RetryDecision::Relay;
     }
@@ -145,7 +134,7 @@ pub(super) async fn recover_from_overflow(
     let mut inputs = inputs_after_refusal(chat, first, &refused, before);
     inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
-        notices::log_gave_up(tokens, inputs.policy.thresholds.window);
+        notices::log_gave_up(refused.tokens, inputs.policy.thresholds.window);
         return RetryDecision::GiveUp;
     };
     if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {

@@ -6,7 +6,7 @@ use crate::chat::attempt::{Attempt, RetryDecision};
 use crate::chat::context::Chat;
 use crate::chat::learn::known_window::KnownWindow;
 use crate::chat::learn::{placement, thinking, window};
-use crate::chat::refusal::{RefusedAttempt, Retry, RewriteRefusal};
+use crate::chat::refusal::{Retry, RewriteRefusal};
 use crate::chat::{output_limit, recovery, second_attempt};
 use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::conversation::{Conversation, images};
@@ -15,7 +15,6 @@ use longhaul_core::overflow::{Overflow, Suspicion, Verdict};
 use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
 use longhaul_core::policy::placement::Placement;
 use longhaul_core::policy::thinking_removal::StaleThinking;
-use longhaul_core::units::body_limits::BodyLimits;
 use longhaul_core::units::tokens::Tokens;
 
 /// Decides the next step after a reply to `first` with this status and verdict.
@@ -222,13 +221,8 @@ fn retry_smaller_output(
     // Learn the smaller window even though the history still fits: otherwise the next request
     // would be refused for the same reason.
     let is_news = input.is_some() && tokens < first.inputs.policy.prune_thresholds.window;
-    let refused = is_news.then(|| RefusedAttempt {
-        tokens: first.tokens(chat.request.conversation),
-        status,
-        window: first.inputs.policy.thresholds.window,
-        overflow: Overflow::stated(Some(limit), input),
-        body: BodyLimits::UNKNOWN,
-    });
+    let overflow = Overflow::stated(Some(limit), input);
+    let refused = is_news.then(|| first.refused(chat.request.conversation, status, overflow));
     let why = Retry::SmallerOutput { refused };
     Some(second_attempt::with_view(chat, first, view, why))
 }

@@ -299,13 +299,8 @@ fn settle_refused_retry(
             placement::record_original_refused(chat, retry);
         }
         Verdict::Overflow(overflow) => {
-            let refused = RefusedAttempt {
-                tokens: attempt.tokens(chat.request.conversation),
-                status: judged.response.status(),
-                window: attempt.inputs.policy.thresholds.window,
-                overflow,
-                body: BodyLimits::UNKNOWN,
-            };
+            let status = judged.response.status();
+            let refused = attempt.refused(chat.request.conversation, status, overflow);
             settle_overflowed_retry(chat, retry, &refused);
         }
         Verdict::StaleThinking => thinking::learn_from_refused_retry(chat, attempt, retry),

@@ -9,8 +9,7 @@ use serde_json::json;
 
 use crate::chat::attempt::PlanInputs;
 use crate::chat::context::{Chat, ChatRequest};
-use crate::chat::prepare::prepare;
-use crate::chat::prepare::read;
+use crate::chat::prepare::{prepare, read};
 use crate::config::Config;
 use crate::exchange::send::Route;
 use crate::proxy_state::ProxyState;

@@ -4,7 +4,6 @@
 mod model_report;
 pub(crate) mod preflight;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -12,6 +11,7 @@ use http::header::{ACCEPT, AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderValue};
 
 use super::windows;
+use crate::cli::{Done, Env};
 use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
@@ -26,10 +26,10 @@ pub(crate) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// Prints the requested page, or returns every problem, including those of files and addresses that
 /// the settings name.
 pub(super) fn check(
-    found: Result<ResolvedSettings, Vec<Problem>>,
+    found: Done<ResolvedSettings>,
     matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<ExitCode, Vec<Problem>> {
+    env: &Env,
+) -> Done<ExitCode> {
     crate::cli::warn_unknown_variables(env);
     let found = found?;
     let config = Config::from_resolved(&found)?;
@@ -69,11 +69,7 @@ pub(super) fn check(
 }
 
 /// Prints every setting, the mode off, and the destination of traces.
-fn print_settings(
-    found: &ResolvedSettings,
-    config: &Config,
-    env: &BTreeMap<String, String>,
-) -> Result<(), Vec<Problem>> {
+fn print_settings(found: &ResolvedSettings, config: &Config, env: &Env) -> Done {
     crate::cli::print(&report(found, terminal::width()))?;
     if config.mode == Mode::Off {
         crate::cli::print("# the mode is off: chats are neither read nor changed\n")?;
@@ -90,7 +86,7 @@ fn print_settings(
 }
 
 /// Returns the key in the environment, if there is one.
-pub(super) fn upstream_key(env: &BTreeMap<String, String>) -> Option<&str> {
+pub(super) fn upstream_key(env: &Env) -> Option<&str> {
     env.get(KEY_VARIABLE)
         .map(String::as_str)
         .filter(|key| !key.is_empty())
@@ -130,8 +126,7 @@ pub(super) fn ask_upstream(
     let path = Some(base.path()).filter(|path| !path.is_empty());
     let question = WindowQuery {
         model: model.to_owned(),
-        scheme: base.scheme().clone(),
-        authority: base.authority().clone(),
+        base: base.clone(),
         host_kind: base.host_kind(),
         models_path: format!("{}/models", path.unwrap_or("/v1")),
         credentials: String::new(),

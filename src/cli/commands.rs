@@ -49,7 +49,8 @@ static COMMANDS: LazyLock<Vec<CommandText>> = LazyLock::new(|| {
 
 /// Returns the commands of this build.
 pub(super) fn all() -> impl Iterator<Item = Command> {
-    let built = COMMANDS.iter().filter(|text| has_command(&text.name));
+    let built = COMMANDS.iter();
+    let built = built.filter(|text| cfg!(feature = "mcp") || text.name != "mcp");
     built.filter_map(|text| match text.name.as_str() {
         "demo" | "eval" => lab::command(&text.name),
         "defaults" => {
@@ -60,11 +61,6 @@ pub(super) fn all() -> impl Iterator<Item = Command> {
         "run" => Some(run::complete(text.command())),
         _ => Some(text.command()),
     })
-}
-
-/// Whether this build has the command `name` of the program.
-fn has_command(name: &str) -> bool {
-    cfg!(feature = "mcp") || name != "mcp"
 }
 
 impl CommandText {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::ArgMatches;
-use http::Request;
 use http::header::AUTHORIZATION;
-use http::request::Parts;
+use http::{Method, Request};
 use tokio::time::Instant;
 
 use super::check::{KEY_VARIABLE, bearer};
 use super::pipe::{input_file, read_input, write_output};
 use super::print_error;
 use crate::chat::explicit_compaction::{CompactedChat, compact_body};
+use crate::cli::Done;
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
 use crate::metrics::{Action, Label as _, SummaryOutcome};
@@ -27,11 +27,7 @@ const SWITCHED_OFF_ADVICE: &str = "compaction is switched off; pass --mode on, a
 
 /// Reads a body and prints it compacted. `key` authorises the calls to the upstream. Fails if the
 /// body cannot be read or is not a chat, the mode is off, or the output cannot be written.
-pub(super) fn compact(
-    config: Config,
-    matches: &ArgMatches,
-    key: Option<&str>,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn compact(config: Config, matches: &ArgMatches, key: Option<&str>) -> Done {
     let file = input_file(matches);
     let done = read_body(&config, file).and_then(|body| {
         let _waits = telemetry::start_log(config.log);
@@ -69,7 +65,11 @@ fn run_compaction(
 ) -> Result<CompactedChat, Problem> {
     let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
-    let head = request_head(key)?;
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.method = Method::POST;
+    if let Some(key) = key {
+        head.headers.insert(AUTHORIZATION, bearer(key)?);
+    }
     let state = Arc::new(build_state(config)?);
     let compacted = crate::cli::runtime()?
         .block_on(async {
@@ -142,16 +142,6 @@ fn build_state(mut config: Config) -> Result<ProxyState, Problem> {
         }
         built => built,
     }
-}
-
-/// Builds the head of a request as an agent would send it.
-fn request_head(key: Option<&str>) -> Result<Parts, Problem> {
-    let (mut head, ()) = Request::new(()).into_parts();
-    head.method = http::Method::POST;
-    if let Some(key) = key {
-        head.headers.insert(AUTHORIZATION, bearer(key)?);
-    }
-    Ok(head)
 }
 
 /// Summarises the outcome in one line.

@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use crate::cli::Done;
 use crate::error::Problem;
 
 /// Returns the completion script of `program` for the shell that `matches` name.
@@ -19,14 +20,13 @@ pub(super) fn completion_script(mut program: Command, matches: &ArgMatches) -> S
 }
 
 /// Returns the manual page, in roff, of `program` or of the subcommand that `matches` name.
-pub(super) fn manual_page(
-    mut program: Command,
-    matches: &ArgMatches,
-) -> Result<String, Vec<Problem>> {
+pub(super) fn manual_page(mut program: Command, matches: &ArgMatches) -> Done<String> {
     // Full names of subcommands exist only after a build.
     program.build();
     if matches.get_flag("markdown") {
-        return Ok(markdown_page(&mut program));
+        let mut page = String::from("# Commands\n\nPrinted by `longhaul man --markdown`.\n");
+        add_help(&mut program, &mut page);
+        return Ok(page);
     }
     let words = matches.get_many::<String>("command").into_iter().flatten();
     let mut wanted = &program;
@@ -47,13 +47,7 @@ pub(super) fn manual_page(
     Ok(lossy_text(&page))
 }
 
-/// Returns the help of `program` and of every command below it, as a Markdown page.
-fn markdown_page(program: &mut Command) -> String {
-    let mut page = String::from("# Commands\n\nPrinted by `longhaul man --markdown`.\n");
-    add_help(program, &mut page);
-    page
-}
-
+/// Adds the help of `command`, and of every command below it, to a Markdown page.
 fn add_help(command: &mut Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     _ = write!(page, "\n## {name}\n\n```text\n");

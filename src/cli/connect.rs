@@ -3,13 +3,14 @@
 use clap::ArgMatches;
 
 use super::agents::{Agent, Place};
+use crate::cli::Done;
 use crate::cli::run::variables::{ANTHROPIC_VARIABLE, may_have_anthropic_key, provider_name};
 use crate::config::{Config, own_origin};
 use crate::error::Problem;
 
 /// Prints the content of the agent's file, or its variable, to standard output, and where it belongs to
 /// standard error. Fails if the output cannot be written.
-pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Done {
     let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
     let Some(agent) = Agent::named(text("agent")) else {
         return Ok(());

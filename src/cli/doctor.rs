@@ -2,7 +2,6 @@
 
 mod probe;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,10 +16,10 @@ use super::check::{ask_upstream, preflight, upstream_key};
 use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
-use crate::cli::health;
 use crate::cli::serve::listen_problem;
+use crate::cli::{Done, Env, health};
 use crate::config::{
-    AdminListener, Config, ResolvedSettings, StoreLocation, reachable_address, unknown_variables,
+    Config, ResolvedSettings, StoreLocation, reachable_address, unknown_variables,
 };
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
@@ -78,32 +77,22 @@ impl Finding {
 /// Tests the settings `found` and prints each finding. `file` is the configuration file. Fails if the output
 /// cannot be written.
 pub(super) fn doctor(
-    found: Result<ResolvedSettings, Vec<Problem>>,
+    found: Done<ResolvedSettings>,
     file: Option<&Path>,
     matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<ExitCode, Vec<Problem>> {
+    env: &Env,
+) -> Done<ExitCode> {
     let mut findings = vec![Finding::passed("version", version::one_line())];
+    let failed = |problem: &Problem| Finding::failed("settings", problem.to_string());
     match found.and_then(|found| Config::from_resolved(&found)) {
-        Err(problems) => {
-            let failed = |problem: &Problem| Finding::failed("settings", problem.to_string());
-            findings.extend(problems.iter().map(failed));
-        }
+        Err(problems) => findings.extend(problems.iter().map(failed)),
         Ok(config) => {
             findings.push(settings_finding(file));
-            let strange = unknown_variables(env);
-            findings.extend(
-                strange
-                    .iter()
-                    .map(|problem| Finding::warned("settings", problem.to_string())),
-            );
+            let warned = |problem: Problem| Finding::warned("settings", problem.to_string());
+            findings.extend(unknown_variables(env).into_iter().map(warned));
             // The line of the store has its own problem.
             let problems = preflight::problems_beside_store(&config);
-            findings.extend(
-                problems
-                    .iter()
-                    .map(|problem| Finding::failed("settings", problem.to_string())),
-            );
+            findings.extend(problems.iter().map(failed));
             let model = matches.get_one::<String>("model").map(String::as_str);
             let key = upstream_key(env);
             let runtime = crate::cli::runtime()?;
@@ -156,19 +145,12 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
             ),
         };
     };
-    let answer = config
-        .upstream
-        .query_windows
-        .then(|| ask_upstream(config, model, key));
-    let reported = match answer
-        .and_then(Result::ok)
-        .map(|(outcome, _)| outcome.answer)
-    {
-        Some(WindowAnswer::Window(tokens)) => Some(tokens),
-        Some(WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow) | None => {
-            None
-        }
-    };
+    let may_ask = config.upstream.query_windows;
+    let answer = may_ask.then(|| ask_upstream(config, model, key));
+    let reported = answer.and_then(|answer| match answer.ok()?.0.answer {
+        WindowAnswer::Window(tokens) => Some(tokens),
+        WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow => None,
+    });
     let window = ModelWindow::for_model(config, model, reported);
     let tokens = reported.filter(|_| window.is_assumed());
     let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
@@ -201,13 +183,10 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
 
 /// Tests whether both ports are free or longhaul's own, and whether the store answers.
 async fn reachability_findings(config: &Config) -> Vec<Finding> {
-    let admin = match config.admin {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => Some(address),
-        AdminListener::Off => None,
-    };
+    let admin = config.admin.address();
     let is_running = match admin {
-        Some(address) => is_longhaul(address).await,
-        None => false,
+        Some(address) if address.port() != 0 => health::is_alive(reachable_address(address)).await,
+        Some(_) | None => false,
     };
     let mut findings = vec![port_finding("listen", "--listen", config.listen, is_running).await];
     if let Some(address) = admin {
@@ -215,11 +194,6 @@ async fn reachability_findings(config: &Config) -> Vec<Finding> {
     }
     findings.push(store_finding(config).await);
     findings
-}
-
-/// Whether a running longhaul answers at the admin listener `address`.
-async fn is_longhaul(address: SocketAddr) -> bool {
-    address.port() != 0 && health::is_alive(reachable_address(address)).await
 }
 
 async fn port_finding(

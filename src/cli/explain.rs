@@ -3,13 +3,13 @@
 use std::io::{self, Read};
 
 use clap::ArgMatches;
-use http::StatusCode;
+use http::{Request, StatusCode};
 use serde_json::json;
-use tokio::time::timeout;
 
 use super::pipe::{copy_to_output, input_file, read_input, write_output};
+use crate::cli::Done;
 use crate::cli::model_window::ModelWindow;
-use crate::cli::own_client::{ANSWER_TIMEOUT, admin_address, fetch_page};
+use crate::cli::own_client::{admin_address, ask};
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
@@ -34,7 +34,7 @@ enum ExplainFormat {
 
 /// Reads a request body and prints the result. Fails if the body cannot be read or is not JSON, or the output
 /// cannot be written.
-pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Done {
     if let Some(path) = page(matches) {
         return explain_live(config, &path, matches.get_flag("json"));
     }
@@ -174,20 +174,15 @@ fn encoded(id: &str) -> String {
 
 /// Asks the admin listener for the explanation at `path` and prints it. Fails if no longhaul answers
 /// there, or the explanation is not kept.
-fn explain_live(config: &Config, path: &str, json: bool) -> Result<(), Vec<Problem>> {
+fn explain_live(config: &Config, path: &str, json: bool) -> Done {
     let address = admin_address(config.admin)?;
-    let page = async { timeout(ANSWER_TIMEOUT, fetch_page(address, path)).await };
     let failed = |why: &str| {
         Problem::Unanswered(format!(
             "http://{address}: {why}; is `longhaul serve` running, or `longhaul run` with --admin \
              {address}?"
         ))
     };
-    let answer = match crate::cli::runtime()?.block_on(page) {
-        Ok(answer) => answer.map_err(|why| failed(&why))?,
-        Err(_) => return Err(failed("no answer").into()),
-    };
-    match answer {
+    match ask(address, Request::get(path))?.map_err(|why| failed(&why))? {
         (StatusCode::OK, body) => {
             let report: ExplanationReport = serde_json::from_slice(&body)
                 .map_err(|_| failed("the answer is of another version of longhaul"))?;

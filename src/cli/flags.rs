@@ -48,7 +48,7 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
             .value_name(flag.value_name)
             .allow_hyphen_values(false)
             .help(flag_help(entry));
-        match flag.bare {
+        match entry.bare {
             // With a space, a command after the flag would be parsed as its value.
             Some(bare) => arg
                 .num_args(0..=1)

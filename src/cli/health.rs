@@ -10,15 +10,15 @@ use http::StatusCode;
 use tokio::time::timeout;
 
 use super::own_client::{admin_address, fetch_page};
+use crate::cli::Done;
 use crate::config::Config;
-use crate::error::Problem;
 
 /// The time limit of `longhaul health`: less than the 3 s of the image's health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Queries the admin listener and returns the exit code. Fails if the settings have no admin
 /// listener with a fixed address.
-pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
+pub(super) fn health(config: &Config, matches: &ArgMatches) -> Done<ExitCode> {
     let address = admin_address(config.admin)?;
     let path = if matches.get_flag("ready") {
         "/readyz"
@@ -33,19 +33,13 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Result<ExitCode, 
             HEALTH_TIMEOUT.as_secs()
         )),
     };
-    Ok(match answer {
-        Ok(StatusCode::OK) => ExitCode::SUCCESS,
-        Ok(status) => report_unhealthy(address, path, &format!("the answer is {status}")),
-        Err(why) => {
-            crate::cli::print_error(&format!("longhaul: {why}\n"));
-            ExitCode::FAILURE
-        }
-    })
-}
-
-fn report_unhealthy(address: SocketAddr, path: &str, why: &str) -> ExitCode {
-    crate::cli::print_error(&format!("longhaul: http://{address}{path}: {why}\n"));
-    ExitCode::FAILURE
+    let why = match answer {
+        Ok(StatusCode::OK) => return Ok(ExitCode::SUCCESS),
+        Ok(status) => format!("http://{address}{path}: the answer is {status}"),
+        Err(why) => why,
+    };
+    crate::cli::print_error(&format!("longhaul: {why}\n"));
+    Ok(ExitCode::FAILURE)
 }
 
 /// Whether a longhaul answers at `address`, within the time limit of `longhaul health`.

@@ -1,6 +1,5 @@
 //! `longhaul init`: writes a configuration file to begin with.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,16 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 
 use super::settings_files::user_config_file;
+use crate::cli::{Done, Env};
 use crate::config::{Config, Layers, minimal_toml};
 use crate::error::Problem;
 
 /// Writes the file and prints the next steps. `layers` holds the flags alone. Fails if a setting is
 /// invalid, the file exists already, or the file cannot be written.
-pub(super) fn init(
-    layers: Layers,
-    matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn init(layers: Layers, matches: &ArgMatches, env: &Env) -> Done {
     let found = layers.resolve()?;
     Config::from_resolved(&found)?;
     let named = matches.get_one::<PathBuf>("file").cloned();

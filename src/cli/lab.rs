@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::loopback::LoopbackProxy;
 use super::model_window::ModelWindow;
+use crate::cli::Done;
 use crate::config::{
     BaseUrl, CallerIdentity, ChoiceSetting, ClientTokens, Config, Layers, Mode, Proxies,
     StoreLocation, SummaryEndpoint, SummaryModel, SummaryStyle,
@@ -46,7 +47,7 @@ fn names<T: ChoiceSetting>() -> Vec<&'static str> {
 /// Plays a session to a small model and prints the outcome. Returns exit code 0 if the session failed without
 /// longhaul and finished with it. Fails if an option or the session's file cannot be used, or the
 /// output cannot be written.
-pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
+pub(super) fn demo(matches: &ArgMatches) -> Done<ExitCode> {
     let outcome = longhaul_lab::demo::demo(defaults_with, matches).map_err(Problem::from)?;
     super::print(&outcome.page)?;
     for reason in &outcome.failures {
@@ -56,11 +57,7 @@ pub(super) fn demo(matches: &ArgMatches) -> Result<ExitCode, Vec<Problem>> {
 }
 
 /// Evaluates sessions and prints the report. `layers` returns the settings, and `key` authorises the calls.
-pub(super) fn eval(
-    layers: impl Fn() -> Layers,
-    matches: &ArgMatches,
-    key: Option<&str>,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn eval(layers: impl Fn() -> Layers, matches: &ArgMatches, key: Option<&str>) -> Done {
     let settings = |changes: &[SettingChange<'_>]| {
         let mut layers = layers();
         for change in changes {
@@ -74,19 +71,13 @@ pub(super) fn eval(
 
 /// Plays the files or folders of `--replay` and prints the report. `layers` returns the settings. Fails if a
 /// path cannot be read or holds no session, or the output cannot be written.
-pub(super) fn replay(
-    config: &Config,
-    layers: impl Fn() -> Layers,
-    matches: &ArgMatches,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn replay(config: &Config, layers: impl Fn() -> Layers, matches: &ArgMatches) -> Done {
     let profiles = || profile_settings(layers);
     super::print(&longhaul_lab::replay::replay(config, profiles, matches)?)
 }
 
 /// Returns the settings under each profile. If a flag names a profile, only under that one.
-fn profile_settings(
-    layers: impl Fn() -> Layers,
-) -> Result<Vec<(&'static str, Settings)>, Vec<Problem>> {
+fn profile_settings(layers: impl Fn() -> Layers) -> Done<Vec<(&'static str, Settings)>> {
     let mut all: Vec<(&'static str, Settings)> = Vec::new();
     for (name, profile) in Profile::ALL {
         let mut layers = layers();

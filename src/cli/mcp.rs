@@ -3,18 +3,17 @@
 mod http;
 mod tools;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::ArgMatches;
 use rmcp::ServiceExt as _;
-use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
-use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService, stdio};
 use tokio::net::TcpListener;
 
 use super::recall::client_of;
+use crate::cli::{Done, Env};
 use crate::config::ResolvedSettings;
 use crate::error::Problem;
 use tools::RecallTools;
@@ -32,11 +31,7 @@ pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
 
 /// Serves until the client leaves, or until a signal. Fails if the settings name no proxy, or the
 /// address cannot be used.
-pub(super) fn mcp(
-    found: &ResolvedSettings,
-    matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn mcp(found: &ResolvedSettings, matches: &ArgMatches, env: &Env) -> Done {
     let tools = RecallTools::new(client_of(found, env)?);
     let address = matches.get_one::<SocketAddr>("http").copied();
     let served = crate::cli::runtime()?.block_on(async {

@@ -1,8 +1,7 @@
 //! A model's window as known without a conversation, and its source in words.
 
 use crate::config::{Config, ModelSettings};
-use crate::models;
-use crate::models::{HostKind, MatchKind, TableMatch};
+use crate::models::{self, HostKind, MatchKind, TableMatch};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::policy::{Policy, Profile};
 use longhaul_core::units::tokens::Tokens;
@@ -100,36 +99,23 @@ impl<'c> ModelWindow<'c> {
 
     /// Explains which row of the table applies and how it was found, or why none does.
     pub(super) fn table_match(&self) -> String {
-        let host = upstream_host(self.config);
-        let Some(TableMatch {
-            limits: entry,
-            kind: reason,
-        }) = self.table_entry
-        else {
+        let (host, name) = (upstream_host(self.config), &self.model);
+        let Some(TableMatch { limits, kind }) = self.table_entry else {
             return match HostKind::from_host(host) {
                 HostKind::Local => format!("{host} is local: its window is set when it starts"),
                 HostKind::Provider(provider) => {
-                    format!(
-                        "{host} is {provider}, for which the table has no {:?}",
-                        self.model
-                    )
+                    format!("{host} is {provider}, for which the table has no {name:?}")
                 }
-                HostKind::Unknown => format!("the table has no {:?} of any provider", self.model),
+                HostKind::Unknown => format!("the table has no {name:?} of any provider"),
             };
         };
-        match reason {
-            MatchKind::Exact => {
-                format!("{host} is {}, which lists it by that name", entry.provider)
-            }
-            MatchKind::Normalised => {
-                format!(
-                    "{host} is {}, which lists it as {}",
-                    entry.provider, entry.model
-                )
-            }
+        let (provider, model) = (&limits.provider, &limits.model);
+        match kind {
+            MatchKind::Exact => format!("{host} is {provider}, which lists it by that name"),
+            MatchKind::Normalised => format!("{host} is {provider}, which lists it as {model}"),
             MatchKind::OtherHost { rows } => format!(
-                "{host} is not a known provider; rows by that name: {rows}, the smallest is {} of {}",
-                entry.model, entry.provider
+                "{host} is not a known provider; rows by that name: {rows}, the smallest is {model} \
+                 of {provider}"
             ),
         }
     }

@@ -19,22 +19,18 @@ use crate::config::{AdminListener, Config, reachable_address};
 use crate::error::Problem;
 
 /// Maximum time for the answer of a listener on this machine.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a page. An explanation of 400 rows with their text takes less.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Returns the admin listener's address as reachable from this machine.
 pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
-    let address = match at {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
-        AdminListener::Off => {
-            return Err(Problem::CommandLine(
-                "admin.listen is off, so there is no listener to ask; set --admin (LONGHAUL_ADMIN) \
-                 to an address"
-                    .into(),
-            ));
-        }
+    let is_off = || {
+        let advice = "admin.listen is off, so there is no listener to ask; set --admin \
+                      (LONGHAUL_ADMIN) to an address";
+        Problem::CommandLine(advice.into())
     };
+    let address = at.address().ok_or_else(is_off)?;
     if address.port() == 0 {
         return Err(Problem::CommandLine(
             "admin.listen has port 0, a different port at each start, so the listener cannot be \
@@ -50,12 +46,9 @@ pub(super) fn ask_admin(config: &Config, request: request::Builder) -> Result<By
     let address = admin_address(config.admin)?;
     let path = request.uri_ref().map_or("/", Uri::path).to_owned();
     let failed = |why: &str| Problem::Unanswered(format!("http://{address}{path}: {why}"));
-    let answer = async { timeout(ANSWER_TIMEOUT, fetch_answer(address, request)).await };
-    match crate::cli::runtime()?.block_on(answer) {
-        Ok(Ok((StatusCode::OK, body))) => Ok(body),
-        Ok(Ok((status, _))) => Err(failed(&format!("the answer is {status}"))),
-        Ok(Err(why)) => Err(failed(&why)),
-        Err(_) => Err(failed("no answer")),
+    match ask(address, request)?.map_err(|why| failed(&why))? {
+        (StatusCode::OK, body) => Ok(body),
+        (status, _) => Err(failed(&format!("the answer is {status}"))),
     }
 }
 
@@ -63,6 +56,17 @@ pub(super) fn ask_admin(config: &Config, request: request::Builder) -> Result<By
 pub(super) fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let why = "the answer is of another version of longhaul";
     serde_json::from_slice(body).map_err(|_| Problem::Unanswered(why.to_owned()))
+}
+
+/// Waits for the answer to `request`, for a bounded time. The inner error states why there is none. Fails if no
+/// runtime can start.
+pub(super) fn ask(
+    address: SocketAddr,
+    request: request::Builder,
+) -> Result<Result<(StatusCode, Bytes), String>, Problem> {
+    let answer = async { timeout(ANSWER_TIMEOUT, fetch_answer(address, request)).await };
+    let answer = crate::cli::runtime()?.block_on(answer);
+    Ok(answer.unwrap_or_else(|_| Err("no answer".to_owned())))
 }
 
 /// Requests one page of the admin listener and returns the status and the body of the response. The
@@ -127,16 +131,16 @@ pub(super) async fn fetch(
 mod tests {
     use super::*;
 
-    fn check(address: &str, expect: &str) {
-        let found = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
-        assert_eq!(found.to_string(), expect);
-    }
-
     #[test]
     fn health_check_of_a_wildcard_address_uses_loopback() {
-        check("0.0.0.0:8485", "127.0.0.1:8485");
-        check("[::]:8485", "[::1]:8485");
-        check("192.0.2.7:8485", "192.0.2.7:8485");
+        for (address, expect) in [
+            ("0.0.0.0:8485", "127.0.0.1:8485"),
+            ("[::]:8485", "[::1]:8485"),
+            ("192.0.2.7:8485", "192.0.2.7:8485"),
+        ] {
+            let found = admin_address(AdminListener::Required(address.parse().unwrap())).unwrap();
+            assert_eq!(found.to_string(), expect);
+        }
     }
 
     #[test]

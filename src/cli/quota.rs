@@ -4,13 +4,13 @@ use clap::ArgMatches;
 use http::Request;
 
 use super::own_client::{ask_admin, parse_answer};
+use crate::cli::Done;
 use crate::config::Config;
-use crate::error::Problem;
 use crate::metrics::quota::{Quota, lines};
 use crate::wall_clock;
 
 /// Prints what the admin listener has. Fails if no longhaul answers there.
-pub(super) fn quota(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn quota(config: &Config, matches: &ArgMatches) -> Done {
     let body = ask_admin(config, Request::get("/quota"))?;
     let text = if matches.get_flag("json") {
         format!("{}\n", String::from_utf8_lossy(&body))

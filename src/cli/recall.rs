@@ -2,22 +2,17 @@
 
 pub(super) mod client;
 
-use std::collections::BTreeMap;
-
 use clap::ArgMatches;
 
 use super::check::upstream_key;
+use crate::cli::{Done, Env};
 use crate::config::{ResolvedSettings, recall_endpoint};
 use crate::error::Problem;
 use client::{RecallClient, RecallPart};
 
 /// Prints the original that the arguments name. Fails if no longhaul answers, or it keeps no such
 /// original.
-pub(super) fn recall(
-    found: &ResolvedSettings,
-    matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn recall(found: &ResolvedSettings, matches: &ArgMatches, env: &Env) -> Done {
     let client = client_of(found, env)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let part = RecallPart {
@@ -33,10 +28,7 @@ pub(super) fn recall(
 
 /// Returns a client of the running proxy. Fails if the settings name no address, or one that
 /// requires TLS.
-pub(super) fn client_of(
-    found: &ResolvedSettings,
-    env: &BTreeMap<String, String>,
-) -> Result<RecallClient, Problem> {
+pub(super) fn client_of(found: &ResolvedSettings, env: &Env) -> Result<RecallClient, Problem> {
     let endpoint = recall_endpoint(found)?;
     let token = upstream_key(env).filter(|_| endpoint.needs_token);
     RecallClient::new(endpoint.base, token)

@@ -4,7 +4,6 @@ pub(crate) mod run_summary;
 mod signals;
 pub(in crate::cli) mod variables;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -16,6 +15,7 @@ use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
 use super::agents::{Agent, Place};
+use crate::cli::{Done, Env};
 use crate::config::{BaseUrl, Config, Layers, report_json, secret_variables, shown_url};
 use crate::error::Problem;
 use crate::server::Server;
@@ -46,11 +46,7 @@ pub(super) fn complete(command: Command) -> Command {
 }
 
 /// Runs the command and returns its exit code. Fails if the proxy cannot start.
-pub(super) fn run(
-    mut layers: Layers,
-    matches: &ArgMatches,
-    env: &BTreeMap<String, String>,
-) -> Result<ExitCode, Vec<Problem>> {
+pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<ExitCode> {
     if !layers.is_set("upstream.base")
         && let Some((name, base)) = variables::existing_endpoint(env)
     {
@@ -125,7 +121,7 @@ fn proxy_problem(what: &str, error: &io::Error) -> Problem {
 async fn serve_alongside(
     config: Config,
     settings: String,
-    env: &BTreeMap<String, String>,
+    env: &Env,
     (program, words): (OsString, Vec<&OsString>),
     mut process: Process,
 ) -> Result<ExitCode, Problem> {
@@ -154,7 +150,7 @@ async fn serve_alongside(
     let (stop, stopped) = oneshot::channel();
     let served = tokio::spawn(server.serve(async { _ = stopped.await }));
 
-    let base = variables::base_url(address);
+    let base = format!("http://{address}/v1");
     process.envs(variables::proxy_exceptions(env, address.ip()));
     process.envs(variables::agent_variables(address, &upstream, has_messages));
     let agent = Agent::of_program(&program);

@@ -4,7 +4,6 @@
 pub(crate) mod descriptor_limit;
 mod signals;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
@@ -15,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::cli::run::variables::may_have_anthropic_key;
+use crate::cli::{Done, Env};
 use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, reachable_address,
     report_json, unknown_variables,
@@ -30,9 +30,9 @@ use signals::{Signal, Signals};
 pub(super) fn serve(
     found: ResolvedSettings,
     file: Option<&Path>,
-    env: &BTreeMap<String, String>,
-    read: impl Fn() -> Result<ResolvedSettings, Vec<Problem>>,
-) -> Result<(), Vec<Problem>> {
+    env: &Env,
+    read: impl Fn() -> Done<ResolvedSettings>,
+) -> Done {
     let mut config = Config::from_resolved(&found)?;
     crate::cli::state_folder::keep_lessons(&mut config, env);
     let _waits = telemetry::start_log(config.log)?;
@@ -75,7 +75,7 @@ async fn serve_until_signal(
     config: Config,
     file: Option<&Path>,
     traces: TraceDestination,
-    mut reload: SettingsReloader<impl Fn() -> Result<ResolvedSettings, Vec<Problem>>>,
+    mut reload: SettingsReloader<impl Fn() -> Done<ResolvedSettings>>,
 ) -> Result<(), Problem> {
     let bound = TcpListener::bind(config.listen).await.and_then(|listener| {
         let address = listener.local_addr()?;
@@ -133,9 +133,8 @@ pub(super) async fn start_admin(
     at: AdminListener,
     settings: String,
 ) -> Result<Option<SocketAddr>, Problem> {
-    let wanted = match at {
-        AdminListener::Required(address) | AdminListener::IfFree(address) => address,
-        AdminListener::Off => return Ok(None),
+    let Some(wanted) = at.address() else {
+        return Ok(None);
     };
     let bound = match TcpListener::bind(wanted).await {
         Ok(listener) => {
@@ -175,17 +174,12 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
     _ = writeln!(text, "  export OPENAI_BASE_URL={scheme}://{reachable}/v1");
     let upstream = &config.upstream;
     // A login of Claude Code must not reach another provider.
-    if may_have_anthropic_key(
-        upstream.base.authority().host(),
-        upstream.messages.is_some(),
-    ) {
+    let host = upstream.base.authority().host();
+    if may_have_anthropic_key(host, upstream.messages.is_some()) {
         _ = writeln!(text, "  export ANTHROPIC_BASE_URL={scheme}://{reachable}");
     }
-    if let Some(base) = upstream
-        .login
-        .as_ref()
-        .filter(|_| config.selects_by_credential())
-    {
+    let selects = config.selects_by_credential();
+    if let Some(base) = upstream.login.as_ref().filter(|_| selects) {
         _ = writeln!(text, "  a ChatGPT login → {base}");
     }
     for mount in &config.mounts {
@@ -198,18 +192,14 @@ fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String
     _ = writeln!(text, "  mode {mode}");
     if config.mode != Mode::Off {
         _ = writeln!(text, "  {}", enabled_features(config));
-        _ = writeln!(text, "  store {}", store_location(&config.store.location));
+        let store = match &config.store.location {
+            StoreLocation::File(path) => format!("in {}", path.display()),
+            StoreLocation::Memory => "in memory (a restart loses summaries)".to_owned(),
+            StoreLocation::Redis(url) => format!("at {url}"),
+        };
+        _ = writeln!(text, "  store {store}");
     }
     text
-}
-
-/// Returns the location of stored records, in words.
-fn store_location(at: &StoreLocation) -> String {
-    match at {
-        StoreLocation::File(path) => format!("in {}", path.display()),
-        StoreLocation::Memory => "in memory (a restart loses summaries)".to_owned(),
-        StoreLocation::Redis(url) => format!("at {url}"),
-    }
 }
 
 /// Summarises the features that the settings enable for chats.
@@ -294,7 +284,7 @@ struct SettingsReloader<R> {
     resolve: R,
 }
 
-impl<R: Fn() -> Result<ResolvedSettings, Vec<Problem>>> SettingsReloader<R> {
+impl<R: Fn() -> Done<ResolvedSettings>> SettingsReloader<R> {
     /// Reloads the certificate and the settings. If any setting has a problem, no setting changes.
     fn reload(&mut self, server: &ReloadableProxy) {
         server.reload_certificate();
@@ -305,7 +295,7 @@ impl<R: Fn() -> Result<ResolvedSettings, Vec<Problem>>> SettingsReloader<R> {
         }
     }
 
-    fn reload_settings(&mut self, server: &ReloadableProxy) -> Result<(), Vec<Problem>> {
+    fn reload_settings(&mut self, server: &ReloadableProxy) -> Done {
         let changes = self.resolved.diff((self.resolve)()?);
         let config = changes.config(&self.running)?;
         server.reload(config.clone(), report_json(&changes.settings))?;

@@ -1,12 +1,12 @@
 //! The files that settings come from: the configuration file and the environment file.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 
 use super::check::KEY_VARIABLE;
 use super::flags::{CONFIG_FLAG, ENV_FILE_FLAG};
+use crate::cli::Env;
 use crate::config::{exposed_file_warning, secret_variables};
 use crate::error::Problem;
 
@@ -31,7 +31,7 @@ impl ConfigFile {
     ///
     /// `run` reads no file of the working folder, where agents work on other people's projects. Such
     /// a file could send the user's key to another upstream.
-    pub(super) fn of_command(matches: &ArgMatches, env: &BTreeMap<String, String>) -> Self {
+    pub(super) fn of_command(matches: &ArgMatches, env: &Env) -> Self {
         let flag = matches.get_one::<String>(CONFIG_FLAG);
         if let Some(path) = flag.or_else(|| env.get(CONFIG_VARIABLE)) {
             return match path.as_str() {
@@ -50,7 +50,7 @@ impl ConfigFile {
     /// Withholds the key of the environment from a file that was found in the working folder. The
     /// file may come with somebody else's project, and name its own upstream. Returns a note
     /// for the user if there was a key.
-    pub(super) fn withhold_key(&self, env: &mut BTreeMap<String, String>) -> Option<String> {
+    pub(super) fn withhold_key(&self, env: &mut Env) -> Option<String> {
         if *self != Self::Found(PathBuf::from(CONFIG_NAME)) {
             return None;
         }
@@ -110,7 +110,7 @@ impl ConfigFile {
 
 /// Returns the path of the user's own configuration file, whether it exists or not. The XDG base
 /// directory specification gives the folder; on Windows, `APPDATA` does.
-pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+pub(super) fn user_config_file(env: &Env) -> Option<PathBuf> {
     let folder = if cfg!(windows) {
         folder(env, "APPDATA")
     } else {
@@ -121,7 +121,7 @@ pub(super) fn user_config_file(env: &BTreeMap<String, String>) -> Option<PathBuf
 
 /// Returns the folder that a variable of the XDG specification names. The specification requires
 /// programs to ignore relative paths.
-pub(super) fn folder(env: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
+pub(super) fn folder(env: &Env, name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env.get(name)?);
     path.is_absolute().then_some(path)
 }
@@ -129,10 +129,7 @@ pub(super) fn folder(env: &BTreeMap<String, String>, name: &str) -> Option<PathB
 /// Adds the variables of the file that `--env-file` names to `env`. The environment takes
 /// precedence over the file. Fails if the file cannot be read, or if a line is not an assignment.
 /// The error shows no content: the file may hold keys.
-pub(super) fn add_env_file(
-    matches: &ArgMatches,
-    env: &mut BTreeMap<String, String>,
-) -> Result<(), Problem> {
+pub(super) fn add_env_file(matches: &ArgMatches, env: &mut Env) -> Result<(), Problem> {
     let Some(path) = matches.get_one::<String>(ENV_FILE_FLAG) else {
         return Ok(());
     };

@@ -1,19 +1,19 @@
 //! The user's state folder, for what the next start reads
 //! (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 
-use std::collections::BTreeMap;
-use std::fs::DirBuilder;
 use std::path::PathBuf;
 
 use super::settings_files;
+use crate::cli::Env;
 use crate::config::{Config, StoreLocation};
+use crate::store::create_private_dir;
 
 /// File of learned facts within the folder.
 const LESSONS: &str = "lessons.db";
 
 /// Lets a proxy with these settings use the state folder, if there is one, for what its store lacks.
 /// A store in memory lacks learned facts, a store on servers the process's totals by day.
-pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) {
+pub(super) fn keep_lessons(config: &mut Config, env: &Env) {
     if !config.store.keeps_lessons {
         return;
     }
@@ -34,16 +34,12 @@ pub(super) fn keep_lessons(config: &mut Config, env: &BTreeMap<String, String>) 
 }
 
 /// Returns longhaul's state folder, which is created for its owner only. `None` if the user has none.
-fn folder(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+fn folder(env: &Env) -> Option<PathBuf> {
     let state = settings_files::folder(env, "XDG_STATE_HOME");
     let home = || settings_files::folder(env, "HOME");
     let state = state.or_else(|| Some(home()?.join(".local/state")))?;
     let folder = state.join("longhaul");
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&folder).ok()?;
+    create_private_dir(&folder).ok()?;
     Some(folder)
 }
 
@@ -55,7 +51,7 @@ mod tests {
     fn the_totals_beside_servers_belong_to_a_port() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().to_str().unwrap().to_owned();
-        let env = BTreeMap::from([("XDG_STATE_HOME".to_owned(), path)]);
+        let env = Env::from([("XDG_STATE_HOME".to_owned(), path)]);
         let kept = |listen: &str| {
             let mut config = Config::default_with([
                 ("upstream.base", "http://127.0.0.1:9/v1"),
@@ -75,7 +71,7 @@ mod tests {
     #[test]
     fn the_folder_is_the_user_s_and_absolute() {
         let home = tempfile::tempdir().unwrap();
-        let env = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let env = |name: &str, value: &str| Env::from([(name.to_owned(), value.to_owned())]);
         let path = home.path().to_str().unwrap();
         assert_eq!(
             folder(&env("HOME", path)),
@@ -86,6 +82,6 @@ mod tests {
             Some(home.path().join("longhaul"))
         );
         assert_eq!(folder(&env("XDG_STATE_HOME", "relative")), None);
-        assert_eq!(folder(&BTreeMap::new()), None);
+        assert_eq!(folder(&Env::new()), None);
     }
 }

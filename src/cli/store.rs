@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
+use crate::cli::Done;
 use crate::config::Config;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
@@ -21,7 +22,7 @@ use longhaul_core::units::scope::ScopeTag;
 const MODEL_CHARS: usize = 40;
 
 /// Runs the subcommand of `matches` on the configured store.
-pub(super) fn store(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn store(config: &Config, matches: &ArgMatches) -> Done {
     let page = run_subcommand(config, matches).map_err(|problem| vec![problem])?;
     crate::cli::print(&page)
 }

@@ -8,15 +8,15 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::own_client::{ask_admin, parse_answer};
 use crate::admin::FORGET_PATH;
+use crate::cli::Done;
 use crate::config::Config;
-use crate::error::Problem;
 use crate::learned::learned_models::HeldWindow;
 
 /// First second of the year 9999, which no date beyond can be written in.
 const YEAR_9999: u64 = 253_370_764_800;
 
 /// Drops the learned windows of a model from a running longhaul. Fails if no longhaul answers.
-pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Problem>> {
+pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Done {
     let model = matches
         .get_one::<String>("model")
         .map_or("", String::as_str);
@@ -31,7 +31,7 @@ pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Result<(), Vec<Pr
 }
 
 /// Prints the learned windows of a running longhaul, of one model or all. Prints nothing if none answers.
-pub(super) fn print_held(config: &Config, model: Option<&str>) -> Result<(), Vec<Problem>> {
+pub(super) fn print_held(config: &Config, model: Option<&str>) -> Done {
     let body = ask_admin(config, Request::get("/windows"));
     let held: Vec<HeldWindow> = body.and_then(|it| parse_answer(&it)).unwrap_or_default();
     let text: String = held

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr as _;
 
 use http::HeaderValue;
-use http::uri::{Authority, Scheme, Uri};
+use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
 use crate::models::HostKind;
 use longhaul_core::dialect::Dialect;
@@ -42,7 +42,9 @@ impl BaseUrl {
         if authority.as_str().contains('@') {
             return Err(BaseUrlError::Credentials);
         }
-        if authority.host().is_empty() || authority.port().is_some() != has_port(&authority) {
+        // The URI parser reports a port that is not a number as absent.
+        let has_port = authority.as_str().len() > authority.host().len();
+        if authority.host().is_empty() || authority.port().is_some() != has_port {
             return Err(BaseUrlError::NotAUrl);
         }
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| BaseUrlError::NotAUrl)?;
@@ -87,6 +89,16 @@ impl BaseUrl {
     /// Returns scheme, host and port, which are safe to show to anyone.
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
+    }
+
+    /// Returns the URL of `target`, a path with its query, at this host. Fails if they form no valid URL.
+    pub(crate) fn url_of<T>(&self, target: T) -> http::Result<Uri>
+    where
+        T: TryInto<PathAndQuery, Error: Into<http::Error>>,
+    {
+        let uri = Uri::builder().scheme(self.scheme.clone());
+        let uri = uri.authority(self.authority.clone());
+        uri.path_and_query(target).build()
     }
 
     /// Returns the port: explicit, or the default of the scheme.
@@ -161,11 +173,6 @@ fn is_domain(host: &str) -> bool {
         && top.bytes().all(|byte| byte.is_ascii_alphabetic())
         && below.peek().is_some()
         && below.all(plain)
-}
-
-/// Whether anything follows the host. The URI parser reports a port that is not a number as absent.
-fn has_port(authority: &Authority) -> bool {
-    authority.as_str().len() > authority.host().len()
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ pub(super) fn secret_files(found: &ResolvedSettings) -> Result<Vec<PathBuf>, Pro
         &settings::UPSTREAM_API_KEY_FILE,
     ];
     let named = named.into_iter().map(|setting| found.value(setting));
-    let tables = found.mount_tables.iter();
-    let mounted = tables.map(|table| table.value(&mounts::KEY_FILE));
+    let tables = found.tables_of(&mounts::MOUNT_TABLES);
+    let mounted = tables.iter().map(|table| table.value(&mounts::KEY_FILE));
     named.chain(mounted).filter_map(Result::transpose).collect()
 }
 

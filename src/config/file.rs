@@ -120,10 +120,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expect: &[(&str, &str, usize)]) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("longhaul.toml");
-        std::fs::write(&path, text).unwrap();
-        let found = read(&path).unwrap();
+        let found = parse(Path::new("longhaul.toml"), text).unwrap();
         let mut found: Vec<_> = found
             .iter()
             .map(|(key, raw, line)| match raw {

@@ -49,7 +49,8 @@ impl ClientTokens {
         same.count() > 0
     }
 
-    fn read(path: &Path) -> Result<Self, String> {
+    /// Reads the file of tokens, one a line. Errors never include a token.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
         let text = read_secret_file(path, MAX_TOKENS_FILE_BYTES)?;
         let lines = text.lines().map(str::trim);
         let tokens = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -68,15 +69,6 @@ impl ClientTokens {
         }
         Ok(Self { digests })
     }
-}
-
-/// Reads the client tokens from the settings; empty if no token is required.
-pub(super) fn read_client_tokens(found: &ResolvedSettings) -> Result<ClientTokens, Problem> {
-    let Some(path) = found.value(&CLIENT_TOKENS_FILE)? else {
-        return Ok(ClientTokens::default());
-    };
-    ClientTokens::read(&path)
-        .map_err(|reason| file_problem(found, &CLIENT_TOKENS_FILE, &path, &reason))
 }
 
 /// Returns the Authorization header for the upstream's key. Without client tokens, only programs on
@@ -116,7 +108,6 @@ pub(super) fn read_secret<T>(
     parse: fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Problem> {
     match (found.value(direct)?, found.value(file)?) {
-        (None, None) => Ok(None),
         (Some(_), Some(_)) => {
             let reason = format!("{} is set too; set only one of the two", direct.key);
             Err(found.value_problem(file, reason))
@@ -124,39 +115,32 @@ pub(super) fn read_secret<T>(
         (Some(text), None) => parse(&text)
             .map(Some)
             .map_err(|reason| found.value_problem(direct, reason)),
-        (None, Some(path)) => read_secret_file(&path, KEY_BYTES)
-            .and_then(|text| parse(&text))
-            .map(Some)
-            .map_err(|reason| file_problem(found, file, &path, &reason)),
+        (None, _) => from_file(found, file, |path| {
+            parse(&read_secret_file(path, KEY_BYTES)?)
+        }),
     }
 }
 
-/// Returns the Authorization header for the key in the file that `setting` names.
-pub(super) fn authorization_from_setting(
+/// Reads the file that `setting` names; `None` if it names none. Errors of `read` must not include a
+/// secret.
+pub(super) fn from_file<T>(
     found: &ResolvedSettings,
     setting: &Setting<Option<PathBuf>>,
-) -> Result<Option<HeaderValue>, Problem> {
+    read: impl FnOnce(&Path) -> Result<T, String>,
+) -> Result<Option<T>, Problem> {
     let Some(path) = found.value(setting)? else {
         return Ok(None);
     };
-    authorization_from_file(&path)
-        .map(Some)
-        .map_err(|reason| file_problem(found, setting, &path, &reason))
+    read(&path).map(Some).map_err(|reason| {
+        let path = displayable_path(&path);
+        found.value_problem(setting, format!("{path}: {reason}"))
+    })
 }
 
 /// Returns the Authorization header for the key in the file at `path`. Errors never include the
 /// key.
 pub(super) fn authorization_from_file(path: &Path) -> Result<HeaderValue, String> {
     read_secret_file(path, KEY_BYTES).and_then(|key| bearer_header(&key))
-}
-
-fn file_problem<T>(
-    found: &ResolvedSettings,
-    setting: &Setting<T>,
-    path: &Path,
-    reason: &str,
-) -> Problem {
-    found.value_problem(setting, format!("{}: {reason}", displayable_path(path)))
 }
 
 /// Returns the name of a secret's file for messages. If neither the file nor its folder exists, the

@@ -6,15 +6,19 @@ use std::path::Path;
 use super::file;
 use super::kept_texts::KEEP_TABLES;
 use super::model_tables::MODEL_TABLES;
-use super::mounts;
+use super::mounts::{MOUNT_TABLES, repeated_paths};
 use super::prices::PRICE_TABLES;
 use super::raw_value::{Origin, RawValue};
 use super::resolved::ResolvedSettings;
 use super::setting::{Setting, is_shared_variable};
 use super::settings::{ALL_SETTINGS, UPSTREAM_BASE};
 use super::suggestions::unknown_key;
-use super::tables::NamedValues;
+use super::tables::{NamedValues, TableList};
 use crate::error::Problem;
+
+/// Every list, in the order in which users read them.
+pub(super) const LISTS: [&TableList; 4] =
+    [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES, &KEEP_TABLES];
 
 /// Values by key; a later layer replaces an earlier one.
 #[derive(Debug, Default)]
@@ -34,9 +38,11 @@ impl Layers {
 
     /// Like [`Layers::load_file`], for `text` as the content of a file.
     #[cfg(any(fuzzing, test))]
-    pub(crate) fn load_text(&mut self, text: &str) {
-        let path = Path::new("fuzzed.toml");
-        self.insert_file(path, file::parse(path, text));
+    pub(crate) fn of_text(text: &str) -> Self {
+        let mut layers = Self::default();
+        let path = Path::new("longhaul.toml");
+        layers.insert_file(path, file::parse(path, text));
+        layers
     }
 
     fn insert_file(&mut self, path: &Path, file: Result<Vec<(String, RawValue, usize)>, Problem>) {
@@ -117,14 +123,11 @@ impl Layers {
             set.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
         });
         problems.extend(contradictions.into_values());
-        let (model_tables, wrong) = MODEL_TABLES.take(&mut values);
-        problems.extend(wrong);
-        let (mount_tables, wrong) = mounts::take_tables(&mut values);
-        problems.extend(wrong);
-        let (price_tables, wrong) = PRICE_TABLES.take(&mut values);
-        problems.extend(wrong);
-        let (keep_tables, wrong) = KEEP_TABLES.take(&mut values);
-        problems.extend(wrong);
+        let tables = LISTS.map(|list| {
+            let (tables, wrong) = list.take(&mut values);
+            problems.extend(wrong.into_iter().chain(repeated_paths(&tables)));
+            tables
+        });
         for (key, (_, origin)) in &values {
             if ALL_SETTINGS.iter().all(|entry| entry.key != key) {
                 let all = ALL_SETTINGS.iter().map(|entry| entry.key);
@@ -141,13 +144,7 @@ impl Layers {
             settings.push((entry, raw, origin));
         }
         if problems.is_empty() {
-            Ok(ResolvedSettings {
-                settings,
-                model_tables,
-                mount_tables,
-                price_tables,
-                keep_tables,
-            })
+            Ok(ResolvedSettings { settings, tables })
         } else {
             Err(problems)
         }

@@ -22,6 +22,16 @@ pub enum AdminListener {
     Off,
 }
 
+impl AdminListener {
+    /// Returns the address to bind, if there is an admin listener.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Required(address) | Self::IfFree(address) => Some(address),
+            Self::Off => None,
+        }
+    }
+}
+
 /// Files of the listener's certificate and private key, both PEM.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -81,28 +81,6 @@ mod tests {
     use longhaul_core::policy::{Profile, ThresholdSetting};
     use longhaul_core::units::tokens::Tokens;
 
-    fn layers(file: &str) -> Layers {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("longhaul.toml");
-        std::fs::write(&path, file).unwrap();
-        let mut layers = Layers::default();
-        layers.load_file(&path);
-        layers
-    }
-
-    fn config(file: &str) -> Config {
-        Config::from_resolved(&layers(file).resolve().unwrap()).unwrap()
-    }
-
-    /// Returns all problems with a file that must be rejected.
-    fn refused(file: &str) -> Vec<String> {
-        let found = layers(file).resolve();
-        let problems = found
-            .and_then(|found| Config::from_resolved(&found))
-            .unwrap_err();
-        problems.iter().map(ToString::to_string).collect()
-    }
-
     #[test]
     fn patterns_name_models_with_stars_and_question_marks() {
         let check = |pattern: &str, model: &str, expect: bool| {
@@ -128,7 +106,7 @@ mod tests {
 
     #[test]
     fn first_matching_model_table_overrides_only_its_settings() {
-        let config = config(TWO);
+        let config = Config::from_resolved(&Layers::of_text(TWO).resolve().unwrap()).unwrap();
         let big = config.settings_for("BIG-1");
         assert_eq!(big.window, Tokens::new(1_000_000));
         assert_eq!(
@@ -155,7 +133,7 @@ mod tests {
 
     #[test]
     fn report_shows_each_model_table_setting_with_its_location() {
-        let page = report(&layers(TWO).resolve().unwrap(), None);
+        let page = report(&Layers::of_text(TWO).resolve().unwrap(), None);
         for row in [
             "model[1].match = \"big*\"",
             "model[1].hard = 150000",
@@ -170,10 +148,13 @@ mod tests {
     #[test]
     fn model_table_errors_state_their_location() {
         let check = |file: &str, expect: &str| {
-            let problems = refused(file);
+            let found = Layers::of_text(file).resolve();
+            let problems = found.and_then(|found| Config::from_resolved(&found));
+            let problems = problems.unwrap_err();
             assert_eq!(problems.len(), 1, "{problems:?}");
-            assert!(problems[0].contains(expect), "{problems:?}");
-            assert!(problems[0].contains("longhaul.toml:"), "{problems:?}");
+            let problem = problems[0].to_string();
+            assert!(problem.contains(expect), "{problem}");
+            assert!(problem.contains("longhaul.toml:"), "{problem}");
         };
         check("[[model]]\nwindow = 5000\n", "missing from its table");
         check("[[model]]\nmatch = ''\n", "expected the name of a model");

@@ -14,7 +14,7 @@ use super::raw_value::RawValue;
 use super::redact::without_credentials;
 use super::resolved::ResolvedSettings;
 use super::setting::settings;
-use super::tables::{NamedValues, Table, TableList};
+use super::tables::{Table, TableList};
 use crate::error::Problem;
 
 /// The list: at most 64 mounts, more than anyone runs at one address.
@@ -72,11 +72,13 @@ fn mount_path(raw: &RawValue) -> Result<String, String> {
         .ok_or_else(|| format!("found `{}`, {expected}", without_credentials(text)))
 }
 
-/// Removes the mount tables from `values`, and returns them with the problems found.
-pub(super) fn take_tables(values: &mut NamedValues) -> (Vec<Table>, Vec<Problem>) {
-    let (tables, mut problems) = MOUNT_TABLES.take(values);
-    let mut paths: Vec<String> = Vec::new();
-    for table in &tables {
+/// Returns a problem for each mount among `tables` whose path is invalid or another mount's, too.
+pub(super) fn repeated_paths(tables: &[Table]) -> Vec<Problem> {
+    let (mut paths, mut problems) = (Vec::<String>::new(), Vec::new());
+    for table in tables
+        .iter()
+        .filter(|table| table.list == MOUNT_TABLES.name)
+    {
         match table.value(&PATH) {
             Ok(path) if paths.contains(&path) => {
                 let reason = format!("{path} is the path of another mount, too");
@@ -86,14 +88,14 @@ pub(super) fn take_tables(values: &mut NamedValues) -> (Vec<Table>, Vec<Problem>
             Err(problem) => problems.push(problem),
         }
     }
-    (tables, problems)
+    problems
 }
 
 /// Returns the mounts of the settings, longest path first. Fails if a key cannot be read, or
 /// strangers could spend it.
 pub(super) fn build_mounts(found: &ResolvedSettings) -> Result<Vec<Mount>, Vec<Problem>> {
-    let tables = found.mount_tables.iter();
-    let mut mounts = all_of(tables.map(|table| build_mount(found, table)))?;
+    let tables = found.tables_of(&MOUNT_TABLES);
+    let mut mounts = all_of(tables.iter().map(|table| build_mount(found, table)))?;
     mounts.sort_by_key(|mount| std::cmp::Reverse(mount.path.len()));
     Ok(mounts)
 }
@@ -120,8 +122,6 @@ fn build_mount(found: &ResolvedSettings, table: &Table) -> Result<Mount, Problem
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::{Config, Layers, report};
     use super::*;
 
@@ -132,11 +132,9 @@ mod tests {
 
     fn read_with(key_text: &str, text: &str) -> Result<(Config, String), String> {
         let dir = tempfile::tempdir().unwrap();
-        let (path, key) = (dir.path().join("longhaul.toml"), dir.path().join("key"));
+        let key = dir.path().join("key");
         std::fs::write(&key, key_text).unwrap();
-        std::fs::write(&path, text.replace("KEY", key.to_str().unwrap())).unwrap();
-        let mut layers = Layers::default();
-        layers.load_file(Path::new(&path));
+        let layers = Layers::of_text(&text.replace("KEY", key.to_str().unwrap()));
         let messages = |problems: Vec<Problem>| {
             let messages: Vec<String> = problems.iter().map(Problem::to_string).collect();
             messages.join("\n")

@@ -25,11 +25,6 @@ pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
         .ok_or_else(|| mismatch(text, &format!("one of {}", words::<C>().join(", "))))
 }
 
-/// Parses one of the words of `C`, ignoring case; empty is `None`.
-pub(super) fn optional_choice<C: ChoiceSetting>(raw: &RawValue) -> Result<Option<C>, String> {
-    none_if_blank(raw, choice)
-}
-
 /// Parses a socket address. `localhost`, and a port without a host, mean 127.0.0.1.
 pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
     let text = single_text(raw)?;
@@ -72,13 +67,6 @@ pub(super) fn count<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<us
     integer::<MIN, MAX>(raw).map(|number| number as usize)
 }
 
-/// Parses an integer from `MIN` to `MAX`; empty is `None`.
-pub(super) fn optional_integer<const MIN: u32, const MAX: u32>(
-    raw: &RawValue,
-) -> Result<Option<u32>, String> {
-    none_if_blank(raw, integer::<MIN, MAX>)
-}
-
 /// Parses a path; empty is `None`.
 pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
     let text = single_text(raw)?;
@@ -87,11 +75,6 @@ pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
 
 pub(super) fn base_url(raw: &RawValue) -> Result<BaseUrl, String> {
     BaseUrl::parse(single_text(raw)?).map_err(|refused| refused.to_string())
-}
-
-/// Parses an API's base URL; empty is `None`.
-pub(super) fn optional_base_url(raw: &RawValue) -> Result<Option<BaseUrl>, String> {
-    none_if_blank(raw, base_url)
 }
 
 /// Parses the store's location. Errors never include the text, which may contain a password.
@@ -111,9 +94,9 @@ pub(super) fn scope_by(raw: &RawValue) -> Result<CallerIdentity, String> {
         .ok_or_else(|| mismatch(text, "credentials or header:NAME"))
 }
 
-/// Accepts any text; empty is `None`.
-pub(super) fn optional_text(raw: &RawValue) -> Result<Option<String>, String> {
-    none_if_blank(raw, |raw| single_text(raw).map(str::to_owned))
+/// Accepts any text.
+pub(super) fn text(raw: &RawValue) -> Result<String, String> {
+    single_text(raw).map(str::to_owned)
 }
 
 /// Parses a switch, ignoring case: `1/true/yes/on`, or `0/false/no/off` and the empty text.
@@ -183,6 +166,15 @@ pub(super) fn overflow_patterns(raw: &RawValue) -> Result<ClassifierRules, Strin
     };
     rules.map_err(|refused| refused.to_string())
 }
+
+/// Builds the parser of a setting that may stay open: a blank value is `None`.
+macro_rules! optional {
+    ($read:expr) => {
+        |raw| $crate::config::parse::none_if_blank(raw, $read)
+    };
+}
+
+pub(super) use optional;
 
 /// Returns `None` for a blank value, otherwise the result of `read`.
 pub(super) fn none_if_blank<T>(
@@ -285,11 +277,11 @@ mod tests {
 
     #[test]
     fn empty_optional_value_is_none() {
-        check(optional_integer::<0, 9>, " ", Some(None));
-        check(optional_integer::<0, 9>, "none", None);
-        check(optional_choice::<Http2>, "", Some(None));
-        check(optional_choice::<Http2>, "AUTO", Some(Some(Http2::Auto)));
-        check(optional_choice::<Http2>, "maybe", None);
+        check(optional!(integer::<0, 9>), " ", Some(None));
+        check(optional!(integer::<0, 9>), "none", None);
+        check(optional!(choice::<Http2>), "", Some(None));
+        check(optional!(choice::<Http2>), "AUTO", Some(Some(Http2::Auto)));
+        check(optional!(choice::<Http2>), "maybe", None);
     }
 
     #[test]

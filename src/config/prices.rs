@@ -67,15 +67,9 @@ mod tests {
     use crate::config::{Config, Layers};
 
     fn read(text: &str) -> Result<Config, Vec<String>> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("longhaul.toml");
-        std::fs::write(&path, text).unwrap();
-        let mut layers = Layers::default();
-        layers.load_file(&path);
-        let found = layers
-            .resolve()
-            .and_then(|found| Config::from_resolved(&found));
-        found.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+        let found = Layers::of_text(text).resolve();
+        let config = found.and_then(|found| Config::from_resolved(&found));
+        config.map_err(|problems| problems.iter().map(ToString::to_string).collect())
     }
 
     #[test]

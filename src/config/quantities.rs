@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::parse::{mismatch, none_if_blank, single_text};
+use super::parse::{mismatch, single_text};
 use super::raw_value::RawValue;
 use longhaul_console::amounts::{digits, token_count};
 use longhaul_core::cost::caps::Cap;
@@ -59,14 +59,8 @@ pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
         .ok_or_else(|| mismatch(text, "a duration, like 30, 30s, 500ms, 5m, 24h or 7d"))
 }
 
-/// Parses a token count from `MIN` to `MAX`; empty is `None`.
-pub(super) fn optional_tokens<const MIN: u32, const MAX: u32>(
-    raw: &RawValue,
-) -> Result<Option<Tokens>, String> {
-    none_if_blank(raw, tokens::<MIN, MAX>)
-}
-
-fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, String> {
+/// Parses a token count from `MIN` to `MAX`.
+pub(super) fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, String> {
     let text = single_text(raw)?;
     let number = token_count(text).filter(|number| (MIN..=MAX).contains(number));
     number.map(Tokens::new).ok_or_else(|| {
@@ -75,23 +69,21 @@ fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, Stri
     })
 }
 
-/// Parses a cap: dollars after `$`, or a number of tokens. Empty is `None`.
-pub(super) fn optional_cap(raw: &RawValue) -> Result<Option<Cap>, String> {
-    none_if_blank(raw, |raw| {
-        let text = single_text(raw)?;
-        let cap = match text.trim().strip_prefix('$') {
-            Some(dollars) => {
-                let dollars = dollars.trim().parse().ok().and_then(Usd::from_dollars);
-                dollars.filter(|usd| *usd > Usd::ZERO).map(Cap::Cost)
-            }
-            None => token_count(text)
-                .filter(|tokens| *tokens >= 1_000)
-                .map(|tokens| Cap::Tokens(tokens.into())),
-        };
-        cap.ok_or_else(|| {
-            let wanted = "dollars, like $5 or $0.50, or at least 1000 tokens, like 500k or 20M";
-            mismatch(text, wanted)
-        })
+/// Parses a cap: dollars after `$`, or a number of tokens.
+pub(super) fn cap(raw: &RawValue) -> Result<Cap, String> {
+    let text = single_text(raw)?;
+    let cap = match text.trim().strip_prefix('$') {
+        Some(dollars) => {
+            let dollars = dollars.trim().parse().ok().and_then(Usd::from_dollars);
+            dollars.filter(|usd| *usd > Usd::ZERO).map(Cap::Cost)
+        }
+        None => token_count(text)
+            .filter(|tokens| *tokens >= 1_000)
+            .map(|tokens| Cap::Tokens(tokens.into())),
+    };
+    cap.ok_or_else(|| {
+        let wanted = "dollars, like $5 or $0.50, or at least 1000 tokens, like 500k or 20M";
+        mismatch(text, wanted)
     })
 }
 
@@ -141,6 +133,7 @@ fn split_unit(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parse::optional;
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better at its calls")]
@@ -183,14 +176,14 @@ mod tests {
 
     #[test]
     fn a_token_count_keeps_to_its_range_and_may_be_left_open() {
-        check(optional_tokens::<10, 20>, "", Some(None));
+        check(optional!(tokens::<10, 20>), "", Some(None));
         check(
-            optional_tokens::<10, 20>,
+            optional!(tokens::<10, 20>),
             "1_5",
             Some(Some(Tokens::new(15))),
         );
-        check(optional_tokens::<10, 20>, "21", None);
-        check(optional_tokens::<10, 20>, "1k", None);
+        check(optional!(tokens::<10, 20>), "21", None);
+        check(optional!(tokens::<10, 20>), "1k", None);
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use crate::error::Problem;
 
 /// An unparsed value.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(untagged)]
 pub(crate) enum RawValue {
     /// A list, which only the file can express as one.
     List(Vec<String>),

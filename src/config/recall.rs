@@ -2,9 +2,8 @@
 
 use super::base_url::BaseUrl;
 use super::choices::RecallSetting;
-use super::listener;
 use super::resolved::ResolvedSettings;
-use super::settings;
+use super::{listener, settings};
 use crate::error::Problem;
 use crate::limits::RECALL_PATH;
 use longhaul_core::units::recall_id::RecallForm;

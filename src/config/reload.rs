@@ -2,11 +2,9 @@
 //! restart.
 
 use super::Config;
-use super::kept_texts::KEEP_TABLES;
 use super::keys::require_guarded_key;
-use super::model_tables::MODEL_TABLES;
+use super::layers::LISTS;
 use super::mounts::MOUNT_TABLES;
-use super::prices::PRICE_TABLES;
 use super::raw_value::RawValue;
 use super::resolved::ResolvedSettings;
 use super::settings::{UPSTREAM_API_KEY, UPSTREAM_API_KEY_FILE, UPSTREAM_BASE};
@@ -87,18 +85,17 @@ impl ResolvedSettings {
                 changes.applied.push(key);
             }
         }
-        if !have_same_values(&changes.settings.model_tables, &self.model_tables) {
-            changes.applied.push(MODEL_TABLES.name);
-        }
-        if !have_same_values(&changes.settings.price_tables, &self.price_tables) {
-            changes.applied.push(PRICE_TABLES.name);
-        }
-        if !have_same_values(&changes.settings.keep_tables, &self.keep_tables) {
-            changes.applied.push(KEEP_TABLES.name);
-        }
-        if !have_same_values(&changes.settings.mount_tables, &self.mount_tables) {
-            changes.settings.mount_tables.clone_from(&self.mount_tables);
-            changes.deferred.push(MOUNT_TABLES.name);
+        let tables = changes.settings.tables.iter_mut().zip(&self.tables);
+        for (list, (tables, before)) in LISTS.iter().zip(tables) {
+            if have_same_values(tables, before) {
+                continue;
+            }
+            if list.name == MOUNT_TABLES.name {
+                tables.clone_from(before);
+                changes.deferred.push(list.name);
+            } else {
+                changes.applied.push(list.name);
+            }
         }
         changes
     }
@@ -106,21 +103,12 @@ impl ResolvedSettings {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::config::Layers;
 
     fn read(text: &str) -> ResolvedSettings {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("longhaul.toml");
-        std::fs::write(&path, text).unwrap();
-        let mut layers = Layers::default();
-        layers.load_file(Path::new(&path));
-        layers
-            .resolve()
-            .map_err(|problems| problems[0].to_string())
-            .unwrap()
+        let found = Layers::of_text(text).resolve();
+        found.map_err(|problems| problems[0].to_string()).unwrap()
     }
 
     fn check(before: &str, after: &str, taken: &[&str], waiting: &[&str]) -> ResolvedSettings {
@@ -180,7 +168,7 @@ mod tests {
     fn reload_defers_changed_mounts() {
         let one = "[[mount]]\npath = \"/a\"\nupstream = \"http://a.example\"\n";
         let now = check(one, &one.replace("a.example", "b.example"), &[], &["mount"]);
-        assert_eq!(now.mount_tables.len(), 1);
+        assert_eq!(now.tables_of(&MOUNT_TABLES).len(), 1);
         assert!(crate::config::report(&now, None).contains("http://a.example"));
         check("", one, &[], &["mount"]);
         check(one, &format!("# more\n{one}"), &[], &[]);

@@ -170,23 +170,16 @@ pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<
 #[derive(Serialize)]
 struct SettingRow {
     key: String,
-    value: DisplayValue,
+    /// The value without its secrets.
+    value: RawValue,
     source: String,
-}
-
-/// A value without its secrets.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum DisplayValue {
-    List(Vec<String>),
-    Text(String),
 }
 
 impl SettingRow {
     fn new(key: String, raw: &RawValue, origin: &Origin, redact: impl Fn(&str) -> String) -> Self {
         let value = match raw {
-            RawValue::List(items) => DisplayValue::List(items.clone()),
-            RawValue::Text(text) => DisplayValue::Text(redact(text)),
+            RawValue::List(_) => raw.clone(),
+            RawValue::Text(text) => RawValue::Text(redact(text)),
         };
         Self {
             key,
@@ -199,8 +192,8 @@ impl SettingRow {
     fn toml_line(&self) -> String {
         let key = &self.key;
         match &self.value {
-            DisplayValue::List(items) => format!("{key} = {items:?}"),
-            DisplayValue::Text(text) => format!("{key} = {}", toml_literal(text)),
+            RawValue::List(items) => format!("{key} = {items:?}"),
+            RawValue::Text(text) => format!("{key} = {}", toml_literal(text)),
         }
     }
 }
@@ -212,15 +205,10 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
         SettingRow::new(entry.key.into(), &raw, origin, |text| redacted(entry, text))
     });
     let mut rows: Vec<SettingRow> = general.collect();
-    for tables in [
-        &found.model_tables,
-        &found.mount_tables,
-        &found.price_tables,
-        &found.keep_tables,
-    ] {
+    for tables in &found.tables {
         for (at, table) in tables.iter().enumerate() {
             rows.extend(table.values().map(|(name, raw, origin)| {
-                let key = format!("{}[{}].{name}", table.list(), at + 1);
+                let key = format!("{}[{}].{name}", table.list, at + 1);
                 SettingRow::new(key, raw, origin, |text| {
                     without_credentials(text).into_owned()
                 })

@@ -1,8 +1,9 @@
 //! The resolved settings, each with its value and origin.
 
+use super::layers::LISTS;
 use super::raw_value::{Origin, RawValue};
 use super::setting::Setting;
-use super::tables::Table;
+use super::tables::{Table, TableList};
 use crate::error::Problem;
 
 /// A setting with its unparsed value and origin.
@@ -15,14 +16,8 @@ pub(super) type ResolvedSetting = (&'static Setting<()>, RawValue, Origin);
 pub(crate) struct ResolvedSettings {
     /// Settings in the order of `ALL_SETTINGS`.
     pub(super) settings: Vec<ResolvedSetting>,
-    /// Model tables, in the order of the file.
-    pub(super) model_tables: Vec<Table>,
-    /// Mount tables, in the order of the file.
-    pub(super) mount_tables: Vec<Table>,
-    /// Price tables, in the order of the file.
-    pub(super) price_tables: Vec<Table>,
-    /// Tables of texts that stay, in the order of the file.
-    pub(super) keep_tables: Vec<Table>,
+    /// Tables of each list, in the order of `LISTS`, then of the file.
+    pub(super) tables: [Vec<Table>; LISTS.len()],
 }
 
 impl ResolvedSettings {
@@ -59,13 +54,15 @@ impl ResolvedSettings {
                 origin.clone_from(place);
             }
         }
-        Self {
-            settings,
-            model_tables: Vec::new(),
-            mount_tables: Vec::new(),
-            price_tables: Vec::new(),
-            keep_tables: Vec::new(),
-        }
+        let tables = Default::default();
+        Self { settings, tables }
+    }
+
+    /// Returns the tables of `list`, in the order of the file.
+    pub(super) fn tables_of(&self, list: &TableList) -> &[Table] {
+        let mut all = LISTS.iter().zip(&self.tables);
+        let found = all.find(|(other, _)| other.name == list.name);
+        found.map_or(&[], |(_, tables)| tables)
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&ResolvedSetting> {

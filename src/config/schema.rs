@@ -2,11 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::kept_texts::KEEP_TABLES;
 use super::kind::Kind;
-use super::model_tables::MODEL_TABLES;
-use super::mounts::MOUNT_TABLES;
-use super::prices::PRICE_TABLES;
+use super::layers::LISTS;
 use super::setting::Setting;
 use super::settings::ALL_SETTINGS;
 
@@ -29,7 +26,7 @@ pub(crate) fn settings_schema() -> String {
             }
         }
     }
-    for list in [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES, &KEEP_TABLES] {
+    for list in LISTS {
         let settings = (list.settings)().into_iter();
         let items = settings.map(|entry| (entry.name_in_table().to_owned(), setting_schema(entry)));
         let tables = json!({ "type": "array", "items": object(&items.collect()) });
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_setting_takes_what_its_kind_states() {
-        for list in [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES, &KEEP_TABLES] {
+        for list in LISTS {
             (list.settings)().into_iter().for_each(check_form);
         }
         ALL_SETTINGS.iter().for_each(check_form);

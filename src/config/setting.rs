@@ -27,6 +27,8 @@ pub(crate) struct Setting<T: 'static> {
     pub(super) short_env: Option<&'static str>,
     /// Command-line flag, if users are expected to type it.
     pub(crate) flag: Option<Flag>,
+    /// Value of the flag without a value. `None` if the flag needs one.
+    pub(crate) bare: Option<&'static str>,
     /// Whether a change waits for a restart: the setting configures a socket, pool, thread or file,
     /// or a bound divided at start.
     pub(super) restart: bool,
@@ -43,8 +45,6 @@ pub(crate) struct Flag {
     pub(crate) name: &'static str,
     /// Placeholder for the value in the help.
     pub(crate) value_name: &'static str,
-    /// Value of the flag without a value. `None` if the flag needs one.
-    pub(crate) bare: Option<&'static str>,
 }
 
 /// Defines settings, each an entry of this form, and the list of all of them:
@@ -98,6 +98,7 @@ impl<T> Setting<T> {
             kind,
             short_env: None,
             flag: None,
+            bare: None,
             restart: false,
             secret: false,
             per_model: false,
@@ -110,26 +111,13 @@ impl<T> Setting<T> {
     }
 
     pub(super) const fn flag(mut self, name: &'static str, value_name: &'static str) -> Self {
-        self.flag = Some(Flag {
-            name,
-            value_name,
-            bare: None,
-        });
+        self.flag = Some(Flag { name, value_name });
         self
     }
 
-    /// Adds a flag that needs no value: `--name` is short for `--name=bare`.
-    pub(super) const fn bare_flag(
-        mut self,
-        name: &'static str,
-        value_name: &'static str,
-        bare: &'static str,
-    ) -> Self {
-        self.flag = Some(Flag {
-            name,
-            value_name,
-            bare: Some(bare),
-        });
+    /// Lets the flag go without a value: `--name` is short for `--name=value`.
+    pub(super) const fn bare(mut self, value: &'static str) -> Self {
+        self.bare = Some(value);
         self
     }
 
@@ -190,16 +178,12 @@ pub(super) fn is_shared_variable(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::kept_texts::KEEP_TABLES;
-    use crate::config::model_tables::MODEL_TABLES;
-    use crate::config::mounts::MOUNT_TABLES;
-    use crate::config::prices::PRICE_TABLES;
+    use crate::config::layers::LISTS;
     use crate::config::settings::ALL_SETTINGS;
 
     #[test]
     fn every_setting_has_its_documentation_and_no_other_key_has() {
-        let lists = [&KEEP_TABLES, &MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES];
-        let listed = lists.into_iter().flat_map(|list| (list.settings)());
+        let listed = LISTS.into_iter().flat_map(|list| (list.settings)());
         let mut keys: Vec<&str> = ALL_SETTINGS.iter().map(|entry| entry.key).collect();
         keys.extend(listed.map(|entry| entry.key));
         let lines = DOCUMENTATION

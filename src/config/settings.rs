@@ -25,14 +25,11 @@ use super::choices::{
     SummaryApi, SummaryModel, SummaryStyle,
 };
 use super::parse::{
-    address, address_or_off, base_url, choice, count, integer, networks, optional_base_url,
-    optional_choice, optional_integer, optional_path, optional_text, overflow_patterns, scope_by,
-    store_location, summary_model, switch, text_list,
+    address, address_or_off, base_url, choice, count, integer, networks, optional, optional_path,
+    overflow_patterns, scope_by, store_location, summary_model, switch, text, text_list,
 };
 use super::proxies::{ProxyUrl, optional_proxy_url};
-use super::quantities::{
-    MAX_TOKENS as MOST, bytes, duration, optional_cap, optional_tokens, threshold,
-};
+use super::quantities::{MAX_TOKENS as MOST, bytes, cap, duration, threshold, tokens};
 use super::setting::{Flag, Setting, settings};
 use super::store_location::{CallerIdentity, StoreLocation};
 use longhaul_core::cost::caps::Cap;
@@ -46,14 +43,14 @@ settings! { ALL_SETTINGS:
     LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
     MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
     HEADERS_MAY_RAISE: bool = switch, "headers_may_raise" = "false";
-    WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "window" = "",
+    WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "window" = "",
         flag("window", "TOKENS"), per_model;
     PROFILE: Profile = choice, "profile" = "auto",
         flag("profile", "auto|standard|local|frugal"), per_model;
     RECALL: RecallSetting = choice, "recall" = "off",
-        bare_flag("recall", "off|url|mcp", "url"), restart;
+        flag("recall", "off|url|mcp"), bare("url"), restart;
     RECALL_DISABLED: bool = switch, "recall_disabled" = "false", env("DISABLE_RECALL"), restart;
-    RECALL_URL: Option<BaseUrl> = optional_base_url, "recall_url" = "", restart;
+    RECALL_URL: Option<BaseUrl> = optional!(base_url), "recall_url" = "", restart;
     PUBLIC: bool = switch, "public" = "false", restart;
     ALLOWED_HOSTS: Vec<String> = text_list, "allowed_hosts" = "[]";
     CLIENT_TOKENS_FILE: Option<PathBuf> = optional_path, "client_tokens_file" = "";
@@ -64,9 +61,9 @@ settings! { ALL_SETTINGS:
     UPSTREAM_BASE: BaseUrl = base_url, "upstream.base" = "https://api.openai.com/v1",
         env("LONGHAUL_UPSTREAM"), flag("upstream", "URL"), restart;
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
-    UPSTREAM_MESSAGES: Option<BaseUrl> = optional_base_url, "upstream.messages" = "", restart;
+    UPSTREAM_MESSAGES: Option<BaseUrl> = optional!(base_url), "upstream.messages" = "", restart;
     UPSTREAM_API_KEY_FILE: Option<PathBuf> = optional_path, "upstream.api_key_file" = "";
-    UPSTREAM_API_KEY: Option<String> = optional_text, "upstream.api_key" = "", secret;
+    UPSTREAM_API_KEY: Option<String> = optional!(text), "upstream.api_key" = "", secret;
     UPSTREAM_KEY_PATHS: Vec<String> = text_list, "upstream.key_paths" = "[]";
     UPSTREAM_CA_FILE: Option<PathBuf> = optional_path, "upstream.ca_file" = "", restart;
     UPSTREAM_CONNECT: Duration = duration, "upstream.connect" = "10s", restart;
@@ -80,20 +77,20 @@ settings! { ALL_SETTINGS:
     PROXY_HTTP: Option<ProxyUrl> = optional_proxy_url, "proxy.http" = "",
         env("HTTP_PROXY"), restart;
     PROXY_ALL: Option<ProxyUrl> = optional_proxy_url, "proxy.all" = "", env("ALL_PROXY"), restart;
-    PROXY_EXCEPT: Option<String> = optional_text, "proxy.except" = "", env("NO_PROXY"), restart;
+    PROXY_EXCEPT: Option<String> = optional!(text), "proxy.except" = "", env("NO_PROXY"), restart;
 
     PRUNE_DISABLED: bool = switch, "prune.disabled" = "false", env("DISABLE_PRUNE");
-    PRUNE_PROTECT: Option<Tokens> = optional_tokens::<0, MOST>, "prune.protect_tokens" = "",
+    PRUNE_PROTECT: Option<Tokens> = optional!(tokens::<0, MOST>), "prune.protect_tokens" = "",
         per_model;
-    PRUNE_MINIMUM: Option<Tokens> = optional_tokens::<0, MOST>, "prune.minimum_tokens" = "",
+    PRUNE_MINIMUM: Option<Tokens> = optional!(tokens::<0, MOST>), "prune.minimum_tokens" = "",
         per_model;
     PRUNE_MIN_USER_TURNS: Option<u32> =
-        optional_integer::<0, 1_000_000>, "prune.min_user_turns" = "";
-    PRUNE_WHEN: Option<PruneTrigger> = optional_choice, "prune.when" = "";
+        optional!(integer::<0, 1_000_000>), "prune.min_user_turns" = "";
+    PRUNE_WHEN: Option<PruneTrigger> = optional!(choice), "prune.when" = "";
     PRUNE_EXEMPT_TOOLS: Vec<String> = text_list, "prune.exempt_tools" = "[]";
     PRUNE_KEEP_ERRORS: bool = switch, "prune.keep_errors" = "false";
-    PRUNE_CLIP_ABOVE: Option<Tokens> = optional_tokens::<500, MOST>, "prune.clip_above" = "";
-    PRUNE_PLACEHOLDER: Option<Placeholder> = optional_choice, "prune.placeholder" = "";
+    PRUNE_CLIP_ABOVE: Option<Tokens> = optional!(tokens::<500, MOST>), "prune.clip_above" = "";
+    PRUNE_PLACEHOLDER: Option<Placeholder> = optional!(choice), "prune.placeholder" = "";
 
     COMPACT_AUTO_DISABLED: bool = switch, "compact.auto_disabled" = "false",
         env("DISABLE_AUTOCOMPACT");
@@ -103,24 +100,24 @@ settings! { ALL_SETTINGS:
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
     COMPACT_RULE_FILES: Vec<String> = text_list, "compact.rule_files" = "[]";
     COMPACT_CACHE_PRICE: Option<CachePrice> =
-        optional_choice, "compact.cache_price" = "", per_model;
+        optional!(choice), "compact.cache_price" = "", per_model;
     COMPACT_KEEP_RECENT: Option<Tokens> =
-        optional_tokens::<0, MOST>, "compact.keep_recent_tokens" = "", per_model;
+        optional!(tokens::<0, MOST>), "compact.keep_recent_tokens" = "", per_model;
     CACHE_MARK_DISABLED: bool = switch, "compact.cache_mark_disabled" = "false",
         env("DISABLE_CACHE_MARK");
 
     THINKING_REMOVAL_DISABLED: bool = switch, "thinking.removal_disabled" = "false",
         env("DISABLE_THINKING_REMOVAL");
 
-    CAP_CONVERSATION: Option<Cap> = optional_cap, "cap.conversation" = "";
-    CAP_DAY: Option<Cap> = optional_cap, "cap.day" = "";
+    CAP_CONVERSATION: Option<Cap> = optional!(cap), "cap.conversation" = "";
+    CAP_DAY: Option<Cap> = optional!(cap), "cap.day" = "";
 
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 
     SUMMARY_MODEL: SummaryModel = summary_model, "summary.model" = "own",
         flag("summary-model", "NAME|none");
-    SUMMARY_WINDOW: Option<Tokens> = optional_tokens::<1_000, MOST>, "summary.window" = "";
-    SUMMARY_UPSTREAM: Option<BaseUrl> = optional_base_url, "summary.upstream" = "";
+    SUMMARY_WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "summary.window" = "";
+    SUMMARY_UPSTREAM: Option<BaseUrl> = optional!(base_url), "summary.upstream" = "";
     SUMMARY_UPSTREAM_API: SummaryApi = choice, "summary.upstream_api" = "same";
     SUMMARY_API_KEY_FILE: Option<PathBuf> = optional_path, "summary.api_key_file" = "";
     SUMMARY_STYLE: SummaryStyle = choice, "summary.style" = "transcript";
@@ -145,7 +142,7 @@ settings! { ALL_SETTINGS:
     STORE_TRUSTED_HEADERS: Vec<String> = text_list, "store.trusted_headers" = "[]", restart;
     STORE_SCOPE_SECRET_FILE: Option<PathBuf> = optional_path, "store.scope_secret_file" = "",
         restart;
-    STORE_SCOPE_SECRET: Option<String> = optional_text, "store.scope_secret" = "", restart, secret;
+    STORE_SCOPE_SECRET: Option<String> = optional!(text), "store.scope_secret" = "", restart, secret;
 
     REPORT_HEADERS: bool = switch, "report.headers" = "true";
 

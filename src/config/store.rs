@@ -4,13 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::keys;
 use super::problems::read_all;
-use super::recall;
 use super::resolved::ResolvedSettings;
 use super::setting::Setting;
-use super::settings;
 use super::store_location::{CallerIdentity, StoreLocation};
+use super::{keys, recall, settings};
 use crate::error::Problem;
 
 /// Minimum characters of a secret: 32 hexadecimal digits are 128 bits.

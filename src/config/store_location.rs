@@ -60,18 +60,8 @@ impl fmt::Debug for RedisUrl {
 }
 
 /// URL schemes that Redis and Valkey clients use; `s` means TLS.
-const REDIS_SCHEMES: [&str; 10] = [
-    "redis",
-    "redis+cluster",
-    "redis+unix",
-    "rediss",
-    "rediss+cluster",
-    "valkey",
-    "valkey+cluster",
-    "valkey+unix",
-    "valkeys",
-    "valkeys+cluster",
-];
+const REDIS_SCHEMES: &str = "redis redis+cluster redis+unix rediss rediss+cluster \
+                             valkey valkey+cluster valkey+unix valkeys valkeys+cluster";
 
 impl StoreLocation {
     /// Parses a location. The error states what was expected and leaves out the text, which may
@@ -91,7 +81,7 @@ impl StoreLocation {
             return Ok(Self::File(path.into()));
         }
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-        if scheme.is_some_and(|scheme| REDIS_SCHEMES.contains(&scheme)) {
+        if scheme.is_some_and(|scheme| REDIS_SCHEMES.split(' ').any(|known| known == scheme)) {
             return Ok(Self::Redis(RedisUrl(text.to_owned())));
         }
         Err(

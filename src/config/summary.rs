@@ -6,7 +6,7 @@ use http::HeaderValue;
 
 use super::base_url::BaseUrl;
 use super::choices::{PlacementSetting, SummaryApi, SummaryModel, SummaryStyle};
-use super::keys::{authorization_from_setting, require_guarded_key};
+use super::keys::{authorization_from_file, from_file, require_guarded_key};
 use super::problems::read_all;
 use super::prompts::read_prompts;
 use super::resolved::ResolvedSettings;
@@ -90,7 +90,7 @@ fn read_style(found: &ResolvedSettings) -> Result<SummaryStyle, Problem> {
 fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Vec<Problem>> {
     read_all! {
         base = endpoint_base(found);
-        key = authorization_from_setting(found, &settings::SUMMARY_API_KEY_FILE);
+        key = from_file(found, &settings::SUMMARY_API_KEY_FILE, authorization_from_file);
     }
     let Some(base) = base else {
         return key.map_or(Ok(None), |_| {

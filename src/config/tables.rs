@@ -25,7 +25,7 @@ pub(super) struct TableList {
 /// A table of a list. Each value passed its setting's check.
 #[derive(Clone)]
 pub(super) struct Table {
-    list: &'static str,
+    pub(super) list: &'static str,
     values: Vec<(String, RawValue, Origin)>,
 }
 
@@ -137,10 +137,6 @@ impl Table {
             &format!("{}.{}", self.list, setting.name_in_table()),
             reason,
         )
-    }
-
-    pub(super) fn list(&self) -> &'static str {
-        self.list
     }
 
     /// Returns the names, values and origins.

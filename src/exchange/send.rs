@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Request, Response, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, Version};
 
 use crate::body::request_body::RequestBody;
 use crate::error::Fault;
@@ -109,12 +109,8 @@ pub(crate) fn upstream_request(
     *request.method_mut() = head.method.clone();
     *request.headers_mut() = fields;
     *request.extensions_mut() = head.extensions.clone();
-    *request.uri_mut() = Uri::builder()
-        .scheme(base.scheme().clone())
-        .authority(base.authority().clone())
-        .path_and_query(route.mapped.clone())
-        .build()
-        .map_err(|_| Fault::InvalidTarget)?;
+    let url = base.url_of(route.mapped.clone());
+    *request.uri_mut() = url.map_err(|_| Fault::InvalidTarget)?;
     Ok(request)
 }
 

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::body::client_body::ClientBody;
 use crate::body::request_body::RequestBody;
-use crate::body::stream_with_read::StreamWithRead;
+use crate::body::stream_with_hooks::StreamWithHooks;
 use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::exchange::send::{Route, client_reply, upstream_request};
@@ -53,7 +53,7 @@ impl TunnelSlot {
             return;
         };
         let reads = AtomicU64::new(0);
-        let [mut client, mut upstream] = [client, upstream].map(|end| StreamWithRead {
+        let [mut client, mut upstream] = [client, upstream].map(|end| StreamWithHooks {
             io: TokioIo::new(end),
             read: |end: Pin<&mut TokioIo<Upgraded>>,
                    cx: &mut Context<'_>,
@@ -62,6 +62,7 @@ impl TunnelSlot {
                 reads.fetch_add(1, Ordering::Relaxed);
                 Poll::Ready(read)
             },
+            written: |_| (),
         });
         // Both ends are dropped here, so an end that breaks closes the other.
         tokio::select! {

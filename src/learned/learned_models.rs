@@ -13,7 +13,7 @@ use crate::learned::MODELS_PER_CALLER;
 use crate::learned::model_facts::ModelFacts;
 use crate::learned::reported_windows::{QueriesInFlight, ReportedWindows};
 use crate::learned::summary_placements::SummaryPlacements;
-use crate::learned::windows::{LearnedWindows, REFUSAL_TTL_MS};
+use crate::learned::windows::{LearnedWindows, REFUSAL_TTL_MS, is_within};
 use crate::wall_clock;
 use longhaul_core::collections::two_generation_cache::LockedCache;
 use longhaul_core::overflow::Suspicion;
@@ -60,8 +60,8 @@ pub(crate) struct LearnedModels {
     keys: LockedCache<String, RecordKey, MODELS_PER_CALLER>,
     /// The scope of the caller.
     pub(crate) scope: Scope,
-    /// Whether `reported_windows` are the caller's own. Only those are published.
-    owns_reported_windows: bool,
+    /// The key that queried `reported_windows`. Only those of the caller's own key are published.
+    query_key: QueryKey,
     /// Nothing of a caller that is not among them is published to the store.
     accepted: Arc<AcceptedCallers>,
 }
@@ -102,7 +102,7 @@ impl LearnedByCaller {
                 output_caps: OutputCaps::default(),
                 keys: LockedCache::default(),
                 scope,
-                owns_reported_windows: key == QueryKey::Caller,
+                query_key: key,
                 accepted: Arc::clone(&self.accepted),
             })
         })
@@ -114,12 +114,8 @@ impl LearnedByCaller {
         let scope = learned.scope;
         if !self.accepted.contains(scope.tag()) {
             self.accepted.insert(scope.tag(), owners);
-            let key = if learned.owns_reported_windows {
-                QueryKey::Caller
-            } else {
-                QueryKey::Longhaul
-            };
-            self.by_caller.insert((scope, key), Arc::clone(learned));
+            let key = (scope, learned.query_key);
+            self.by_caller.insert(key, Arc::clone(learned));
         }
     }
 }
@@ -191,11 +187,12 @@ impl LearnedModels {
             return None;
         }
         let sizes = self.windows.sizes(model);
+        let is_own = self.query_key == QueryKey::Caller;
         let reported = || self.reported_windows.timestamped_window(model);
         Some(ModelFacts {
             window: sizes.learned,
             token_ratio: sizes.published_ratio,
-            reported_window: self.owns_reported_windows.then(reported).flatten(),
+            reported_window: is_own.then(reported).flatten(),
             refusals: self.placements.refusals(model),
             accepted: sizes.published_accepted,
             request_limit: sizes.request_limit,
@@ -213,7 +210,7 @@ impl LearnedModels {
         if facts.binds_thinking {
             self.binding_models.insert(model);
         }
-        if self.owns_reported_windows {
+        if self.query_key == QueryKey::Caller {
             self.reported_windows
                 .merge_remote(model, facts.reported_window);
         }
@@ -331,10 +328,6 @@ mod refuted_suspicions_tests {
     }
 }
 
-/// Lifetime of a refusal in milliseconds, that of a learned window. A gateway may send later requests to
-/// another server.
-const LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
-
 /// Numbers of a request that was refused for its output.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -394,10 +387,10 @@ impl OutputCaps {
     }
 }
 
-/// Whether a refusal is not expired, and no fast clock stamped it.
+/// Whether a refusal is as new as one that a window was learned from. A gateway may send later requests to
+/// another server.
 fn is_current<T>(refusal: &Timestamped<T>) -> bool {
-    let now = wall_clock::unix_millis();
-    refusal.is_at_or_after(now.saturating_sub(LIFETIME_MS)) && !refusal.is_ahead_of(now)
+    is_within(refusal, REFUSAL_TTL_MS)
 }
 
 #[cfg(test)]
@@ -482,8 +475,8 @@ mod counted_outputs_tests {
         let outputs = CountedOutputs::default();
         let newest = || outputs.newest("m").map(|refusal| refusal.value.limit.get());
         let now = wall_clock::unix_millis();
-        outputs.merge_remote("m", Some(stamped(now - LIFETIME_MS - 1, 1)));
-        outputs.merge_remote("m", Some(stamped(now + 2 * LIFETIME_MS, 2)));
+        outputs.merge_remote("m", Some(stamped(now - REFUSAL_TTL_MS - 1, 1)));
+        outputs.merge_remote("m", Some(stamped(now + 2 * REFUSAL_TTL_MS, 2)));
         assert_eq!(newest(), None, "expired, and stamped by a fast clock");
         outputs.merge_remote("m", Some(stamped(now - 10, 3)));
         outputs.merge_remote("m", Some(stamped(now - 20, 4)));

@@ -86,15 +86,16 @@ pub(crate) struct ModelFactsCache {
 struct CachedFacts {
     facts: ModelFacts,
     /// Whether the durable store is known to have these facts.
-    is_synced: bool,
+    sync: SyncState,
 }
 
 /// Whether the durable store has the facts cached here.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum SyncState {
     /// The durable store has all of them.
     Synced,
     /// The durable store lacks some, or its content is unknown.
+    #[default]
     Incomplete,
 }
 
@@ -108,59 +109,44 @@ impl ModelFactsCache {
 
     /// Returns the facts about a model.
     pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
-        self.models
-            .get(&model)
-            .unwrap_or_default()
-            .facts
-            .without_future_facts()
+        let kept = self.models.get(&model).unwrap_or_default();
+        kept.facts.without_future_facts()
     }
 
     /// Returns whether the durable store has the facts about a model.
     pub(crate) fn sync_state(&self, model: RecordKey) -> SyncState {
-        match self.models.get(&model) {
-            Some(kept) if kept.is_synced => SyncState::Synced,
-            Some(_) | None => SyncState::Incomplete,
-        }
+        self.models.get(&model).unwrap_or_default().sync
     }
 
     /// Merges facts that this process learned. Returns whether the durable store may lack some of
     /// them.
     pub(crate) fn merge_learned(&self, model: RecordKey, facts: ModelFacts) -> SyncState {
-        let mut there = SyncState::Synced;
+        let mut sync = SyncState::Synced;
+        let learned = facts.without_future_facts();
         self.update(model, |kept| {
-            let facts = kept
-                .facts
-                .without_future_facts()
-                .merge(facts.without_future_facts());
+            let facts = kept.facts.without_future_facts().merge(learned);
             if facts == kept.facts {
                 return kept;
             }
-            there = SyncState::Incomplete;
-            CachedFacts {
-                facts,
-                is_synced: false,
-            }
+            sync = SyncState::Incomplete;
+            CachedFacts { facts, sync }
         });
-        there
+        sync
     }
 
     /// Merges facts read from the durable store. Returns whether the durable store lacks some of
     /// the result.
     pub(crate) fn merge_durable(&self, model: RecordKey, theirs: ModelFacts) -> SyncState {
-        let mut there = SyncState::Synced;
+        let mut sync = SyncState::Synced;
         let theirs = theirs.without_future_facts();
         self.update(model, |kept| {
             let facts = kept.facts.without_future_facts().merge(theirs);
-            let is_settled = facts == theirs;
-            if !is_settled {
-                there = SyncState::Incomplete;
+            if facts != theirs {
+                sync = SyncState::Incomplete;
             }
-            CachedFacts {
-                facts,
-                is_synced: is_settled,
-            }
+            CachedFacts { facts, sync }
         });
-        there
+        sync
     }
 
     /// Updates an entry atomically: many replies end at once, and no update may be lost.

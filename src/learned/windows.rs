@@ -121,28 +121,22 @@ impl LearnedSizes {
     /// override newer ones. A window to which prompts are truncated stays, since learning it again would
     /// cost a conversation part of its prompt.
     fn expire(&mut self) {
-        let now = wall_clock::unix_millis();
-        let since = now.saturating_sub(REFUSAL_TTL_MS);
         self.learned = self.learned.filter(|lesson| {
-            let refused = lesson
-                .value
-                .is_some_and(|learned| learned.truncates_to.is_none());
-            let is_old = refused && !lesson.is_at_or_after(since);
-            !is_old && !lesson.is_ahead_of(now)
+            let truncates = |learned: LearnedWindow| learned.truncates_to.is_some();
+            let lifetime = if lesson.value.is_none_or(truncates) {
+                u64::MAX
+            } else {
+                REFUSAL_TTL_MS
+            };
+            is_within(lesson, lifetime)
         });
-        self.suspect_from = self
-            .suspect_from
-            .filter(|doubted| doubted.is_at_or_after(since) && !doubted.is_ahead_of(now));
-        let limit_since = now.saturating_sub(REQUEST_LIMIT_TTL_MS);
-        self.request_limit = self
-            .request_limit
-            .filter(|limit| limit.is_at_or_after(limit_since) && !limit.is_ahead_of(now));
-        self.body_limits = self
-            .body_limits
-            .filter(|limits| limits.is_at_or_after(limit_since) && !limits.is_ahead_of(now));
-        self.published_accepted = self
-            .published_accepted
-            .filter(|accepted| accepted.is_at_or_after(since) && !accepted.is_ahead_of(now));
+        let is_new = |doubted: &Timestamped<Tokens>| is_within(doubted, REFUSAL_TTL_MS);
+        self.suspect_from = self.suspect_from.filter(is_new);
+        self.published_accepted = self.published_accepted.filter(is_new);
+        let is_new = |limit: &Timestamped<Tokens>| is_within(limit, REQUEST_LIMIT_TTL_MS);
+        self.request_limit = self.request_limit.filter(is_new);
+        let limits = self.body_limits;
+        self.body_limits = limits.filter(|limits| is_within(limits, REQUEST_LIMIT_TTL_MS));
     }
 
     fn record_accepted_size(&mut self, request: RequestSize) {
@@ -261,6 +255,12 @@ impl LearnedSizes {
         }
         self.window().filter(|&window| was != Some(window))
     }
+}
+
+/// Whether a fact was learned within the last `lifetime_ms` milliseconds, and no fast clock stamped it.
+pub(crate) fn is_within<T>(fact: &Timestamped<T>, lifetime_ms: u64) -> bool {
+    let now = wall_clock::unix_millis();
+    fact.is_at_or_after(now.saturating_sub(lifetime_ms)) && !fact.is_ahead_of(now)
 }
 
 /// Stamps `value` with the current time, or with a later one that supersedes `before`.

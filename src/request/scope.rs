@@ -8,9 +8,8 @@ use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName};
 
-use crate::callers::AcceptedCallers;
-use crate::callers::ParseCaches;
 use crate::callers::owners::{OwnerTag, Owners};
+use crate::callers::{AcceptedCallers, ParseCaches};
 use crate::config::{BaseUrl, CallerIdentity};
 use crate::request::caller_identity::{identifying_headers, identifying_parameters};
 use crate::request::credentials::CredentialFields;

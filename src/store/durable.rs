@@ -7,7 +7,6 @@
 //! Deadlines and the circuit breaker belong to [`tiered`](super::tiered): a call that is given up
 //! is dropped.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,17 +93,15 @@ pub(crate) struct WriteResult {
     pub(crate) adopted: bool,
 }
 
+/// Answer of the durable store to a call.
+pub(crate) type Answer<T> = Result<T, Unavailable>;
+
 /// A failed call to the durable store. The store may still have done the work, so the state of the
 /// entry is unknown. The text is a short reason for the operator, and never contains an address,
 /// a key or a value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Unavailable(pub(crate) &'static str);
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// Identity of one holder of a lease, generated for each lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -134,7 +131,7 @@ pub(crate) struct ListedEntry {
 
 impl DurableStore {
     /// Waits for a bounded time until the store can be called, or is known to be unavailable.
-    pub(crate) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
+    pub(crate) async fn wait_until_ready(&self) -> Answer<()> {
         match self {
             Self::File(file) => file.ensure_open(),
             Self::Redis(redis) => redis.wait_until_ready().await,
@@ -152,10 +149,7 @@ impl DurableStore {
 
     /// Reads the entries under `keys`, in their order, in one round trip: at most 1,026 keys, all
     /// of one scope. A read counts as use: the time to live of an entry begins again.
-    pub(crate) async fn read(
-        &self,
-        keys: &[RecordKey],
-    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+    pub(crate) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         match self {
             Self::File(file) => file.read(keys).await,
             Self::Redis(redis) => redis.read(keys).await,
@@ -166,10 +160,7 @@ impl DurableStore {
 
     /// Applies `writes`, which may be of any scopes, and returns the resulting records in their
     /// order. Each write is atomic; all together need not be.
-    pub(crate) async fn write(
-        &self,
-        writes: &[EntryWrite],
-    ) -> Result<Vec<WriteResult>, Unavailable> {
+    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         match self {
             Self::File(file) => file.write(writes).await,
             Self::Redis(redis) => redis.write(writes).await,
@@ -186,7 +177,7 @@ impl DurableStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<bool, Unavailable> {
+    ) -> Answer<bool> {
         match self {
             // No other process has the file open, and this process has its own `RunningSummaries`.
             Self::File(_) => Ok(true),
@@ -203,7 +194,7 @@ impl DurableStore {
         &self,
         scope: Option<ScopeTag>,
         show: &mut (dyn FnMut(ListedEntry) + Send),
-    ) -> Result<(), Unavailable> {
+    ) -> Answer<()> {
         match self {
             Self::File(file) => file.for_each_entry(scope, show).await,
             Self::Redis(redis) => redis.for_each_entry(scope, show).await,
@@ -213,7 +204,7 @@ impl DurableStore {
     }
 
     /// Removes every entry, or those of one scope. Returns how many.
-    pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+    pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Answer<u64> {
         match self {
             Self::File(file) => file.purge(scope).await,
             Self::Redis(redis) => redis.purge(scope).await,

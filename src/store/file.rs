@@ -22,9 +22,11 @@ use super::secret::Secret;
 use crate::callers::AcceptedCallers;
 use crate::config::StoreConfig;
 use crate::error::Problem;
-use crate::store::durable::{EntryWrite, ListedEntry, StoredEntry, Unavailable, WriteResult};
+use crate::store::durable::{Answer, EntryWrite, ListedEntry, StoredEntry, WriteResult};
 use crate::wall_clock;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
+pub(super) use open::check;
+pub(crate) use open::create_private_dir;
 use open::{OpenError, StoreFile};
 use sweep::FileLimits;
 use table::{ListRange, ReadEntries};
@@ -118,20 +120,11 @@ impl FileStore {
         Ok((Self { threads, limits }, secret))
     }
 
-    /// Checks whether the file at `path` could be opened or created, without locking it. Fails if
-    /// it is not a store of longhaul's, or if it never existed and cannot be created.
-    pub(super) fn check(path: &Path) -> Result<(), Problem> {
-        open::check(path)
-    }
-
-    pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
+    pub(super) fn ensure_open(&self) -> Answer<()> {
         self.threads.ensure_open()
     }
 
-    pub(super) async fn read(
-        &self,
-        keys: &[RecordKey],
-    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+    pub(super) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         let (keys, limits) = (keys.to_vec(), self.limits);
         let read = self.threads.read(move |database| {
             let since = limits.expiry(wall_clock::unix_seconds());
@@ -146,10 +139,7 @@ impl FileStore {
         Ok(entries)
     }
 
-    pub(super) async fn write(
-        &self,
-        writes: &[EntryWrite],
-    ) -> Result<Vec<WriteResult>, Unavailable> {
+    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         let writes = writes.to_vec();
         self.threads
             .write(move |thread| thread.write(&writes))
@@ -160,7 +150,7 @@ impl FileStore {
         &self,
         scope: Option<ScopeTag>,
         show: &mut (dyn FnMut(ListedEntry) + Send),
-    ) -> Result<(), Unavailable> {
+    ) -> Answer<()> {
         let mut after = None;
         loop {
             let page = ListRange {
@@ -178,7 +168,7 @@ impl FileStore {
         }
     }
 
-    pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+    pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Answer<u64> {
         self.threads.write(move |thread| thread.purge(scope)).await
     }
 

@@ -98,11 +98,7 @@ impl RecordSealer {
     /// Returns the name of a model's note, which has the same length for every model name.
     pub(super) fn note_name(&self, model: &str) -> NoteName {
         let hash = blake3::keyed_hash(&self.name_key, model.as_bytes());
-        let mut name = [0; 8];
-        name.iter_mut()
-            .zip(hash.as_bytes())
-            .for_each(|(to, byte)| *to = *byte);
-        NoteName(name)
+        NoteName(hash.as_bytes().first_chunk().copied().unwrap_or_default())
     }
 }
 
@@ -113,19 +109,13 @@ pub(super) fn read_tag(sealed: &[u8]) -> Option<SealTag> {
 }
 
 /// Returns what the tag covers in addition to the value: the versions, and the key of the entry.
-fn associated_data(key: RecordKey) -> Aad<[u8; VERSION_BYTES + RecordKey::BYTES]> {
-    let mut data = [0; VERSION_BYTES + RecordKey::BYTES];
-    let bytes = version().into_iter().chain(key.to_bytes());
-    data.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-    Aad::from(data)
+fn associated_data(key: RecordKey) -> Aad<Vec<u8>> {
+    Aad::from([&version()[..], &key.to_bytes()].concat())
 }
 
-fn version() -> [u8; VERSION_BYTES] {
-    let form = FORM_VERSION.to_le_bytes();
-    let bytes = MAGIC.into_iter().chain([FORMAT]).chain(form);
-    let mut head = [0; VERSION_BYTES];
-    head.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
-    head
+/// Returns the first [`VERSION_BYTES`] of every sealed value.
+fn version() -> Vec<u8> {
+    [&MAGIC[..], &[FORMAT], &FORM_VERSION.to_le_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::originals::Original;
 use super::{open_durable, open_originals};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
-use crate::store::durable::{DurableStore, ListedEntry};
+use crate::store::durable::{Answer, DurableStore, ListedEntry};
 use crate::store::file::Intent;
 use crate::store::format::RecordSealer;
 use longhaul_core::policy::record::CompactionRecord;
@@ -97,8 +97,9 @@ impl StoreInspector {
             }
         };
         await_answer(self.durable.for_each_entry(scope, &mut add)).await?;
-        for line in &mut lines {
-            clear_texts(line);
+        // The texts of a record are not needed once the rest is read.
+        for record in lines.iter_mut().filter_map(|line| line.record.as_mut()) {
+            (record.text, record.summary, record.previous_summary) = (None, None, None);
         }
         lines.sort_by_key(|line| (line.idle, line.scope));
         Ok(lines)
@@ -152,18 +153,7 @@ impl StoreInspector {
     }
 }
 
-/// Drops the texts of a record, which are not needed once the rest is read.
-fn clear_texts(line: &mut RecordListing) {
-    if let Some(record) = &mut line.record {
-        record.text = None;
-        record.summary = None;
-        record.previous_summary = None;
-    }
-}
-
-async fn await_answer<T>(
-    call: impl Future<Output = Result<T, crate::store::durable::Unavailable>>,
-) -> Result<T, Problem> {
+async fn await_answer<T>(call: impl Future<Output = Answer<T>>) -> Result<T, Problem> {
     let why = match timeout(CALL_TIMEOUT, call).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(unavailable)) => unavailable.0,

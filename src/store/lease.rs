@@ -41,7 +41,7 @@ impl Store {
     /// the durable store does not answer, each process continues alone.
     pub(crate) async fn acquire_summary_lease(&self, key: RecordKey) -> LeaseOutcome<'_> {
         // The summary may have been made since the store was last read.
-        if self.memory.get(key).is_some() {
+        if self.memory.records.get(&key).is_some() {
             return LeaseOutcome::NotNeeded;
         }
         let alone = LeaseOutcome::Acquired(LeaseGuard { lease: None });

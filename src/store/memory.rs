@@ -9,8 +9,7 @@ use crate::callers::fair_cache::FairCache;
 use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
 use crate::store::kept_texts::KeptCache;
-use crate::store::prefix_caches::CountCache;
-use crate::store::prefix_caches::RemovalCache;
+use crate::store::prefix_caches::{CountCache, RemovalCache};
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
@@ -35,10 +34,11 @@ pub(super) struct MemoryStore {
     refused: FairCache<RecordKey, Vec<NoteName>>,
     /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
     /// another process, or this one after a restart, is refused once more first.
-    tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
+    pub(super) tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
     /// Whether a record, or a refusal, was ever stored. Most conversations have neither, so the
     /// flags save a look-up at every boundary of every request.
-    ever_stored: StoredKinds,
+    ever_had_records: AtomicBool,
+    ever_refused: AtomicBool,
     pub(super) counts: CountCache,
     pub(super) removals: RemovalCache,
     pub(super) kept: KeptCache,
@@ -53,13 +53,6 @@ pub(crate) enum RewriteTolerance {
     ClearingOnly,
     /// A rewrite was refused.
     Nothing,
-}
-
-/// Flags for values stored since the start. Each is set before the first such value can be found.
-#[derive(Default)]
-struct StoredKinds {
-    records: AtomicBool,
-    refusals: AtomicBool,
 }
 
 /// A record with its only mutable bit, which only changes to true.
@@ -102,7 +95,8 @@ impl MemoryStore {
             seen: FairCache::of_entries(MAX_SEEN, idle, accepted),
             refused: FairCache::of_entries(MAX_REFUSED, idle, accepted),
             tolerances: FairCache::of_entries(MAX_REFUSED, idle, accepted),
-            ever_stored: StoredKinds::default(),
+            ever_had_records: AtomicBool::default(),
+            ever_refused: AtomicBool::default(),
             counts: CountCache::new(idle, accepted),
             removals: RemovalCache::new(idle, accepted),
             kept: KeptCache::new(idle, accepted),
@@ -111,7 +105,7 @@ impl MemoryStore {
 
     /// Returns the prior records of a conversation.
     pub(super) fn prior_records(&self, prefix_keys: &PrefixKeys) -> PriorRecords {
-        let has_records = self.ever_stored.records.load(Ordering::Acquire);
+        let has_records = self.ever_had_records.load(Ordering::Acquire);
         PriorRecords::look_up(
             prefix_keys,
             |key| {
@@ -157,7 +151,7 @@ impl MemoryStore {
         key: RecordKey,
         record: CompactionRecord,
     ) -> Arc<CachedRecord> {
-        self.ever_stored.records.store(true, Ordering::Release);
+        self.ever_had_records.store(true, Ordering::Release);
         self.records.get_or_insert_with(key, || {
             Arc::new(CachedRecord {
                 record: Arc::new(record),
@@ -192,7 +186,7 @@ impl MemoryStore {
         adopted: bool,
         open: impl FnOnce() -> Option<CompactionRecord>,
     ) -> MergeOutcome {
-        self.ever_stored.records.store(true, Ordering::Release);
+        self.ever_had_records.store(true, Ordering::Release);
         let is_same = |kept: &Arc<CachedRecord>| kept.confirmed_tag == Some(check);
         // All callers share the lock of the cache, so records are opened outside.
         let opened = if self.records.get(&key).is_some_and(|kept| is_same(&kept)) {
@@ -218,10 +212,6 @@ impl MemoryStore {
         outcome
     }
 
-    pub(super) fn get(&self, key: RecordKey) -> Option<Arc<CachedRecord>> {
-        self.records.get(&key)
-    }
-
     /// Records that a request ending at this prefix has passed through.
     pub(super) fn mark_seen(&self, key: RecordKey) {
         self.seen.insert(key, ());
@@ -229,7 +219,7 @@ impl MemoryStore {
 
     /// Records that a model refused the rewrite of the conversation with this prefix.
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
-        self.ever_stored.refusals.store(true, Ordering::Release);
+        self.ever_refused.store(true, Ordering::Release);
         self.tolerances.remove(&(key, model));
         self.refused.update(key, |models| {
             let mut models = models.unwrap_or_default();
@@ -243,23 +233,13 @@ impl MemoryStore {
 
     /// Records a refusal that another process has seen, by a model that it does not name.
     pub(super) fn record_remote_refusal(&self, key: RecordKey) {
-        self.ever_stored.refusals.store(true, Ordering::Release);
+        self.ever_refused.store(true, Ordering::Release);
         self.refused.get_or_insert_with(key, Vec::new);
     }
 
     /// Whether a rewrite was refused at exactly this prefix.
     pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
         self.refused.get(&key).is_some()
-    }
-
-    /// Records how much of a rewrite a model accepted after it had refused one.
-    pub(super) fn record_rewrite_acceptance(
-        &self,
-        key: RecordKey,
-        model: NoteName,
-        takes: RewriteTolerance,
-    ) {
-        self.tolerances.insert((key, model), takes);
     }
 
     /// Returns how much of a rewrite the model accepts, as learned at the longest prefix of the
@@ -269,7 +249,7 @@ impl MemoryStore {
         prefix_keys: &PrefixKeys,
         model: impl FnOnce() -> NoteName,
     ) -> RewriteTolerance {
-        if !self.ever_stored.refusals.load(Ordering::Acquire) {
+        if !self.ever_refused.load(Ordering::Acquire) {
             return RewriteTolerance::All;
         }
         let model = model();
@@ -290,12 +270,10 @@ impl MemoryStore {
 fn merge_adopted(bit: &AtomicBool, adopted: bool) -> MergeOutcome {
     if adopted {
         bit.store(true, Ordering::Release);
-        MergeOutcome::Merged
     } else if bit.load(Ordering::Acquire) {
-        MergeOutcome::AdoptedHereOnly
-    } else {
-        MergeOutcome::Merged
+        return MergeOutcome::AdoptedHereOnly;
     }
+    MergeOutcome::Merged
 }
 
 fn weight(record: &CompactionRecord) -> u64 {

@@ -16,7 +16,7 @@ use super::tiered::WRITE_TIMEOUT;
 use crate::callers::AcceptedCallers;
 use crate::callers::fair_cache::FairCache;
 use crate::config::StoreConfig;
-use crate::store::durable::{Change, DurableStore, EntryWrite, Unavailable};
+use crate::store::durable::{Answer, Change, DurableStore, EntryWrite, Unavailable};
 use longhaul_core::planning::originals::Originals;
 use longhaul_core::units::recall_id::RecallId;
 
@@ -260,10 +260,7 @@ impl OriginalStore {
 
     /// Reads originals, in the order of `ids`. `None` for an unknown or expired one. Fails if the
     /// durable store does not answer in time.
-    pub(crate) async fn read(
-        &self,
-        ids: &[RecallId],
-    ) -> Result<Vec<Option<Arc<Original>>>, Unavailable> {
+    pub(crate) async fn read(&self, ids: &[RecallId]) -> Answer<Vec<Option<Arc<Original>>>> {
         let durable = match &self.place {
             Place::Memory(cache) => return Ok(ids.iter().map(|id| cache.get(id)).collect()),
             Place::Durable(durable) => durable,

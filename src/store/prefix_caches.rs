@@ -133,16 +133,12 @@ pub(crate) struct CountedRequest {
 
 /// Counts of requests, by the prefix that each request was and by the model that counted it. Model
 /// names are not stored: a client may send any name, of any length.
-pub(super) struct CountCache {
-    by_prefix: FairCache<(RecordKey, NoteName), CountedRequest>,
-}
+pub(super) struct CountCache(FairCache<EntryKey, CountedRequest>);
 
 impl CountCache {
     /// Creates an empty cache that keeps counts for `idle` after their last use.
     pub(super) fn new(idle: Duration, accepted: &Arc<AcceptedCallers>) -> Self {
-        Self {
-            by_prefix: FairCache::of_entries(MAX_COUNTS, idle, accepted),
-        }
+        Self(FairCache::of_entries(MAX_COUNTS, idle, accepted))
     }
 
     /// Returns the newest count of a conversation, if any.
@@ -152,10 +148,10 @@ impl CountCache {
         model: NoteName,
     ) -> Option<CountedRequest> {
         let mut keys = prefix_keys.newest_first().take(MAX_LOOKBACK);
-        keys.find_map(|(_, key)| self.by_prefix.get(&(key, model)))
+        keys.find_map(|(_, key)| self.0.get(&(key, model)))
     }
 
     pub(super) fn insert(&self, key: RecordKey, model: NoteName, counted: CountedRequest) {
-        self.by_prefix.insert((key, model), counted);
+        self.0.insert((key, model), counted);
     }
 }

@@ -16,7 +16,7 @@ use redis::{Pipeline, Value};
 use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
 use crate::store::durable::{
-    EntryWrite, LeaseAction, LeaseToken, ListedEntry, StoredEntry, Unavailable, WriteResult,
+    Answer, EntryWrite, LeaseAction, LeaseToken, ListedEntry, StoredEntry, WriteResult,
 };
 use crate::wall_clock;
 use client::{CommandRoute, RedisClient};
@@ -69,14 +69,11 @@ impl RedisStore {
     }
 
     /// Waits for the first connection, for a bounded time.
-    pub(super) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
+    pub(super) async fn wait_until_ready(&self) -> Answer<()> {
         self.connection().wait_until_ready().await
     }
 
-    pub(super) async fn read(
-        &self,
-        keys: &[RecordKey],
-    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+    pub(super) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -90,10 +87,7 @@ impl RedisStore {
         answers.into_iter().map(read).collect()
     }
 
-    pub(super) async fn write(
-        &self,
-        writes: &[EntryWrite],
-    ) -> Result<Vec<WriteResult>, Unavailable> {
+    pub(super) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         let mut winners = vec![WriteResult::default(); writes.len()];
         let mut scopes: Vec<ScopeTag> = writes.iter().map(|write| write.key.scope()).collect();
         scopes.sort_unstable();
@@ -134,7 +128,7 @@ impl RedisStore {
         &self,
         scope: Option<ScopeTag>,
         show: &mut (dyn FnMut(ListedEntry) + Send),
-    ) -> Result<(), Unavailable> {
+    ) -> Answer<()> {
         let read = |commands: &mut Pipeline, name: &str| {
             commands.add_command(entry::read_command(name, None));
             commands.cmd("PTTL").arg(name);
@@ -154,7 +148,7 @@ impl RedisStore {
         self.scan(scope, read, show_page).await
     }
 
-    pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+    pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Answer<u64> {
         let mut purged = 0;
         let unlink = |commands: &mut Pipeline, name: &str| _ = commands.cmd("UNLINK").arg(name);
         let count = |_, answers: Vec<Value>| {
@@ -173,8 +167,8 @@ impl RedisStore {
         &self,
         scope: Option<ScopeTag>,
         build: impl Fn(&mut Pipeline, &str),
-        mut take: impl FnMut(Vec<RecordKey>, Vec<Value>) -> Result<(), Unavailable>,
-    ) -> Result<(), Unavailable> {
+        mut take: impl FnMut(Vec<RecordKey>, Vec<Value>) -> Answer<()>,
+    ) -> Answer<()> {
         let (connection, pattern) = (self.connection(), entry::scan_pattern(scope));
         for node in connection.nodes().await? {
             let mut cursor = 0;
@@ -220,7 +214,7 @@ impl RedisStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<bool, Unavailable> {
+    ) -> Answer<bool> {
         let script = match action {
             LeaseAction::Acquire => include_str!("redis/lease_acquire.lua"),
             LeaseAction::Release => include_str!("redis/lease_release.lua"),
@@ -247,7 +241,7 @@ impl RedisStore {
 }
 
 /// Returns an answer that is not an error.
-fn extract(answer: Value) -> Result<Value, Unavailable> {
+fn extract(answer: Value) -> Answer<Value> {
     answer.extract_error().map_err(|error| unavailable(&error))
 }
 

@@ -22,14 +22,6 @@ impl Secret {
         random_bytes().map(Self)
     }
 
-    /// Derives a secret from a text, and is only as strong as the text.
-    pub(super) fn from_text(text: &str) -> Self {
-        Self(blake3::derive_key(
-            "longhaul 2026 scope secret of a setting",
-            text.as_bytes(),
-        ))
-    }
-
     /// Derives another key, for this purpose only.
     pub(super) fn derive(&self, purpose: &'static str) -> [u8; 32] {
         blake3::derive_key(purpose, &self.0)
@@ -46,10 +38,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Returns the secret of the settings, if one is set.
+/// Returns the secret of the settings, if one is set. Derived from a text, it is only as strong as the
+/// text.
 pub(super) fn from_settings(config: &StoreConfig) -> Option<Secret> {
-    let set = config.scope_secret.as_ref();
-    set.map(|set| Secret::from_text(set.expose()))
+    let text = config.scope_secret.as_ref()?.expose().as_bytes();
+    let context = "longhaul 2026 scope secret of a setting";
+    Some(Secret(blake3::derive_key(context, text)))
 }
 
 /// Returns unpredictable bytes from the system's random number generator.

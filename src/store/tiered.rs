@@ -15,17 +15,15 @@ use tokio::time::{Instant, timeout};
 
 use super::format::{RecordSealer, read_tag};
 use crate::callers::AcceptedCallers;
-use crate::learned::model_facts::ModelFacts;
-use crate::learned::model_facts::{ModelFactsCache, SyncState};
+use crate::learned::model_facts::{ModelFacts, ModelFactsCache, SyncState};
 use crate::metrics::{DurableStoreOutcome, Metrics};
 use crate::store::circuit_breaker::CircuitBreaker;
 use crate::store::durable::{
-    Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
+    Answer, Change, DurableStore, EntryWrite, NoteName, StoredEntry, Unavailable, WriteResult,
 };
 use crate::store::kept_texts::KeptTexts;
 use crate::store::memory::{CachedRecord, MemoryStore, MergeOutcome};
-use crate::store::prefix_caches::CountedRequest;
-use crate::store::prefix_caches::StoredRemoval;
+use crate::store::prefix_caches::{CountedRequest, StoredRemoval};
 use crate::store::write_queue::{StoreJob, WriteQueue};
 use longhaul_core::policy::record::CompactionRecord;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -140,7 +138,7 @@ impl TieredStore {
             return false;
         };
         self.merge_entry(key, Some(entry));
-        self.inner.memory.get(key).is_some()
+        self.inner.memory.records.get(&key).is_some()
     }
 
     /// Queues changes to be written in the background.
@@ -155,13 +153,7 @@ impl TieredStore {
 
     /// Queues the write of a record in memory, with its adoption mark.
     pub(super) fn queue_record(&self, key: RecordKey, kept: &CachedRecord) {
-        let mut wanted = Vec::with_capacity(2);
-        if !kept.is_confirmed() {
-            wanted.push(PendingChange::Record(Arc::clone(&kept.record)));
-        }
-        if kept.is_adopted() {
-            wanted.push(PendingChange::Change(Change::Adopted));
-        }
+        let wanted = record_changes(kept, !kept.is_confirmed());
         if !wanted.is_empty() {
             self.queue_write(key, wanted);
         }
@@ -242,7 +234,7 @@ impl TieredInner {
     pub(super) async fn guarded_read<T>(
         &self,
         within: Duration,
-        call: impl Future<Output = Result<T, Unavailable>>,
+        call: impl Future<Output = Answer<T>>,
     ) -> Option<T> {
         if !self.read_breaker.allows_call() {
             self.metrics.durable_store.add(DurableStoreOutcome::Spared);
@@ -284,7 +276,7 @@ impl TieredInner {
     pub(super) async fn guarded_write<T>(
         &self,
         within: Duration,
-        call: impl Future<Output = Result<T, Unavailable>>,
+        call: impl Future<Output = Answer<T>>,
     ) -> Option<T> {
         if self.read_breaker.is_open() || !self.write_breaker.allows_call() {
             self.metrics.durable_store.add(DurableStoreOutcome::Spared);
@@ -306,10 +298,7 @@ impl TieredInner {
     }
 
     /// Counts the outcome of a call, and turns a timeout into an error.
-    fn count_outcome<T>(
-        &self,
-        ended: Result<Result<T, Unavailable>, Elapsed>,
-    ) -> Result<T, Unavailable> {
+    fn count_outcome<T>(&self, ended: Result<Answer<T>, Elapsed>) -> Answer<T> {
         let (how, answer) = match ended {
             Ok(Ok(answer)) => (DurableStoreOutcome::Answered, Ok(answer)),
             Ok(Err(unavailable)) => (DurableStoreOutcome::Failed, Err(unavailable)),
@@ -389,7 +378,7 @@ impl TieredInner {
         }
     }
 
-    async fn read(&self, keys: &[RecordKey]) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+    async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -414,13 +403,15 @@ impl TieredInner {
 
     /// Returns the changes that offer the local record to a durable store without one.
     fn local_record_changes(&self, key: RecordKey) -> Vec<PendingChange> {
-        let Some(kept) = self.memory.get(key) else {
-            return Vec::new();
-        };
-        let mut offers = vec![PendingChange::Record(Arc::clone(&kept.record))];
-        if kept.is_adopted() {
-            offers.push(PendingChange::Change(Change::Adopted));
-        }
-        offers
+        let kept = self.memory.records.get(&key);
+        kept.map_or_else(Vec::new, |kept| record_changes(&kept, true))
     }
+}
+
+/// Returns the changes that store the adoption mark of `kept`, after the record itself if `is_offered`.
+fn record_changes(kept: &CachedRecord, is_offered: bool) -> Vec<PendingChange> {
+    let record = is_offered.then(|| PendingChange::Record(Arc::clone(&kept.record)));
+    let mark = PendingChange::Change(Change::Adopted);
+    let mark = kept.is_adopted().then_some(mark);
+    record.into_iter().chain(mark).collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request};
 
 use crate::config::{BaseUrl, SummaryApi, SummaryConfig, UpstreamConfig};
 use crate::error::Problem;
@@ -15,7 +15,8 @@ use longhaul_core::dialect::Dialect;
 pub(crate) struct SummaryUpstream {
     pub(crate) upstream: Arc<Upstream>,
     base: BaseUrl,
-    api: SummaryApi,
+    /// API that the endpoint speaks.
+    pub(crate) api: SummaryApi,
     headers: HeaderMap,
 }
 
@@ -49,24 +50,14 @@ impl SummaryUpstream {
         }))
     }
 
-    /// Returns the dialect of the calls for a conversation of this dialect.
-    pub(crate) fn dialect_for(&self, conversation: Dialect) -> Dialect {
-        self.api.for_conversation(conversation)
-    }
-
     /// Returns the head of a request to the endpoint in this dialect. The head holds nothing from a
     /// caller.
     pub(crate) fn request_head(&self, dialect: Dialect) -> Parts {
         let path = [self.base.path(), dialect.path()].concat();
-        let uri = Uri::builder()
-            .scheme(self.base.scheme().clone())
-            .authority(self.base.authority().clone())
-            .path_and_query(path)
-            .build();
         let (mut head, ()) = Request::new(()).into_parts();
         head.method = Method::POST;
         // A valid base always gives a valid target. If it ever did not, calls would fail to connect.
-        head.uri = uri.unwrap_or_default();
+        head.uri = self.base.url_of(path).unwrap_or_default();
         head.headers = self.headers.clone();
         adapt_headers(dialect, &mut head.headers);
         head

@@ -7,6 +7,7 @@ mod request_line;
 
 use std::fmt::{self, Write as _};
 
+use clap::builder::styling::{AnsiColor, Style};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -29,29 +30,14 @@ pub(super) struct ConsoleFormat {
     pub(super) has_colour: bool,
 }
 
-/// Colours of a terminal, by their SGR codes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Colour {
-    Bold,
-    Cyan,
-    Dim,
-    Green,
-    Red,
-    Yellow,
-}
-
-impl Colour {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Bold => "1",
-            Self::Cyan => "36",
-            Self::Dim => "2",
-            Self::Green => "32",
-            Self::Red => "31",
-            Self::Yellow => "33",
-        }
-    }
-}
+/// Styles of the parts of a line.
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const BOLD: Style = PLAIN.bold();
+pub(super) const DIM: Style = PLAIN.dimmed();
+pub(super) const CYAN: Style = AnsiColor::Cyan.on_default();
+pub(super) const GREEN: Style = AnsiColor::Green.on_default();
+pub(super) const RED: Style = AnsiColor::Red.on_default();
+pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 /// A line under construction.
 pub(super) struct Line {
@@ -61,17 +47,15 @@ pub(super) struct Line {
 
 impl Line {
     /// Appends `text`, after two spaces unless the line is empty.
-    pub(super) fn push(&mut self, text: &str, colour: Option<Colour>) {
+    pub(super) fn push(&mut self, text: &str, style: Style) {
         if text.is_empty() {
             return;
         }
         if !self.text.is_empty() {
             self.text.push_str("  ");
         }
-        match colour.filter(|_| self.has_colour) {
-            Some(colour) => _ = write!(self.text, "\x1b[{}m{text}\x1b[0m", colour.code()),
-            None => self.text.push_str(text),
-        }
+        let style = if self.has_colour { style } else { PLAIN };
+        _ = write!(self.text, "{style}{text}{style:#}");
     }
 }
 
@@ -101,26 +85,26 @@ impl ConsoleFormat {
             text: String::with_capacity(128),
             has_colour: self.has_colour,
         };
-        line.push(&time_of_day(now), Some(Colour::Dim));
+        line.push(&time_of_day(now), DIM);
         if fields.message == REQUEST {
             RequestLine::new(fields).write(&mut line);
             return line.text;
         }
-        let (word, colour) = match level {
-            Level::ERROR => ("ERROR", Some(Colour::Red)),
-            Level::WARN => ("WARN", Some(Colour::Yellow)),
-            Level::INFO => ("", None),
-            Level::DEBUG => ("debug", Some(Colour::Dim)),
-            Level::TRACE => ("trace", Some(Colour::Dim)),
+        let (word, style) = match level {
+            Level::ERROR => ("ERROR", RED),
+            Level::WARN => ("WARN", YELLOW),
+            Level::INFO => ("", PLAIN),
+            Level::DEBUG => ("debug", DIM),
+            Level::TRACE => ("trace", DIM),
         };
-        line.push(word, colour);
-        line.push(&fields.message, None);
+        line.push(word, style);
+        line.push(&fields.message, PLAIN);
         let rest: Vec<String> = fields
             .values
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        line.push(&rest.join(" "), Some(Colour::Dim));
+        line.push(&rest.join(" "), DIM);
         line.text
     }
 }

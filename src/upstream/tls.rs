@@ -81,7 +81,7 @@ fn configure_tcp(mut tcp: HttpConnector) -> HttpConnector {
 
 /// The system's roots, or Mozilla's if the system has none. Read once: a process has several
 /// connectors, and the system several hundred files.
-static SYSTEM_ROOTS: LazyLock<RootCertStore> = LazyLock::new(|| {
+pub(crate) static SYSTEM_ROOTS: LazyLock<RootCertStore> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

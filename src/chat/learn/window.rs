@@ -50,17 +50,14 @@ pub(in crate::chat) fn learn_from_stateful_refusal(
     status: StatusCode,
     overflow: Overflow,
 ) {
-    let visible = first.tokens(chat.request.conversation);
-    if !is_credible_given_hidden_history(visible, &overflow) {
+    let visible = first.refused(chat.request.conversation, status, overflow);
+    if !is_credible_given_hidden_history(visible.tokens, &overflow) {
         return;
     }
     let refused = RefusedAttempt {
         // Only the upstream sees the size. At this size, the window in estimated tokens is the stated one.
         tokens: Tokens::new(overflow.prompt_size().unwrap_or_default()),
-        window: first.inputs.policy.thresholds.window,
-        status,
-        overflow,
-        body: BodyLimits::UNKNOWN,
+        ..visible
     };
     learn_for_caller(chat, &refused);
 }

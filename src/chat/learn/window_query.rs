@@ -81,8 +81,7 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     }
     let question = WindowQuery {
         model: (*chat.model).to_owned(),
-        scheme: base.scheme().clone(),
-        authority: base.authority().clone(),
+        base: base.clone(),
         host_kind: base.host_kind(),
         models_path: format!("{prefix}/models"),
         credentials: if state.keys.holds_upstream_key() {

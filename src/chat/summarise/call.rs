@@ -10,11 +10,9 @@ use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::learn::known_window::{CountedRefusals, KnownWindow};
 use crate::chat::summarise::task::SummaryTask;
-use crate::config::Config;
-use crate::config::{SummaryModel, SummaryStyle};
+use crate::config::{Config, SummaryModel, SummaryStyle};
 use crate::exchange::send::upstream_request;
-use crate::request::headers;
-use crate::request::headers::BodyFraming;
+use crate::request::headers::{self, BodyFraming};
 use crate::summaries::{CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
 use crate::traces::CallContext;
 use crate::wall_clock;
@@ -64,7 +62,7 @@ fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
 fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
     let dialect = request.conversation.dialect();
     let endpoint = request.state.summary_endpoint.as_ref();
-    endpoint.map_or(dialect, |endpoint| endpoint.dialect_for(dialect))
+    endpoint.map_or(dialect, |endpoint| endpoint.api.for_conversation(dialect))
 }
 
 /// Returns the summarising model and its window. The name is `None` for the conversation's own
@@ -166,11 +164,7 @@ pub(super) fn job(
     let state = chat.state();
     let (head, place) = summary_head(&chat.request)?;
     let (model, window) = summariser(chat, inputs);
-    let PlanInputs {
-        policy,
-        prior_records: known,
-        ..
-    } = inputs;
+    let (policy, known) = (&inputs.policy, &inputs.prior_records);
     Some(SummaryJob {
         dialect: chat.request.conversation.dialect(),
         call_dialect: call_dialect(&chat.request),

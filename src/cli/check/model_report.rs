@@ -65,10 +65,7 @@ impl ModelReport {
             window: WindowSection {
                 tokens: policy.prune_thresholds.window.get(),
                 source: window.source(),
-                separate_output: match marks.output {
-                    OutputWindow::Separate => true,
-                    OutputWindow::Shared => false,
-                },
+                separate_output: marks.output == OutputWindow::Separate,
                 reported: reported.map(Tokens::get),
                 known: !window.is_assumed() || reported.is_some(),
                 asked_in_vain,
@@ -110,14 +107,11 @@ impl ModelReport {
         push("window", format!("{tokens} tokens{room} ({source})"));
         push("source", self.table.clone());
         push("asked", self.asked.clone());
+        let [usable, soft, hard] =
+            [marks.usable, marks.soft, marks.hard].map(|mark| with_thousands(mark.get()));
         push(
             "marks",
-            format!(
-                "usable {}, soft {}, hard {}",
-                with_thousands(marks.usable.get()),
-                with_thousands(marks.soft.get()),
-                with_thousands(marks.hard.get())
-            ),
+            format!("usable {usable}, soft {soft}, hard {hard}"),
         );
         push("rule", self.rule.clone());
         table.render(width)
@@ -136,24 +130,19 @@ fn describe_answer(
     if let (Some(WindowAnswer::Failed), Some(failure)) = (answer, failure) {
         return failure;
     }
+    let is_set = config.settings_for(model).configured_window().is_some();
     match answer {
-        None if config.settings_for(model).configured_window().is_some() => {
-            "not asked: the window is set".into()
-        }
+        None if is_set => "not asked: the window is set".into(),
         None if !config.upstream.query_windows => "not asked: upstream.ask is off".into(),
         None => "not yet: serve asks in the background of the first chat, --ask asks now".into(),
-        Some(WindowAnswer::Window(tokens))
-            if config.settings_for(model).configured_window().is_some() =>
-        {
-            format!(
-                "{} tokens; the window that is set takes precedence",
-                with_thousands(tokens.get())
-            )
+        Some(WindowAnswer::Window(tokens)) => {
+            let effect = if is_set {
+                "; the window that is set takes precedence"
+            } else {
+                ": used for the marks; the rule keeps to the window"
+            };
+            format!("{} tokens{effect}", with_thousands(tokens.get()))
         }
-        Some(WindowAnswer::Window(tokens)) => format!(
-            "{} tokens: used for the marks; the rule keeps to the window",
-            with_thousands(tokens.get())
-        ),
         Some(WindowAnswer::NoWindow) => "the upstream does not report a window".into(),
         Some(WindowAnswer::Unauthorized) => {
             format!("the upstream refuses the credentials; check {KEY_VARIABLE}")

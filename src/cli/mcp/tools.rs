@@ -6,10 +6,10 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, Tool, ToolAnnotations,
+    ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cli::recall::client::{RecallClient, RecallPart};
 use crate::error::Problem;
@@ -93,63 +93,9 @@ impl ServerHandler for RecallTools {
     }
 }
 
+/// Returns the tools, each with the schema of its arguments.
 fn tools() -> Vec<Tool> {
-    let id = json!({"type": "string", "description": "The id in a line [Full text: … id ID]"});
-    let lines =
-        json!({"type": "string", "description": "Lines to return, from 1: A-B, A-, -B or A"});
-    let pattern = |what: &str| json!({"type": "string", "description": what});
-    let quote = pattern("Only this part of the words, to the letter");
-    vec![
-        tool(
-            "recall",
-            "Returns the full text behind a line [Full text: …]: a tool result that was cleared or \
-             shortened, or the part of the conversation behind a summary.",
-            &json!({
-                "id": id,
-                "grep": pattern("Return only lines that match this regular expression or text"),
-                "lines": lines,
-            }),
-            &["id"],
-        ),
-        tool(
-            "search_history",
-            "Searches everything that is kept of this conversation's earlier history.",
-            &json!({
-                "id": id,
-                "pattern": pattern("Regular expression or text to search for"),
-            }),
-            &["id", "pattern"],
-        ),
-        tool(
-            "conversation_outline",
-            "Lists the steps of this conversation's earlier history, each with an id for recall.",
-            &json!({"id": id, "lines": lines}),
-            &["id"],
-        ),
-        changing(
-            "keep",
-            "Keeps words of the user or of yourself in this conversation, whatever a later summary \
-             replaces. Results of tools cannot be kept. conversation_outline lists the ids.",
-            &json!({"id": id, "quote": quote}),
-        ),
-        changing(
-            "unkeep",
-            "Takes back a wish of yours to keep words: the same id, and the same quote.",
-            &json!({"id": id, "quote": quote}),
-        ),
-    ]
-}
-
-/// A tool that changes what stays in the conversation.
-fn changing(name: &'static str, about: &'static str, properties: &Value) -> Tool {
-    let hints = ToolAnnotations::new().read_only(false).idempotent(true);
-    let hints = hints.destructive(false).open_world(false);
-    tool(name, about, properties, &["id"]).with_annotations(hints)
-}
-
-fn tool(name: &'static str, about: &'static str, properties: &Value, required: &[&str]) -> Tool {
-    let schema = json!({"type": "object", "properties": properties, "required": required});
-    let schema = schema.as_object().cloned().unwrap_or_default();
-    let hints = ToolAnnotations::new().read_only(true).idempotent(true);
-    Tool::new(name, about, schema).with_annotations(hints.open_world(false))
+    let tools = serde_json::from_str(include_str!("tools.json"));
+    debug_assert!(tools.is_ok(), "{:?}", tools.as_ref().err());
+    tools.unwrap_or_default()
 }

@@ -15,7 +15,8 @@ use longhaul_core::dialect::Dialect;
 pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) -> String {
     let all = &metrics.chats;
     let (chats, before, after) = (all.count.get(), all.before.get(), all.after.get());
-    let faults = fault_counts(metrics);
+    let named = |(fault, count): (Fault, u64)| format!("{count} {}", fault.label());
+    let faults: Vec<String> = failures(metrics).map(named).collect();
     if chats == 0 {
         return no_chat_note(metrics, base, agent, &faults);
     }
@@ -96,13 +97,6 @@ fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
-}
-
-/// Returns the failures that occurred, each with its number, as text.
-fn fault_counts(metrics: &Metrics) -> Vec<String> {
-    failures(metrics)
-        .map(|(fault, count)| format!("{count} {}", fault.label()))
-        .collect()
 }
 
 /// Returns the faults that occurred and are failures. Codex requests a WebSocket before it goes on

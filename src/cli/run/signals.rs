@@ -14,50 +14,27 @@ pub(super) struct Signals {
 }
 
 /// A signal that ends a program.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ForwardedSignal {
-    #[cfg(unix)]
-    HangUp,
-    #[cfg(unix)]
-    Interrupt,
-    #[cfg(unix)]
-    Quit,
-    #[cfg(unix)]
-    Terminate,
-}
+#[cfg(unix)]
+#[derive(Clone, Copy)]
+pub(super) struct ForwardedSignal(Signal);
+
+/// A signal that no system without signals sends.
+#[cfg(not(unix))]
+pub(super) enum ForwardedSignal {}
 
 #[cfg(unix)]
 impl ForwardedSignal {
-    const ALL: [Self; 4] = [Self::HangUp, Self::Interrupt, Self::Quit, Self::Terminate];
-
     /// Whether a terminal sent the signal. If so, the command, in the same process group, has
     /// received it too.
     pub(super) fn is_sent_by_terminal(self) -> bool {
-        match self {
-            Self::Interrupt | Self::Quit => is_in_foreground(),
-            Self::HangUp | Self::Terminate => false,
-        }
+        [Signal::INT, Signal::QUIT].contains(&self.0) && is_in_foreground()
     }
 
     /// Sends the signal to a process, unless the process has ended.
     pub(super) fn send_to(self, id: u32) {
         if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-            _ = kill_process(id, self.signal());
+            _ = kill_process(id, self.0);
         }
-    }
-
-    fn signal(self) -> Signal {
-        match self {
-            Self::HangUp => Signal::HUP,
-            Self::Interrupt => Signal::INT,
-            Self::Quit => Signal::QUIT,
-            Self::Terminate => Signal::TERM,
-        }
-    }
-
-    /// Returns the signal's bit in a mask whose first bit is signal 1.
-    fn mask_bit(self) -> u64 {
-        1 << (self.signal().as_raw() - 1)
     }
 }
 
@@ -69,10 +46,12 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let ignored = ignored_signals();
         let mut heard = Vec::new();
-        for forwarded in ForwardedSignal::ALL {
-            if ignored & forwarded.mask_bit() == 0 {
-                let kind = SignalKind::from_raw(forwarded.signal().as_raw());
-                heard.push((forwarded, signal(kind)?));
+        for forwarded in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
+            let number = forwarded.as_raw();
+            // The first bit of the mask is signal 1.
+            if ignored & (1 << (number - 1)) == 0 {
+                let received = signal(SignalKind::from_raw(number))?;
+                heard.push((ForwardedSignal(forwarded), received));
             }
         }
         Ok(Self { receivers: heard })

@@ -1,19 +1,13 @@
 //! The environment variables that name an agent's endpoint.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::cli::Env;
 use crate::models::HostKind;
 
-/// The form of a variable's value.
-#[derive(Clone, Copy)]
-enum UrlForm {
-    /// The base URL with its version.
-    Base,
-    /// The URL without a version: the program adds its own path.
-    Origin,
-}
+/// End of a base URL with its version. To a URL without a version, the program adds its own path.
+const VERSION: &str = "/v1";
 
 /// The provider whose endpoint a variable names, and whose key is sent there.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -29,45 +23,37 @@ enum KeyOwner {
 /// The variable that names the endpoint of the Messages API.
 pub(in crate::cli) const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
-/// Each variable with the form of its value, from the manuals of the programs that read it. The
+/// Each variable with the end of its value, from the manuals of the programs that read it. The
 /// most widely read come first.
-const ENDPOINT_VARIABLES: [(&str, UrlForm, KeyOwner); 8] = [
+const ENDPOINT_VARIABLES: [(&str, &str, KeyOwner); 8] = [
     // The SDKs since 1.0 and programs built on them; qwen-code, LangChain, Codex.
-    ("OPENAI_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
+    ("OPENAI_BASE_URL", VERSION, KeyOwner::AnyProvider),
     // The SDKs before 1.0, LiteLLM, aider.
-    ("OPENAI_API_BASE", UrlForm::Base, KeyOwner::AnyProvider),
+    ("OPENAI_API_BASE", VERSION, KeyOwner::AnyProvider),
     // Open WebUI.
-    ("OPENAI_API_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
+    ("OPENAI_API_BASE_URL", VERSION, KeyOwner::AnyProvider),
     // aider's own option, which takes precedence over the others.
-    (
-        "AIDER_OPENAI_API_BASE",
-        UrlForm::Base,
-        KeyOwner::AnyProvider,
-    ),
+    ("AIDER_OPENAI_API_BASE", VERSION, KeyOwner::AnyProvider),
     // goose.
-    ("OPENAI_HOST", UrlForm::Origin, KeyOwner::AnyProvider),
+    ("OPENAI_HOST", "", KeyOwner::AnyProvider),
     // LiteLLM and programs built on it, for models named openrouter/….
-    ("OPENROUTER_API_BASE", UrlForm::Base, KeyOwner::OpenRouter),
+    ("OPENROUTER_API_BASE", VERSION, KeyOwner::OpenRouter),
     // Claude Code and Anthropic's SDKs.
-    (ANTHROPIC_VARIABLE, UrlForm::Origin, KeyOwner::Anthropic),
+    (ANTHROPIC_VARIABLE, "", KeyOwner::Anthropic),
     // OpenHands.
-    ("LLM_BASE_URL", UrlForm::Base, KeyOwner::AnyProvider),
+    ("LLM_BASE_URL", VERSION, KeyOwner::AnyProvider),
 ];
 
 /// Returns the help text that lists the variables set for the command.
 pub(super) fn variables_help() -> String {
     let mut page = String::from("Variables set for COMMAND, with the proxy's address for ADDR:\n");
-    for (name, form, whose) in ENDPOINT_VARIABLES {
-        let value = match form {
-            UrlForm::Base => "http://ADDR/v1",
-            UrlForm::Origin => "http://ADDR",
-        };
+    for (name, end, whose) in ENDPOINT_VARIABLES {
         let unless = match whose {
             KeyOwner::AnyProvider => "",
             KeyOwner::Anthropic => ", not for another provider's upstream.base",
             KeyOwner::OpenRouter => ", not for another provider's upstream",
         };
-        _ = writeln!(page, "  {name:21}  {value}{unless}");
+        _ = writeln!(page, "  {name:21}  http://ADDR{end}{unless}");
     }
     let proxies = PROXY_VARIABLES.join(", ");
     page + &format!(
@@ -77,7 +63,7 @@ pub(super) fn variables_help() -> String {
 }
 
 /// Returns the endpoint that the environment already names, and the variable's name.
-pub(super) fn existing_endpoint(env: &BTreeMap<String, String>) -> Option<(&'static str, &str)> {
+pub(super) fn existing_endpoint(env: &Env) -> Option<(&'static str, &str)> {
     let all = ENDPOINT_VARIABLES.iter();
     let mut openai = all.filter(|(_, _, owner)| *owner != KeyOwner::Anthropic);
     openai.find_map(|&(name, _, _)| {
@@ -88,13 +74,9 @@ pub(super) fn existing_endpoint(env: &BTreeMap<String, String>) -> Option<(&'sta
 
 /// Returns the base URL of the Messages API that the environment already names, if any. The variable
 /// holds the URL without a version.
-pub(super) fn existing_messages_base(env: &BTreeMap<String, String>) -> Option<String> {
+pub(super) fn existing_messages_base(env: &Env) -> Option<String> {
     let origin = env.get(ANTHROPIC_VARIABLE)?.trim_end_matches('/');
     (!origin.is_empty()).then(|| format!("{origin}/v1"))
-}
-
-pub(super) fn base_url(address: SocketAddr) -> String {
-    format!("http://{address}/v1")
 }
 
 /// Returns the variables to set for a proxy at `address` in front of an upstream at `host`. With
@@ -113,13 +95,7 @@ pub(super) fn agent_variables(
             KeyOwner::Anthropic => may_have_anthropics,
             KeyOwner::OpenRouter => may_have_openrouters,
         })
-        .map(move |(name, form, _)| {
-            let value = match form {
-                UrlForm::Base => base_url(address),
-                UrlForm::Origin => format!("http://{address}"),
-            };
-            (name, value)
-        })
+        .map(move |(name, end, _)| (name, format!("http://{address}{end}")))
 }
 
 /// Returns the name under which agents know the provider at `host`; OpenAI's if the host is unknown.
@@ -154,10 +130,7 @@ const PROXY_VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 /// Returns the variables that keep a command from reaching longhaul through another proxy. They
 /// hold the existing exceptions and longhaul's address; empty if no other proxy is set.
-pub(super) fn proxy_exceptions(
-    env: &BTreeMap<String, String>,
-    here: IpAddr,
-) -> Vec<(&'static str, String)> {
+pub(super) fn proxy_exceptions(env: &Env, here: IpAddr) -> Vec<(&'static str, String)> {
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
     let either = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
     if PROXY_VARIABLES.iter().all(|name| either(name).is_none()) {

@@ -43,16 +43,12 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => Signal::Stop,
             _ = self.interrupt.recv() => Signal::Stop,
-            _ = self.hang_up.recv() => self.interpret_hang_up(),
-        }
-    }
-
-    /// Interprets SIGHUP. If the terminal has gone, SIGHUP announced its end and means stop.
-    fn interpret_hang_up(&self) -> Signal {
-        if self.at_terminal && !is_at_terminal() {
-            Signal::Stop
-        } else {
-            Signal::Reload
+            // If the terminal has gone, SIGHUP announced its end.
+            _ = self.hang_up.recv() => if self.at_terminal && !is_at_terminal() {
+                Signal::Stop
+            } else {
+                Signal::Reload
+            },
         }
     }
 }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
 use crate::body::request_body::{RequestBody, TransferMeter};
+use crate::config::BaseUrl;
 use crate::error::Fault;
-use crate::learned::reported_windows::formats;
-use crate::learned::reported_windows::formats::{LOCAL_ENDPOINTS, ModelsPage, WindowParser};
+use crate::learned::reported_windows::formats::{self, LOCAL_ENDPOINTS, ModelsPage, WindowParser};
 use crate::models::HostKind;
 use crate::upstream::Upstream;
 use longhaul_core::units::tokens::Tokens;
@@ -28,10 +27,8 @@ const MAX_PAGES: usize = 8;
 pub(crate) struct WindowQuery {
     /// The model's name.
     pub(crate) model: String,
-    /// The scheme of the upstream.
-    pub(crate) scheme: Scheme,
-    /// The authority of the upstream.
-    pub(crate) authority: Authority,
+    /// The base URL of the upstream.
+    pub(crate) base: BaseUrl,
     /// The kind of the upstream's host.
     pub(crate) host_kind: HostKind,
     /// The path of the upstream's list of models.
@@ -81,7 +78,7 @@ impl WindowAnswer {
 impl WindowQuery {
     /// Returns the upstream's host, without the port.
     pub(crate) fn host(&self) -> &str {
-        self.authority.host()
+        self.base.authority().host()
     }
 
     /// Runs the query within its bounds on time and bytes.
@@ -211,12 +208,7 @@ impl QueryRun<'_> {
     }
 
     fn build_request(&self, path: &str) -> Option<Request<RequestBody>> {
-        let uri = Uri::builder()
-            .scheme(self.query.scheme.clone())
-            .authority(self.query.authority.clone())
-            .path_and_query(PathAndQuery::try_from(path).ok()?)
-            .build()
-            .ok()?;
+        let uri = self.query.base.url_of(path).ok()?;
         let nothing = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
         let mut request = Request::get(uri).body(nothing).ok()?;
         *request.headers_mut() = self.query.headers.clone();
@@ -288,8 +280,7 @@ mod tests {
     fn question(listener: &TcpListener, place: HostKind) -> WindowQuery {
         WindowQuery {
             model: "m".into(),
-            scheme: Scheme::HTTP,
-            authority: listener.local_addr().unwrap().to_string().parse().unwrap(),
+            base: BaseUrl::parse(&listener.local_addr().unwrap().to_string()).unwrap(),
             host_kind: place,
             models_path: "/v1/models".into(),
             credentials: String::new(),

@@ -12,9 +12,7 @@ use redb::{Builder, Database};
 use super::table::{ABOUT, FORMAT_KEY, METADATA, RECORDS};
 use super::{Intent, with_suffix};
 use crate::error::Problem;
-use crate::store::file::identify;
-use crate::store::file::identify::FileIdentity;
-use crate::store::file::identify::catch_quietly;
+use crate::store::file::identify::{self, FileIdentity, catch_quietly};
 use crate::store::format::FORMAT;
 use crate::store::secret::{LENGTH, Secret};
 
@@ -238,7 +236,7 @@ impl StoreFile {
 /// Checks whether the file at `path` could be locked and opened, without doing so. A proxy may have
 /// it: the check locks nothing and creates nothing that stays. Fails if the file is not a store of
 /// longhaul's, or the system refuses access.
-pub(super) fn check(path: &Path) -> Result<(), Problem> {
+pub(in crate::store) fn check(path: &Path) -> Result<(), Problem> {
     let beside = with_suffix(path, SECRET_SUFFIX);
     identify::identify(path, &beside)?;
     match readable(open_existing(&beside), &beside) {
@@ -345,7 +343,7 @@ fn read_or_generate_secret(
 }
 
 /// Creates a directory and its missing parents, for their owner only.
-fn create_private_dir(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

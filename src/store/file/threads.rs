@@ -15,11 +15,10 @@ use tokio::sync::oneshot;
 
 use super::open::StoreFile;
 use super::sweep::{FileLimits, sweep};
-use super::table;
-use super::table::{METADATA, RECORDS};
+use super::table::{self, METADATA, RECORDS};
 use crate::callers::AcceptedCallers;
 use crate::error::Problem;
-use crate::store::durable::{EntryWrite, Unavailable, WriteResult};
+use crate::store::durable::{Answer, EntryWrite, Unavailable, WriteResult};
 use crate::wall_clock;
 use longhaul_core::units::scope::ScopeTag;
 
@@ -78,7 +77,7 @@ impl FileThreads {
         })
     }
 
-    pub(super) fn ensure_open(&self) -> Result<(), Unavailable> {
+    pub(super) fn ensure_open(&self) -> Answer<()> {
         self.database.is_open().then_some(()).ok_or(UNWRITABLE)
     }
 
@@ -86,7 +85,7 @@ impl FileThreads {
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Database) -> Result<T, redb::Error> + Send + 'static,
-    ) -> Result<T, Unavailable> {
+    ) -> Answer<T> {
         let (answer, answered) = oneshot::channel();
         let (database, writer) = (self.database.clone(), self.writer.clone());
         let work = move || {
@@ -110,8 +109,8 @@ impl FileThreads {
     /// Does work on the writing thread, even if the caller gives up.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut WriteThread) -> Result<T, Unavailable> + Send + 'static,
-    ) -> Result<T, Unavailable> {
+        work: impl FnOnce(&mut WriteThread) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
         let (answer, answered) = oneshot::channel();
         let sent = self.queue(|thread| _ = answer.send(work(thread)));
         sent?;
@@ -119,10 +118,7 @@ impl FileThreads {
     }
 
     /// Queues work for the writing thread.
-    pub(super) fn queue(
-        &self,
-        work: impl FnOnce(&mut WriteThread) + Send + 'static,
-    ) -> Result<(), Unavailable> {
+    pub(super) fn queue(&self, work: impl FnOnce(&mut WriteThread) + Send + 'static) -> Answer<()> {
         let sent = self.writer.try_send(Order::Work(Box::new(work)));
         sent.map_err(|_| TOO_SLOW)
     }
@@ -221,14 +217,14 @@ impl WriteThread {
     }
 
     /// Applies writes. Returns the resulting records.
-    pub(super) fn write(&mut self, writes: &[EntryWrite]) -> Result<Vec<WriteResult>, Unavailable> {
+    pub(super) fn write(&mut self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         let (winners, grown) = self.call(|database| table::write(database, writes))?;
         self.bytes += grown;
         Ok(winners)
     }
 
     /// Removes every entry, or those of one scope. Returns how many.
-    pub(super) fn purge(&mut self, scope: Option<ScopeTag>) -> Result<u64, Unavailable> {
+    pub(super) fn purge(&mut self, scope: Option<ScopeTag>) -> Answer<u64> {
         let copy = self.place.create_copy().map_err(|_| UNWRITABLE)?;
         let gone = self.call(|database| copy_other_scopes(database, &copy, scope))?;
         drop(copy);
@@ -246,7 +242,7 @@ impl WriteThread {
     pub(super) fn call<T>(
         &mut self,
         write: impl FnOnce(&Database) -> Result<T, redb::Error>,
-    ) -> Result<T, Unavailable> {
+    ) -> Answer<T> {
         let done = self.database.call(write);
         if let Err(Failure::Broken) = done {
             self.reopen();

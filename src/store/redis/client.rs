@@ -20,6 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::config::StoreConfig;
 use crate::store::redis::dialer::{BoundedConnection, CONNECT_TIMEOUT, Dialer};
+use crate::upstream::SYSTEM_ROOTS;
 
 /// Timeout for the answers to one batch of commands. Requests give up earlier; this bounds the
 /// other callers, such as a purge, whose batches take long.
@@ -219,7 +220,7 @@ fn invalid_settings(error: &RedisError) -> String {
 fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
     let roots = match ca_file {
         Some(path) => from_file(path).map_err(|why| format!("{}: {why}", path.display()))?,
-        None => from_machine(),
+        None => SYSTEM_ROOTS.clone(),
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -243,15 +244,6 @@ fn from_file(path: &Path) -> Result<RootCertStore, String> {
         return Err("it holds no certificate".to_owned());
     }
     Ok(roots)
-}
-
-fn from_machine() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
-    roots
 }
 
 #[cfg(test)]
@@ -317,7 +309,7 @@ mod tls_tests {
         } else {
             webpki_roots::TLS_SERVER_ROOTS.len()
         };
-        assert_eq!(from_machine().len(), expect);
+        assert_eq!(SYSTEM_ROOTS.len(), expect);
     }
 
     #[test]

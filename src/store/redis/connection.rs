@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::store::durable::Unavailable;
+use crate::store::durable::{Answer, Unavailable};
 use crate::store::redis::client::{CommandRoute, RedisClient, RedisConnection};
 
 /// Timeout for a complete connection. A Cluster's consists of many.
@@ -67,7 +67,7 @@ impl ReconnectingConnection {
     }
 
     /// Waits until there is a connection, an attempt has failed, or the longest wait is over.
-    pub(super) async fn wait_until_ready(&self) -> Result<(), Unavailable> {
+    pub(super) async fn wait_until_ready(&self) -> Answer<()> {
         let mut state = self.state.clone();
         let begun = state.wait_for(|state| !matches!(state, ConnectionState::Connecting));
         let Ok(Ok(state)) = timeout(FIRST_CONNECTION_WAIT, begun).await else {
@@ -82,10 +82,7 @@ impl ReconnectingConnection {
 
     /// Sends commands in one batch to the node that owns their keys, which must all be of one
     /// scope. Returns an answer for each. If the connection breaks, commands may be sent twice.
-    pub(super) async fn send_to_key_owner(
-        &self,
-        commands: &Pipeline,
-    ) -> Result<Vec<Value>, Unavailable> {
+    pub(super) async fn send_to_key_owner(&self, commands: &Pipeline) -> Answer<Vec<Value>> {
         let answers = self.send_to(&CommandRoute::KeyOwner, commands).await?;
         if answers.len() == commands.len() {
             Ok(answers)
@@ -95,11 +92,7 @@ impl ReconnectingConnection {
     }
 
     /// Sends one command to one node. Fails if the answer is an error.
-    pub(super) async fn send_one(
-        &self,
-        node: &CommandRoute,
-        command: Cmd,
-    ) -> Result<Value, Unavailable> {
+    pub(super) async fn send_one(&self, node: &CommandRoute, command: Cmd) -> Answer<Value> {
         let mut commands = Pipeline::with_capacity(1);
         commands.add_command(command);
         let answer = self.send_to(node, &commands).await?.into_iter().next();
@@ -115,7 +108,7 @@ impl ReconnectingConnection {
         &self,
         node: &CommandRoute,
         commands: &Pipeline,
-    ) -> Result<Vec<Value>, Unavailable> {
+    ) -> Answer<Vec<Value>> {
         let (link, epoch) = self.connection_after(0).await?;
         match self.send_on((link, epoch), node, commands).await {
             Err(error) if error.is_unrecoverable_error() => {
@@ -147,14 +140,14 @@ impl ReconnectingConnection {
     }
 
     /// Returns all nodes that have keys.
-    pub(super) async fn nodes(&self) -> Result<Vec<CommandRoute>, Unavailable> {
+    pub(super) async fn nodes(&self) -> Answer<Vec<CommandRoute>> {
         let (mut link, _) = self.connection_after(0).await?;
         let nodes = self.check_on_failure(link.nodes()).await;
         nodes.map_err(|error| unavailable(&error))
     }
 
     /// Waits for a connection of a later epoch than `epoch`.
-    async fn connection_after(&self, epoch: u64) -> Result<(RedisConnection, u64), Unavailable> {
+    async fn connection_after(&self, epoch: u64) -> Answer<(RedisConnection, u64)> {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| match state {
             ConnectionState::Connecting => false,
@@ -310,7 +303,10 @@ pub(super) fn unavailable(error: &RedisError) -> Unavailable {
             | ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown),
         ) => "part of the cluster is down",
         (_, ErrorKind::Io) if error.is_timeout() => NO_ANSWER.0,
-        (_, ErrorKind::Io) if is_untrusted(error) => "the server's certificate is not trusted",
+        // The library reports a failed handshake as text.
+        (_, ErrorKind::Io) if error.to_string().contains("certificate") => {
+            "the server's certificate is not trusted"
+        }
         (_, ErrorKind::Io) => "the server cannot be reached",
         _ => "the server rejects the command",
     };
@@ -322,11 +318,6 @@ pub(super) fn unavailable(error: &RedisError) -> Unavailable {
 fn is_forbidden_to_scripts(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     detail.starts_with("The user executing the script can't ")
-}
-
-/// Whether the server's certificate is not trusted. The library reports a failed handshake as text.
-fn is_untrusted(error: &RedisError) -> bool {
-    error.to_string().contains("certificate")
 }
 
 #[cfg(test)]

@@ -16,15 +16,14 @@ use redis::{
     Pipeline, RedisConnectionInfo, RedisError, RedisFuture, Value,
 };
 use rustls::pki_types::ServerName;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::body::stream_with_read::StreamWithRead;
-use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL};
+use crate::body::stream_with_hooks::StreamWithHooks;
+use crate::limits::tune_socket;
 
 /// Timeout for opening a connection: TCP, TLS, the password. No request waits that long, but a
 /// distant server must be reached in the end.
@@ -93,11 +92,7 @@ impl Dialer {
             _ => return Err(io::ErrorKind::Unsupported.into()),
         };
         let stream = TcpStream::connect((&**host, port)).await?;
-        stream.set_nodelay(true)?;
-        let keepalive = TcpKeepalive::new()
-            .with_time(TCP_KEEPALIVE)
-            .with_interval(TCP_KEEPALIVE_INTERVAL);
-        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        tune_socket(&stream)?;
         let Some(tls) = &self.tls else {
             return Ok(Box::new(stream));
         };
@@ -216,7 +211,11 @@ fn bounded<S: AsyncRead + AsyncWrite + Send + Unpin>(
         let words = "the replies of the server exceed their bound";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, words)))
     };
-    StreamWithRead { io: stream, read }
+    StreamWithHooks {
+        io: stream,
+        read,
+        written: |_| (),
+    }
 }
 
 #[cfg(test)]

@@ -211,18 +211,12 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |at: u8| {
-        char::from(at)
-            .to_digit(16)
-            .and_then(|d| u8::try_from(d).ok())
+    let byte = |pair: &[u8]| {
+        let is_byte = pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit);
+        let digits = str::from_utf8(pair).ok().filter(|_| is_byte)?;
+        u8::from_str_radix(digits, 16).ok()
     };
-    let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        })
-        .collect()
+    text.as_bytes().chunks(2).map(byte).collect()
 }
 
 #[cfg(test)]

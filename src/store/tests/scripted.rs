@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::store::durable::{
-    Change, EntryWrite, LeaseAction, LeaseToken, StoredEntry, Unavailable, WriteResult,
+    Answer, Change, EntryWrite, LeaseAction, LeaseToken, StoredEntry, Unavailable, WriteResult,
 };
 use longhaul_core::units::scope::RecordKey;
 
@@ -62,7 +62,7 @@ impl ScriptedStore {
         self.0.lock().unwrap()
     }
 
-    async fn answer(&self) -> Result<(), Unavailable> {
+    async fn answer(&self) -> Answer<()> {
         let answers = self.script().answers;
         match answers {
             ScriptedReply::AtOnce => Ok(()),
@@ -75,10 +75,7 @@ impl ScriptedStore {
         }
     }
 
-    pub(crate) async fn read(
-        &self,
-        keys: &[RecordKey],
-    ) -> Result<Vec<Option<StoredEntry>>, Unavailable> {
+    pub(crate) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         self.script().reads.push(keys.to_vec());
         self.answer().await?;
         let mut script = self.script();
@@ -92,10 +89,7 @@ impl ScriptedStore {
         Ok(keys.iter().map(read).collect())
     }
 
-    pub(crate) async fn write(
-        &self,
-        writes: &[EntryWrite],
-    ) -> Result<Vec<WriteResult>, Unavailable> {
+    pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         self.answer().await?;
         let mut script = self.script();
         script.writes += writes.len();
@@ -129,7 +123,7 @@ impl ScriptedStore {
         key: RecordKey,
         token: LeaseToken,
         ttl: Duration,
-    ) -> Result<bool, Unavailable> {
+    ) -> Answer<bool> {
         self.answer().await?;
         let mut script = self.script();
         let now = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Colour, EventFields, Line};
+use super::{BOLD, CYAN, DIM, EventFields, GREEN, Line, PLAIN, RED, YELLOW};
 use longhaul_console::amounts::{percent, short_duration, short_tokens, short_usd};
 use longhaul_core::units::usd::Usd;
 
@@ -30,28 +30,28 @@ impl<'f> RequestLine<'f> {
         let fields = self.fields;
         if let Some(model) = fields.text("model") {
             let model = if model.is_empty() { "no model" } else { model };
-            line.push(model, Some(Colour::Cyan));
+            line.push(model, CYAN);
             let id = fields.text("conversation").unwrap_or("-");
-            line.push(id.get(..SHOWN_DIGITS).unwrap_or(id), Some(Colour::Dim));
+            line.push(id.get(..SHOWN_DIGITS).unwrap_or(id), DIM);
             let has_acted = !self.actions.is_empty();
-            line.push(&self.done(), has_acted.then_some(Colour::Bold));
+            line.push(&self.done(), if has_acted { BOLD } else { PLAIN });
         } else {
             let path = fields.text("path").unwrap_or_default();
             let method = fields.text("method").unwrap_or_default();
-            line.push(&format!("{method} {path}"), None);
-            line.push(&self.bypass(), None);
+            line.push(&format!("{method} {path}"), PLAIN);
+            line.push(&self.bypass(), PLAIN);
         }
         let cached = fields
             .number("cached_tokens")
             .zip(fields.number("counted_tokens"));
         if let Some(share) = cached.and_then(|(part, all)| percent(part, all)) {
-            line.push(&format!("cache {share}%"), None);
+            line.push(&format!("cache {share}%"), PLAIN);
         }
         let cost = fields
             .text("cost_nano_usd")
             .and_then(|cost| cost.parse().ok());
         if let Some(cost) = cost {
-            line.push(&short_usd(Usd::from_nanos(cost)), None);
+            line.push(&short_usd(Usd::from_nanos(cost)), PLAIN);
         }
         self.write_end(line);
     }
@@ -122,21 +122,21 @@ impl<'f> RequestLine<'f> {
     /// Appends status, duration and an unusual end.
     fn write_end(&self, line: &mut Line) {
         let status = self.fields.number("status");
-        let colour = match status {
-            Some(..400) => Colour::Green,
-            Some(400..500) => Colour::Yellow,
-            Some(_) | None => Colour::Red,
+        let style = match status {
+            Some(..400) => GREEN,
+            Some(400..500) => YELLOW,
+            Some(_) | None => RED,
         };
         let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-        line.push(&status, Some(colour));
+        line.push(&status, style);
         if let Some(fault) = self.fields.text("fault") {
-            line.push(fault, Some(colour));
+            line.push(fault, style);
         }
         let took = self.fields.number("duration_ms").unwrap_or(0);
-        line.push(&short_duration(Duration::from_millis(took)), None);
+        line.push(&short_duration(Duration::from_millis(took)), PLAIN);
         match self.fields.text("ended") {
             None | Some("complete") => {}
-            Some(ended) => line.push(ended, Some(Colour::Yellow)),
+            Some(ended) => line.push(ended, YELLOW),
         }
     }
 }

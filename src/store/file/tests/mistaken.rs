@@ -10,7 +10,7 @@ use super::*;
 fn refused(place: &Place) -> String {
     let before = all(place);
     let serve = place.try_open("512MiB").err().unwrap().to_string();
-    let check = FileStore::check(&place.path()).unwrap_err().to_string();
+    let check = super::super::check(&place.path()).unwrap_err().to_string();
     assert_eq!(check, serve);
     assert!(all(place) == before, "something was changed: {serve}");
     assert!(serve.contains("is not a store of longhaul's"), "{serve}");
@@ -129,7 +129,7 @@ fn does_not_overwrite_a_foreign_secret() {
 fn an_empty_file_may_be_used() {
     let place = with("");
     fs::write(secret_of(&place), "").unwrap();
-    FileStore::check(&place.path()).unwrap();
+    super::super::check(&place.path()).unwrap();
     assert!(matches!(place.look(), Err(Problem::NoStore(_))));
     place.open();
     assert_eq!(fs::read(secret_of(&place)).unwrap().len(), 32);
@@ -143,7 +143,7 @@ async fn store_left_half_created_by_a_kill_is_created_again() {
     let begun = with(vec![0; 1 << 16]);
     for (place, asides) in [(bare, 0), (begun, 1)] {
         fs::write(secret_of(&place), [7; 32]).unwrap();
-        FileStore::check(&place.path()).unwrap();
+        super::super::check(&place.path()).unwrap();
         let file = place.open();
         write(&file, "k", &[record("kept")]).await;
         assert_eq!(read(&file, "k").await, Some(entry("kept")));

@@ -23,7 +23,7 @@ async fn refused(
     url: &str,
     scope: u8,
     told: &[&str],
-) -> Result<(), Unavailable> {
+) -> Result<(), crate::store::durable::Unavailable> {
     let (ours, foreign) = (key(scope, "ours"), key(scope, "foreign"));
     for server in servers {
         let reset = ["ACL", "SETUSER", "longhaul", "reset"];
