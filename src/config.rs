@@ -323,13 +323,11 @@ impl Config {
 
     /// Builds the configuration from the resolved layers.
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
-        let models = found
-            .tables_of(&model_tables::MODEL_TABLES)
-            .iter()
-            .map(|table| {
-                let settings = model_settings(&found.with_table(table))?;
-                Ok((table.value(&model_tables::MATCH)?, settings))
-            });
+        let tables = found.tables_of(&model_tables::MODEL_TABLES);
+        let models = tables.iter().map(|table| {
+            let settings = model_settings(&found.with_table(table))?;
+            Ok((table.value(&model_tables::MATCH)?, settings))
+        });
         read_all! {
             general = model_settings(found);
             models = all_of(models);

@@ -239,7 +239,7 @@ impl Store {
         let kept = self.memory.insert_if_absent(key, record);
         if let Some(tier) = self.durable() {
             let wanted = vec![PendingChange::Record(Arc::clone(&kept.record))];
-            tier.write_through(key, wanted).await;
+            tier.inner.write(&[(key, wanted)]).await;
         }
     }
 
@@ -322,11 +322,8 @@ impl Store {
     /// Stores a removal of bound thinking that `model` accepted. Several at one prefix unite.
     pub(crate) fn record_removal(&self, key: RecordKey, model: &str, removal: ThinkingRemoval) {
         let (model, removal) = (self.sealer.note_name(model), Arc::new(removal));
-        if !self
-            .memory
-            .removals
-            .insert(key, model, Arc::clone(&removal))
-        {
+        let removals = &self.memory.removals;
+        if !removals.insert(key, model, Arc::clone(&removal)) {
             return;
         }
         let stored = StoredRemoval::new(model, removal);

@@ -105,10 +105,8 @@ impl Decoder {
     /// Maximum bytes that the decoder holds in addition to its output: windows and tables.
     fn memory_bytes(&self) -> u64 {
         let piece = OUTPUT_CHUNK_BYTES as u64;
-        self.layers
-            .iter()
-            .map(|layer| layer.coder.memory_bytes() + piece)
-            .sum()
+        let layers = self.layers.iter();
+        layers.map(|layer| layer.coder.memory_bytes() + piece).sum()
     }
 
     /// Decodes the next chunk; `None` if the body is corrupt or exceeds the bounds.

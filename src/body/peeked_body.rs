@@ -53,13 +53,8 @@ where
     pub(crate) fn with_head(frames: impl IntoIterator<Item = Frame<Bytes>>, tail: B) -> Self {
         let mut held = Self::new(tail);
         held.head.extend(frames.into_iter().map(Ok));
-        held.head_bytes = held
-            .head
-            .iter()
-            .flatten()
-            .filter_map(Frame::data_ref)
-            .map(Bytes::len)
-            .sum();
+        let data = held.head.iter().flatten().filter_map(Frame::data_ref);
+        held.head_bytes = data.map(Bytes::len).sum();
         held
     }
 

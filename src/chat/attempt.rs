@@ -55,10 +55,8 @@ pub(crate) enum RetryDecision {
 impl PlanInputs {
     /// Returns the record in use.
     pub(super) fn adopted(&self) -> Option<&CompactionRecord> {
-        self.prior_records
-            .adopted
-            .as_ref()
-            .map(|found| &*found.record)
+        let adopted = self.prior_records.adopted.as_ref();
+        adopted.map(|found| &*found.record)
     }
 }
 

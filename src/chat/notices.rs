@@ -39,10 +39,8 @@ pub(super) fn count_lost_reasoning(chat: &Chat<'_>, items: usize, by: LostBy) {
     if items == 0 {
         return;
     }
-    chat.state()
-        .metrics
-        .lost_reasoning
-        .add_many(by, items as u64);
+    let lost = &chat.state().metrics.lost_reasoning;
+    lost.add_many(by, items as u64);
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_lost_reasoning(items);
     }

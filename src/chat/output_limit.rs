@@ -77,16 +77,10 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
     let may = conversation.dialect().facts().lowers_output_in_advance
         && chat.recovery_enabled()
         && !conversation.is_stateful();
-    let refused = chat
-        .learned
-        .counted_outputs
-        .newest(&chat.model)
-        .filter(|_| may)?
-        .value;
-    let last = chat
-        .state()
-        .store
-        .last_count(&chat.prefix_keys, &chat.model);
+    let refused = chat.learned.counted_outputs.newest(&chat.model);
+    let refused = refused.filter(|_| may)?.value;
+    let store = &chat.state().store;
+    let last = store.last_count(&chat.prefix_keys, &chat.model);
     // The conversation's last count is closer.
     let own = last.map(|last| last.sample);
     let input = upper_count(tokens, own.or(refused.sample));

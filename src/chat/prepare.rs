@@ -60,10 +60,8 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
         QueryKey::Caller
     };
     let learned = state.learned.of_caller(request.scope, query_key);
-    state
-        .store
-        .refresh_all(&prefix_keys, &learned, &model)
-        .await;
+    let refreshed = state.store.refresh_all(&prefix_keys, &learned, &model);
+    refreshed.await;
     let prior_records = state.store.prior_records(&prefix_keys);
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(state, &learned, overrides, &model, &prefix_keys);
@@ -146,12 +144,7 @@ fn cache_price(
         return None;
     }
     let kept = || adopted.and_then(|record| record.cache_price);
-    let listed = || {
-        state
-            .config
-            .prices(model)
-            .map(|prices| prices.cache_price())
-    };
+    let listed = || Some(state.config.prices(model)?.cache_price());
     settings.cache_price.or_else(kept).or_else(listed)
 }
 

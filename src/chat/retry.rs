@@ -62,11 +62,8 @@ pub(crate) async fn next_step(
             }
             // The history must shrink. If the request has no output key, the whole output is
             // reserved; otherwise none is, because the limit can be lowered.
-            let stays = chat
-                .request
-                .conversation
-                .output_tokens()
-                .map_or(output, |_| 0);
+            let requested = chat.request.conversation.output_tokens();
+            let stays = requested.map_or(output, |_| 0);
             let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
             recovery::recover_from_overflow(chat, first, status, overflow).await
         }
@@ -126,11 +123,8 @@ fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Atte
 /// window is unknown.
 fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Option<Attempt> {
     let conversation = chat.request.conversation;
-    let max_input = first
-        .inputs
-        .policy
-        .thresholds
-        .max_input(chat.request.conversation.output_tokens());
+    let marks = &first.inputs.policy.thresholds;
+    let max_input = marks.max_input(conversation.output_tokens());
     // Refusals of this kind do not concern a lowered output limit or removed thinking.
     let rewritten = first.plan.has_edits(conversation);
     let fits = conversation.tokens() <= max_input
@@ -170,12 +164,8 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
 /// the conversation itself is at fault.
 fn retry_unexplained(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
     let key = chat.prefix_keys.first_key()?;
-    if chat
-        .learned
-        .placements
-        .suspicions
-        .was_original_refused(&ConversationModelKey::new(key, &chat.model))
-    {
+    let suspicions = &chat.learned.placements.suspicions;
+    if suspicions.was_original_refused(&ConversationModelKey::new(key, &chat.model)) {
         return None;
     }
     retry_original(chat, first, RewriteRefusal::Unexplained)

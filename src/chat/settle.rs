@@ -333,10 +333,8 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
             windows.learn_from_second_refusal(&chat.prefix_keys, tokens, &overflow);
             let is_partial = chat.request.conversation.params().is_partial;
             let is_count = overflow.kind == LimitKind::Window && !is_partial;
-            let sample = overflow
-                .used
-                .filter(|_| is_count)
-                .and_then(|used| CountSample::new(tokens, used));
+            let used = overflow.used.filter(|_| is_count);
+            let sample = used.and_then(|used| CountSample::new(tokens, used));
             if let (Some((_, key)), Some(sample)) = (chat.prefix_keys.stable_prefix(), sample) {
                 let average_ratio = windows.sizes(&chat.model).average_ratio;
                 let counted = CountedRequest {

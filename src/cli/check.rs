@@ -94,18 +94,15 @@ pub(super) fn upstream_key(env: &Env) -> Option<&str> {
 
 /// Returns the value of `Authorization` for a key of the environment.
 pub(super) fn bearer(key: &str) -> Result<HeaderValue, Problem> {
-    key_header(&format!("Bearer {key}"))
+    let unusable = || format!("{KEY_VARIABLE} holds characters that no header can carry");
+    bearer_value(key).ok_or_else(|| Problem::CommandLine(unusable()))
 }
 
-/// Returns a header value that holds the key of the environment.
-pub(super) fn key_header(text: &str) -> Result<HeaderValue, Problem> {
-    let value = HeaderValue::try_from(text);
-    let mut value = value.map_err(|_| {
-        let message = format!("{KEY_VARIABLE} holds characters that no header can carry");
-        Problem::CommandLine(message)
-    })?;
+/// Returns the value of `Authorization` for `key`. `None` if no header can carry its characters.
+pub(super) fn bearer_value(key: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
     value.set_sensitive(true);
-    Ok(value)
+    Some(value)
 }
 
 /// Queries the upstream for the model's window, as `serve` does in the background of a chat. Returns

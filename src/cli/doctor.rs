@@ -104,10 +104,8 @@ pub(super) fn doctor(
             findings.push(window_finding(&config, model, key));
         }
     }
-    let failures = findings
-        .iter()
-        .filter(|finding| matches!(finding, Finding(Outcome::Failed, ..)))
-        .count();
+    let is_failed = |finding: &&Finding| matches!(finding, Finding(Outcome::Failed, ..));
+    let failures = findings.iter().filter(is_failed).count();
     let mut table = Table::new([Align::Left; 3]);
     for finding in &findings {
         table.push(finding.cells());

@@ -71,10 +71,8 @@ fn print_explanation(
 ) -> io::Result<()> {
     let text = match form {
         ExplainFormat::Body => {
-            let forwarded = made
-                .as_ref()
-                .ok()
-                .and_then(|made| made.forwarded.as_deref());
+            let made = made.as_ref().ok();
+            let forwarded = made.and_then(|made| made.forwarded.as_deref());
             return match forwarded {
                 Some(forwarded) => write_output(forwarded),
                 None => write_output(body).and_then(|()| copy_to_output(rest)),
@@ -125,13 +123,10 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
         },
     };
     let untouched = forwarded.as_ref().err().copied();
-    let mode = config.mode;
+    let settings = config.settings_for(&conversation.model());
     let context = ExplanationContext {
-        mode,
-        profile: config
-            .settings_for(&conversation.model())
-            .compaction
-            .profile,
+        mode: config.mode,
+        profile: settings.compaction.profile,
         untouched,
     };
     let explanation = RequestExplanation::new(

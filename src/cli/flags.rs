@@ -64,10 +64,8 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
 /// inherit them.
 pub(super) fn with_setting_flags(command: Command) -> Command {
     let name = command.get_name().to_owned();
-    let own: Vec<_> = command
-        .get_arguments()
-        .map(|own| own.get_id().clone())
-        .collect();
+    let own = command.get_arguments().map(|own| own.get_id().clone());
+    let own: Vec<_> = own.collect();
     let read = all().filter(|flag| accepts_flag(&name, flag.get_id().as_str()));
     let read = read.filter(|flag| !own.contains(flag.get_id()));
     command.args(read.map(|flag| flag.global(true)))

@@ -95,10 +95,8 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
         Some(path) => telemetry::start_log_file(config.log, path)?,
         None => telemetry::start_log(config.log)?,
     };
-    let mut words = matches
-        .get_many::<OsString>("command")
-        .into_iter()
-        .flatten();
+    let words = matches.get_many::<OsString>("command");
+    let mut words = words.into_iter().flatten();
     let program = words.next().cloned().unwrap_or_default();
     let mut process = Process::new(&program);
     let words: Vec<&OsString> = words.collect();
@@ -128,10 +126,8 @@ async fn serve_alongside(
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener
         .map_err(|error| crate::cli::serve::listen_problem("--listen", config.listen, &error))?;
-    let address = listener
-        .local_addr()
-        .map(crate::config::reachable_address)
-        .map_err(|error| proxy_problem("listen", &error))?;
+    let address = listener.local_addr().map(crate::config::reachable_address);
+    let address = address.map_err(|error| proxy_problem("listen", &error))?;
     // `longhaul recall` and `longhaul mcp` of the command find the proxy by it.
     if config.recall.is_some() {
         process.env("LONGHAUL_RECALL_URL", format!("http://{address}"));

@@ -139,10 +139,8 @@ pub(super) async fn start_admin(
     let bound = match TcpListener::bind(wanted).await {
         Ok(listener) => {
             let address = listener.local_addr().unwrap_or(wanted);
-            server
-                .set_admin_listener(listener, settings)
-                .await
-                .map(|()| address)
+            let set = server.set_admin_listener(listener, settings).await;
+            set.map(|()| address)
         }
         Err(error) => Err(listen_problem("--admin", wanted, &error)),
     };

@@ -62,10 +62,9 @@ impl ConfigFile {
                     .cloned(),
             )
             .collect();
-        let withheld: Vec<String> = secrets
-            .into_iter()
-            .filter(|name| env.remove(name).is_some_and(|value| !value.is_empty()))
-            .collect();
+        let mut had_value = |name: &String| env.remove(name).is_some_and(|it| !it.is_empty());
+        let withheld = secrets.into_iter().filter(|name| had_value(name));
+        let withheld: Vec<String> = withheld.collect();
         (!withheld.is_empty()).then(|| {
             let names = withheld.join(", ");
             format!(

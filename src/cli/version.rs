@@ -31,10 +31,10 @@ fn commit() -> String {
 }
 
 fn features() -> String {
-    let named: Vec<&str> = FEATURES
+    let named = FEATURES
         .iter()
-        .filter_map(|(name, has)| has.then_some(*name))
-        .collect();
+        .filter_map(|(name, has)| has.then_some(*name));
+    let named: Vec<&str> = named.collect();
     if named.is_empty() {
         "none".to_owned()
     } else {

@@ -45,8 +45,8 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Whether chats are read and changed.
-    #[derive(Deserialize, Serialize)]
+    /// Whether chats are read and changed. A later mode does less.
+    #[derive(Deserialize, Ord, PartialOrd, Serialize)]
     #[serde(rename_all = "lowercase")]
     #[non_exhaustive]
     pub enum Mode {
@@ -128,17 +128,6 @@ choices! {
         Separate = "separate",
         /// Merged into the adjacent user messages.
         Merge = "merge",
-    }
-}
-
-impl Mode {
-    /// Returns the mode of the two that does less.
-    pub(crate) fn lower(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Off, _) | (_, Self::Off) => Self::Off,
-            (Self::Shadow, _) | (_, Self::Shadow) => Self::Shadow,
-            (Self::On, Self::On) => Self::On,
-        }
     }
 }
 

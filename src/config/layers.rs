@@ -123,11 +123,11 @@ impl Layers {
             set.is_some_and(|(_, origin)| matches!(origin, Origin::Environment(_)))
         });
         problems.extend(contradictions.into_values());
-        let tables = LISTS.map(|list| {
+        let tables = Vec::from(LISTS.map(|list| {
             let (tables, wrong) = list.take(&mut values);
             problems.extend(wrong.into_iter().chain(repeated_paths(&tables)));
             tables
-        });
+        }));
         for (key, (_, origin)) in &values {
             if ALL_SETTINGS.iter().all(|entry| entry.key != key) {
                 let all = ALL_SETTINGS.iter().map(|entry| entry.key);

@@ -60,10 +60,8 @@ fn mount_path(raw: &RawValue) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let segment = |text: &str| !text.is_empty() && text.bytes().all(plain);
     let path = text.trim();
-    let mut segments = path
-        .strip_prefix('/')
-        .into_iter()
-        .flat_map(|rest| rest.split('/'));
+    let rest = path.strip_prefix('/').into_iter();
+    let mut segments = rest.flat_map(|rest| rest.split('/'));
     let fits = path.starts_with('/')
         && path.len() <= PATH_BYTES
         && !path.starts_with("/__longhaul__")

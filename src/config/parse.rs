@@ -130,10 +130,8 @@ pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
         RawValue::List(items) => Ok(items.clone()),
         RawValue::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
         RawValue::Text(text) => {
-            let items = text
-                .split(',')
-                .map(str::trim)
-                .filter(|item| !item.is_empty());
+            let items = text.split(',').map(str::trim);
+            let items = items.filter(|item| !item.is_empty());
             Ok(items.map(str::to_owned).collect())
         }
     }

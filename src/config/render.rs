@@ -38,13 +38,11 @@ pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
          # `longhaul check` prints every setting with its value and source, `longhaul defaults` a file\n\
          # that explains them all. `longhaul defaults --schema` prints the schema of this file.\n",
     );
-    let set = found
-        .settings
-        .iter()
-        .filter_map(|(entry, raw, origin)| match (raw, origin) {
-            (RawValue::Text(text), Origin::Flag(_)) => Some((*entry, text.as_str())),
-            _ => None,
-        });
+    let settings = found.settings.iter();
+    let set = settings.filter_map(|(entry, raw, origin)| match (raw, origin) {
+        (RawValue::Text(text), Origin::Flag(_)) => Some((*entry, text.as_str())),
+        _ => None,
+    });
     write_settings(&mut page, set);
     page
 }

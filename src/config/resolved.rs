@@ -1,6 +1,5 @@
 //! The resolved settings, each with its value and origin.
 
-use super::layers::LISTS;
 use super::raw_value::{Origin, RawValue};
 use super::setting::Setting;
 use super::tables::{Table, TableList};
@@ -17,7 +16,7 @@ pub(crate) struct ResolvedSettings {
     /// Settings in the order of `ALL_SETTINGS`.
     pub(super) settings: Vec<ResolvedSetting>,
     /// Tables of each list, in the order of `LISTS`, then of the file.
-    pub(super) tables: [Vec<Table>; LISTS.len()],
+    pub(super) tables: Vec<Vec<Table>>,
 }
 
 impl ResolvedSettings {
@@ -54,15 +53,15 @@ impl ResolvedSettings {
                 origin.clone_from(place);
             }
         }
-        let tables = Default::default();
+        let tables = Vec::new();
         Self { settings, tables }
     }
 
     /// Returns the tables of `list`, in the order of the file.
     pub(super) fn tables_of(&self, list: &TableList) -> &[Table] {
-        let mut all = LISTS.iter().zip(&self.tables);
-        let found = all.find(|(other, _)| other.name == list.name);
-        found.map_or(&[], |(_, tables)| tables)
+        let is_of_list = |tables: &&Vec<Table>| tables.iter().any(|it| it.list == list.name);
+        let mut all = self.tables.iter();
+        all.find(is_of_list).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&ResolvedSetting> {

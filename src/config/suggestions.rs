@@ -78,10 +78,8 @@ fn is_kubernetes_service(own: &str) -> bool {
 fn nearest_variable<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
     let rest = |name: &'k String| name.strip_prefix(PREFIX).unwrap_or(name);
     let near = nearest_name(own, known.iter().map(rest))?;
-    known
-        .iter()
-        .find(|name| rest(name) == near)
-        .map(String::as_str)
+    let mut known = known.iter();
+    known.find(|name| rest(name) == near).map(String::as_str)
 }
 
 /// Returns the switch that differs from `name` by one letter. A name further off belongs to another

@@ -35,10 +35,8 @@ impl TableList {
         let list = self.name;
         // `list[1].name` is a value of the first table.
         let place = |key: &str| {
-            let (at, name) = key
-                .strip_prefix(list)?
-                .strip_prefix('[')?
-                .split_once("].")?;
+            let rest = key.strip_prefix(list)?.strip_prefix('[')?;
+            let (at, name) = rest.split_once("].")?;
             Some((at.parse::<usize>().ok()?, name.to_owned()))
         };
         let section = format!("{list}.");
@@ -83,10 +81,8 @@ impl TableList {
         let settings = (self.settings)();
         let names = || settings.iter().map(|setting| setting.name_in_table());
         let missing = self.required.iter().filter_map(|(name, advice)| {
-            let (_, origin) = values
-                .values()
-                .next()
-                .filter(|_| !values.contains_key(*name))?;
+            let first = values.values().next();
+            let (_, origin) = first.filter(|_| !values.contains_key(*name))?;
             let reason = format!("missing from its table{advice}");
             Some(origin.problem(&format!("{list}.{name}"), reason))
         });

@@ -219,9 +219,7 @@ impl LearnedModels {
 
 /// Models whose provider refused thinking after an edit, or accepted it.
 #[derive(Default)]
-pub(crate) struct BindingModels {
-    models: LockedCache<String, EditOutcome, MODELS_PER_CALLER>,
-}
+pub(crate) struct BindingModels(LockedCache<String, EditOutcome, MODELS_PER_CALLER>);
 
 /// The provider's reaction to thinking that an edit made stale.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -235,17 +233,17 @@ enum EditOutcome {
 impl BindingModels {
     /// Whether `model` is known to bind thinking.
     pub(crate) fn contains(&self, model: &str) -> bool {
-        self.models.lock().get(model) == Some(EditOutcome::Refused)
+        self.0.lock().get(model) == Some(EditOutcome::Refused)
     }
 
     /// Whether the provider has accepted stale thinking of `model`, and never refused any.
     pub(crate) fn accepts_stale(&self, model: &str) -> bool {
-        self.models.lock().get(model) == Some(EditOutcome::Accepted)
+        self.0.lock().get(model) == Some(EditOutcome::Accepted)
     }
 
     /// Records that the provider accepted stale thinking of `model`.
     pub(crate) fn record_accepted(&self, model: &str) {
-        let mut models = self.models.lock();
+        let mut models = self.0.lock();
         if models.get(model).is_none() {
             models.insert(model.to_owned(), EditOutcome::Accepted);
         }
@@ -253,7 +251,7 @@ impl BindingModels {
 
     /// Records that `model` binds thinking. Returns whether this was new.
     pub(crate) fn insert(&self, model: &str) -> bool {
-        let mut models = self.models.lock();
+        let mut models = self.0.lock();
         let is_new = models.get(model) != Some(EditOutcome::Refused);
         models.insert(model.to_owned(), EditOutcome::Refused);
         is_new
@@ -340,19 +338,19 @@ pub(crate) struct CountedOutput {
 
 /// The newest such refusal of each model of one caller.
 #[derive(Default)]
-pub(crate) struct CountedOutputs {
-    refusals: LockedCache<String, Timestamped<CountedOutput>, MODELS_PER_CALLER>,
-}
+pub(crate) struct CountedOutputs(
+    LockedCache<String, Timestamped<CountedOutput>, MODELS_PER_CALLER>,
+);
 
 impl CountedOutputs {
     /// Returns the newest refusal of `model`, to publish to other processes; `None` if the model refused no
     /// output within the last day.
     pub(crate) fn newest(&self, model: &str) -> Option<Timestamped<CountedOutput>> {
-        self.refusals.lock().get(model).filter(is_current)
+        self.0.lock().get(model).filter(is_current)
     }
 
     pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
-        let mut refusals = self.refusals.lock();
+        let mut refusals = self.0.lock();
         let before = refusals.get(model).filter(is_current);
         let refusal = Timestamped::superseding(before, wall_clock::unix_millis(), refusal);
         refusals.insert(model.to_owned(), refusal);
@@ -363,7 +361,7 @@ impl CountedOutputs {
         let Some(remote) = remote.filter(is_current) else {
             return;
         };
-        let mut refusals = self.refusals.lock();
+        let mut refusals = self.0.lock();
         let before = refusals.get(model).filter(is_current);
         if before < Some(remote) {
             refusals.insert(model.to_owned(), remote);

@@ -77,9 +77,7 @@ impl ModelFacts {
 const MAX_MODELS: u64 = 8_192;
 
 /// The facts about each model, by the model's key.
-pub(crate) struct ModelFactsCache {
-    models: FairCache<RecordKey, CachedFacts>,
-}
+pub(crate) struct ModelFactsCache(FairCache<RecordKey, CachedFacts>);
 
 /// The facts about one model.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -102,20 +100,18 @@ pub(crate) enum SyncState {
 impl ModelFactsCache {
     /// Creates an empty cache.
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
-        Self {
-            models: FairCache::of_entries(MAX_MODELS, FORGET_AFTER, accepted),
-        }
+        Self(FairCache::of_entries(MAX_MODELS, FORGET_AFTER, accepted))
     }
 
     /// Returns the facts about a model.
     pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
-        let kept = self.models.get(&model).unwrap_or_default();
+        let kept = self.0.get(&model).unwrap_or_default();
         kept.facts.without_future_facts()
     }
 
     /// Returns whether the durable store has the facts about a model.
     pub(crate) fn sync_state(&self, model: RecordKey) -> SyncState {
-        self.models.get(&model).unwrap_or_default().sync
+        self.0.get(&model).unwrap_or_default().sync
     }
 
     /// Merges facts that this process learned. Returns whether the durable store may lack some of
@@ -151,7 +147,7 @@ impl ModelFactsCache {
 
     /// Updates an entry atomically: many replies end at once, and no update may be lost.
     fn update(&self, model: RecordKey, change: impl FnOnce(CachedFacts) -> CachedFacts) {
-        self.models.update(model, |before| {
+        self.0.update(model, |before| {
             let before = before.unwrap_or_default();
             let after = change(before);
             (before != after).then_some(after)

@@ -82,10 +82,8 @@ impl SummaryPlacements {
         conversation: RecordKey,
         placement: Placement,
     ) -> bool {
-        let suspects = self
-            .suspected
-            .lock()
-            .get(&ConversationModelKey::new(conversation, model));
+        let suspect = ConversationModelKey::new(conversation, model);
+        let suspects = self.suspected.lock().get(&suspect);
         suspects == Some(PlacementRefusals::Separate)
             && placement == Placement::Merged
             && self.record_refusal(model, Placement::Separate)
@@ -157,15 +155,13 @@ impl RefusalSuspicions {
         self.0.lock().get(conversation) == Some(SuspicionState::OriginalRefused)
     }
 
-    /// Whether an accepted rewrite would change the state.
-    pub(crate) fn is_unresolved(&self, conversation: &ConversationModelKey) -> bool {
-        let doubt = self.0.lock().get(conversation);
-        doubt.is_some_and(|doubt| doubt != SuspicionState::Resolved)
-    }
-
-    /// Records that a rewrite was accepted.
+    /// Records that a rewrite was accepted. A conversation without refusals stays unknown.
     pub(crate) fn resolve(&self, conversation: ConversationModelKey) {
-        self.0.lock().insert(conversation, SuspicionState::Resolved);
+        let mut kept = self.0.lock();
+        let doubt = kept.get(&conversation);
+        if doubt.is_some_and(|doubt| doubt != SuspicionState::Resolved) {
+            kept.insert(conversation, SuspicionState::Resolved);
+        }
     }
 }
 
@@ -290,15 +286,19 @@ mod suspicions_tests {
     #[test]
     fn refused_original_stays_unresolved_until_a_rewrite_is_accepted() {
         let (doubts, one) = (RefusalSuspicions::default(), one());
-        assert!(!doubts.was_original_refused(&one) && !doubts.is_unresolved(&one));
+        let is_unresolved = |doubts: &RefusalSuspicions| {
+            let doubt = doubts.0.lock().get(&one);
+            doubt.is_some_and(|doubt| doubt != SuspicionState::Resolved)
+        };
+        assert!(!doubts.was_original_refused(&one) && !is_unresolved(&doubts));
         doubts.record_original_refused(one.clone());
         let other = ConversationModelKey::new(key(1), "other");
         assert!(
             !doubts.was_original_refused(&other),
             "the original was refused by another model"
         );
-        assert!(doubts.was_original_refused(&one) && doubts.is_unresolved(&one));
+        assert!(doubts.was_original_refused(&one) && is_unresolved(&doubts));
         doubts.resolve(one.clone());
-        assert!(!doubts.was_original_refused(&one) && !doubts.is_unresolved(&one));
+        assert!(!doubts.was_original_refused(&one) && !is_unresolved(&doubts));
     }
 }

@@ -148,10 +148,8 @@ impl AccessKeys {
         headers: HeaderMap,
     ) -> HeaderMap {
         let has_shown = self.tokens.is_empty() || !is_preflight(&head.method, &head.headers);
-        let ours = self
-            .upstream_key
-            .as_ref()
-            .filter(|_| has_shown && self.key_paths.contains(path));
+        let ours = self.upstream_key.as_ref();
+        let ours = ours.filter(|_| has_shown && self.key_paths.contains(path));
         if ours.is_none() && self.tokens.is_empty() {
             return headers;
         }

@@ -128,10 +128,9 @@ pub(crate) fn identifying_headers(
     headers: &HeaderMap,
     is_further: impl Fn(&str) -> bool,
 ) -> Vec<&HeaderName> {
-    let mut names: Vec<&HeaderName> = headers
-        .keys()
-        .filter(|name| identifies_caller(name.as_str()) || is_further(name.as_str()))
-        .collect();
+    let is_identifying = |name: &str| identifies_caller(name) || is_further(name);
+    let names = headers.keys().filter(|name| is_identifying(name.as_str()));
+    let mut names: Vec<&HeaderName> = names.collect();
     names.sort_unstable_by_key(|name| name.as_str());
     names
 }
@@ -142,10 +141,8 @@ pub(crate) fn identifying_parameters(
     query: Option<&str>,
     is_further: impl Fn(&str) -> bool,
 ) -> Vec<(String, &str)> {
-    let parameters = query
-        .unwrap_or_default()
-        .split('&')
-        .filter_map(named_parameter);
+    let parameters = query.unwrap_or_default().split('&');
+    let parameters = parameters.filter_map(named_parameter);
     let is_identifying = |name: &str| identifies_caller(name) || is_further(name);
     let mut found: Vec<_> = parameters
         .filter(|(name, _)| is_identifying(name))

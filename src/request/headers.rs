@@ -179,11 +179,8 @@ fn is_forwarded(name: &HeaderName, named: &HashSet<HeaderName>, framing: BodyFra
 /// Joins cookies into one field. HTTP/2 may send each cookie in its own field; HTTP/1.1 has
 /// one field for all (RFC 9113, 8.2.3).
 fn join_cookies(kept: &mut HeaderMap) {
-    let cookies: Vec<&[u8]> = kept
-        .get_all(COOKIE)
-        .iter()
-        .map(HeaderValue::as_bytes)
-        .collect();
+    let cookies = kept.get_all(COOKIE).iter();
+    let cookies: Vec<&[u8]> = cookies.map(HeaderValue::as_bytes).collect();
     if cookies.len() > 1
         && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
     {

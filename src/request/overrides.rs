@@ -34,10 +34,8 @@ impl RequestOverrides {
         let has = |name: &HeaderName, word: &str| {
             let mut values = headers.get_all(name).iter();
             values.any(|value| {
-                value
-                    .as_bytes()
-                    .trim_ascii()
-                    .eq_ignore_ascii_case(word.as_bytes())
+                let value = value.as_bytes().trim_ascii();
+                value.eq_ignore_ascii_case(word.as_bytes())
             })
         };
         let modes = Mode::ALL.iter().filter(|(word, _)| has(&MODE, word));
@@ -47,7 +45,7 @@ impl RequestOverrides {
             has(&COMPACT, "now").then_some(CompactionOverride::Now)
         };
         Self {
-            mode: modes.map(|(_, mode)| *mode).reduce(Mode::lower),
+            mode: modes.map(|(_, mode)| *mode).max(),
             no_prune: has(&PRUNE, "off"),
             compaction,
         }
@@ -62,7 +60,7 @@ impl RequestOverrides {
             compaction => compaction,
         };
         Self {
-            mode: self.mode.map(|mode| mode.lower(config.mode)),
+            mode: self.mode.map(|mode| mode.max(config.mode)),
             compaction,
             ..self
         }

@@ -108,10 +108,8 @@ impl ScopeFactory {
             };
         }
         let further = |name: &str| self.credentials.has_further(name);
-        let mut fields: Vec<_> = identifying_headers(headers, further)
-            .into_iter()
-            .flat_map(values)
-            .collect();
+        let names = identifying_headers(headers, further).into_iter();
+        let mut fields: Vec<_> = names.flat_map(values).collect();
         // A header's name cannot contain a question mark.
         let parameters = identifying_parameters(query, further).into_iter();
         fields

@@ -91,10 +91,8 @@ impl Connections {
 
     /// Whether the address has a connection.
     pub(super) fn has_any(&self, peer: PeerAddress) -> bool {
-        self.open
-            .lock()
-            .values()
-            .any(|open| open.peer.peer == peer.peer)
+        let open = self.open.lock();
+        open.values().any(|open| open.peer.peer == peer.peer)
     }
 
     fn forget(&self, connection: &Arc<ClientConnection>) {

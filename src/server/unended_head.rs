@@ -124,10 +124,9 @@ impl FrameReader {
             let missing = self.header.get_mut(self.header_bytes..).unwrap_or_default();
             let copied = missing.len().min(received.len());
             let (header, rest) = received.split_at(copied);
-            missing
-                .iter_mut()
-                .zip(header)
-                .for_each(|(to, from)| *to = *from);
+            for (to, from) in missing.iter_mut().zip(header) {
+                *to = *from;
+            }
             self.header_bytes += copied;
             received = rest;
             if self.header_bytes == FRAME_HEADER {

@@ -45,11 +45,8 @@ impl Store {
             return LeaseOutcome::NotNeeded;
         }
         let alone = LeaseOutcome::Acquired(LeaseGuard { lease: None });
-        let Some(tier) = self
-            .tiered
-            .as_ref()
-            .filter(|tier| tier.inner.durable.is_shared())
-        else {
+        let tier = self.tiered.as_ref();
+        let Some(tier) = tier.filter(|tier| tier.inner.durable.is_shared()) else {
             return alone;
         };
         let Ok(token) = random_bytes().map(|bytes| LeaseToken(u128::from_le_bytes(bytes))) else {
@@ -58,10 +55,8 @@ impl Store {
         let until = Instant::now() + MAX_WAIT;
         let [mut pause, longest] = POLL_INTERVALS;
         loop {
-            let asked = tier
-                .inner
-                .durable
-                .lease(LeaseAction::Acquire, key, token, LEASE_TTL);
+            let durable = &tier.inner.durable;
+            let asked = durable.lease(LeaseAction::Acquire, key, token, LEASE_TTL);
             match tier.inner.guarded_write(tier.inner.wait, asked).await {
                 None => return alone,
                 Some(true) => {

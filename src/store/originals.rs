@@ -251,10 +251,8 @@ impl OriginalStore {
             return false;
         };
         let discard = before.map(Change::Discard);
-        let changes = discard
-            .into_iter()
-            .chain([Change::Record(sealed)])
-            .collect();
+        let changes = discard.into_iter().chain([Change::Record(sealed)]);
+        let changes = changes.collect();
         write(durable, &[EntryWrite { key, changes }]).await
     }
 

@@ -130,10 +130,8 @@ impl TieredStore {
     /// Updates memory with the durable store's entry for one prefix. Returns whether a record is
     /// there.
     pub(super) async fn refresh_prefix(&self, key: RecordKey) -> bool {
-        let entries = self
-            .inner
-            .guarded_read(self.inner.wait, self.inner.read(&[key]))
-            .await;
+        let inner = &self.inner;
+        let entries = inner.guarded_read(inner.wait, inner.read(&[key])).await;
         let Some(entry) = entries.and_then(|entries| entries.into_iter().next()?) else {
             return false;
         };
@@ -144,10 +142,8 @@ impl TieredStore {
     /// Queues changes to be written in the background.
     pub(super) fn queue_write(&self, key: RecordKey, wanted: Vec<PendingChange>) {
         if !self.queue.try_push(StoreJob::Write(key, wanted)) {
-            self.inner
-                .metrics
-                .durable_store
-                .add(DurableStoreOutcome::Dropped);
+            let outcomes = &self.inner.metrics.durable_store;
+            outcomes.add(DurableStoreOutcome::Dropped);
         }
     }
 
@@ -157,11 +153,6 @@ impl TieredStore {
         if !wanted.is_empty() {
             self.queue_write(key, wanted);
         }
-    }
-
-    /// Writes changes, and waits until they are written or given up.
-    pub(super) async fn write_through(&self, key: RecordKey, wanted: Vec<PendingChange>) {
-        self.inner.write(&[(key, wanted)]).await;
     }
 
     /// Merges what this process has learned about the model with this key, and queues a write if it
@@ -184,10 +175,8 @@ impl TieredStore {
                 }
                 MergeOutcome::Merged => {}
                 MergeOutcome::Unreadable => {
-                    inner
-                        .metrics
-                        .durable_store
-                        .add(DurableStoreOutcome::Unreadable);
+                    let outcomes = &inner.metrics.durable_store;
+                    outcomes.add(DurableStoreOutcome::Unreadable);
                     wanted.push(PendingChange::Change(Change::Discard(sealed.clone())));
                     wanted.extend(inner.local_record_changes(key));
                 }
@@ -308,7 +297,8 @@ impl TieredInner {
         answer
     }
 
-    /// Writes changes, then merges the resulting records into memory.
+    /// Writes changes, and waits until they are written or given up. Then merges the resulting records
+    /// into memory.
     pub(super) async fn write(&self, wanted: &[(RecordKey, Vec<PendingChange>)]) {
         let mut writes = Vec::with_capacity(wanted.len());
         for (key, wanted) in wanted {

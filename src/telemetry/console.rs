@@ -99,9 +99,8 @@ impl ConsoleFormat {
         };
         line.push(word, style);
         line.push(&fields.message, PLAIN);
-        let rest: Vec<String> = fields
-            .values
-            .iter()
+        let rest = fields.values.iter();
+        let rest: Vec<String> = rest
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         line.push(&rest.join(" "), DIM);

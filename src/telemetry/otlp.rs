@@ -8,7 +8,6 @@
 //!
 //! [`OTEL_BSP_MAX_QUEUE_SIZE`]: opentelemetry_sdk::trace::OTEL_BSP_MAX_QUEUE_SIZE
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -105,6 +104,7 @@ const MAX_REPLY_BYTES: usize = 64 * 1024;
 
 /// The exporter's HTTP client. Its connections are its own and never use a proxy: a collector runs
 /// nearby, and spans are not meant for intermediaries.
+#[derive(Debug)]
 struct CollectorClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Runtime for the requests, since the exporter's thread has none.
@@ -160,12 +160,6 @@ impl CollectorClient {
     }
 }
 
-impl fmt::Debug for CollectorClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CollectorClient").finish_non_exhaustive()
-    }
-}
-
 type SendFuture<'c> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'c>>;
 
 impl HttpClient for CollectorClient {
@@ -178,10 +172,8 @@ impl HttpClient for CollectorClient {
         let whole = async move {
             let sent = client.request(request.map(Full::new));
             let (head, body) = sent.await?.into_parts();
-            let body = Limited::new(body, MAX_REPLY_BYTES)
-                .collect()
-                .await?
-                .to_bytes();
+            let body = Limited::new(body, MAX_REPLY_BYTES).collect().await?;
+            let body = body.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
         let task = self

@@ -77,10 +77,9 @@ impl Gzip {
         let held = self.member.get_mut();
         let rest = held.get(self.emitted..).unwrap_or_default();
         let length = rest.len().min(output.len());
-        output
-            .iter_mut()
-            .zip(rest)
-            .for_each(|(to, from)| *to = *from);
+        for (to, from) in output.iter_mut().zip(rest) {
+            *to = *from;
+        }
         self.emitted += length;
         if self.emitted == held.len() {
             held.clear();

@@ -202,10 +202,8 @@ impl Zstd {
     }
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
-        let status = self
-            .decoder
-            .run_on_buffers(input, output)
-            .map_err(|_| DecodeError::Corrupt)?;
+        let status = self.decoder.run_on_buffers(input, output);
+        let status = status.map_err(|_| DecodeError::Corrupt)?;
         let progress = Progress {
             read: status.bytes_read,
             written: status.bytes_written,

@@ -58,10 +58,8 @@ impl<'a> KnownWindow<'a> {
         let (chat, model) = (self.chat, self.model);
         let config = &chat.state().config;
         let settings = config.settings_for(model);
-        let kept = self
-            .record
-            .filter(|record| record.model == model)
-            .and_then(|record| record.window);
+        let record = self.record.filter(|record| record.model == model);
+        let kept = record.and_then(|record| record.window);
         let sources = WindowSources {
             setting: settings.configured_window(),
             refusal: kept
@@ -132,10 +130,8 @@ impl<'a> KnownWindow<'a> {
         let record = self.record.filter(|it| *it.model == *self.model);
         let own = &self.chat.learned.windows;
         let own = own.conversation_window(&self.chat.prefix_keys);
-        let window = record
-            .and_then(|record| record.window)
-            .into_iter()
-            .chain(own);
+        let kept = record.and_then(|record| record.window);
+        let window = kept.into_iter().chain(own);
         window
             .min()
             .is_some_and(|window| tokens.percent(90) > window)
@@ -167,10 +163,8 @@ pub(in crate::chat) fn policy(chat: &Chat<'_>, record: Option<&CompactionRecord>
 /// Collects token counts that show how the chat's model counts this conversation.
 fn counts(chat: &Chat<'_>) -> TokenCalibration {
     let conversation = chat.request.conversation;
-    let last = chat
-        .state()
-        .store
-        .last_count(&chat.prefix_keys, &chat.model);
+    let store = &chat.state().store;
+    let last = store.last_count(&chat.prefix_keys, &chat.model);
     // The average stored with the conversation's last count applies to the conversation on every
     // replica.
     let average = last.and_then(|counted| counted.average_ratio);

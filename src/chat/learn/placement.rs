@@ -89,10 +89,8 @@ pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
     } = retry
         && let Some(key) = chat.prefix_keys.first_key()
     {
-        chat.learned
-            .placements
-            .suspicions
-            .record_original_refused(ConversationModelKey::new(key, &chat.model));
+        let suspicions = &chat.learned.placements.suspicions;
+        suspicions.record_original_refused(ConversationModelKey::new(key, &chat.model));
     }
 }
 
@@ -102,7 +100,6 @@ pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView)
     let suspicions = &chat.learned.placements.suspicions;
     if let Some(key) = chat.prefix_keys.first_key()
         && (view.is_condensed() || view.is_pruned())
-        && suspicions.is_unresolved(&ConversationModelKey::new(key, &chat.model))
     {
         suspicions.resolve(ConversationModelKey::new(key, &chat.model));
     }

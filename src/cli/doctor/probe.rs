@@ -57,10 +57,7 @@ impl Probe {
         let proxy = proxy.map_err(|error| error.to_string())?;
         Ok(Self {
             client: LoopbackClient::new(proxy.address),
-            authorization: authorization
-                .map(|key| (AUTHORIZATION, key))
-                .into_iter()
-                .collect(),
+            authorization: Vec::from_iter(authorization.map(|key| (AUTHORIZATION, key))),
             _proxy: proxy,
         })
     }

@@ -10,12 +10,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::cli::check::bearer_value;
 use crate::cli::own_client::{self, FetchError};
 use crate::config::BaseUrl;
 use crate::error::Problem;
 use crate::limits::RECALL_PATH;
 use crate::recall::query::MAX_ANSWER_BYTES;
-use longhaul_core::units::recall_id::{NoRecallId, RecallId};
+use longhaul_core::units::recall_id::RecallId;
 
 /// Maximum time for an answer: a search of a long history on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -49,19 +50,12 @@ impl RecallClient {
                 base.origin()
             )));
         }
-        let authorization = token.map(|token| {
-            let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
-            value.set_sensitive(true);
-            Ok(value)
-        });
-        let unusable = |_: http::header::InvalidHeaderValue| {
-            Problem::CommandLine(
-                "the client token holds characters that no header can carry".into(),
-            )
-        };
+        let unusable = "the client token holds characters that no header can carry";
+        let unusable = || Problem::CommandLine(unusable.into());
+        let value = |token| bearer_value(token).ok_or_else(unusable);
         Ok(Self {
             base,
-            authorization: authorization.transpose().map_err(unusable)?,
+            authorization: token.map(value).transpose()?,
         })
     }
 
@@ -100,10 +94,8 @@ impl RecallClient {
         id: &str,
         pairs: &[(&str, Option<&str>)],
     ) -> Result<String, Problem> {
-        let id: RecallId = id
-            .trim()
-            .parse()
-            .map_err(|wrong: NoRecallId| Problem::CommandLine(wrong.to_string()))?;
+        let id = id.trim().parse::<RecallId>();
+        let id = id.map_err(|wrong| Problem::CommandLine(wrong.to_string()))?;
         let mut target = format!("{}{RECALL_PATH}{id}", self.base.path());
         let mut separator = '?';
         for (name, value) in pairs {

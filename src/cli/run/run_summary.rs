@@ -104,10 +104,8 @@ fn counted(count: u64, noun: &str) -> String {
 fn failures(metrics: &Metrics) -> impl Iterator<Item = (Fault, u64)> {
     let is_failure =
         |fault: Fault| fault != Fault::WebSocketRefused && !fault.label().starts_with("recall_");
-    metrics
-        .faults
-        .iter()
-        .filter(move |(fault, count)| *count > 0 && is_failure(*fault))
+    let faults = metrics.faults.iter();
+    faults.filter(move |(fault, count)| *count > 0 && is_failure(*fault))
 }
 
 /// Returns the number of requests whose answer by the upstream was an error, without paths that do
@@ -115,10 +113,8 @@ fn failures(metrics: &Metrics) -> impl Iterator<Item = (Fault, u64)> {
 fn upstream_errors(metrics: &Metrics) -> u64 {
     let is_error = |class| matches!(class, StatusClass::ClientError | StatusClass::ServerError);
     let errors = metrics.responses.iter();
-    let errors: u64 = errors
-        .filter(|(_, class, _)| is_error(*class))
-        .map(|(_, _, count)| count)
-        .sum();
+    let errors = errors.filter(|(_, class, _)| is_error(*class));
+    let errors: u64 = errors.map(|(_, _, count)| count).sum();
     let faults: u64 = metrics.faults.iter().map(|(_, count)| count).sum();
     errors.saturating_sub(faults + metrics.missing_paths.get())
 }

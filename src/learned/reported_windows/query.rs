@@ -40,7 +40,7 @@ pub(crate) struct WindowQuery {
 }
 
 /// The outcome of a query.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueryOutcome {
     /// Number of models that the upstream listed.
     pub(crate) models_listed: usize,
@@ -51,9 +51,10 @@ pub(crate) struct QueryOutcome {
 }
 
 /// The upstream's answer for one model.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum WindowAnswer {
     /// No answer in time, or an unreadable one.
+    #[default]
     Failed,
     /// The window, in tokens.
     Window(Tokens),
@@ -87,16 +88,10 @@ impl WindowQuery {
             query: self,
             upstream,
             bytes_left: MAX_BYTES,
-            models_listed: 0,
-            fault: None,
+            outcome: QueryOutcome::default(),
         };
-        timeout(TIMEOUT, asking.run())
-            .await
-            .unwrap_or(QueryOutcome {
-                models_listed: 0,
-                answer: WindowAnswer::Failed,
-                fault: None,
-            })
+        let outcome = timeout(TIMEOUT, asking.run()).await;
+        outcome.unwrap_or_default()
     }
 }
 
@@ -106,8 +101,8 @@ struct QueryRun<'q> {
     upstream: &'q Upstream,
     /// Bytes that may still be read.
     bytes_left: usize,
-    models_listed: usize,
-    fault: Option<Fault>,
+    /// Outcome so far.
+    outcome: QueryOutcome,
 }
 
 impl QueryRun<'_> {
@@ -129,9 +124,8 @@ impl QueryRun<'_> {
             }
         }
         QueryOutcome {
-            models_listed: self.models_listed,
             answer,
-            fault: self.fault,
+            ..self.outcome
         }
     }
 
@@ -152,7 +146,7 @@ impl QueryRun<'_> {
                 window,
                 next,
             } = listing;
-            self.models_listed += models;
+            self.outcome.models_listed += models;
             match (window, next) {
                 (Some(tokens), _) => return WindowAnswer::Window(tokens),
                 (None, Some(next)) => query = Some(next),
@@ -189,7 +183,7 @@ impl QueryRun<'_> {
         let request = self.build_request(&target).ok_or(WindowAnswer::Failed)?;
         let reply = self.upstream.send(request).await;
         let reply = reply.map_err(|fault| {
-            self.fault.get_or_insert(fault);
+            self.outcome.fault.get_or_insert(fault);
             WindowAnswer::Failed
         })?;
         match reply.status() {

@@ -42,10 +42,8 @@ impl ConversationWindows {
             found.filter(|found| found.model == prefix_keys.model())
         })?;
         let since = wall_clock::unix_millis().saturating_sub(REFUSAL_TTL_MS);
-        found
-            .window
-            .value
-            .filter(|_| found.window.is_at_or_after(since))
+        let window = found.window;
+        window.value.filter(|_| window.is_at_or_after(since))
     }
 
     pub(super) fn learn(&self, prefix_keys: &PrefixKeys, window: Tokens) {

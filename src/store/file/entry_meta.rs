@@ -73,11 +73,8 @@ impl EntryMeta {
 
     /// Estimates the bytes that the entry takes in the file.
     pub(super) fn weight(&self) -> u64 {
-        let notes: usize = self
-            .notes
-            .iter()
-            .map(|(_, note)| NOTE_OVERHEAD_BYTES + note.len())
-            .sum();
+        let bytes = |(_, note): &(NoteName, Bytes)| NOTE_OVERHEAD_BYTES + note.len();
+        let notes: usize = self.notes.iter().map(bytes).sum();
         ENTRY_OVERHEAD_BYTES
             + u64::from(self.record_bytes)
             + u64::try_from(notes).unwrap_or(u64::MAX)

@@ -63,10 +63,8 @@ pub(super) fn sweep(
         marks.retain(|key, mark| {
             let mark = EntryMeta::decode(mark);
             let cut = cuts.get_mut(&scope_of(key));
-            let stays = mark
-                .as_ref()
-                .zip(cut)
-                .is_some_and(|(mark, cut)| cut.keeps(mark, now));
+            let both = mark.as_ref().zip(cut);
+            let stays = both.is_some_and(|(mark, cut)| cut.keeps(mark, now));
             match mark {
                 Some(mark) if stays && mark.last_used > now && now >= EARLIEST_CLOCK => {
                     ahead.push((key.to_vec(), mark));
@@ -106,10 +104,8 @@ fn share_by_scope(
 ) -> BTreeMap<ScopeTag, u64> {
     let mut by_owner: BTreeMap<OwnerTag, BTreeMap<ScopeTag, u64>> = BTreeMap::new();
     for (scope, held) in held {
-        by_owner
-            .entry(owner_of(scope))
-            .or_default()
-            .insert(scope, held);
+        let scopes = by_owner.entry(owner_of(scope)).or_default();
+        scopes.insert(scope, held);
     }
     let of_owners = by_owner.values().map(|scopes| scopes.values().sum());
     let of_owner = fair_share(of_owners.collect(), bytes);
@@ -150,11 +146,9 @@ fn bytes_by_step(
         let (key, mark) = found?;
         let mark = EntryMeta::decode(mark.value()).filter(|mark| mark.last_used >= since);
         if let Some(mark) = mark {
-            *steps
-                .entry(scope_of(key.value()))
-                .or_default()
-                .entry(time_step(mark.last_used.min(now), now))
-                .or_default() += mark.weight();
+            let steps = steps.entry(scope_of(key.value())).or_default();
+            let step = time_step(mark.last_used.min(now), now);
+            *steps.entry(step).or_default() += mark.weight();
         }
     }
     Ok(steps)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::store::durable::{Answer, Unavailable};
@@ -32,7 +32,8 @@ pub(super) struct ReconnectingConnection {
     check_requests: Arc<Notify>,
     /// Epoch of the latest connection that led to a read-only replica.
     replica_epoch: watch::Sender<u64>,
-    keeper: JoinHandle<()>,
+    /// The task that keeps up the connection; ends when this is dropped.
+    _keeper: JoinSet<()>,
 }
 
 #[derive(Clone)]
@@ -58,11 +59,13 @@ impl ReconnectingConnection {
             replica_epoch: found,
             epoch: 0,
         };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(keeper.run());
         Self {
             state,
             check_requests: doubts,
             replica_epoch: copies,
-            keeper: tokio::spawn(keeper.run()),
+            _keeper: tasks,
         }
     }
 
@@ -173,12 +176,6 @@ impl ReconnectingConnection {
             doubt.0 = None;
         }
         answer
-    }
-}
-
-impl Drop for ReconnectingConnection {
-    fn drop(&mut self) {
-        self.keeper.abort();
     }
 }
 

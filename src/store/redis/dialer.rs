@@ -18,7 +18,7 @@ use redis::{
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -74,11 +74,12 @@ impl Dialer {
         };
         let connected = timeout(CONNECT_TIMEOUT, connecting).await;
         let (link, driver) = connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let driver = tokio::spawn(driver).abort_handle();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(driver);
         Ok(BoundedConnection {
             link,
             received,
-            _driver: Arc::new(Driver(driver)),
+            _driver: Arc::new(tasks),
         })
     }
 
@@ -117,16 +118,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) struct BoundedConnection {
     link: MultiplexedConnection,
     received: Received,
-    _driver: Arc<Driver>,
-}
-
-/// The task that reads and writes; ends with the last clone of the connection.
-struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// The task that reads and writes; ends with the last clone of the connection.
+    _driver: Arc<JoinSet<()>>,
 }
 
 impl Connect for BoundedConnection {

@@ -51,18 +51,12 @@ pub(super) fn bound_command<'w>(
 ) -> Cmd {
     let index = format!("{PREFIX}{{{}}}:index", hex(&scope.0));
     let mut command = redis::cmd("EVAL");
-    command
-        .arg(BOUND_SCRIPT)
-        .arg(2)
-        .arg(&index)
-        .arg(format!("{index}:sizes"));
+    command.arg(BOUND_SCRIPT).arg(2);
+    command.arg(&index).arg(format!("{index}:sizes"));
     command.arg(now_ms).arg(ttl_ms).arg(most);
     for write in writes {
-        let bytes = write
-            .changes
-            .iter()
-            .filter_map(Change::record)
-            .map(Bytes::len);
+        let records = write.changes.iter().filter_map(Change::record);
+        let bytes = records.map(Bytes::len);
         command.arg(redis_key(write.key)).arg(bytes.sum::<usize>());
     }
     command

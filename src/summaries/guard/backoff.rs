@@ -26,9 +26,7 @@ const GROWTH_PERCENT: u32 = 20;
 const MAX_PREFIXES: u64 = 4_096;
 
 /// Failures by prefix of history.
-pub(super) struct SummaryBackoff {
-    streaks: FairCache<RecordKey, FailureStreak>,
-}
+pub(super) struct SummaryBackoff(FairCache<RecordKey, FailureStreak>);
 
 /// Consecutive failures of a prefix and the prefixes it extends.
 #[derive(Clone, Copy, Debug)]
@@ -42,21 +40,19 @@ pub(super) struct FailureStreak {
 
 impl SummaryBackoff {
     pub(super) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
-        Self {
-            streaks: FairCache::of_entries(MAX_PREFIXES, FORGET_AFTER, accepted),
-        }
+        Self(FairCache::of_entries(MAX_PREFIXES, FORGET_AFTER, accepted))
     }
 
     /// Returns the state of the newest recorded prefix of `prefix_keys`, if any.
     pub(super) fn streak(&self, prefix_keys: &PrefixKeys) -> Option<FailureStreak> {
         prefix_keys
             .newest_first()
-            .find_map(|(_, key)| self.streaks.get(&key))
+            .find_map(|(_, key)| self.0.get(&key))
     }
 
     /// Returns the number of prefixes that are blocked at the moment, ignoring growth.
     pub(super) fn open_count(&self) -> usize {
-        self.streaks.count(|failed| failed.is_open(failed.tokens))
+        self.0.count(|failed| failed.is_open(failed.tokens))
     }
 
     /// Records a failed summary up to `cut`, for a conversation of `tokens` with the earlier state
@@ -83,7 +79,7 @@ impl SummaryBackoff {
             updated_at,
             tokens,
         };
-        self.streaks.insert(cut, streak);
+        self.0.insert(cut, streak);
     }
 }
 

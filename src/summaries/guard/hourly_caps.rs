@@ -99,13 +99,10 @@ impl HourlyCaps {
         conversation: RecordKey,
     ) -> Option<WithheldReason> {
         let own = self.conversations.get(&conversation);
+        let is_used = |times: &Arc<RollingHour>| self.is_share_used(times.count());
         if self.is_process_capped() {
             Some(WithheldReason::Process)
-        } else if self
-            .times_of(scope)
-            .iter()
-            .any(|times| self.is_share_used(times.count()))
-        {
+        } else if self.times_of(scope).iter().any(is_used) {
             Some(WithheldReason::Caller)
         } else {
             let lately = own.map_or(0, |own| own.count());

@@ -68,11 +68,8 @@ impl<'f> RequestLine<'f> {
             let refused = short_tokens(refused);
             parts.push(format!("refused at {refused}{}", limit.unwrap_or_default()));
         }
-        let mut done: Vec<String> = self
-            .actions
-            .iter()
-            .filter_map(|act| self.words(act))
-            .collect();
+        let done = self.actions.iter().filter_map(|act| self.words(act));
+        let mut done: Vec<String> = done.collect();
         if fields.number("tokens_before") == fields.number("tokens_after") {
             done.push(format!("{before} tokens"));
         } else {
