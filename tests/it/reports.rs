@@ -21,11 +21,17 @@ use crate::recovery::scripted::{self, Reply};
 const JSON: &str = "content-type: application/json\r\n";
 const EVENTS: &str = "content-type: text/event-stream\r\n";
 const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"on"}}]}"#;
+const RESPONSE: &str = r#"{"object":"response","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"on"}]}]}"#;
+const MESSAGE: &str = r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"on"}],"stop_reason":"end_turn"}"#;
+/// Messages of the last steps that an agent has sent when a chat that grew is refused.
+const GROWTH: [usize; 5] = [20, 16, 12, 8, 4];
 
 /// A line of `fixtures/reports`, or of `fixtures/unseen/blind_9.jsonl`.
 #[derive(Deserialize)]
 struct Reported {
     id: String,
+    #[serde(default)]
+    api: String,
     status: u16,
     #[serde(default)]
     content_type: String,
@@ -64,6 +70,48 @@ fn chat(tokens: usize) -> Vec<u8> {
     json!({"model": "model-of-the-report", "messages": messages})
         .to_string()
         .into_bytes()
+}
+
+impl Reported {
+    /// Returns the path of the API, the key of its messages, and an answer.
+    fn api(&self) -> (&'static str, &'static str, &'static str) {
+        match &*self.api {
+            "messages" => ("/v1/messages", "messages", MESSAGE),
+            "responses" => ("/v1/responses", "input", RESPONSE),
+            _ => ("/v1/chat/completions", "messages", ANSWER),
+        }
+    }
+}
+
+/// Converts a chat to this API.
+fn converted(api: &str, mut chat: Value) -> Value {
+    if api.is_empty() || api == "chat" {
+        return chat;
+    }
+    let messages = chat["messages"].take();
+    let mut turns = Vec::new();
+    for message in messages.as_array().unwrap() {
+        let (text, call) = (&message["content"], &message["tool_calls"][0]);
+        let arguments = call["function"]["arguments"].as_str();
+        turns.push(match (api, message["role"].as_str().unwrap()) {
+            ("messages", "system") => continue,
+            ("messages", "assistant") => json!({"role": "assistant", "content": [
+                {"type": "tool_use", "id": call["id"], "name": "read",
+                    "input": serde_json::from_str::<Value>(arguments.unwrap()).unwrap()}]}),
+            ("messages", "tool") => json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": text}]}),
+            (_, "assistant") => json!({"type": "function_call", "call_id": call["id"],
+                "name": "read", "arguments": arguments.unwrap()}),
+            (_, "tool") => json!({"type": "function_call_output",
+                "call_id": message["tool_call_id"], "output": text}),
+            (_, role) => json!({"role": role, "content": text}),
+        });
+    }
+    if api == "messages" {
+        json!({"model": chat["model"], "max_tokens": 4_096, "messages": turns})
+    } else {
+        json!({"model": chat["model"], "store": false, "input": turns})
+    }
 }
 
 /// Sends a chat whose first reply is `reported`, and returns the sizes that the upstream received.
@@ -128,6 +176,7 @@ async fn refusing(
         reported.body.clone(),
     );
     let is_stream = text.starts_with("data:") || text.starts_with("event:");
+    let answer = reported.api().2;
     tokio::spawn(async move {
         loop {
             let (mut socket, _) = listener.accept().await.unwrap();
@@ -139,7 +188,7 @@ async fn refusing(
             let (status, head, text) = if refuses(&body, before) {
                 (status, if is_stream { EVENTS } else { JSON }, &*text)
             } else {
-                (200, JSON, ANSWER)
+                (200, JSON, answer)
             };
             let length = text.len();
             let reply = format!(
@@ -154,7 +203,7 @@ async fn refusing(
 /// Plays a reply in one of three ways, and returns whether the proxy did what is right:
 ///
 /// - `fresh`: nothing was sent before.
-/// - `grown`: 97% of the chat was accepted, and the agent repeats a refused request.
+/// - `grown`: the chat grew by 3% a step to 97% of its size, and the agent repeats a refused request.
 /// - `told`: the window is set to twice the one that is served.
 async fn is_right(reported: &Reported, mode: &str) -> bool {
     let tokens = match reported.sent.split(' ').next() {
@@ -162,24 +211,22 @@ async fn is_right(reported: &Reported, mode: &str) -> bool {
         Some("190000") => 190_000,
         _ => 150_000,
     };
-    let mut whole: Value = serde_json::from_slice(&chat(tokens)).unwrap();
+    let chat = serde_json::from_slice(&chat(tokens)).unwrap();
+    let mut whole = converted(&reported.api, chat);
+    let (path, messages, answer) = reported.api();
     if reported.cap.is_some() {
         whole["max_tokens"] = 200_000.into();
     }
-    let mut earlier = whole.clone();
-    let messages = earlier["messages"].as_array_mut().unwrap();
-    messages.truncate(messages.len() - 4);
-    let whole = whole.to_string().into_bytes();
-    let (size, cap) = (whole.len(), reported.cap);
+    let grown: &[usize] = if mode == "grown" { &GROWTH } else { &[] };
+    let (size, cap, accepted) = (whole.to_string().len(), reported.cap, grown.len());
     let is_mended = reported.is_overflow || cap.is_some();
-    let is_grown = mode == "grown";
     let (address, received) = refusing(reported, move |body, before| match cap {
         Some(cap) => {
             let body: Value = serde_json::from_slice(body).unwrap();
             body["max_tokens"].as_u64().unwrap() > u64::from(cap)
         }
         None if is_mended => body.len() > size * 98 / 100,
-        None => !is_grown || before > 0,
+        None => before >= accepted,
     })
     .await;
     let base = format!("http://{address}/v1");
@@ -193,27 +240,31 @@ async fn is_right(reported: &Reported, mode: &str) -> bool {
     }
     let proxy = Proxy::with(config).await;
     let caller = Caller::of(proxy.address);
-    if is_grown {
-        caller.ask(earlier.to_string().into_bytes()).await;
+    for missing in grown {
+        let mut earlier = whole.clone();
+        let messages = earlier[messages].as_array_mut().unwrap();
+        messages.truncate(messages.len() - missing);
+        caller.ask_at(path, &[], earlier.to_string()).await;
     }
+    let whole = whole.to_string();
     let mut replies = Vec::new();
     for _ in 0..2 {
-        let reply = caller.ask(whole.clone()).await;
+        let reply = caller.ask_at(path, &[], whole.clone()).await;
         replies.push((
             reply.status,
             String::from_utf8_lossy(&reply.body).into_owned(),
         ));
-        if replies.last().is_some_and(|last| last.1 == ANSWER) {
+        if replies.last().is_some_and(|last| last.1 == answer) {
             break;
         }
     }
     let received = received.lock().unwrap().clone();
     if is_mended {
-        let is_answered = replies.last().is_some_and(|last| last.1 == ANSWER);
-        return is_answered && (is_grown || replies.len() == 1);
+        let is_answered = replies.last().is_some_and(|last| last.1 == answer);
+        return is_answered && (accepted > 0 || replies.len() == 1);
     }
     let is_refusal = |reply: &(u16, String)| *reply == (reported.status, reported.body.clone());
-    replies.iter().all(is_refusal) && received.len() == 2 + usize::from(is_grown)
+    replies.iter().all(is_refusal) && received.len() == 2 + accepted
 }
 
 #[tokio::test]
