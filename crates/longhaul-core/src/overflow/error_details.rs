@@ -226,6 +226,8 @@ impl ErrorDetails {
     }
 
     fn push_text(&mut self, text: &str) {
+        // Texts of other languages that quote an error escape its apostrophes.
+        let text = &text.replace("\\'", "'");
         self.texts.push(normalise(text));
         let (text, _) = text.split_at(text.floor_char_boundary(MAX_TEXT_BYTES));
         if text.trim().is_empty() {

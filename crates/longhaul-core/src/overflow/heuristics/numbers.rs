@@ -78,7 +78,7 @@ impl Number {
 impl Statement {
     /// Finds a number that is the request's size in characters to a twentieth, and a smaller limit.
     pub(super) fn stated_characters(&self, sizes: &RequestSizes<'_>) -> Option<StatedSize> {
-        if self.numbers.len() < 2 || self.text.contains("token") || self.text.contains("offset") {
+        if self.numbers.len() < 2 || matches("no-characters", &self.text) {
             return None;
         }
         let size = sizes.characters();

@@ -94,10 +94,9 @@ fn refusals_of_the_second_reports_are_mended_and_look_alikes_are_not() {
 fn reaches_the_required_rate_on_held_out_refusals_and_look_alikes() {
     let mut rates = BTreeMap::<(String, String), (usize, usize)>::new();
     let second = reported(fixture_text!("unseen/blind_10.jsonl"));
-    for one in reported(fixture_text!("unseen/blind_9.jsonl"))
-        .into_iter()
-        .chain(second)
-    {
+    let third = reported(fixture_text!("unseen/blind_11.jsonl"));
+    let first = reported(fixture_text!("unseen/blind_9.jsonl"));
+    for one in first.into_iter().chain(second).chain(third) {
         let is_smaller = one.is_overflow || one.cap.is_some();
         for mode in &one.fails_when {
             let group = if is_smaller {
