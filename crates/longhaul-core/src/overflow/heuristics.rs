@@ -83,11 +83,11 @@ impl Assessment {
         (self.confidence == Confidence::Vague).then_some(Suspicion::Words(self.statement))
     }
 
-    /// Whether the refusal states the size of the prompt and a smaller limit.
+    /// Whether the refusal states the size of the prompt, or the excess, and a smaller limit.
     pub(super) fn states_pair(&self) -> bool {
         self.confidence == Confidence::Strong
             && self.stated.limit.is_some()
-            && self.stated.input.is_some()
+            && (self.stated.input.is_some() || self.stated.excess.is_some())
     }
 
     /// Returns the verdict on a request of this size, or `None` if the evidence does not suffice.

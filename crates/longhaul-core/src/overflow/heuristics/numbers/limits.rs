@@ -26,7 +26,8 @@ impl Statement {
         };
         let asked = *numbers.find(is_asked).or_else(near)?;
         let limit = self.limit_below(asked)?;
-        let is_one = matches("one-request", &self.text) && !matches("allowance", &self.text);
+        let is_other = ["allowance", "window"].map(|list| matches(list, &self.text));
+        let is_one = matches("one-request", &self.text) && is_other == [false; 2];
         is_one.then(|| StatedSize {
             kind: LimitKind::Request,
             excess: u32::try_from(asked.value - limit.value).ok(),
