@@ -9,14 +9,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     for (name, arguments) in [
-        (
-            "LONGHAUL_COMMIT",
-            ["rev-parse", "--short=12", "HEAD"].as_slice(),
-        ),
-        (
-            "LONGHAUL_COMMIT_DATE",
-            &["show", "--no-patch", "--format=%cs", "HEAD"],
-        ),
+        ("LONGHAUL_COMMIT", ["rev-parse", "--short=12", "HEAD"].as_slice()),
+        ("LONGHAUL_COMMIT_DATE", &["show", "--no-patch", "--format=%cs", "HEAD"]),
     ] {
         println!("cargo:rerun-if-env-changed={name}");
         let given = std::env::var(name).ok().filter(|value| !value.is_empty());

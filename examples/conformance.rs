@@ -78,10 +78,9 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     // A script panics on unexpected data; the table shows the reason.
     std::panic::set_hook(Box::new(|_| ()));
     let between = match (&options.url, options.upstream_listen) {
-        (Some(url), Some(listen)) => Between::Running {
-            proxy: address(url)?,
-            upstream: Upstream::listen(listen.port()),
-        },
+        (Some(url), Some(listen)) => {
+            Between::Running { proxy: address(url)?, upstream: Upstream::listen(listen.port()) }
+        }
         _ => Between::Each(longhaul),
     };
     println!("| line of the contract | outcome |\n|---|---|");
@@ -114,11 +113,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     println!("\n{held} of {all} lines hold");
     let whole = held == all;
-    Ok(if whole {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The proxy for clients on HTTP/2, and the upstream that the proxy forwards to.
@@ -136,21 +131,13 @@ impl Multiplexed {
             Between::Each(start) => {
                 let upstream = Upstream::listen(0);
                 let address = upstream.local_addr().expect("a bound socket");
-                let standing = start(&Ahead {
-                    upstream: &format!("http://{address}/v1"),
-                    ca_file: None,
-                });
-                Self {
-                    proxy: standing.address,
-                    upstream,
-                    _standing: Some(standing),
-                }
+                let standing =
+                    start(&Ahead { upstream: &format!("http://{address}/v1"), ca_file: None });
+                Self { proxy: standing.address, upstream, _standing: Some(standing) }
             }
-            Between::Running { proxy, upstream } => Self {
-                proxy: *proxy,
-                upstream: Arc::clone(upstream),
-                _standing: None,
-            },
+            Between::Running { proxy, upstream } => {
+                Self { proxy: *proxy, upstream: Arc::clone(upstream), _standing: None }
+            }
         })
     }
 
@@ -205,15 +192,11 @@ fn shortened(how: &str) -> String {
 }
 
 fn address(url: &str) -> Result<SocketAddr, Box<dyn Error>> {
-    let rest = url
-        .strip_prefix("http://")
-        .ok_or("a URL like http://127.0.0.1:8080")?;
+    let rest = url.strip_prefix("http://").ok_or("a URL like http://127.0.0.1:8080")?;
     let authority = rest.split('/').next().unwrap_or(rest);
     let port = if authority.contains(':') { "" } else { ":80" };
     let mut found = format!("{authority}{port}").to_socket_addrs()?;
-    found
-        .next()
-        .ok_or_else(|| "the proxy's name has no address".into())
+    found.next().ok_or_else(|| "the proxy's name has no address".into())
 }
 
 /// Starts longhaul in this process, in front of a case's upstream.
@@ -234,10 +217,7 @@ fn longhaul(ahead: &Ahead<'_>) -> Standing {
     let task = tokio::spawn(async move {
         served.await.expect("settings that work");
     });
-    Standing {
-        address,
-        ends_with: Box::new(Ending(task.abort_handle())),
-    }
+    Standing { address, ends_with: Box::new(Ending(task.abort_handle())) }
 }
 
 /// Aborts a task on drop.

@@ -68,12 +68,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     println!(
         "\n| the program holds | descriptors | threads | KiB | processor ticks |\n|---|--:|--:|--:|--:|"
     );
-    let names = [
-        "before",
-        "in the middle",
-        "at the end",
-        "when all have gone",
-    ];
+    let names = ["before", "in the middle", "at the end", "when all have gone"];
     for (name, held) in names.into_iter().zip(report.held) {
         let (descriptors, threads, memory) = (held.descriptors, held.threads, held.memory_kib);
         let ticks = held.ticks;

@@ -40,32 +40,17 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let found = work(&options).await?;
     let share = |part: usize, whole: usize| format!("{part} of {whole}");
     let lines = 100.0 * blocks(found.line_bytes) / blocks(found.forwarded_bytes);
-    println!(
-        "| windows of {WINDOW} tokens | {} |\n|---|--:|",
-        options.windows
-    );
+    println!("| windows of {WINDOW} tokens | {} |\n|---|--:|", options.windows);
     for (what, figure) in [
-        (
-            "requests answered",
-            share(found.requests, found.requests + found.refused),
-        ),
-        (
-            "facts in the last request",
-            share(found.in_prompt, found.planted),
-        ),
-        (
-            "facts found by one search",
-            share(found.by_search, found.planted),
-        ),
+        ("requests answered", share(found.requests, found.requests + found.refused)),
+        ("facts in the last request", share(found.in_prompt, found.planted)),
+        ("facts found by one search", share(found.by_search, found.planted)),
         (
             "results in the last request, or behind one ID in it",
             share(found.results_reached, found.results),
         ),
         ("IDs in the last request", found.ids.to_string()),
-        (
-            "lines, in percent of the forwarded bytes",
-            format!("{lines:.2}"),
-        ),
+        ("lines, in percent of the forwarded bytes", format!("{lines:.2}")),
     ] {
         println!("| {what} | {figure} |");
     }

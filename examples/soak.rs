@@ -215,10 +215,7 @@ fn command(program: &Path, upstream: SocketAddr, folder: &Path) -> Command {
         .env("LONGHAUL_WINDOW", WINDOW.to_string())
         .env("LONGHAUL_ADMIN", "off")
         .env("XDG_STATE_HOME", folder)
-        .env(
-            "LONGHAUL_STORE_SCOPE_SECRET",
-            "a secret of thirty-two characters",
-        )
+        .env("LONGHAUL_STORE_SCOPE_SECRET", "a secret of thirty-two characters")
         .arg("--listen")
         .arg("127.0.0.1:0")
         .arg("--upstream")
@@ -313,12 +310,8 @@ fn report(runs: &[Run]) -> ExitCode {
     row("ended by SIGKILL", |run| run.is_killed.into());
     row("requests", |run| run.requests as u64);
     row("answered whole", |run| run.whole as u64);
-    row("unanswered at the end of a run, and repeated", |run| {
-        run.repeated as u64
-    });
-    row("refused by the model as too long", |run| {
-        run.overflowed as u64
-    });
+    row("unanswered at the end of a run, and repeated", |run| run.repeated as u64);
+    row("refused by the model as too long", |run| run.overflowed as u64);
     row("refused by the model as invalid", |run| run.invalid as u64);
     row("tokens sent", |run| run.prompt_tokens);
     row("tokens found in the prompt cache", |run| run.cached_tokens);
@@ -336,9 +329,5 @@ fn report(runs: &[Run]) -> ExitCode {
     for line in &wrong {
         println!("WRONG: {line}");
     }
-    if wrong.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

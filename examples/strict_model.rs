@@ -42,11 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reading = FileReading::write(&options.parts, options.count)?.pausing_after(options.pause);
     let model = Model::start(ModelOptions {
         chat: ChatBehaviour::Reads(reading.clone()),
-        thinking: if options.bound_thinking {
-            ThinkingRules::Bound
-        } else {
-            ThinkingRules::Off
-        },
+        thinking: if options.bound_thinking { ThinkingRules::Bound } else { ThinkingRules::Off },
         ..ModelOptions::with_window(options.window)
     })
     .await?;
@@ -65,11 +61,7 @@ fn compactions(chats: &[&SeenRequest]) -> usize {
         let tools = body.as_ref().and_then(|body| body.get("tools")?.as_array());
         tools.is_some_and(|tools| !tools.is_empty())
     };
-    let mut steps: Vec<u64> = chats
-        .iter()
-        .filter(offers)
-        .map(|chat| chat.prompt_tokens)
-        .collect();
+    let mut steps: Vec<u64> = chats.iter().filter(offers).map(|chat| chat.prompt_tokens).collect();
     if steps.is_empty() {
         steps = chats.iter().map(|chat| chat.prompt_tokens).collect();
     }
@@ -78,15 +70,10 @@ fn compactions(chats: &[&SeenRequest]) -> usize {
 }
 
 fn totals(seen: &[SeenRequest], reading: &FileReading) -> Value {
-    let chats: Vec<&SeenRequest> = seen
-        .iter()
-        .filter(|seen| seen.kind == RequestKind::Chat)
-        .collect();
-    let accepted: Vec<&SeenRequest> = chats
-        .iter()
-        .filter(|chat| chat.verdict == Verdict::Accepted)
-        .copied()
-        .collect();
+    let chats: Vec<&SeenRequest> =
+        seen.iter().filter(|seen| seen.kind == RequestKind::Chat).collect();
+    let accepted: Vec<&SeenRequest> =
+        chats.iter().filter(|chat| chat.verdict == Verdict::Accepted).copied().collect();
     let broken: Vec<&str> = seen
         .iter()
         .filter_map(|seen| match seen.verdict {

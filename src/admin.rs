@@ -160,22 +160,14 @@ impl Admin {
 
     /// Drops the learned windows of the model in the query. A web page may not ask for this.
     fn forget<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
-        let is_of_browser = ["origin", "sec-fetch-site"]
-            .iter()
-            .any(|name| request.headers().contains_key(*name));
+        let is_of_browser =
+            ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name));
         if is_of_browser || local_only(request, peer).is_some() {
-            return text(
-                StatusCode::FORBIDDEN,
-                "available to programs of this machine only\n",
-            );
+            return text(StatusCode::FORBIDDEN, "available to programs of this machine only\n");
         }
         let query = request.uri().query().unwrap_or_default();
         let model = query.strip_prefix("model=").unwrap_or_default();
-        json(
-            &self
-                .overview
-                .forget(&percent_decode_str(model).decode_utf8_lossy()),
-        )
+        json(&self.overview.forget(&percent_decode_str(model).decode_utf8_lossy()))
     }
 
     /// Returns a page that is served only to clients on this machine.
@@ -227,14 +219,8 @@ impl Admin {
     }
 
     fn metrics(&self) -> Response<Bytes> {
-        let source = MetricsSource {
-            metrics: &self.overview.metrics,
-            started: self.started,
-        };
-        ok(
-            METRICS_TYPE,
-            exposition::render(table::METRICS, &source).into(),
-        )
+        let source = MetricsSource { metrics: &self.overview.metrics, started: self.started };
+        ok(METRICS_TYPE, exposition::render(table::METRICS, &source).into())
     }
 }
 
@@ -415,25 +401,14 @@ mod tests {
             let request = Request::get("/events")
                 .header("sec-fetch-site", site)
                 .header("sec-fetch-mode", mode);
-            assert_eq!(
-                is_of_other_site(&request.body(()).unwrap()),
-                expect,
-                "{site} {mode}"
-            );
+            assert_eq!(is_of_other_site(&request.body(()).unwrap()), expect, "{site} {mode}");
         }
         assert!(!is_of_other_site(&Request::new(())));
     }
 
     #[test]
     fn local_caller_with_a_foreign_host_header_gets_403() {
-        for path in [
-            "/",
-            "/livez",
-            "/readyz",
-            "/metrics",
-            "/config",
-            "/conversations",
-        ] {
+        for path in ["/", "/livez", "/readyz", "/metrics", "/config", "/conversations"] {
             check(HERE, HERE, "evil.example:8485", path, 403);
             check(HERE, HERE, "localhost:8485", path, 200);
             check("::1", "::1", "[::1]:8485", path, 200);
@@ -446,13 +421,7 @@ mod tests {
         for path in ["/livez", "/readyz", "/metrics"] {
             check("0.0.0.0", THERE, "longhaul:8485", path, 200);
         }
-        for path in [
-            "/",
-            "/config",
-            "/conversations",
-            "/conversations/0",
-            "/status",
-        ] {
+        for path in ["/", "/config", "/conversations", "/conversations/0", "/status"] {
             check("0.0.0.0", THERE, "192.0.2.1:8485", path, 403);
         }
         check("0.0.0.0", HERE, "127.0.0.1:8485", "/config", 200);

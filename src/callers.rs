@@ -139,11 +139,7 @@ impl ParseCaches {
     /// Returns the cache for the messages of this caller. The first request after an acceptance is
     /// parsed again.
     pub(crate) fn for_caller(&self, scope: Scope) -> &ParseCache {
-        if self.callers.contains(scope.tag()) {
-            &self.of_accepted
-        } else {
-            &self.of_newcomers
-        }
+        if self.callers.contains(scope.tag()) { &self.of_accepted } else { &self.of_newcomers }
     }
 
     /// Removes all entries and frees their memory.
@@ -211,18 +207,9 @@ mod parse_caches_tests {
             [0_u8, 1, 2].map(|number| Scope::new(&[0; 32], &[&[number]]));
         let callers = Arc::<AcceptedCallers>::default();
         let caches = ParseCaches::new(secret, &callers);
-        assert!(ptr::eq(
-            caches.for_caller(known),
-            &raw const caches.of_newcomers
-        ));
+        assert!(ptr::eq(caches.for_caller(known), &raw const caches.of_newcomers));
         callers.insert_alone(known.tag());
-        assert!(ptr::eq(
-            caches.for_caller(known),
-            &raw const caches.of_accepted
-        ));
-        assert!(ptr::eq(
-            caches.for_caller(invented),
-            &raw const caches.of_newcomers
-        ));
+        assert!(ptr::eq(caches.for_caller(known), &raw const caches.of_accepted));
+        assert!(ptr::eq(caches.for_caller(invented), &raw const caches.of_newcomers));
     }
 }

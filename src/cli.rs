@@ -107,10 +107,8 @@ pub fn main(
     if let Some(problem) = file.key_problem().filter(|_| needs_settings) {
         return report_problems(&[problem]);
     }
-    if matches!(
-        matches.subcommand_name(),
-        Some("check" | "compact" | "doctor" | "eval")
-    ) && let Some(note) = file.withhold_key(&mut env)
+    if matches!(matches.subcommand_name(), Some("check" | "compact" | "doctor" | "eval"))
+        && let Some(note) = file.withhold_key(&mut env)
     {
         print_error(&note);
     }
@@ -167,9 +165,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
 fn defaults_page(matches: &ArgMatches) -> String {
     if matches.get_flag("prompts") {
         let pages = Prompts::built_in();
-        pages
-            .map(|(setting, text)| format!("==> {setting} <==\n{text}\n"))
-            .join("\n")
+        pages.map(|(setting, text)| format!("==> {setting} <==\n{text}\n")).join("\n")
     } else if matches.get_flag("table") {
         settings_markdown()
     } else if matches.get_flag("schema") {
@@ -246,10 +242,7 @@ fn text_environment(env: impl IntoIterator<Item = (OsString, OsString)>) -> Env 
 /// Prints help and version to standard output with exit code 0; reports any other error.
 fn report_clap_error(error: &Error) -> ExitCode {
     let text = error.render().ansi().to_string();
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let written = pipe::write_styled_output(&text);
         return match written {
             Ok(()) => ExitCode::SUCCESS,
@@ -309,9 +302,8 @@ const ELSEWHERE: &str = include_str!("cli/tips.tsv");
 
 /// Adds the tip for the unknown word of `error`, if there is one.
 fn add_tip(error: &mut Error) {
-    let word = [ContextKind::InvalidSubcommand, ContextKind::InvalidArg]
-        .into_iter()
-        .find_map(|kind| {
+    let word =
+        [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
             let ContextValue::String(word) = error.get(kind)? else {
                 return None;
             };

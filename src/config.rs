@@ -243,8 +243,7 @@ impl Config {
     /// Like [`Self::prices`], for a model at `host`.
     pub(crate) fn prices_at(&self, host: &str, model: &str) -> Option<TokenPrices> {
         let set = self.prices.iter().find(|(of, _)| of.matches(model));
-        set.map(|(_, prices)| *prices)
-            .or_else(|| models::prices(host, model))
+        set.map(|(_, prices)| *prices).or_else(|| models::prices(host, model))
     }
 
     /// Returns the texts that stay in every compacted conversation of `model`.

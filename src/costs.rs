@@ -142,9 +142,7 @@ impl CostTracker {
         RequestCost {
             usage: usage.copied(),
             cost: Cost::from_usage(usage, prices.as_ref()),
-            comparison: open
-                .billed
-                .compare_costs(usage, open.prior.as_ref(), prices.as_ref()),
+            comparison: open.billed.compare_costs(usage, open.prior.as_ref(), prices.as_ref()),
         }
     }
 }
@@ -157,10 +155,7 @@ impl PendingCost {
 
     /// Returns the usage of a request whose reply states none: the estimate of the input.
     pub(crate) fn estimated_usage(&self) -> Usage {
-        Usage {
-            input: self.billed.after.get(),
-            ..Usage::default()
-        }
+        Usage { input: self.billed.after.get(), ..Usage::default() }
     }
 }
 
@@ -213,11 +208,7 @@ mod tests {
     }
 
     fn usage(input: u32, cached: u32) -> Usage {
-        Usage {
-            input,
-            cached: Some(cached),
-            ..Usage::default()
-        }
+        Usage { input, cached: Some(cached), ..Usage::default() }
     }
 
     /// Session at prices of $1.25 and $0.125 per million tokens: unchanged, cut, and cut at the
@@ -235,12 +226,8 @@ mod tests {
                     && !tracker.has_answered(&prefix_keys, "another")
             );
             let known = spent.cost.amount().unwrap();
-            [
-                known,
-                spent.comparison.saved.unwrap(),
-                spent.comparison.rewrite_cost.unwrap(),
-            ]
-            .map(Usd::as_nanos)
+            [known, spent.comparison.saved.unwrap(), spent.comparison.rewrite_cost.unwrap()]
+                .map(Usd::as_nanos)
         };
         let whole = spend(1, billed(60_000, 60_000), usage(60_000, 50_000));
         assert_eq!(whole, [10_000 * 1_250 + 50_000 * 125, 0, 0]);
@@ -270,10 +257,7 @@ mod tests {
         let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)), None);
         assert_eq!(spent.cost, Cost::NotListed);
         assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));
-        assert_eq!(
-            tracker.settle(&open, MODEL, None, None).cost,
-            Cost::NotCounted
-        );
+        assert_eq!(tracker.settle(&open, MODEL, None, None).cost, Cost::NotCounted);
     }
 
     #[test]
@@ -301,10 +285,7 @@ mod tests {
             };
             _ = unpriced(1, reported);
         }
-        let asked = Usage {
-            output: Some(10),
-            ..usage(1_000, 0)
-        };
+        let asked = Usage { output: Some(10), ..usage(1_000, 0) };
         assert_eq!(unpriced(1, asked), Tokens::ZERO);
         assert_eq!(unpriced(2, asked), Tokens::new(20_000));
     }

@@ -67,10 +67,7 @@ impl RecentConversations {
     /// Returns the details of all conversations, newest first.
     pub(crate) fn all_details(&self) -> Vec<ConversationDetails> {
         let conversations = self.conversations.lock();
-        conversations
-            .newest_first()
-            .map(|seen| seen.to_details(0))
-            .collect()
+        conversations.newest_first().map(|seen| seen.to_details(0)).collect()
     }
 
     /// Returns the newest explanation that is kept: of conversation `id`, or of any.
@@ -114,9 +111,7 @@ impl RecentConversations {
         let key = arrival.prefix_keys.first_key()?;
         let has_title = {
             let mut conversations = self.conversations.lock();
-            conversations
-                .get_mut(key)
-                .is_some_and(|seen| seen.has_title())
+            conversations.get_mut(key).is_some_and(|seen| seen.has_title())
         };
         // A long history takes time to read, so it is read outside the lock.
         let mut news = RequestDelta::from_request(arrival);

@@ -110,11 +110,7 @@ impl Fault {
 
     /// Returns the level at which the fault is logged: a warning unless the client caused it.
     pub(crate) fn level(self) -> Level {
-        if self.status().is_server_error() {
-            Level::WARN
-        } else {
-            Level::INFO
-        }
+        if self.status().is_server_error() { Level::WARN } else { Level::INFO }
     }
 }
 
@@ -280,9 +276,7 @@ mod tests {
 
     #[test]
     fn retryable_faults_have_a_status_that_clients_retry() {
-        for fault in Fault::ALL
-            .iter()
-            .filter(|fault| fault.retry_advice() == RetryAdvice::MayHelp)
+        for fault in Fault::ALL.iter().filter(|fault| fault.retry_advice() == RetryAdvice::MayHelp)
         {
             let status = fault.status();
             let is_retried = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
@@ -295,13 +289,7 @@ mod tests {
         for (at, fault) in Fault::ALL.iter().enumerate() {
             assert_eq!(fault.index(), at);
             assert_ne!(fault.message(""), "", "{fault:?}");
-            assert_eq!(
-                Fault::ALL
-                    .iter()
-                    .filter(|f| f.code() == fault.code())
-                    .count(),
-                1
-            );
+            assert_eq!(Fault::ALL.iter().filter(|f| f.code() == fault.code()).count(), 1);
         }
     }
 }

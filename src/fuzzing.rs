@@ -61,9 +61,8 @@ pub fn check_paths(input: &[u8]) {
 fn check_mount(mount: &str, requested: &str) {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_segment = |segment: &str| !segment.is_empty() && segment.bytes().all(is_plain);
-    let is_mount = mount
-        .strip_prefix('/')
-        .is_some_and(|segments| segments.split('/').all(is_segment));
+    let is_mount =
+        mount.strip_prefix('/').is_some_and(|segments| segments.split('/').all(is_segment));
     if !is_mount || !requested.starts_with('/') {
         return;
     }
@@ -79,11 +78,7 @@ fn check_mount(mount: &str, requested: &str) {
         Some('/') => Some(rest.to_owned()),
         Some(_) => None,
     });
-    assert_eq!(
-        found,
-        expected.filter(|_| is_target),
-        "{requested} under {mount}"
-    );
+    assert_eq!(found, expected.filter(|_| is_target), "{requested} under {mount}");
 }
 
 #[cfg(test)]

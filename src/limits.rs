@@ -67,9 +67,8 @@ pub(crate) const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Disables Nagle's algorithm, so that events of a stream are sent at once, and enables keep-alive
 /// to detect dead peers.
 pub(crate) fn tune_socket(socket: &TcpStream) -> io::Result<()> {
-    let keepalive = TcpKeepalive::new()
-        .with_time(TCP_KEEPALIVE)
-        .with_interval(TCP_KEEPALIVE_INTERVAL);
+    let keepalive =
+        TcpKeepalive::new().with_time(TCP_KEEPALIVE).with_interval(TCP_KEEPALIVE_INTERVAL);
     socket.set_nodelay(true)?;
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }

@@ -41,10 +41,7 @@ pub(crate) struct Counters<L> {
 impl<L: Label> Default for Counters<L> {
     fn default() -> Self {
         let counts = L::ALL.iter().map(|_| Total::default()).collect();
-        Self {
-            counts,
-            label: std::marker::PhantomData,
-        }
+        Self { counts, label: std::marker::PhantomData }
     }
 }
 
@@ -67,10 +64,7 @@ impl<L: Label> Counters<L> {
 
     /// Iterates over the values with their counts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (L, u64)> {
-        L::ALL
-            .iter()
-            .zip(&self.counts)
-            .map(|(label, count)| (*label, count.get()))
+        L::ALL.iter().zip(&self.counts).map(|(label, count)| (*label, count.get()))
     }
 }
 
@@ -378,15 +372,8 @@ mod costs_tests {
     #[test]
     fn unknown_costs_are_counted_without_an_amount() {
         let money = CostMetrics::default();
-        let bill = |saved| CostComparison {
-            removed: Tokens::new(7),
-            saved,
-            rewrite_cost: saved,
-        };
-        money.record_chat(
-            Cost::Reported(Usd::from_nanos(5)),
-            &bill(Some(Usd::from_nanos(3))),
-        );
+        let bill = |saved| CostComparison { removed: Tokens::new(7), saved, rewrite_cost: saved };
+        money.record_chat(Cost::Reported(Usd::from_nanos(5)), &bill(Some(Usd::from_nanos(3))));
         money.record_chat(Cost::Listed(Usd::from_nanos(4)), &bill(None));
         money.record_chat(Cost::NotListed, &bill(None));
         let of = |by| money.chats.get(by);

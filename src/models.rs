@@ -41,8 +41,7 @@ pub(crate) struct ModelLimits {
 impl ModelLimits {
     /// Returns the window from which the policy is computed.
     pub(crate) fn table_window(&self) -> TableWindow {
-        self.input
-            .map_or(TableWindow::Total(self.window), TableWindow::Input)
+        self.input.map_or(TableWindow::Total(self.window), TableWindow::Input)
     }
 }
 
@@ -65,11 +64,7 @@ pub(crate) enum MatchKind {
 pub(crate) fn look_up(host: HostKind, model: &str) -> Option<TableMatch> {
     if let Some(base) = names::without_wide_window(model) {
         let found = look_up_name(host, base)?;
-        let limits = ModelLimits {
-            window: WIDE_WINDOW,
-            input: None,
-            ..found.limits
-        };
+        let limits = ModelLimits { window: WIDE_WINDOW, input: None, ..found.limits };
         return Some(TableMatch { limits, ..found });
     }
     look_up_name(host, model)
@@ -110,20 +105,12 @@ pub(crate) fn near_names(host: &str, model: &str) -> Vec<&'static str> {
     }
     let lower = model.to_ascii_lowercase();
     let mut near: Vec<(f64, &'static str)> = table::all_names(host)
-        .map(|name| {
-            (
-                strsim::jaro_winkler(&name.to_ascii_lowercase(), &lower),
-                name,
-            )
-        })
+        .map(|name| (strsim::jaro_winkler(&name.to_ascii_lowercase(), &lower), name))
         .filter(|(similarity, _)| *similarity > NEAR)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     near.dedup_by_key(|(_, name)| *name);
-    near.into_iter()
-        .map(|(_, name)| name)
-        .take(NEAR_NAMES)
-        .collect()
+    near.into_iter().map(|(_, name)| name).take(NEAR_NAMES).collect()
 }
 
 /// Window of a model whose name ends in `[1m]`, as coding agents mark it.
@@ -138,11 +125,8 @@ pub(crate) fn prices(host: &str, model: &str) -> Option<TokenPrices> {
     let HostKind::Provider(provider) = HostKind::from_host(host) else {
         return None;
     };
-    let mut forms = names::candidates(model).take(if names::has_variant(model) {
-        1
-    } else {
-        usize::MAX
-    });
+    let mut forms =
+        names::candidates(model).take(if names::has_variant(model) { 1 } else { usize::MAX });
     let row = forms.find_map(|name| table::rows_named(name).find(|row| row.provider == provider));
     row?.prices()
 }
@@ -153,11 +137,7 @@ fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
     let row = table::rows_named(name).find(|row| row.provider == provider)?;
     Some(TableMatch {
         limits: row.limits()?,
-        kind: if at == 0 {
-            MatchKind::Exact
-        } else {
-            MatchKind::Normalised
-        },
+        kind: if at == 0 { MatchKind::Exact } else { MatchKind::Normalised },
     })
 }
 
@@ -174,10 +154,7 @@ fn match_smallest(name: &str) -> Option<TableMatch> {
         .iter()
         .filter_map(TableRow::limits)
         .min_by_key(|entry| entry.input.unwrap_or(entry.window))?;
-    Some(TableMatch {
-        limits: smallest,
-        kind: MatchKind::OtherHost { rows: rows.len() },
-    })
+    Some(TableMatch { limits: smallest, kind: MatchKind::OtherHost { rows: rows.len() } })
 }
 
 #[cfg(test)]

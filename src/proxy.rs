@@ -96,9 +96,7 @@ impl Proxy {
         // that is needed only until the reply begins is boxed, so it is freed by then.
         let reply = if explicit_compaction::is_compact_request(&request) {
             let answer = Box::pin(explicit_compaction::answer(state, request, &mut log));
-            answer
-                .await
-                .map(|reply| reply.map(|body| ReplySource::Left(body.into())))
+            answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
         } else if recall::is_recall_request(state, &request) {
             return match Box::pin(recall::answer(state, &request, &mut log)).await {
                 Ok(reply) => relay(reply.map(|body| ReplySource::Left(body.into())), log),
@@ -174,9 +172,7 @@ async fn forward(
 
     let overrides = state.overrides(&head.headers);
     let meter = &log.meter;
-    let received = meter
-        .measure_wait(pin!(state.receive(&head, overrides, body, meter)))
-        .await?;
+    let received = meter.measure_wait(pin!(state.receive(&head, overrides, body, meter))).await?;
     // The reservation of a whole body is held until the reply head arrives. By then the body has been
     // written, or the upstream has answered early and usually reads no more of the body.
     let (body, framing, _reservation) = match received {
@@ -233,9 +229,7 @@ fn refuses_websocket(state: &ProxyState, route: &Route, head: &Parts) -> bool {
     has_websocket
         && state.mode(overrides) == Mode::On
         && state.config.responses_websocket == ResponsesWebSocket::Refuse
-        && state
-            .refused_upgrades
-            .refuse(state.scope(&route.mapped, head), &head.headers)
+        && state.refused_upgrades.refuse(state.scope(&route.mapped, head), &head.headers)
 }
 
 /// Serves a parsed chat: prepare → plan → send → judge → settle, with at most one [`retry`] after a
@@ -302,9 +296,7 @@ async fn serve_count(
     let (body, framing) = original.into_request_body(&log.meter);
     let (head, why) = (retry_head(head), Some(RetryReason::Original));
     let sent = send::send(state, route, &head, body, framing, why, log);
-    Ok(sent
-        .await
-        .map_or(reply, |second| second.map(PeekedBody::new)))
+    Ok(sent.await.map_or(reply, |second| second.map(PeekedBody::new)))
 }
 
 /// Retries the chat once: splice → send. Never calls [`next_step`], so that a chat is sent at most twice.
@@ -324,15 +316,7 @@ async fn retry(
     let (route, head) = (chat.request.route, retry_head(chat.request.head));
     let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(chat, second);
-    let sent = send::send(
-        state,
-        route,
-        &head,
-        body,
-        framing,
-        second.retry_reason(),
-        log,
-    );
+    let sent = send::send(state, route, &head, body, framing, second.retry_reason(), log);
     let Ok(reply) = sent.await.inspect_err(|_| guard.disarm()) else {
         settle::count_retry(chat, second, RetryOutcome::Unreachable);
         return refused;

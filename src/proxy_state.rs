@@ -117,8 +117,7 @@ impl ProxyState {
             let usage = usage.copied().unwrap_or_else(|| open.estimated_usage());
             let at_prices = || Cost::from_usage(Some(&usage), self.config.prices(model).as_ref());
             let cost = settled.cost.amount().or_else(|| at_prices().amount());
-            self.spending
-                .add(self.config.caps, payer, cost, usage.total());
+            self.spending.add(self.config.caps, payer, cost, usage.total());
         }
         settled
     }
@@ -178,11 +177,7 @@ impl ProxyState {
     /// Returns the overrides that count for a request with these headers.
     pub(crate) fn overrides(&self, headers: &HeaderMap) -> RequestOverrides {
         let asked = RequestOverrides::from_headers(headers);
-        if self.may_raise(headers) {
-            asked
-        } else {
-            asked.within(&self.config)
-        }
+        if self.may_raise(headers) { asked } else { asked.within(&self.config) }
     }
 
     /// Whether the settings allow a request with these headers to be compacted explicitly.
@@ -260,9 +255,6 @@ fn head_bytes<B>(request: &Request<B>) -> u64 {
     const ENTRY_BYTES: usize = 104;
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + ENTRY_BYTES);
-    let target = request
-        .uri()
-        .path_and_query()
-        .map_or(0, |it| it.as_str().len());
+    let target = request.uri().path_and_query().map_or(0, |it| it.as_str().len());
     u64::try_from(fields.sum::<usize>() + target).unwrap_or(u64::MAX)
 }

@@ -41,10 +41,7 @@ impl Drop for Reader {
 /// its prefix.
 pub(crate) fn is_recall_request(state: &ProxyState, request: &Request<ClientBody>) -> bool {
     state.store.originals().is_some()
-        && matches!(
-            *request.method(),
-            Method::DELETE | Method::GET | Method::HEAD | Method::PUT
-        )
+        && matches!(*request.method(), Method::DELETE | Method::GET | Method::HEAD | Method::PUT)
         && request.uri().path().starts_with(RECALL_PATH)
 }
 
@@ -59,9 +56,7 @@ pub(crate) async fn answer(
     log.set_path(request.uri().path());
     state.keys.admit(request)?;
     let id = request.uri().path().strip_prefix(RECALL_PATH);
-    let id: RecallId = id
-        .and_then(|id| id.parse().ok())
-        .ok_or(Fault::RecallUnknown)?;
+    let id: RecallId = id.and_then(|id| id.parse().ok()).ok_or(Fault::RecallUnknown)?;
     let query = request.uri().query().unwrap_or_default();
     let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
     let place = ReadPlace::acquire(reader_of(state, id, request)).await;
@@ -96,19 +91,14 @@ pub(crate) async fn answer(
 fn reader_of(state: &ProxyState, id: RecallId, request: &Request<ClientBody>) -> Owners {
     let peer = owners::of_request(request.extensions()).peer();
     let owner = state.accepted.owner(id.scope());
-    owner.map_or_else(
-        || Owners::strangers(peer),
-        |owner| Owners::of_tag(owner, peer),
-    )
+    owner.map_or_else(|| Owners::strangers(peer), |owner| Owners::of_tag(owner, peer))
 }
 
 /// Maximum concurrent reads; further ones wait. A read may decrypt a whole history.
 const MAX_READS: u64 = 4;
 
-static READS: LazyLock<Reads> = LazyLock::new(|| Reads {
-    places: FairShare::new(MAX_READS),
-    freed: Notify::new(),
-});
+static READS: LazyLock<Reads> =
+    LazyLock::new(|| Reads { places: FairShare::new(MAX_READS), freed: Notify::new() });
 
 struct Reads {
     places: FairShare,

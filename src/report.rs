@@ -65,28 +65,18 @@ impl ChatReport {
 
     /// Reports a parsed conversation that is not changed.
     pub(crate) fn untouched(conversation: &Conversation<'_>, why: Bypass) -> Self {
-        Self {
-            before: conversation.tokens(),
-            after: conversation.tokens(),
-            ..Self::bypassed(why)
-        }
+        Self { before: conversation.tokens(), after: conversation.tokens(), ..Self::bypassed(why) }
     }
 
     /// Reports a chat that is forwarded unchanged.
     pub(crate) fn bypassed(why: Bypass) -> Self {
-        Self {
-            bypass: Some(why),
-            ..Self::default()
-        }
+        Self { bypass: Some(why), ..Self::default() }
     }
 
     /// Marks the report as one of a request that only counts tokens.
     #[must_use]
     pub(crate) fn of_count(self) -> Self {
-        Self {
-            is_count: true,
-            ..self
-        }
+        Self { is_count: true, ..self }
     }
 
     /// Adds an action, unless it is listed already.

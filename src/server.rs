@@ -130,10 +130,7 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.state.store.wait_until_ready().await;
-        let totals = TotalsFiles {
-            days: None,
-            spent: open_spent(&proxy.state),
-        };
+        let totals = TotalsFiles { days: None, spent: open_spent(&proxy.state) };
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -351,9 +348,8 @@ async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
         let answer = proxy.refuse(request, Fault::PlainHttp);
         async { Ok::<_, Infallible>(answer) }
     });
-    let connection = http1_builder()
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(socket), service);
+    let connection =
+        http1_builder().keep_alive(false).serve_connection(TokioIo::new(socket), service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "connection ended");
     }
@@ -394,15 +390,9 @@ async fn serve<I>(
     let io = TokioIo::new(client_stream(io, head, Arc::clone(client)));
     match protocol {
         Protocol::Http1 => {
-            let connection = http1_builder()
-                .serve_connection(io, service)
-                .with_upgrades();
-            drive_until_end(
-                connection,
-                http1::UpgradeableConnection::graceful_shutdown,
-                stopped,
-            )
-            .await;
+            let connection = http1_builder().serve_connection(io, service).with_upgrades();
+            drive_until_end(connection, http1::UpgradeableConnection::graceful_shutdown, stopped)
+                .await;
         }
         Protocol::Http2 => {
             let connection = http2_builder().serve_connection(io, service);

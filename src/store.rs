@@ -100,11 +100,7 @@ impl Store {
         } else {
             None
         };
-        Ok(Self {
-            lessons,
-            originals,
-            ..store
-        })
+        Ok(Self { lessons, originals, ..store })
     }
 
     /// Checks whether the store of the settings can be used. Connects to no server, and locks no
@@ -149,10 +145,7 @@ impl Store {
         if let Some(tier) = &self.tiered
             && let Err(Unavailable(why)) = tier.inner.durable.wait_until_ready().await
         {
-            tracing::warn!(
-                why,
-                "the store does not answer; it is used as soon as it does"
-            );
+            tracing::warn!(why, "the store does not answer; it is used as soon as it does");
             return false;
         }
         true
@@ -308,9 +301,7 @@ impl Store {
         prefix_keys: &PrefixKeys,
         model: &str,
     ) -> Option<CountedRequest> {
-        self.memory
-            .counts
-            .newest(prefix_keys, self.sealer.note_name(model))
+        self.memory.counts.newest(prefix_keys, self.sealer.note_name(model))
     }
 
     /// Returns the removals of bound thinking in a conversation.
@@ -446,12 +437,9 @@ fn open_durable(
             let (file, secret) = file::FileStore::open(path, config, intent)?;
             (Some(DurableStore::File(file)), Some(secret))
         }
-        StoreLocation::Redis(url) => (
-            Some(DurableStore::Redis(Box::new(redis::RedisStore::new(
-                url, config,
-            )?))),
-            None,
-        ),
+        StoreLocation::Redis(url) => {
+            (Some(DurableStore::Redis(Box::new(redis::RedisStore::new(url, config)?))), None)
+        }
     };
     let secret = match secret::from_settings(config).or(own) {
         Some(secret) => secret,

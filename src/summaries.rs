@@ -191,9 +191,7 @@ pub(crate) async fn write(
         None => summarise_transcript(job, upstream, &conversation, &place).await?,
     };
     let text = summary::compose(&prose, &conversation, &place, budgets);
-    let before = earlier
-        .as_ref()
-        .map(|(text, _)| Tokens::estimate_text(text));
+    let before = earlier.as_ref().map(|(text, _)| Tokens::estimate_text(text));
     let replaced = before.unwrap_or_default() + replaced;
     let after = Tokens::estimate_text(&text);
     if after >= replaced {
@@ -212,9 +210,7 @@ pub(crate) async fn write(
         compacted_message_count: job.summarised_until,
         // Only the images in a pinned first message remain of those in the base record.
         images_before: base.map_or(0, |base| base.images_before.min(job.summarised_until)),
-        window: job
-            .learned_window
-            .or_else(|| base.and_then(|base| base.window)),
+        window: job.learned_window.or_else(|| base.and_then(|base| base.window)),
         tokens_before: conversation.tokens(),
         tokens_after: conversation.tokens() - history + after,
         compaction_count: base.map_or(0, |base| base.compaction_count) + 1,
@@ -233,10 +229,7 @@ async fn summarise_transcript(
     place: &SegmentPlace<'_>,
 ) -> Result<AcceptedSummary, SummaryError> {
     let replaced = conversation.tokens_of(place.part());
-    let summariser = SummariserLimits {
-        window: job.window,
-        max_calls: job.max_calls,
-    };
+    let summariser = SummariserLimits { window: job.window, max_calls: job.max_calls };
     let budgets = &job.policy.budgets;
     let brief = SummaryRequest::new(conversation, place, budgets, &job.prompts, summariser)
         .ok_or(SummaryError::NothingToAsk)?;
@@ -305,8 +298,7 @@ async fn send_call(
 ) -> Result<reply::SummariserReply, SummaryError> {
     let mut head = head.clone();
     let bytes = body.len();
-    head.headers
-        .insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
     let request = Request::from_parts(
         head,
         RequestBody::from_bytes(body, &Arc::new(TransferMeter::default())),
@@ -376,11 +368,7 @@ fn judge(
         return None;
     };
     let is_window = overflow.evidence == Evidence::Stated && overflow.kind != LimitKind::Request;
-    is_window.then_some(CallOverflow {
-        tokens,
-        status,
-        overflow,
-    })
+    is_window.then_some(CallOverflow { tokens, status, overflow })
 }
 
 /// Bytes of a token of English text or code, by which a call counts whose reply states no usage.
@@ -396,10 +384,7 @@ pub(super) struct PaidCall<'t> {
 impl<'t> PaidCall<'t> {
     /// Begins a call with a body of `bytes`.
     pub(super) fn new(meter: &'t CostMeter, bytes: usize, attempt: Option<CallSpan>) -> Self {
-        Self {
-            metered: meter.start_call(bytes as u64 / BYTES_PER_TOKEN),
-            span: attempt,
-        }
+        Self { metered: meter.start_call(bytes as u64 / BYTES_PER_TOKEN), span: attempt }
     }
 
     /// Finishes a call that did not reach the upstream.

@@ -39,9 +39,7 @@ pub(crate) fn start_export(wanted: &TraceDestination) -> Option<TraceExport> {
         TraceDestination::Unusable(why) => Err(why.clone()),
         TraceDestination::Disabled => return None,
     };
-    begun
-        .inspect_err(|why| tracing::warn!("there are no traces: {why}"))
-        .ok()
+    begun.inspect_err(|why| tracing::warn!("there are no traces: {why}")).ok()
 }
 
 /// Starts the log. A second call, which only tests make, changes nothing.

@@ -28,10 +28,7 @@ const MAX_MODEL_BYTES: usize = 128;
 
 /// Value of a span attribute.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    not(feature = "otlp"),
-    expect(dead_code, reason = "read only if spans are recorded")
-)]
+#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "read only if spans are recorded"))]
 pub(crate) enum AttributeValue<'v> {
     /// A boolean.
     Bool(bool),

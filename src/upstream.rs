@@ -150,10 +150,7 @@ async fn await_reply(
     guard: Option<ConnectionGuard>,
 ) -> Result<Response<UpstreamBody>, ClientError> {
     let reply = (&mut reply).await?;
-    Ok(UpstreamBody::wrap(
-        reply,
-        guard.and_then(ConnectionGuard::into_answered),
-    ))
+    Ok(UpstreamBody::wrap(reply, guard.and_then(ConnectionGuard::into_answered)))
 }
 
 fn build_client(
@@ -187,11 +184,7 @@ fn build_client(
 /// Returns the fault that caused an error, by the types in its source chain. Only a failed DNS
 /// lookup has no type; hyper-util's message identifies the failure.
 fn to_fault(error: &Error) -> Fault {
-    if error.is_connect() {
-        connect_fault(error)
-    } else {
-        exchange_fault(error)
-    }
+    if error.is_connect() { connect_fault(error) } else { exchange_fault(error) }
 }
 
 /// Returns the innermost cause of a failed connection, such as the reason that the TLS library or
@@ -249,11 +242,7 @@ fn is_exhaustion(error: &io::Error) -> bool {
 fn exchange_fault(error: &Error) -> Fault {
     let malformed =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
-    if causes(error).any(malformed) {
-        Fault::UpstreamMalformed
-    } else {
-        Fault::UpstreamBroke
-    }
+    if causes(error).any(malformed) { Fault::UpstreamMalformed } else { Fault::UpstreamBroke }
 }
 
 /// Iterates over the causes of an error, outermost first.
@@ -264,9 +253,7 @@ fn causes<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'sta
 /// Returns the next cause. `io::Error::source` skips the error that it wraps, so the wrapped error
 /// is taken first; TLS errors are wrapped twice.
 fn next_cause<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
-    let wrapped = cause
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref);
+    let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     wrapped.map_or_else(|| cause.source(), |wrapped| Some(wrapped))
 }
 

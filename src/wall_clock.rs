@@ -5,10 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the Unix time in milliseconds.
 pub(crate) fn unix_millis() -> u64 {
-    since_unix_epoch()
-        .as_millis()
-        .try_into()
-        .unwrap_or(u64::MAX)
+    since_unix_epoch().as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// Returns the Unix time in whole seconds.

@@ -30,11 +30,7 @@ impl Connection {
         socket.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await?;
         tokio::task::spawn_local(connection);
-        Ok(Self {
-            address: address.to_owned(),
-            path: CHAT_COMPLETIONS,
-            sender,
-        })
+        Ok(Self { address: address.to_owned(), path: CHAT_COMPLETIONS, sender })
     }
 
     /// Sends its chats to the path of another API.

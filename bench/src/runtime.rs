@@ -8,8 +8,6 @@ use std::future::Future;
 /// # Errors
 /// The system could not provide sockets or timers.
 pub fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(tokio::task::LocalSet::new().block_on(&runtime, future))
 }

@@ -110,9 +110,7 @@ impl Bill {
 pub(crate) fn extending(wholes: &[u64]) -> Vec<Input> {
     let before = std::iter::once(0).chain(wholes.iter().copied());
     let pairs = wholes.iter().zip(before);
-    pairs
-        .map(|(&whole, before)| Input::of(whole, before))
-        .collect()
+    pairs.map(|(&whole, before)| Input::of(whole, before)).collect()
 }
 
 /// Share of `part` in `whole`, in ten-thousandths; one if `whole` is zero.

@@ -14,16 +14,9 @@ impl Goal {
             Self::AtLeast(aim) => ("≥", aim, aim.saturating_sub(found)),
             Self::AtMost(aim) => ("≤", aim, found.saturating_sub(aim)),
         };
-        let verdict = if missed == 0 {
-            "met".to_owned()
-        } else {
-            format!("**missed by {}**", shown(missed))
-        };
-        format!(
-            "| {what} | {} | {sign} {} | {verdict} |",
-            shown(found),
-            shown(aim)
-        )
+        let verdict =
+            if missed == 0 { "met".to_owned() } else { format!("**missed by {}**", shown(missed)) };
+        format!("| {what} | {} | {sign} {} | {verdict} |", shown(found), shown(aim))
     }
 }
 

@@ -21,9 +21,7 @@ pub(crate) fn of_all(runs: &[Run], prices: [Prices; 3]) -> String {
         let name = format!("`{}` at {}", run.profile, run.window);
         let auto = run.profile == "auto";
         let aim = |aims: &[(u64, u64)]| {
-            let aim = aims
-                .iter()
-                .find(|(window, _)| auto && *window == run.window);
+            let aim = aims.iter().find(|(window, _)| auto && *window == run.window);
             aim.map(|(_, aim)| *aim)
         };
         if let Some(aim) = aim(&CACHED) {
@@ -37,10 +35,7 @@ pub(crate) fn of_all(runs: &[Run], prices: [Prices; 3]) -> String {
             _ = writeln!(text, "{}", Goal::AtMost(aim).line(&what, found, hundredths));
         }
         if (auto && run.window < SMALL) || run.profile == "frugal" {
-            let much = run
-                .bills
-                .iter()
-                .filter(|(_, bill)| bill.worst(prices).0 > MUCH_DEARER);
+            let much = run.bills.iter().filter(|(_, bill)| bill.worst(prices).0 > MUCH_DEARER);
             let what = format!("{name}: sessions more than 2% dearer under any prices");
             let line = Goal::AtMost(0).line(&what, much.count() as u64, whole);
             _ = writeln!(text, "{line}");

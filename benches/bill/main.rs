@@ -78,12 +78,7 @@ fn recorded(mut sessions: Vec<Session>, options: &Options) -> Result<Vec<Recorde
     })?;
     let pairs = sessions.into_iter().zip(sizes);
     Ok(pairs
-        .map(|(session, (wholes, direct, pinned))| Recorded {
-            session,
-            wholes,
-            direct,
-            pinned,
-        })
+        .map(|(session, (wholes, direct, pinned))| Recorded { session, wholes, direct, pinned })
         .collect())
 }
 
@@ -115,11 +110,7 @@ fn page(options: &Options, recorded: &[Recorded]) -> Result<String, Failure> {
                 let bill = Bill::of(&played, &recorded.direct, recorded.pinned);
                 Ok((recorded.session.name.clone(), bill))
             })?;
-            runs.push(Run {
-                profile: profile.clone(),
-                window,
-                bills,
-            });
+            runs.push(Run { profile: profile.clone(), window, bills });
         }
     }
     let prices = prices::of(options.api);

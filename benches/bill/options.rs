@@ -61,20 +61,12 @@ impl Options {
             values.unwrap_or_default().cloned().collect()
         };
         Self {
-            report: if matches.get_flag("three") {
-                Report::Three
-            } else {
-                Report::Bill
-            },
+            report: if matches.get_flag("three") { Report::Three } else { Report::Bill },
             api: matches
                 .get_one::<String>("dialect")
                 .and_then(|name| Api::from_name(name))
                 .unwrap_or(Api::ChatCompletions),
-            rows: if matches.get_flag("each") {
-                Rows::Sessions
-            } else {
-                Rows::Sums
-            },
+            rows: if matches.get_flag("each") { Rows::Sessions } else { Rows::Sums },
             windows: numbers(&matches, "windows"),
             profiles: all("profile"),
             sessions: all("sessions"),
@@ -82,11 +74,7 @@ impl Options {
                 .get_one::<String>("part")
                 .and_then(|name| Part::from_name(name))
                 .unwrap_or(Part::All),
-            summaries: if matches.get_flag("summaries") {
-                Summaries::Own
-            } else {
-                Summaries::None
-            },
+            summaries: if matches.get_flag("summaries") { Summaries::Own } else { Summaries::None },
             density: TokenDensity::from_tenths(
                 numbers(&matches, "density").first().copied().unwrap_or(0),
             ),
@@ -112,27 +100,16 @@ fn numbers(matches: &ArgMatches, name: &str) -> Vec<u64> {
 
 fn command() -> Command {
     let value = |name: &'static str, default: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_delimiter(',')
-            .default_value(default)
-            .help(help)
+        Arg::new(name).long(name).value_delimiter(',').default_value(default).help(help)
     };
     let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .action(ArgAction::SetTrue)
-            .help(help)
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("bill")
         .about("What sessions cost with longhaul, beside no proxy and a window without end")
         .arg(
-            value(
-                "windows",
-                "8000,16000,32000,64000,128000,200000",
-                "Windows, in tokens",
-            )
-            .value_parser(value_parser!(u64).range(1_000..)),
+            value("windows", "8000,16000,32000,64000,128000,200000", "Windows, in tokens")
+                .value_parser(value_parser!(u64).range(1_000..)),
         )
         .arg(value("profile", "auto,standard,frugal", "Profiles"))
         .arg(
@@ -142,12 +119,8 @@ fn command() -> Command {
                 .help("Parts of the names of the sessions to play; all if absent"),
         )
         .arg(
-            value(
-                "dialect",
-                Api::NAMES[0],
-                "The API whose sessions are played",
-            )
-            .value_parser(Api::NAMES),
+            value("dialect", Api::NAMES[0], "The API whose sessions are played")
+                .value_parser(Api::NAMES),
         )
         .arg(
             Arg::new("part")
@@ -156,12 +129,8 @@ fn command() -> Command {
                 .help("Sessions on which numbers were chosen, or those that judge the choice"),
         )
         .arg(
-            value(
-                "density",
-                "40",
-                "Tenths of a byte that the model counts a token for",
-            )
-            .value_parser(value_parser!(u64).range(1..)),
+            value("density", "40", "Tenths of a byte that the model counts a token for")
+                .value_parser(value_parser!(u64).range(1..)),
         )
         .arg(
             Arg::new("set")
@@ -175,18 +144,9 @@ fn command() -> Command {
                 .help("A setting of the proxy"),
         )
         .arg(flag("each", "Print a row for each session too"))
-        .arg(flag(
-            "untold",
-            "Leave the proxy to learn the window from a refusal",
-        ))
-        .arg(flag(
-            "summaries",
-            "Have the model write summaries; else digests stand for history",
-        ))
-        .arg(flag(
-            "three",
-            "The session of three windows of 32,000 alone",
-        ))
+        .arg(flag("untold", "Leave the proxy to learn the window from a refusal"))
+        .arg(flag("summaries", "Have the model write summaries; else digests stand for history"))
+        .arg(flag("three", "The session of three windows of 32,000 alone"))
         // Cargo passes this flag to every benchmark.
         .arg(flag("bench", "").hide(true))
 }

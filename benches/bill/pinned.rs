@@ -39,9 +39,7 @@ fn is_head(item: &Value) -> bool {
         let part = content.get(0).and_then(|part| part.get("text"));
         part.unwrap_or(content).as_str().unwrap_or_default()
     });
-    let is_context = CONTEXT
-        .iter()
-        .any(|start| first.is_some_and(|text| text.starts_with(start)));
+    let is_context = CONTEXT.iter().any(|start| first.is_some_and(|text| text.starts_with(start)));
     matches!(text(item, "role"), "developer" | "system")
         || text(item, "type") == "additional_tools"
         || text(item, "role") == "user" && is_context

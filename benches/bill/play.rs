@@ -77,9 +77,7 @@ pub(crate) struct Step {
 
 /// Plays `replay` on one thread, so that the order of events is deterministic.
 pub(crate) fn play(replay: &SessionRecording, setup: &Setup) -> Result<Played, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async { Agent::start(setup).await?.play(replay).await })
 }
 
@@ -88,15 +86,10 @@ pub(crate) fn play_direct(
     replay: &SessionRecording,
     density: TokenDensity,
 ) -> Result<Vec<Input>, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let model = Model::start(ModelOptions {
-            density,
-            ..ModelOptions::with_window(ENDLESS)
-        })
-        .await?;
+        let model =
+            Model::start(ModelOptions { density, ..ModelOptions::with_window(ENDLESS) }).await?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let url = [&*model.url(), replay.path()].concat();
         for request in replay.requests() {
@@ -153,10 +146,7 @@ impl Agent {
         let last = of_kind(RequestKind::Chat).rfind(accepted);
         Ok(Played {
             steps: steps.collect::<Result<_, _>>()?,
-            summaries: of_kind(RequestKind::Summary)
-                .filter(accepted)
-                .map(input)
-                .collect(),
+            summaries: of_kind(RequestKind::Summary).filter(accepted).map(input).collect(),
             last: last.map(|seen| seen.body.clone()).unwrap_or_default(),
         })
     }
@@ -200,11 +190,8 @@ async fn serve(
         Summaries::None => "none",
         Summaries::Own => "own",
     };
-    let mut settings = vec![
-        ("upstream.base", base),
-        ("upstream.ask", "false"),
-        ("summary.model", condenses),
-    ];
+    let mut settings =
+        vec![("upstream.base", base), ("upstream.ask", "false"), ("summary.model", condenses)];
     settings.extend(setup.settings.iter().map(|(key, value)| (&**key, &**value)));
     let config = Config::default_with(settings).map_err(|problems| {
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -14,41 +14,21 @@ pub(crate) struct Prices {
 }
 
 /// OpenAI up to gpt-5.5, Gemini and Mistral.
-pub(crate) const FREE_WRITES: Prices = Prices {
-    name: "1 / 0.1",
-    write: 100,
-    read: 10,
-};
+pub(crate) const FREE_WRITES: Prices = Prices { name: "1 / 0.1", write: 100, read: 10 };
 
 /// The price pairs that a bill covers. The others: Anthropic and OpenAI from gpt-5.6 on; Groq and
 /// older models of OpenAI. From the documentation of the providers, November 2026.
 pub(crate) const PRICES: [Prices; 3] = [
-    Prices {
-        name: "1.25 / 0.1",
-        write: 125,
-        read: 10,
-    },
+    Prices { name: "1.25 / 0.1", write: 125, read: 10 },
     FREE_WRITES,
-    Prices {
-        name: "1 / 0.5",
-        write: 100,
-        read: 50,
-    },
+    Prices { name: "1 / 0.5", write: 100, read: 50 },
 ];
 
 /// The price pairs of the Messages API: marks of five minutes, marks of an hour, and free writes
 /// for comparison. From Anthropic's documentation, November 2026.
 const MESSAGES: [Prices; 3] = [
-    Prices {
-        name: "1.25 / 0.1",
-        write: 125,
-        read: 10,
-    },
-    Prices {
-        name: "2 / 0.1",
-        write: 200,
-        read: 10,
-    },
+    Prices { name: "1.25 / 0.1", write: 125, read: 10 },
+    Prices { name: "2 / 0.1", write: 200, read: 10 },
     FREE_WRITES,
 ];
 
@@ -72,10 +52,7 @@ pub(crate) struct Input {
 impl Input {
     /// Builds an input of `all` tokens, including `cached` cached ones.
     pub(crate) fn of(all: u64, cached: u64) -> Self {
-        Self {
-            new: all - cached,
-            cached,
-        }
+        Self { new: all - cached, cached }
     }
 
     /// Total tokens.
@@ -92,10 +69,7 @@ impl Input {
 impl Add for Input {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self {
-            new: self.new + other.new,
-            cached: self.cached + other.cached,
-        }
+        Self { new: self.new + other.new, cached: self.cached + other.cached }
     }
 }
 

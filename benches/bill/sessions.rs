@@ -127,11 +127,7 @@ pub(crate) fn sessions(api: Api, wanted: &[String], part: Part) -> Result<Vec<Se
         }
         let mut body = Vec::new();
         GzDecoder::new(File::open(&path)?).read_to_end(&mut body)?;
-        sessions.push(Session {
-            name: name.to_owned(),
-            replay: api.parse(&body)?,
-            body,
-        });
+        sessions.push(Session { name: name.to_owned(), replay: api.parse(&body)?, body });
     }
     if sessions.is_empty() {
         return Err("no session has such a name".into());

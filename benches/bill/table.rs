@@ -77,12 +77,7 @@ fn dearer(run: &Run, prices: [Prices; 3]) -> String {
             format!("{name} +{more} at {}", prices.name)
         })
         .collect();
-    format!(
-        "{} | {} | {} |",
-        found.len(),
-        much.join(" | "),
-        named.join(", ")
-    )
+    format!("{} | {} | {} |", found.len(), much.join(" | "), named.join(", "))
 }
 
 /// Prefix changes per session.

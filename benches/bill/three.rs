@@ -27,27 +27,9 @@ struct Aims {
 }
 
 const AIMS: [Aims; 3] = [
-    Aims {
-        profile: "auto",
-        cost: 5_000,
-        changes: 5,
-        cached: Some(8_400),
-        facts: false,
-    },
-    Aims {
-        profile: "auto",
-        cost: 5_500,
-        changes: 7,
-        cached: None,
-        facts: true,
-    },
-    Aims {
-        profile: "frugal",
-        cost: 4_500,
-        changes: 8,
-        cached: None,
-        facts: true,
-    },
+    Aims { profile: "auto", cost: 5_000, changes: 5, cached: Some(8_400), facts: false },
+    Aims { profile: "auto", cost: 5_500, changes: 7, cached: None, facts: true },
+    Aims { profile: "frugal", cost: 4_500, changes: 8, cached: None, facts: true },
 ];
 
 /// Renders the report page.
@@ -59,11 +41,7 @@ pub(crate) fn page(options: &Options, recorded: &[Recorded]) -> Result<String, F
     let mut text = format!("## {name} at {WINDOW}\n\n{HEADING}\n");
     let (planted, facts) = chosen.session.replay.planted(&PlantedFact::one_each())?;
     for aims in AIMS {
-        let replay = if aims.facts {
-            &planted
-        } else {
-            &chosen.session.replay
-        };
+        let replay = if aims.facts { &planted } else { &chosen.session.replay };
         text.push_str(&lines(options, replay, &facts, &aims)?);
     }
     Ok(text)
@@ -101,48 +79,24 @@ fn lines(
     let name = format!("`{}`{planted}", aims.profile);
     let mut text = String::new();
     let mut line = |goal: Goal, what: &str, found: u64, shown: fn(u64) -> String| {
-        _ = writeln!(
-            text,
-            "{}",
-            goal.line(&format!("{name}: {what}"), found, shown)
-        );
+        _ = writeln!(text, "{}", goal.line(&format!("{name}: {what}"), found, shown));
     };
     let cost = bill.ratio(FREE_WRITES);
     line(Goal::AtMost(aims.cost), "cost at 1 / 0.1", cost, share);
-    line(
-        Goal::AtMost(aims.changes),
-        "prefix changes",
-        bill.changes as u64,
-        whole,
-    );
+    line(Goal::AtMost(aims.changes), "prefix changes", bill.changes as u64, whole);
     if let Some(aim) = aims.cached {
         line(Goal::AtLeast(aim), "cached share", bill.cached(), percent);
     }
-    line(
-        Goal::AtMost(0),
-        "calls for summaries",
-        bill.summaries as u64,
-        whole,
-    );
+    line(Goal::AtMost(0), "calls for summaries", bill.summaries as u64, whole);
     let unanswered = bill.requests - bill.answered;
-    line(
-        Goal::AtMost(0),
-        "requests without an answer",
-        unanswered as u64,
-        whole,
-    );
+    line(Goal::AtMost(0), "requests without an answer", unanswered as u64, whole);
     if aims.facts {
         let stands = |fact: &&PlantedFact| {
             let token = fact.token.as_bytes();
             played.last.windows(token.len()).any(|bytes| bytes == token)
         };
         let kept = facts.iter().filter(stands).count() as u64;
-        line(
-            Goal::AtLeast(facts.len() as u64),
-            "facts in the last request",
-            kept,
-            whole,
-        );
+        line(Goal::AtLeast(facts.len() as u64), "facts in the last request", kept, whole);
     }
     Ok(text)
 }

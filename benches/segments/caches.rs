@@ -79,11 +79,7 @@ struct Block {
 
 impl Block {
     fn plain(text: String) -> Self {
-        Self {
-            text,
-            is_marked: false,
-            ends_message: false,
-        }
+        Self { text, is_marked: false, ends_message: false }
     }
 }
 
@@ -150,11 +146,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(rule: Rule) -> Self {
-        Self {
-            rule,
-            prefixes: HashSet::new(),
-            last: String::new(),
-        }
+        Self { rule, prefixes: HashSet::new(), last: String::new() }
     }
 
     pub(crate) fn rule(&self) -> Rule {
@@ -177,10 +169,7 @@ impl Cache {
             }
         };
         let (all, cached) = ((bytes / TOKEN_BYTES) as u64, cached as u64);
-        Charge {
-            new: all.saturating_sub(cached),
-            cached: cached.min(all),
-        }
+        Charge { new: all.saturating_sub(cached), cached: cached.min(all) }
     }
 
     /// Returns the cached tokens of the prefix, in steps.
@@ -227,10 +216,7 @@ impl Cache {
             searched.rev().find(known).map(|(_, tokens)| *tokens)
         });
         let cached = found.max().unwrap_or(0);
-        let written: Vec<u64> = marks()
-            .filter_map(|mark| ends.get(mark))
-            .map(|it| it.0)
-            .collect();
+        let written: Vec<u64> = marks().filter_map(|mark| ends.get(mark)).map(|it| it.0).collect();
         self.prefixes.extend(written);
         cached
     }

@@ -39,11 +39,7 @@ impl Chained {
         let story = Story::of(sessions, TokenDensity::from_tenths(40))?;
         let last = story.replay.requests().next_back().ok_or("no request")?;
         let body = String::from_utf8(last.body())?;
-        Ok(Self {
-            whole: serde_json::from_str(&body)?,
-            requests: Requests::read(&body)?,
-            story,
-        })
+        Ok(Self { whole: serde_json::from_str(&body)?, requests: Requests::read(&body)?, story })
     }
 
     /// Number of distinct user messages that a forwarded body holds whole, and of all.
@@ -82,10 +78,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
          |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for &(name, profile) in &options.profiles {
-        let settings = CompactionSettings {
-            profile,
-            ..CompactionSettings::default()
-        };
+        let settings = CompactionSettings { profile, ..CompactionSettings::default() };
         let policy = Policy::new(&settings, WINDOW);
         let counts = chained.counts();
         let plain = drive(&chained, &policy, &counts, Marks::None)?;
@@ -113,9 +106,8 @@ fn row(name: &str, chained: &Chained, plain: &Run, marked: &Run) -> Result<Strin
     let facts: Vec<usize> = samples.map(|body| chained.facts(body, PARTS - 1)).collect();
     cell(chained.facts(&plain.last, PARTS), PARTS * EACH, &facts);
     let samples = plain.samples.iter();
-    let messages: Vec<usize> = samples
-        .map(|body| Ok(chained.user_messages(body)?.0))
-        .collect::<Result<_, Failure>>()?;
+    let messages: Vec<usize> =
+        samples.map(|body| Ok(chained.user_messages(body)?.0)).collect::<Result<_, Failure>>()?;
     let (kept, said) = chained.user_messages(&plain.last)?;
     cell(kept, said, &messages);
     _ = writeln!(
@@ -202,19 +194,13 @@ fn drive(
     counts: &[usize],
     marks: Marks,
 ) -> Result<Run, Failure> {
-    let Chained {
-        story, requests, ..
-    } = chained;
+    let Chained { story, requests, .. } = chained;
     let rules = match marks {
         Marks::None => vec![Rule::Steps, Rule::Local, Rule::Messages],
         Marks::Three => vec![Rule::Marks],
     };
     let mut player = Player::new(policy.clone(), &rules);
-    let mut run = Run {
-        costs: vec![Vec::new(); PARTS],
-        grown: vec![0; PARTS],
-        ..Run::default()
-    };
+    let mut run = Run { costs: vec![Vec::new(); PARTS], grown: vec![0; PARTS], ..Run::default() };
     let mut before = 0;
     let life = counts.len().div_ceil(RESTARTS + 1);
     for (at, &count) in counts.iter().enumerate() {
@@ -226,10 +212,7 @@ fn drive(
         let played = player.send(body.as_bytes())?;
         let took = began.elapsed();
         let now = story.tokens.get(count).copied().unwrap_or(before);
-        let place = story
-            .ends
-            .partition_point(|end| *end < count)
-            .min(PARTS - 1);
+        let place = story.ends.partition_point(|end| *end < count).min(PARTS - 1);
         let grown = now - before;
         before = now;
         run.compactions += usize::from(played.compacted);
@@ -245,10 +228,7 @@ fn drive(
             run.last = forwarded;
         }
         if now > FLAT_FROM {
-            let costs = played
-                .charges
-                .iter()
-                .map(|(rule, charge)| (*rule, charge.cost(*rule)));
+            let costs = played.charges.iter().map(|(rule, charge)| (*rule, charge.cost(*rule)));
             if let (Some(sums), Some(sum)) = (run.costs.get_mut(place), run.grown.get_mut(place)) {
                 sums.extend(costs);
                 *sum += grown;

@@ -68,32 +68,21 @@ impl Player {
         let conversation = Dialect::ChatCompletions
             .read_cached(body, self.scope, &self.parse_cache)
             .map_err(|why| format!("a body was not read: {why:?}"))?;
-        let prior = PriorRecords {
-            adopted: self.record.clone(),
-            ..PriorRecords::default()
-        };
+        let prior = PriorRecords { adopted: self.record.clone(), ..PriorRecords::default() };
         let planned = plan(&conversation, &self.policy, &prior, SummarySource::Digest);
         let (mut view, mut compacted) = (planned.view, planned.fresh_digest);
-        let most = self
-            .policy
-            .thresholds
-            .max_input(conversation.output_tokens());
+        let most = self.policy.thresholds.max_input(conversation.output_tokens());
         let refused = view.tokens(&conversation) > most;
         if refused
-            && let RecoveryDecision::Retry(smaller, _) = plan_recovery(
-                &conversation,
-                &self.policy,
-                &prior,
-                &view,
-                SummarySource::Digest,
-            )
+            && let RecoveryDecision::Retry(smaller, _) =
+                plan_recovery(&conversation, &self.policy, &prior, &view, SummarySource::Digest)
         {
             (view, compacted) = (smaller, true);
         }
         let forwarded = match view.replacements(&conversation) {
-            Some(edits) => Splice::new(&conversation, &edits)
-                .ok_or("a rewrite is not sound")?
-                .apply(),
+            Some(edits) => {
+                Splice::new(&conversation, &edits).ok_or("a rewrite is not sound")?.apply()
+            }
             None => body.to_vec(),
         };
         if compacted {
@@ -102,18 +91,9 @@ impl Player {
         let mut charges = Vec::new();
         if !self.caches.is_empty() {
             let prompt = Prompt::read(&forwarded)?;
-            charges.extend(
-                self.caches
-                    .iter_mut()
-                    .map(|it| (it.rule(), it.charge(&prompt))),
-            );
+            charges.extend(self.caches.iter_mut().map(|it| (it.rule(), it.charge(&prompt))));
         }
-        Ok(Played {
-            charges,
-            compacted,
-            refused,
-            forwarded,
-        })
+        Ok(Played { charges, compacted, refused, forwarded })
     }
 }
 
@@ -128,9 +108,6 @@ fn adopted(conversation: &Conversation<'_>, view: &ForwardedView) -> Option<Reco
     Some(RecordMatch {
         prefix_end: boundaries.find(|&at| at >= least)?,
         adopted: true,
-        record: Arc::new(CompactionRecord {
-            compaction_count: 1,
-            ..view.to_record(conversation)
-        }),
+        record: Arc::new(CompactionRecord { compaction_count: 1, ..view.to_record(conversation) }),
     })
 }

@@ -62,9 +62,7 @@ impl Requests {
         if marks == Marks::Three {
             let roles = self.roles.get(..count).unwrap_or_default();
             let is = |wanted: &[&str], role: &String| wanted.contains(&&**role);
-            let head = roles
-                .iter()
-                .take_while(|role| is(&["system", "developer"], role));
+            let head = roles.iter().take_while(|role| is(&["system", "developer"], role));
             marked.extend(head.count().checked_sub(1));
             let tail = roles.iter().enumerate().rev();
             let tail = tail.filter(|(_, role)| is(&["user", "tool"], role));
@@ -82,10 +80,7 @@ impl Requests {
             body.push_str(&with_mark(message)?);
             from = end;
         }
-        let end = count
-            .checked_sub(1)
-            .and_then(|at| self.ends.get(at))
-            .copied();
+        let end = count.checked_sub(1).and_then(|at| self.ends.get(at)).copied();
         body.push_str(self.joined.get(from..end.unwrap_or(0)).unwrap_or_default());
         body.push_str("]}");
         // The comma before the first message.

@@ -20,10 +20,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
     }
     text.push_str(" compactions | refused |\n|---|--:|--:|--:|--:|--:|--:|\n");
     for &(name, profile) in &options.profiles {
-        let settings = CompactionSettings {
-            profile,
-            ..CompactionSettings::default()
-        };
+        let settings = CompactionSettings { profile, ..CompactionSettings::default() };
         let policy = Policy::new(&settings, WINDOW);
         let all = workers::each(name, sessions, |session| bill(session, &policy))?;
         _ = write!(text, "| `{name}` |");
@@ -87,10 +84,7 @@ fn bill(session: &Session, policy: &Policy) -> Result<Bill, Failure> {
                     }
                 };
                 add(&mut bill.with, charge);
-                let without = Charge {
-                    new: whole - before,
-                    cached: before,
-                };
+                let without = Charge { new: whole - before, cached: before };
                 add(&mut bill.without, without);
             }
             before = whole;

@@ -42,13 +42,10 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
     for &(name, profile) in &options.profiles {
         let met = last_tenth(&chained, profile)?;
         let compactions = met.iter().filter(|it| it.compacted);
-        let mut compactions = compactions
-            .map(|it| count(&chained, name, it))
-            .collect::<Result<Vec<u64>, _>>()?;
+        let mut compactions =
+            compactions.map(|it| count(&chained, name, it)).collect::<Result<Vec<u64>, _>>()?;
         compactions.sort_unstable();
-        let usual = compactions
-            .get(compactions.len() / 2)
-            .ok_or("no compaction")?;
+        let usual = compactions.get(compactions.len() / 2).ok_or("no compaction")?;
         let slowest = compactions.last().ok_or("no compaction")?;
         let plain: Vec<&Met> = met.iter().filter(|it| !it.compacted).collect();
         let median = plain.get(plain.len() / 2).ok_or("no request")?;
@@ -73,10 +70,7 @@ pub(crate) fn page(sessions: &[Session], options: &Options) -> Result<String, Fa
 
 /// Returns the policy of a profile at the window of the session.
 fn policy(profile: Profile) -> Policy {
-    let settings = CompactionSettings {
-        profile,
-        ..CompactionSettings::default()
-    };
+    let settings = CompactionSettings { profile, ..CompactionSettings::default() };
     Policy::new(&settings, WINDOW)
 }
 
@@ -94,11 +88,7 @@ fn last_tenth(chained: &Chained, profile: Profile) -> Result<Vec<Met>, Failure> 
         let body = chained.requests.body(count, Marks::None)?;
         let record = player.record();
         let played = player.send(body.as_bytes())?;
-        met.push(Met {
-            counts: counts.try_into()?,
-            record,
-            compacted: played.compacted,
-        });
+        met.push(Met { counts: counts.try_into()?, record, compacted: played.compacted });
     }
     Ok(met)
 }

@@ -12,11 +12,7 @@ use longhaul_core::overflow::{
 
 fuzz_target!(|input: &[u8]| {
     let (status, body) = reply(input);
-    for dialect in [
-        Dialect::ChatCompletions,
-        Dialect::Messages,
-        Dialect::Responses,
-    ] {
+    for dialect in [Dialect::ChatCompletions, Dialect::Messages, Dialect::Responses] {
         check(dialect, status, body);
         check_judge(dialect, status, body);
         // Text of a model with these bytes is an answer, not an error.
@@ -33,18 +29,9 @@ fuzz_target!(|input: &[u8]| {
 fn check(dialect: Dialect, status: u16, body: &[u8]) {
     let whole = read(dialect, status, body, body.len().max(1));
     for size in [1, 7, 61] {
-        assert_eq!(
-            read(dialect, status, body, size),
-            whole,
-            "in chunks of {size}"
-        );
+        assert_eq!(read(dialect, status, body, size), whole, "in chunks of {size}");
     }
-    if let Verdict::OutputTooLarge {
-        limit,
-        input,
-        output,
-    } = whole
-    {
+    if let Verdict::OutputTooLarge { limit, input, output } = whole {
         match input {
             Some(input) => assert!(input < limit && input.saturating_add(output) > limit),
             None => assert!(output >= limit),
@@ -135,16 +122,11 @@ fn finish(reading: Option<ReplyClassifier<'_>>, body: &[u8], size: usize) -> Ver
 
 /// Returns the status and body of a raw reply, without chunk sizes, as in the recorded replies.
 fn reply(raw: &[u8]) -> (u16, &[u8]) {
-    let digits = raw
-        .get(9..12)
-        .and_then(|digits| std::str::from_utf8(digits).ok());
+    let digits = raw.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
     let status = digits.and_then(|digits| digits.parse().ok()).unwrap_or(400);
     let end = raw.windows(4).position(|four| four == b"\r\n\r\n");
     let body = end.map_or(raw, |end| &raw[end + 4..]);
     let line = body.windows(2).position(|two| two == b"\r\n");
     let is_size = |line: &usize| *line > 0 && body[..*line].iter().all(u8::is_ascii_hexdigit);
-    (
-        status,
-        line.filter(is_size).map_or(body, |line| &body[line + 2..]),
-    )
+    (status, line.filter(is_size).map_or(body, |line| &body[line + 2..]))
 }

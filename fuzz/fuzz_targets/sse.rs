@@ -29,10 +29,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn keep(found: &mut Vec<Found>, event: Event<'_>) {
-    assert_eq!(
-        event.dropped, 0,
-        "inputs here are far below what an event may hold"
-    );
+    assert_eq!(event.dropped, 0, "inputs here are far below what an event may hold");
     let _: EventInfo = Dialect::ChatCompletions.classify_event(event);
     found.push((event.name.to_vec(), event.data.to_vec()));
 }

@@ -34,10 +34,7 @@ impl EventStream {
     pub(super) fn start(overview: &Arc<Overview>, viewer: OwnedSemaphorePermit) -> Self {
         let (sender, changes) = mpsc::channel(1);
         tokio::spawn(send_changes(Arc::clone(overview), sender));
-        Self {
-            changes,
-            _viewer: viewer,
-        }
+        Self { changes, _viewer: viewer }
     }
 }
 

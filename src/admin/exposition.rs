@@ -13,13 +13,7 @@ pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
         let (name, kind) = (metric.name, metric.kind);
         _ = writeln!(page, "# HELP {name} {}", metric.help());
         _ = writeln!(page, "# TYPE {name} {kind}");
-        (metric.write)(
-            source,
-            &mut SampleWriter {
-                page: &mut page,
-                metric,
-            },
-        );
+        (metric.write)(source, &mut SampleWriter { page: &mut page, metric });
     }
     page
 }
@@ -45,13 +39,8 @@ impl SampleWriter<'_> {
 
     /// Writes the value for these values of the metric's labels.
     pub(super) fn labelled(&mut self, values: &[&str], value: impl Display) {
-        let pairs: Vec<(&str, &str)> = self
-            .metric
-            .labels
-            .iter()
-            .copied()
-            .zip(values.iter().copied())
-            .collect();
+        let pairs: Vec<(&str, &str)> =
+            self.metric.labels.iter().copied().zip(values.iter().copied()).collect();
         debug_assert_eq!(values.len(), self.metric.labels.len());
         self.write_line("", &pairs, &value);
     }

@@ -116,20 +116,14 @@ impl Overview {
             store: Arc::clone(&state.store),
             guards: Arc::clone(&state.summary_guards),
             agent_url,
-            learned: state
-                .upstreams()
-                .map(|it| Arc::clone(&it.learned))
-                .collect(),
+            learned: state.upstreams().map(|it| Arc::clone(&it.learned)).collect(),
         }
     }
 
     /// Returns the learned windows of all upstreams.
     pub(super) fn held_windows(&self) -> Vec<HeldWindow> {
-        let mut windows: Vec<HeldWindow> = self
-            .learned
-            .iter()
-            .flat_map(|it| it.held_windows())
-            .collect();
+        let mut windows: Vec<HeldWindow> =
+            self.learned.iter().flat_map(|it| it.held_windows()).collect();
         windows.sort();
         windows
     }
@@ -194,10 +188,7 @@ impl Overview {
             retries: metrics.actions.get(Action::Retry),
             gave_up: metrics.actions.get(Action::GaveUp),
             rereads: metrics.rereads.get(),
-            lost_reasoning: LostBy::ALL
-                .iter()
-                .map(|by| metrics.lost_reasoning.get(*by))
-                .sum(),
+            lost_reasoning: LostBy::ALL.iter().map(|by| metrics.lost_reasoning.get(*by)).sum(),
             summaries: summaries(|outcome| outcome == SummaryOutcome::Made),
             summaries_failed: summaries(|outcome| {
                 !matches!(

@@ -143,9 +143,7 @@ fn kibibytes(status: &str, name: &str) -> Option<u64> {
 
 /// Returns the soft limit on open files from the table of `/proc/self/limits`.
 fn open_files_limit(limits: &str) -> Option<u64> {
-    let row = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
+    let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     row.split_whitespace().next()?.parse().ok()
 }
 
@@ -195,16 +193,10 @@ mod tests {
     #[test]
     fn documentation_lists_exactly_the_exported_metrics() {
         let metrics = Metrics::default();
-        let source = MetricsSource {
-            metrics: &metrics,
-            started: 0,
-        };
+        let source = MetricsSource { metrics: &metrics, started: 0 };
         let page = render(METRICS, &source);
         let rows: Vec<String> = METRICS.iter().map(|metric| row(&page, metric)).collect();
-        let documented: Vec<&str> = DOCS
-            .lines()
-            .filter(|line| line.starts_with("| `"))
-            .collect();
+        let documented: Vec<&str> = DOCS.lines().filter(|line| line.starts_with("| `")).collect();
         assert_eq!(documented, rows);
     }
 
@@ -224,10 +216,7 @@ mod tests {
             assert!(!seconds || name.ends_with("_seconds"), "{name}");
             let plain = |text: &str| !text.contains(['"', '\\', '\n', '|']);
             let help = metric.help();
-            assert!(
-                !help.is_empty() && plain(&help),
-                "{name}: help needs escaping"
-            );
+            assert!(!help.is_empty() && plain(&help), "{name}: help needs escaping");
         }
     }
 }
@@ -248,10 +237,7 @@ mod process_tests {
         let limits = "Limit  Soft Limit  Hard Limit  Units\n\
                       Max open files            1024                 524288               files\n";
         assert_eq!(open_files_limit(limits), Some(1_024));
-        assert_eq!(
-            open_files_limit("Max open files  unlimited  unlimited"),
-            None
-        );
+        assert_eq!(open_files_limit("Max open files  unlimited  unlimited"), None);
     }
 
     #[cfg(target_os = "linux")]

@@ -33,10 +33,7 @@ impl BufferBudget {
 
     /// Returns a handle whose reservations count against `owners`.
     pub(crate) fn owned_by(&self, owners: Owners) -> Self {
-        Self {
-            owners: Some(owners),
-            ..self.clone()
-        }
+        Self { owners: Some(owners), ..self.clone() }
     }
 
     /// Returns a handle to the spare buffer, left by a long body.
@@ -131,11 +128,7 @@ mod tests {
         assert_eq!(lesser.grow_to(6), Err(Exhausted::Total));
         assert_eq!(lesser.grow_to(5), Ok(()));
         assert_eq!(own.grow_to(5), Ok(()));
-        assert_eq!(
-            budget.low_priority_reservation().grow_to(0),
-            Ok(()),
-            "always fits"
-        );
+        assert_eq!(budget.low_priority_reservation().grow_to(0), Ok(()), "always fits");
     }
 
     #[test]

@@ -73,14 +73,7 @@ impl ClientBody {
             UnreadRest::Arriving
         };
         let body = Some(body);
-        Request::from_parts(
-            head,
-            Self {
-                body,
-                rest,
-                progress: None,
-            },
-        )
+        Request::from_parts(head, Self { body, rest, progress: None })
     }
 
     /// Records the arrival of the body in `progress`, which may end the body.

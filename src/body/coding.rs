@@ -71,15 +71,8 @@ impl Decoder {
             }
         }
         layers.reverse();
-        let bounds = InflationBounds {
-            max_bytes: MAX_INFLATED_BYTES,
-            bytes_in: 0,
-        };
-        Some(Self {
-            layers,
-            bounds,
-            _charged: None,
-        })
+        let bounds = InflationBounds { max_bytes: MAX_INFLATED_BYTES, bytes_in: 0 };
+        Some(Self { layers, bounds, _charged: None })
     }
 
     pub(crate) fn with_max_bytes(mut self, bytes: u64) -> Self {
@@ -91,10 +84,7 @@ impl Decoder {
     /// budget has too little left.
     pub(crate) fn charged_to(self, mut reservation: Reservation) -> Result<Self, Exhausted> {
         reservation.grow_to(self.memory_bytes())?;
-        Ok(Self {
-            _charged: Some(reservation),
-            ..self
-        })
+        Ok(Self { _charged: Some(reservation), ..self })
     }
 
     /// Whether there is nothing to decode.

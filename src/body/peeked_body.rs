@@ -40,13 +40,7 @@ where
 {
     /// Wraps an unread body.
     pub(crate) fn new(tail: B) -> Self {
-        Self {
-            head: VecDeque::new(),
-            head_bytes: 0,
-            reservation: None,
-            tail,
-            tail_ended: false,
-        }
+        Self { head: VecDeque::new(), head_bytes: 0, reservation: None, tail, tail_ended: false }
     }
 
     /// Wraps a body and the frames already read from it.
@@ -60,10 +54,7 @@ where
 
     /// Charges what is read ahead to a reservation.
     pub(crate) fn charged_to(self, reservation: Reservation) -> Self {
-        Self {
-            reservation: Some(reservation),
-            ..self
-        }
+        Self { reservation: Some(reservation), ..self }
     }
 
     /// Reserves room for the bytes that were read ahead.
@@ -161,9 +152,7 @@ mod tests {
     use super::*;
 
     fn held(head: &[&'static str], tail: &'static str) -> PeekedBody<Full<Bytes>> {
-        let head = head
-            .iter()
-            .map(|text| Frame::data(Bytes::from_static(text.as_bytes())));
+        let head = head.iter().map(|text| Frame::data(Bytes::from_static(text.as_bytes())));
         PeekedBody::with_head(head, Full::new(Bytes::from_static(tail.as_bytes())))
     }
 
@@ -188,11 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn yields_the_read_ahead_chunks_before_the_rest() {
-        let whole = held(&["one ", "two "], "three")
-            .collect()
-            .await
-            .unwrap()
-            .to_bytes();
+        let whole = held(&["one ", "two "], "three").collect().await.unwrap().to_bytes();
         assert_eq!(whole, "one two three");
     }
 
@@ -204,10 +189,7 @@ mod tests {
     #[tokio::test]
     async fn broken_body_still_reports_its_announced_size() {
         let mut held = PeekedBody::new(Broken(Some(Bytes::from_static(b"1234"))));
-        assert_eq!(
-            held.read_ahead().await,
-            ReadAhead::Chunk(Bytes::from_static(b"1234"))
-        );
+        assert_eq!(held.read_ahead().await, ReadAhead::Chunk(Bytes::from_static(b"1234")));
         assert_eq!(held.read_ahead().await, ReadAhead::Broken);
         assert_eq!(held.size_hint().exact(), Some(9));
     }

@@ -88,11 +88,7 @@ impl RequestBody {
     }
 
     fn new(source: RequestSource, meter: &Arc<TransferMeter>) -> Self {
-        Self {
-            source,
-            meter: Arc::clone(meter),
-            is_taken: Arc::default(),
-        }
+        Self { source, meter: Arc::clone(meter), is_taken: Arc::default() }
     }
 
     /// Returns the flag that is set once the connection has taken all that it will take of the

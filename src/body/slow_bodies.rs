@@ -97,10 +97,7 @@ impl BodyProgress {
             });
         }
         // Not under the lock of the wait: the search for the slowest body takes the locks in reverse.
-        self.bodies
-            .waiting
-            .lock()
-            .insert(self.key(), Arc::clone(self));
+        self.bodies.waiting.lock().insert(self.key(), Arc::clone(self));
     }
 
     /// Records the arrival of `bytes`.
@@ -187,10 +184,7 @@ mod tests {
     async fn ends_the_slowest_body_of_the_largest_holder_and_no_fast_one() {
         let bodies = Arc::<SlowBodies>::default();
         let [fast, slow, still, other] = [1, 1, 1, 2].map(|owner| body(&bodies, owner));
-        assert!(
-            bodies.end_slowest(held_by, 0).is_none(),
-            "no window has passed"
-        );
+        assert!(bodies.end_slowest(held_by, 0).is_none(), "no window has passed");
         advance(WINDOW).await;
         fast.record_bytes(WINDOW.as_secs() * MIN_RATE);
         slow.record_bytes(WINDOW.as_secs());

@@ -201,9 +201,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         let state = &*self.state.lock();
         let callers = state.by_caller.values().chain([&state.newcomers]);
         let entries = callers.flat_map(|caller| &caller.entries);
-        entries
-            .map(|(key, entry)| (key.clone(), entry.value.clone()))
-            .collect()
+        entries.map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
     }
 
     /// Returns the weight of all entries.
@@ -296,11 +294,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         let (uses, caller) = (self.uses, key.caller());
         let owner = self.owner_with_share(caller);
         let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
-        let room = if owner.is_some() {
-            self.max_weight - for_newcomers
-        } else {
-            for_newcomers
-        };
+        let room = if owner.is_some() { self.max_weight - for_newcomers } else { for_newcomers };
         // An entry that can never fit evicts no other.
         if weight > room {
             return;
@@ -355,9 +349,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
             None => (own_share, own.map_or(0, |own| own.weight)),
         };
         let candidate = share.and_then(|share| share.callers.last());
-        candidate
-            .filter(|(weight, _)| *weight > least)
-            .map_or(caller, |(_, largest)| *largest)
+        candidate.filter(|(weight, _)| *weight > least).map_or(caller, |(_, largest)| *largest)
     }
 
     /// Removes expired entries, unless they were searched for a moment ago. A cache without uses keeps them
@@ -378,12 +370,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
 
 impl<K, V> Default for CallerEntries<K, V> {
     fn default() -> Self {
-        Self {
-            owner: None,
-            entries: HashMap::default(),
-            queue: BTreeMap::new(),
-            weight: 0,
-        }
+        Self { owner: None, entries: HashMap::default(), queue: BTreeMap::new(), weight: 0 }
     }
 }
 
@@ -399,13 +386,8 @@ impl<K: CallerKey, V: Clone> CallerEntries<K, V> {
     }
 
     fn put(&mut self, key: K, value: V, weight: u64, uses: u64) {
-        let entry = CacheEntry {
-            value,
-            weight,
-            queued: uses,
-            last_use: uses,
-            used_at: Instant::now(),
-        };
+        let entry =
+            CacheEntry { value, weight, queued: uses, last_use: uses, used_at: Instant::now() };
         self.queue.insert(uses, key.clone());
         self.entries.insert(key, entry);
         self.weight += weight;

@@ -29,28 +29,17 @@ pub(crate) struct Owners {
 impl Owners {
     /// Creates the owners of a request without credentials, or whose credentials prove nothing.
     pub(crate) fn strangers(peer: Option<IpAddr>) -> Self {
-        Self {
-            peer,
-            ..Self::default()
-        }
+        Self { peer, ..Self::default() }
     }
 
     /// Creates the owner of what all callers at an address hold together.
     pub(crate) fn of_address(peer: IpAddr) -> Self {
-        Self {
-            is_accepted: true,
-            ..Self::strangers(Some(peer))
-        }
+        Self { is_accepted: true, ..Self::strangers(Some(peer)) }
     }
 
     /// Creates the owners of a request with `credentials`, at least one, of which `set` is the common tag.
     pub(crate) fn new(credentials: Vec<OwnerTag>, set: OwnerTag, peer: Option<IpAddr>) -> Self {
-        Self {
-            credentials: Some(credentials.into()),
-            set: Some(set),
-            is_accepted: false,
-            peer,
-        }
+        Self { credentials: Some(credentials.into()), set: Some(set), is_accepted: false, peer }
     }
 
     /// Returns the tags of the credentials.
@@ -78,18 +67,12 @@ impl Owners {
 
     /// Returns the owners of longhaul's own work for the holder of `tag`.
     pub(crate) fn of_tag(tag: OwnerTag, peer: Option<IpAddr>) -> Self {
-        Self {
-            is_accepted: true,
-            ..Self::new(iter::once(tag).collect(), tag, peer)
-        }
+        Self { is_accepted: true, ..Self::new(iter::once(tag).collect(), tag, peer) }
     }
 
     #[cfg(test)]
     pub(crate) fn of_tags(tags: &[OwnerTag]) -> Self {
-        Self {
-            is_accepted: true,
-            ..Self::new(tags.to_vec(), tags[0], None)
-        }
+        Self { is_accepted: true, ..Self::new(tags.to_vec(), tags[0], None) }
     }
 }
 

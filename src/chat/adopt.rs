@@ -37,9 +37,7 @@ pub(super) fn adopt_plan(
             notices::log_thrash(chat.request.conversation, &plan.view);
             notices::log_shortened_words(chat, &plan.view);
         }
-        chat.state()
-            .summary_guards
-            .record_use(chat.request.scope, &chat.prefix_keys);
+        chat.state().summary_guards.record_use(chat.request.scope, &chat.prefix_keys);
     }
     if plan.fresh_digest {
         let inherited = plan.base.as_ref().and_then(|base| base.record.window);
@@ -56,9 +54,7 @@ pub(super) fn adopt_removal(chat: &Chat<'_>, attempt: &Attempt) -> Option<Record
     let head = chat.prefix_keys.head_len();
     let store = &chat.state().store;
     let prior = &attempt.inputs.prior_records.thinking;
-    let (lost, count) = attempt
-        .plan
-        .lost_reasoning(chat.request.conversation, prior);
+    let (lost, count) = attempt.plan.lost_reasoning(chat.request.conversation, prior);
     let by = match count {
         None => LostBy::Removal,
         Some(_) if thinking::is_dropped(chat) => LostBy::Provider,
@@ -88,9 +84,7 @@ fn store_removal(chat: &Chat<'_>, removal: ThinkingRemoval) -> Option<RecordAdop
     let stable = chat.prefix_keys.stable_prefix();
     let is_whole = |prefix: &(usize, _)| prefix.0 >= end;
     let whole = stable.filter(is_whole);
-    let (_, key) = whole
-        .or_else(|| chat.prefix_keys.first_at_least(end))
-        .or(stable)?;
+    let (_, key) = whole.or_else(|| chat.prefix_keys.first_at_least(end)).or(stable)?;
     chat.state().store.record_removal(key, &chat.model, removal);
     Some(RecordAdopted)
 }
@@ -102,11 +96,7 @@ fn noted_edits(chat: &Chat<'_>, attempt: &Attempt) -> Option<ThinkingRemoval> {
     let prior = &attempt.inputs.prior_records.thinking;
     let may_have = conversation.has_bound_thinking() || conversation.asks_for_thinking();
     let is_noted = may_have && prior.stale == StaleThinking::Kept && thinking::may_bind(chat);
-    is_noted.then(|| {
-        attempt
-            .plan
-            .note_without_stale_thinking(conversation, prior)
-    })?
+    is_noted.then(|| attempt.plan.note_without_stale_thinking(conversation, prior))?
 }
 
 /// Records the use of a summary that was made here but adopted by another process.
@@ -168,11 +158,7 @@ fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDepen
     let found = [&known.ready, &known.adopted].into_iter().flatten();
     let mut with_text = found.filter(|it| record.text.is_some() && it.record.text.is_some());
     let is_dependent = with_text.any(|it| it.record.head_dependence == HeadDependence::Dependent);
-    if is_dependent {
-        HeadDependence::Dependent
-    } else {
-        HeadDependence::Independent
-    }
+    if is_dependent { HeadDependence::Dependent } else { HeadDependence::Independent }
 }
 
 /// Returns the prefix under which a new record is stored: the shortest that contains all changes.
@@ -207,9 +193,7 @@ pub(super) fn adopt_new_record(
         .map(|found| &found.record)
         .find(|other| done.text.is_some() && other.text == done.text);
     if written.is_some_and(|other| other.summary.is_some()) {
-        chat.state()
-            .summary_guards
-            .record_use(chat.request.scope, &chat.prefix_keys);
+        chat.state().summary_guards.record_use(chat.request.scope, &chat.prefix_keys);
     }
     // A digest may extend a record that was not in use.
     let extended = attempt.plan.base.as_ref().filter(|base| !base.adopted);

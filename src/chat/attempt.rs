@@ -62,12 +62,7 @@ impl PlanInputs {
 
 impl Attempt {
     pub(super) fn retry(inputs: PlanInputs, plan: RequestPlan, retry: Retry) -> Self {
-        Self {
-            inputs,
-            plan,
-            cause: retry.cause(),
-            retry: Some(retry),
-        }
+        Self { inputs, plan, cause: retry.cause(), retry: Some(retry) }
     }
 
     /// Returns the view of the conversation that is sent.
@@ -82,10 +77,7 @@ impl Attempt {
 
     /// Returns the sizes that decide whether requests like this fit.
     pub(super) fn sent_size(&self, conversation: &Conversation<'_>) -> RequestSize {
-        RequestSize {
-            tokens: self.tokens(conversation),
-            tools: conversation.params().tool_tokens,
-        }
+        RequestSize { tokens: self.tokens(conversation), tools: conversation.params().tool_tokens }
     }
 
     /// Returns the refusal of the attempt with `status`. Until more is known, it shows no limits on the body.
@@ -112,11 +104,7 @@ impl Attempt {
             Mode::On => self.tokens(chat.request.conversation),
             Mode::Off | Mode::Shadow => before,
         };
-        BilledRequest {
-            before,
-            after,
-            window: self.inputs.policy.thresholds.window,
-        }
+        BilledRequest { before, after, window: self.inputs.policy.thresholds.window }
     }
 
     /// Returns the reason for the retry. `None` for the first send.

@@ -41,9 +41,7 @@ pub(crate) fn counted_body(
 pub(crate) fn original_body(chat: &Chat<'_>, inputs: &PlanInputs) -> FramedBody {
     let plan = plan::unmodified(chat, &for_last_send(chat, inputs));
     let body = rewrite::rewritten_body(&chat.request, &plan.view);
-    body.ok()
-        .flatten()
-        .unwrap_or_else(|| chat.request.body.original())
+    body.ok().flatten().unwrap_or_else(|| chat.request.body.original())
 }
 
 /// Returns the inputs of a plan whose refusal nothing mends.
@@ -57,8 +55,5 @@ fn for_last_send(chat: &Chat<'_>, inputs: &PlanInputs) -> PlanInputs {
 /// Whether a reply with this status refuses the rewritten body, so that the original is counted instead.
 /// Other failures concern the endpoint, the caller or the load.
 pub(crate) fn refuses_body(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
-    )
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }

@@ -47,11 +47,7 @@ fn explanation(
         attempt.view(),
         attempt.plan.decisions.as_deref(),
     );
-    let context = ExplanationContext {
-        mode: chat.mode,
-        profile: chat.settings.profile,
-        untouched,
-    };
+    let context = ExplanationContext { mode: chat.mode, profile: chat.settings.profile, untouched };
     let mut explanation = StoredExplanation::new(context, window, attempt.cause, numbers);
     if chat.state().config.admin_show_content {
         explanation.add_texts(conversation, attempt.view());

@@ -97,9 +97,7 @@ pub(crate) async fn answer(
     let overrides = state.overrides(&head.headers);
     let meter = &log.meter;
     let reader = state.body_reader(&head, meter);
-    let received = meter
-        .measure_wait(pin!(reader.receive(&head, body)))
-        .await?;
+    let received = meter.measure_wait(pin!(reader.receive(&head, body))).await?;
     let body = match received {
         Received::Chat(body) => body,
         Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
@@ -127,15 +125,9 @@ pub(crate) async fn compact_body(
     let body = BufferedBody::plain(body);
     let (body, report) =
         compact_buffered(state, (head, overrides), &body, &Arc::default(), None).await?;
-    let done = report.action_labels().map(|action| CompactionOutcome {
-        action,
-        after: report.after,
-    });
-    Ok(CompactedChat {
-        body,
-        before: report.before,
-        outcome: done,
-    })
+    let done =
+        report.action_labels().map(|action| CompactionOutcome { action, after: report.after });
+    Ok(CompactedChat { body, before: report.before, outcome: done })
 }
 
 async fn compact_buffered(

@@ -110,9 +110,7 @@ pub(super) fn log_learned_window(
     tracing::info!(
         model = chat.model_in_log(),
         conversation = chat.conversation_id().map(tracing::field::display),
-        window = learned
-            .stated
-            .map_or_else(|| learned.window.get(), Tokens::get),
+        window = learned.stated.map_or_else(|| learned.window.get(), Tokens::get),
         is_stated = learned.stated.is_some(),
         window_estimated = learned.window.get(),
         refused_tokens = refused.tokens.get(),

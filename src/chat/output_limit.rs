@@ -140,10 +140,7 @@ pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: 
 
 /// Returns at least as many tokens as the upstream will count of `view` estimated tokens.
 fn upper_count(view: Tokens, sample: Option<CountSample>) -> Tokens {
-    sample.map_or_else(
-        || view.percent(TOKENIZER_MARGIN_PERCENT),
-        |sample| sample.upper_count(view),
-    )
+    sample.map_or_else(|| view.percent(TOKENIZER_MARGIN_PERCENT), |sample| sample.upper_count(view))
 }
 
 /// Lowers the output limit when the upstream did not count the whole prompt and the plain
@@ -153,9 +150,7 @@ pub(super) fn lower_output_by_estimate(
     first: &Attempt,
     refused: &RefusedAttempt,
 ) -> Option<ForwardedView> {
-    let RefusedAttempt {
-        tokens, overflow, ..
-    } = refused;
+    let RefusedAttempt { tokens, overflow, .. } = refused;
     let (Some(limit), None, Some(_)) = (overflow.limit, overflow.used, overflow.output) else {
         return None;
     };

@@ -80,12 +80,7 @@ pub(crate) async fn first_send(
         Some(_) => PlanCause::FitWindow,
         None => PlanCause::Plan,
     };
-    let first = Attempt {
-        inputs,
-        plan,
-        retry: None,
-        cause,
-    };
+    let first = Attempt { inputs, plan, retry: None, cause };
     (first, sending, report)
 }
 
@@ -156,12 +151,7 @@ pub(super) async fn explicit_compaction(
     let plan = compact_explicitly(chat, &mut inputs).await?;
     let sending = rewrite::rewritten_body(&chat.request, &plan.view).ok()??;
     let report = plan_report(chat.request.conversation, &plan);
-    let attempt = Attempt {
-        inputs,
-        plan,
-        retry: None,
-        cause: PlanCause::Manual,
-    };
+    let attempt = Attempt { inputs, plan, retry: None, cause: PlanCause::Manual };
     Some((attempt, sending, report))
 }
 
@@ -174,11 +164,8 @@ pub(super) fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -
     let written = |found: &RecordMatch| {
         found.record.summary.is_some() && (!plan.fresh_digest || !found.adopted)
     };
-    let stands = if plan.base.as_ref().is_some_and(written) {
-        Action::Summary
-    } else {
-        Action::Digest
-    };
+    let stands =
+        if plan.base.as_ref().is_some_and(written) { Action::Summary } else { Action::Digest };
     ChatReport::for_view(conversation, &plan.view, stands)
 }
 
@@ -251,15 +238,9 @@ pub(super) fn unmodified(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
 /// requested.
 fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     let conversation = chat.request.conversation;
-    let known = PriorRecords {
-        ready: None,
-        ..inputs.prior_records.clone()
-    };
+    let known = PriorRecords { ready: None, ..inputs.prior_records.clone() };
     // Nothing is cut, so the rule may clear at the threshold.
-    let policy = Policy {
-        proactive: false,
-        ..inputs.policy.clone()
-    };
+    let policy = Policy { proactive: false, ..inputs.policy.clone() };
     let plan = plan(conversation, &policy, &known, chat.summary_source());
     if plan.view.is_condensed() {
         return unmodified(chat, inputs);
@@ -340,14 +321,8 @@ mod tests {
     async fn first(text: &str, known: PriorRecords) -> (Attempt, FramedBody, ChatReport, Bytes) {
         let state = state("http://127.0.0.1:9/v1", &[]);
         with_chat(&state, &[], text.to_owned(), async |chat, inputs| {
-            let (attempt, sending, report) = first_send(
-                &chat,
-                PlanInputs {
-                    prior_records: known,
-                    ..inputs
-                },
-            )
-            .await;
+            let (attempt, sending, report) =
+                first_send(&chat, PlanInputs { prior_records: known, ..inputs }).await;
             (attempt, sending, report, chat.request.body.text().clone())
         })
         .await
@@ -358,11 +333,7 @@ mod tests {
         let text = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
         let (_, sending, _, came) = first(text, PriorRecords::default()).await;
         let forwarded = sending.body.into_bytes();
-        assert_eq!(
-            forwarded.as_ptr(),
-            came.as_ptr(),
-            "the same bytes, not equal ones"
-        );
+        assert_eq!(forwarded.as_ptr(), came.as_ptr(), "the same bytes, not equal ones");
         assert_eq!(forwarded.len(), came.len());
     }
 
@@ -376,15 +347,8 @@ mod tests {
             compacted_message_count: 2,
             ..CompactionRecord::default()
         };
-        let adopted = RecordMatch {
-            prefix_end: 3,
-            adopted: true,
-            record: Arc::new(record),
-        };
-        let known = PriorRecords {
-            adopted: Some(adopted),
-            ..PriorRecords::default()
-        };
+        let adopted = RecordMatch { prefix_end: 3, adopted: true, record: Arc::new(record) };
+        let known = PriorRecords { adopted: Some(adopted), ..PriorRecords::default() };
         let (attempt, sending, report, came) = first(text, known).await;
         assert_eq!(report.bypass(), Some(Bypass::Unsound));
         assert_eq!(sending.body.into_bytes(), came);

@@ -54,11 +54,8 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let overrides = request.overrides;
     let model: Arc<str> = request.conversation.model().into();
     let prefix_keys = prefix_keys(&request);
-    let query_key = if state.keys.holds_upstream_key() {
-        QueryKey::Longhaul
-    } else {
-        QueryKey::Caller
-    };
+    let query_key =
+        if state.keys.holds_upstream_key() { QueryKey::Longhaul } else { QueryKey::Caller };
     let learned = state.learned.of_caller(request.scope, query_key);
     let refreshed = state.store.refresh_all(&prefix_keys, &learned, &model);
     refreshed.await;
@@ -111,9 +108,7 @@ fn effective_settings(
         settings.recover = false;
     }
     if state.config.summary.placement == PlacementSetting::Auto {
-        settings.placement = learned
-            .placements
-            .placement_for(model, prefix_keys.first_key());
+        settings.placement = learned.placements.placement_for(model, prefix_keys.first_key());
     }
     settings
 }
@@ -156,11 +151,7 @@ fn plan_inputs(chat: &Chat<'_>, prior_records: PriorRecords) -> PlanInputs {
         ..prior_records
     };
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
-    PlanInputs {
-        policy: known_window::policy(chat, adopted),
-        prior_records,
-        deadline: None,
-    }
+    PlanInputs { policy: known_window::policy(chat, adopted), prior_records, deadline: None }
 }
 
 #[cfg(test)]
@@ -185,11 +176,7 @@ mod tests {
     async fn signed_body_is_bypassed() {
         check("content-digest", "sha-256=:x:", Some(Bypass::Signed));
         check("digest", "SHA-256=x", Some(Bypass::Signed));
-        check(
-            "authorization",
-            "AWS4-HMAC-SHA256 Credential=x",
-            Some(Bypass::Signed),
-        );
+        check("authorization", "AWS4-HMAC-SHA256 Credential=x", Some(Bypass::Signed));
         check("authorization", "Bearer x", None);
     }
 }

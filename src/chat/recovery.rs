@@ -67,9 +67,7 @@ pub(super) fn inputs_for_body(
     limits: BodyLimits,
 ) -> PlanInputs {
     let room = u32::try_from(limits.goal).unwrap_or(u32::MAX);
-    let room = Tokens::new(room)
-        .divided_by(4)
-        .min(inputs.policy.thresholds.window);
+    let room = Tokens::new(room).divided_by(4).min(inputs.policy.thresholds.window);
     let mut inputs = PlanInputs {
         policy: Policy {
             body: limits,
@@ -185,21 +183,12 @@ fn inputs_after_refusal(
     let learned = with_accepted_floor(chat, refused, learned);
     let window = to_two_digits(learned);
     // What stays may be denser than what goes, and no third send follows. A limit without a number is a guess.
-    let share = if refused.overflow.limit.is_some() {
-        95
-    } else {
-        80
-    };
-    let window = chat
-        .configured_window()
-        .map_or(window, |set| set.min(window));
+    let share = if refused.overflow.limit.is_some() { 95 } else { 80 };
+    let window = chat.configured_window().map_or(window, |set| set.min(window));
     let mut policy = Policy::new(&chat.settings, window);
     policy.thresholds.actual_window = learned.percent(share);
     policy.is_window_stated = refused.overflow.limit.is_some();
-    PlanInputs {
-        policy,
-        ..first.inputs.clone()
-    }
+    PlanInputs { policy, ..first.inputs.clone() }
 }
 
 /// Raises a window that only follows from the size of refused requests to the largest request that the
@@ -224,13 +213,7 @@ pub(super) async fn run_recovery(
 ) -> Option<(ForwardedView, RecoveryStep)> {
     let recovery = |inputs: &PlanInputs, summaries| {
         let (policy, known) = (&inputs.policy, &inputs.prior_records);
-        plan_recovery(
-            chat.request.conversation,
-            policy,
-            known,
-            too_large,
-            summaries,
-        )
+        plan_recovery(chat.request.conversation, policy, known, too_large, summaries)
     };
     let mut recovered = recovery(inputs, chat.summary_source());
     if let RecoveryDecision::Summarise(covers) = recovered {

@@ -17,10 +17,7 @@ use longhaul_core::units::tokens::Tokens;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Retry {
     /// The first reply was classified as an overflow.
-    Compacted {
-        step: RecoveryStep,
-        refused: RefusedAttempt,
-    },
+    Compacted { step: RecoveryStep, refused: RefusedAttempt },
     /// The first placement of the summary was refused and the original is estimated not to fit. The
     /// retry uses the other placement.
     OtherPlacement,
@@ -106,11 +103,9 @@ impl RefusedAttempt {
 impl Retry {
     pub(super) fn reason(&self) -> RetryReason {
         match self {
-            Self::Compacted {
-                step: RecoveryStep::Images,
-                ..
+            Self::Compacted { step: RecoveryStep::Images, .. } | Self::FewerImages { .. } => {
+                RetryReason::FewerBytes
             }
-            | Self::FewerImages { .. } => RetryReason::FewerBytes,
             Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
             Self::ClippedTexts => RetryReason::ClippedTexts,
             Self::Original { .. } => RetryReason::Original,
@@ -146,10 +141,7 @@ impl Retry {
     /// Returns the event that led to this retry.
     pub(super) fn cause(self) -> PlanCause {
         match self {
-            Self::Compacted {
-                step: RecoveryStep::Images,
-                ..
-            } => PlanCause::FewerBytes,
+            Self::Compacted { step: RecoveryStep::Images, .. } => PlanCause::FewerBytes,
             Self::Compacted { refused, .. } => PlanCause::Overflow(refused.refusal()),
             Self::OtherPlacement => PlanCause::OtherPlacement,
             Self::ClippedTexts => PlanCause::ClippedTexts,

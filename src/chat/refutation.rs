@@ -141,9 +141,6 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             assert!(!refutes_size(status, verdict), "{status} {verdict:?}");
         }
-        assert!(refutes_size(
-            StatusCode::BAD_REQUEST,
-            Verdict::Unexplained(None)
-        ));
+        assert!(refutes_size(StatusCode::BAD_REQUEST, Verdict::Unexplained(None)));
     }
 }

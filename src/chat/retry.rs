@@ -52,11 +52,7 @@ pub(crate) async fn next_step(
         Verdict::Overflow(overflow) => {
             recovery::recover_from_overflow(chat, first, status, overflow).await
         }
-        Verdict::OutputTooLarge {
-            limit,
-            input,
-            output,
-        } => {
+        Verdict::OutputTooLarge { limit, input, output } => {
             if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
                 return RetryDecision::retry(second);
             }
@@ -92,9 +88,7 @@ pub(crate) async fn next_step(
 fn is_negative_parameter_error(conversation: &Conversation<'_>, overflow: &Overflow) -> bool {
     overflow.excess.is_some()
         && overflow.limit.is_none()
-        && conversation
-            .dialect()
-            .has_negative_output_limit(conversation.body())
+        && conversation.dialect().has_negative_output_limit(conversation.body())
 }
 
 /// Retries without the bound thinking after the first edit. Returns `None` if longhaul never edited
@@ -112,9 +106,7 @@ fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Atte
     if prior.stale == StaleThinking::Ignored || !may_be_edited {
         return None;
     }
-    let plan = first
-        .plan
-        .without_thinking_behind_edits(conversation, prior)?;
+    let plan = first.plan.without_thinking_behind_edits(conversation, prior)?;
     let inputs = first.inputs.clone();
     Some(Attempt::retry(inputs, plan, Retry::WithoutStaleThinking))
 }
@@ -149,9 +141,7 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
         return None;
     }
     let plan = RequestPlan {
-        view: first
-            .view()
-            .merged_into_neighbours(chat.request.conversation)?,
+        view: first.view().merged_into_neighbours(chat.request.conversation)?,
         ..first.plan.clone()
     };
     let mut second = second_attempt::with_plan(chat, first, plan, Retry::OtherPlacement);
@@ -223,10 +213,7 @@ fn retry_without_old_media(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> 
     let conversation = chat.request.conversation;
     let first_key = chat.prefix_keys.first_key()?;
     images::droppable_if_refused(conversation).find_map(|before| {
-        let suspicion = Suspicion::MediaBefore {
-            conversation: first_key,
-            message: before,
-        };
+        let suspicion = Suspicion::MediaBefore { conversation: first_key, message: before };
         if chat.learned.refuted.is_refuted(suspicion) {
             return None;
         }

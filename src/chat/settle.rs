@@ -39,12 +39,8 @@ fn observer<B>(
     }
     let costs = &chat.state().costs;
     let estimate = attempt.tokens(chat.request.conversation);
-    ReplyObserver::for_reply(
-        chat.request.state,
-        &chat.learned,
-        reply,
-        &chat.model,
-        || ObservedRequest {
+    ReplyObserver::for_reply(chat.request.state, &chat.learned, reply, &chat.model, || {
+        ObservedRequest {
             dialect: chat.request.conversation.dialect(),
             sent: SentSize {
                 estimate,
@@ -57,14 +53,10 @@ fn observer<B>(
             window: attempt.inputs.policy.thresholds.window,
             path: chat.request.route.mapped.path().into(),
             bill: costs
-                .begin(
-                    (chat.request.scope, &chat.prefix_keys),
-                    &chat.model,
-                    attempt.billed(chat),
-                )
+                .begin((chat.request.scope, &chat.prefix_keys), &chat.model, attempt.billed(chat))
                 .paid_by(chat.payer()),
-        },
-    )
+        }
+    })
 }
 
 /// Settles an attempt and returns its reply for relaying: records and publishes what was
@@ -84,16 +76,10 @@ pub(crate) async fn finish(
     let status = judged.response.status();
     // A separate summary endpoint does not compete with chats.
     if is_overload_status(status) && chat.state().summary_endpoint.is_none() {
-        chat.state()
-            .summary_guards
-            .record_throttled_chat(chat.request.scope);
+        chat.state().summary_guards.record_throttled_chat(chat.request.scope);
     }
     let gave_up = log.report.actions().contains(&Action::GaveUp);
-    let observer = if gave_up {
-        None
-    } else {
-        observer(chat, attempt, &judged.response)
-    };
+    let observer = if gave_up { None } else { observer(chat, attempt, &judged.response) };
     // A successful reply without an observer: its cost stays unknown.
     if observer.is_none() && status == StatusCode::OK && !gave_up {
         unanswered_call::charge_unknown_cost(chat, attempt.billed(chat));
@@ -111,10 +97,7 @@ pub(crate) async fn finish_retry(
     refused: Response<PeekedBody<UpstreamBody>>,
     log: &mut RequestLog,
 ) -> Response<PeekedBody<UpstreamBody>> {
-    if attempt
-        .retry
-        .is_some_and(|retry| refutation::shows_other_cause(retry, &judged))
-    {
+    if attempt.retry.is_some_and(|retry| refutation::shows_other_cause(retry, &judged)) {
         // A refused retry adopts nothing.
         let _: Option<RecordAdopted> = settle(chat, attempt, &judged);
         return refused;
@@ -201,11 +184,8 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
     thinking::learn_acceptance(chat, attempt);
     count_new_calls(chat, attempt.view());
     notices::log_too_few_user_messages(chat, &attempt.plan);
-    let trigger = if chat.compact_now {
-        CompactionTrigger::Manual
-    } else {
-        CompactionTrigger::Proactive
-    };
+    let trigger =
+        if chat.compact_now { CompactionTrigger::Manual } else { CompactionTrigger::Proactive };
     let adopted = adopt::adopt_plan(chat, attempt, trigger);
     if adopted.is_none() {
         adopt::renew_record(chat, &attempt.inputs.prior_records);
@@ -321,9 +301,7 @@ fn settle_refused_retry(
 /// Settles a retry that overflowed again: the window is known more precisely.
 fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttempt) {
     let windows = &chat.learned.windows;
-    let RefusedAttempt {
-        tokens, overflow, ..
-    } = *refused;
+    let RefusedAttempt { tokens, overflow, .. } = *refused;
     match overflow.evidence {
         Evidence::Stated if refused.is_request_limit() => {}
         Evidence::Stated => {
@@ -337,10 +315,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
             let sample = used.and_then(|used| CountSample::new(tokens, used));
             if let (Some((_, key)), Some(sample)) = (chat.prefix_keys.stable_prefix(), sample) {
                 let average_ratio = windows.sizes(&chat.model).average_ratio;
-                let counted = CountedRequest {
-                    sample,
-                    average_ratio,
-                };
+                let counted = CountedRequest { sample, average_ratio };
                 chat.state().store.record_count(key, &chat.model, counted);
             }
         }

@@ -140,9 +140,8 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
     if running_job(chat, prefix).is_some() || now.covers_more_than(&attempt.inputs.prior_records) {
         return;
     }
-    let Some(permit) = state
-        .summary_guards
-        .try_acquire_background(call::summary_permit(chat, prefix))
+    let Some(permit) =
+        state.summary_guards.try_acquire_background(call::summary_permit(chat, prefix))
     else {
         return;
     };

@@ -34,11 +34,7 @@ pub(super) async fn with_chat<T>(
     then: impl AsyncFnOnce(Chat<'_>, PlanInputs) -> T,
 ) -> T {
     let path = PathAndQuery::from_static("/v1/chat/completions");
-    let route = Route {
-        requested: path.clone(),
-        mapped: path,
-        client_version: Version::HTTP_11,
-    };
+    let route = Route { requested: path.clone(), mapped: path, client_version: Version::HTTP_11 };
     let mut request = Request::post("/v1/chat/completions");
     for (name, value) in fields {
         request = request.header(*name, *value);

@@ -32,11 +32,7 @@ impl<'c> UnansweredCallGuard<'c> {
     /// Creates the guard before `attempt` is sent. A wrapper future around the send would be moved,
     /// so this is a guard.
     pub(crate) fn new(chat: &'c Chat<'c>, attempt: &Attempt) -> Self {
-        Self {
-            chat,
-            billed: attempt.billed(chat),
-            is_over: Cell::new(false),
-        }
+        Self { chat, billed: attempt.billed(chat), is_over: Cell::new(false) }
     }
 
     /// Disarms the guard: the outcome is known.

@@ -102,28 +102,18 @@ mod tests {
 
     #[test]
     fn every_text_names_the_endpoint_and_the_model_that_it_needs() {
-        let place = Place {
-            origin: "http://127.0.0.1:8484",
-            model: "m-\"1",
-            provider: "openai",
-        };
+        let place = Place { origin: "http://127.0.0.1:8484", model: "m-\"1", provider: "openai" };
         for agent in Agent::all() {
             assert_ne!(agent.file.is_empty(), agent.export.is_empty());
             let content = agent.file_content(&place);
             let text = content.clone() + &place.fill(&agent.export) + &agent.start_command(&place);
             assert!(text.contains(place.origin), "{text}");
-            assert!(
-                !text.contains("{base}") && !text.contains("{model}"),
-                "{text}"
-            );
+            assert!(!text.contains("{base}") && !text.contains("{model}"), "{text}");
             let is_json = serde_json::from_str::<serde_json::Value>(&content).is_ok();
             let is_toml = content.parse::<toml::Table>().is_ok();
             assert!(is_json || is_toml, "{content}");
             if let Some((_, json)) = agent.variable(&place) {
-                assert!(
-                    serde_json::from_str::<serde_json::Value>(&json).is_ok(),
-                    "{json}"
-                );
+                assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok(), "{json}");
             }
         }
     }

@@ -57,11 +57,7 @@ pub(super) fn check(
         None
     };
     let report = model_report::ModelReport::new(&config, model, answer);
-    crate::cli::print(&if json {
-        pretty_json(&report)
-    } else {
-        report.page(terminal::width())
-    })?;
+    crate::cli::print(&if json { pretty_json(&report) } else { report.page(terminal::width()) })?;
     if !json {
         windows::print_held(&config, Some(model))?;
     }
@@ -87,9 +83,7 @@ fn print_settings(found: &ResolvedSettings, config: &Config, env: &Env) -> Done 
 
 /// Returns the key in the environment, if there is one.
 pub(super) fn upstream_key(env: &Env) -> Option<&str> {
-    env.get(KEY_VARIABLE)
-        .map(String::as_str)
-        .filter(|key| !key.is_empty())
+    env.get(KEY_VARIABLE).map(String::as_str).filter(|key| !key.is_empty())
 }
 
 /// Returns the value of `Authorization` for a key of the environment.

@@ -36,9 +36,7 @@ pub(super) fn compact(config: Config, matches: &ArgMatches, key: Option<&str>) -
         let continued = matches
             .get_flag("continue")
             .then(|| continuation::append_continue_message(&compacted.body));
-        let body = continued
-            .flatten()
-            .unwrap_or_else(|| compacted.body.to_vec());
+        let body = continued.flatten().unwrap_or_else(|| compacted.body.to_vec());
         write_output(&body).map_err(|error| Problem::Output(error.to_string()))
     });
     Ok(done?)
@@ -151,9 +149,8 @@ fn outcome_line(compacted: &CompactedChat) -> String {
             "longhaul: {}: about {} tokens became {}\n",
             done.action, compacted.before, done.after
         ),
-        None => format!(
-            "longhaul: nothing to gain: about {} tokens stay unchanged\n",
-            compacted.before
-        ),
+        None => {
+            format!("longhaul: nothing to gain: about {} tokens stay unchanged\n", compacted.before)
+        }
     }
 }

@@ -66,11 +66,7 @@ impl Finding {
             Outcome::Failed => ("failed", AnsiColor::Red),
         };
         let style: Style = colour.on_default().bold();
-        [
-            format!("{style}{word}{style:#}"),
-            (*subject).to_owned(),
-            text.clone(),
-        ]
+        [format!("{style}{word}{style:#}"), (*subject).to_owned(), text.clone()]
     }
 }
 
@@ -171,11 +167,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
             ),
         );
     }
-    let source = if window.is_assumed() {
-        "the upstream".to_owned()
-    } else {
-        window.source()
-    };
+    let source = if window.is_assumed() { "the upstream".to_owned() } else { window.source() };
     Finding::passed("window", format!("{shown} tokens for {model} ({source})"))
 }
 

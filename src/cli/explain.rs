@@ -108,12 +108,7 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
     let conversation = Dialect::read_any(body)?;
     let window = ModelWindow::for_model(config, &conversation.model(), None);
     let policy = window.policy_for(&conversation);
-    let plan = plan(
-        &conversation,
-        &policy,
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
+    let plan = plan(&conversation, &policy, &PriorRecords::default(), SummarySource::Digest);
     let forwarded = match plan.view.replacements(&conversation) {
         None if conversation.is_stateful() => Err(Bypass::Stateful),
         None => Err(Bypass::Nothing),
@@ -124,17 +119,10 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
     };
     let untouched = forwarded.as_ref().err().copied();
     let settings = config.settings_for(&conversation.model());
-    let context = ExplanationContext {
-        mode: config.mode,
-        profile: settings.compaction.profile,
-        untouched,
-    };
-    let explanation = RequestExplanation::new(
-        &conversation,
-        &policy,
-        &plan.view,
-        plan.decisions.as_deref(),
-    );
+    let context =
+        ExplanationContext { mode: config.mode, profile: settings.compaction.profile, untouched };
+    let explanation =
+        RequestExplanation::new(&conversation, &policy, &plan.view, plan.decisions.as_deref());
     let explanation = match (untouched, folds) {
         (Some(_), _) => explanation.unchanged(),
         (None, true) => explanation.folded(false),
@@ -143,10 +131,7 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
     let mut report = ExplanationReport::new(explanation, context, window.source());
     report.hint = clearing_hint(&conversation, &policy);
     report.add_subjects(&conversation);
-    Ok(Explanation {
-        report,
-        forwarded: forwarded.ok(),
-    })
+    Ok(Explanation { report, forwarded: forwarded.ok() })
 }
 
 /// Returns the admin page that the arguments ask for; `None` if they name a file.

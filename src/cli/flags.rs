@@ -31,13 +31,10 @@ fn accepts_flag(command: &str, flag: &str) -> bool {
 /// Returns every flag for a setting, as the program itself accepts them; without a command it is
 /// `serve`.
 pub(super) fn all() -> impl Iterator<Item = Arg> {
-    let file = Arg::new(CONFIG_FLAG)
-        .long(CONFIG_FLAG)
-        .value_name("FILE")
-        .help(
-            "A TOML file of settings; `longhaul init` writes one [default: ./longhaul.toml, then \
+    let file = Arg::new(CONFIG_FLAG).long(CONFIG_FLAG).value_name("FILE").help(
+        "A TOML file of settings; `longhaul init` writes one [default: ./longhaul.toml, then \
              ~/.config/longhaul/longhaul.toml]",
-        );
+    );
     let variables = Arg::new(ENV_FILE_FLAG)
         .long(ENV_FILE_FLAG)
         .value_name("FILE")
@@ -50,10 +47,7 @@ pub(super) fn all() -> impl Iterator<Item = Arg> {
             .help(flag_help(entry));
         match entry.bare {
             // With a space, a command after the flag would be parsed as its value.
-            Some(bare) => arg
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value(bare),
+            Some(bare) => arg.num_args(0..=1).require_equals(true).default_missing_value(bare),
             None => arg,
         }
     });

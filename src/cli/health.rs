@@ -20,18 +20,13 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 /// listener with a fixed address.
 pub(super) fn health(config: &Config, matches: &ArgMatches) -> Done<ExitCode> {
     let address = admin_address(config.admin)?;
-    let path = if matches.get_flag("ready") {
-        "/readyz"
-    } else {
-        "/livez"
-    };
+    let path = if matches.get_flag("ready") { "/readyz" } else { "/livez" };
     let page = async { timeout(HEALTH_TIMEOUT, fetch_page(address, path)).await };
     let answer = match crate::cli::runtime()?.block_on(page) {
         Ok(answer) => answer.map(|(status, _)| status),
-        Err(_) => Err(format!(
-            "http://{address}{path}: no answer within {} s",
-            HEALTH_TIMEOUT.as_secs()
-        )),
+        Err(_) => {
+            Err(format!("http://{address}{path}: no answer within {} s", HEALTH_TIMEOUT.as_secs()))
+        }
     };
     let why = match answer {
         Ok(StatusCode::OK) => return Ok(ExitCode::SUCCESS),

@@ -38,10 +38,7 @@ pub(super) fn init(layers: Layers, matches: &ArgMatches, env: &Env) -> Done {
 
 /// Creates a file that does not exist yet, and the folders above it.
 fn create_file(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
     File::create_new(path)?.write_all(text.as_bytes())

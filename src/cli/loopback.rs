@@ -23,12 +23,10 @@ impl LoopbackProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (ready, readied) = oneshot::channel();
-        let mut served = tokio::spawn(server::run(
-            config,
-            listener,
-            std::future::pending(),
-            || _ = ready.send(()),
-        ));
+        let mut served =
+            tokio::spawn(server::run(config, listener, std::future::pending(), || {
+                _ = ready.send(())
+            }));
         tokio::select! {
             biased;
             Ok(()) = readied => Ok(Self { address, task: served }),

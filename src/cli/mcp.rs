@@ -20,9 +20,7 @@ use tools::RecallTools;
 
 /// Parses an address of this machine: a client of the server can reach the proxy.
 pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
-    let on_loopback = text
-        .strip_prefix(':')
-        .map(|port| format!("127.0.0.1:{port}"));
+    let on_loopback = text.strip_prefix(':').map(|port| format!("127.0.0.1:{port}"));
     match on_loopback.as_deref().unwrap_or(text).parse::<SocketAddr>() {
         Ok(address) if address.ip().to_canonical().is_loopback() => Ok(address),
         _ => Err("expected an address of this machine and a port, like 127.0.0.1:8486".into()),
@@ -79,13 +77,7 @@ mod tests {
     fn serves_this_machine_only() {
         assert_eq!(parse_loopback(":8486"), Ok(([127, 0, 0, 1], 8486).into()));
         assert!(parse_loopback("127.0.0.1:0").is_ok() && parse_loopback("[::1]:1").is_ok());
-        for wrong in [
-            "0.0.0.0:8486",
-            "192.0.2.1:8486",
-            "example.org:1",
-            "8486",
-            "",
-        ] {
+        for wrong in ["0.0.0.0:8486", "192.0.2.1:8486", "example.org:1", "8486", ""] {
             assert!(parse_loopback(wrong).is_err(), "{wrong}");
         }
     }

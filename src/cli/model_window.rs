@@ -50,8 +50,7 @@ impl<'c> ModelWindow<'c> {
             text_ratio: script_ratio::predict(conversation),
             ..TokenCalibration::default()
         };
-        self.sources
-            .calibrated_policy(&self.settings.compaction, conversation, uncounted)
+        self.sources.calibrated_policy(&self.settings.compaction, conversation, uncounted)
     }
 
     /// Names the source of the policy's window in a word or two.
@@ -68,12 +67,9 @@ impl<'c> ModelWindow<'c> {
             WindowSource::Assumed
             | WindowSource::Refusal
             | WindowSource::RefusedSize
-            | WindowSource::Upstream => if self.is_of_profile() {
-                "profile local"
-            } else {
-                "assumed"
+            | WindowSource::Upstream => {
+                if self.is_of_profile() { "profile local" } else { "assumed" }.into()
             }
-            .into(),
         }
     }
 

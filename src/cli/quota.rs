@@ -15,10 +15,7 @@ pub(super) fn quota(config: &Config, matches: &ArgMatches) -> Done {
     let text = if matches.get_flag("json") {
         format!("{}\n", String::from_utf8_lossy(&body))
     } else {
-        match lines(
-            &parse_answer::<Vec<Quota>>(&body)?,
-            wall_clock::unix_seconds(),
-        ) {
+        match lines(&parse_answer::<Vec<Quota>>(&body)?, wall_clock::unix_seconds()) {
             none if none.is_empty() => "no reply has stated a quota yet\n".to_owned(),
             lines => lines,
         }

@@ -80,10 +80,7 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
     // The dashboard of `longhaul serve` may run at the same time.
     layers.set_unless_flag("admin.listen", "off");
     let log_file = matches.get_one::<PathBuf>("log");
-    layers.set_default(
-        "log.level",
-        if log_file.is_some() { "info" } else { "error" },
-    );
+    layers.set_default("log.level", if log_file.is_some() { "info" } else { "error" });
     let resolved = layers.resolve()?;
     let mut config = Config::from_resolved(&resolved)?;
     crate::cli::state_folder::keep_lessons(&mut config, env);
@@ -105,10 +102,7 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
     }
     let settings = report_json(&resolved);
     let served = serve_alongside(config, settings, env, (program, words), process);
-    Ok(crate::cli::serve::block_on_and_shut_down(
-        crate::cli::serve::worker_runtime()?,
-        served,
-    )?)
+    Ok(crate::cli::serve::block_on_and_shut_down(crate::cli::serve::worker_runtime()?, served)?)
 }
 
 fn proxy_problem(what: &str, error: &io::Error) -> Problem {
@@ -209,8 +203,6 @@ fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = std::os::unix::process::ExitStatusExt::signal(&status);
     #[cfg(not(unix))]
     let by_signal: Option<i32> = None;
-    let code = status
-        .code()
-        .or_else(|| by_signal.map(|signal| EXIT_SIGNAL_BASE + signal));
+    let code = status.code().or_else(|| by_signal.map(|signal| EXIT_SIGNAL_BASE + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -43,11 +43,7 @@ pub(super) fn serve(
     for warning in config.keyless_upstream_warnings().chain(exposed) {
         tracing::warn!("{warning}");
     }
-    let reload = SettingsReloader {
-        resolved: found,
-        running: config.clone(),
-        resolve: read,
-    };
+    let reload = SettingsReloader { resolved: found, running: config.clone(), resolve: read };
     #[cfg(unix)]
     let config = descriptor_limit::fit(config);
     let served = serve_until_signal(config, file, TraceDestination::from_env(env), reload);
@@ -90,10 +86,7 @@ async fn serve_until_signal(
     let mut server = Server::new(config, listener).await?;
     let settings = report_json(&reload.resolved);
     if let Some(address) = start_admin(&mut server, at, settings).await? {
-        _ = writeln!(
-            greeting,
-            "  dashboard, health and metrics at http://{address}"
-        );
+        _ = writeln!(greeting, "  dashboard, health and metrics at http://{address}");
     }
     let exporting = telemetry::start_export(&traces);
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
@@ -157,11 +150,7 @@ pub(super) async fn start_admin(
 /// Returns the text printed at the start: the information a person needs next.
 fn greeting(config: &Config, file: Option<&Path>, address: SocketAddr) -> String {
     let reachable = reachable_address(address);
-    let scheme = if config.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
     let mode = match config.mode {
         Mode::Off => "off: requests are relayed unread",
         Mode::On => "on",
@@ -209,11 +198,7 @@ fn enabled_features(config: &Config) -> String {
         SummaryModel::Disabled => "off (rule-based digest)".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
-    let summaries = if settings.proactive {
-        by
-    } else {
-        "only after an overflow".to_owned()
-    };
+    let summaries = if settings.proactive { by } else { "only after an overflow".to_owned() };
     let window = with_thousands(config.window.get());
     let window = if config.configured_window().is_some() {
         format!("{window} (until a refusal corrects it)")

@@ -56,11 +56,7 @@ impl ConfigFile {
         }
         let secrets: Vec<String> = secret_variables(env)
             .chain([KEY_VARIABLE.to_owned()])
-            .chain(
-                env.keys()
-                    .filter(|name| name.ends_with("_KEY_FILE"))
-                    .cloned(),
-            )
+            .chain(env.keys().filter(|name| name.ends_with("_KEY_FILE")).cloned())
             .collect();
         let mut had_value = |name: &String| env.remove(name).is_some_and(|it| !it.is_empty());
         let withheld = secrets.into_iter().filter(|name| had_value(name));
@@ -147,9 +143,7 @@ pub(super) fn add_env_file(matches: &ArgMatches, env: &mut Env) -> Result<(), Pr
     for (at, variable) in dotenvy::from_read_iter(text.as_bytes()).enumerate() {
         let (name, value) = variable.map_err(|_| {
             let number = at + 1;
-            problem(format!(
-                "assignment {number} does not have the form NAME=VALUE"
-            ))
+            problem(format!("assignment {number} does not have the form NAME=VALUE"))
         })?;
         env.entry(name).or_insert(value);
     }
@@ -183,9 +177,7 @@ mod tests {
     }
 
     fn check(variables: &[(&str, &str)], expect: Option<&str>) {
-        let env = variables
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()));
+        let env = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let found = user_config_file(&env.collect());
         assert_eq!(found, expect.map(PathBuf::from), "{variables:?}");
     }
@@ -195,10 +187,7 @@ mod tests {
     fn the_users_own_file_lies_in_the_folder_of_the_specification() {
         let home = ("HOME", "/home/u");
         check(&[home], Some("/home/u/.config/longhaul/longhaul.toml"));
-        check(
-            &[home, ("XDG_CONFIG_HOME", "/etc/u")],
-            Some("/etc/u/longhaul/longhaul.toml"),
-        );
+        check(&[home, ("XDG_CONFIG_HOME", "/etc/u")], Some("/etc/u/longhaul/longhaul.toml"));
         for relative in ["", "conf"] {
             check(
                 &[home, ("XDG_CONFIG_HOME", relative)],

@@ -73,14 +73,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let env = |name: &str, value: &str| Env::from([(name.to_owned(), value.to_owned())]);
         let path = home.path().to_str().unwrap();
-        assert_eq!(
-            folder(&env("HOME", path)),
-            Some(home.path().join(".local/state/longhaul"))
-        );
-        assert_eq!(
-            folder(&env("XDG_STATE_HOME", path)),
-            Some(home.path().join("longhaul"))
-        );
+        assert_eq!(folder(&env("HOME", path)), Some(home.path().join(".local/state/longhaul")));
+        assert_eq!(folder(&env("XDG_STATE_HOME", path)), Some(home.path().join("longhaul")));
         assert_eq!(folder(&env("XDG_STATE_HOME", "relative")), None);
         assert_eq!(folder(&Env::new()), None);
     }

@@ -121,9 +121,7 @@ fn list_table(lines: &[RecordListing]) -> Table {
         (Align::Left, "model"),
     ]);
     for line in lines {
-        let idle = line
-            .idle
-            .map_or_else(|| "?".into(), |idle| format_age(idle.as_secs()));
+        let idle = line.idle.map_or_else(|| "?".into(), |idle| format_age(idle.as_secs()));
         let scope = scope_hex(line.scope);
         let adopted = if line.adopted { "yes" } else { "no" };
         table.push(match &line.record {
@@ -200,25 +198,16 @@ mod tests {
         let tag = ScopeTag([0, 1, 2, 0xab, 4, 5, 6, 0xff]);
         assert_eq!(scope_hex(tag), "000102ab040506ff");
         assert_eq!(parse_scope("000102ab040506ff"), Ok(tag));
-        for wrong in [
-            "",
-            "+00102ab040506ff",
-            "000102ab040506f",
-            "000102ab040506fg",
-        ] {
+        for wrong in ["", "+00102ab040506ff", "000102ab040506f", "000102ab040506fg"] {
             assert!(parse_scope(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn ages_use_the_largest_fitting_unit() {
-        for (seconds, expect) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m"),
-            (3_600, "1h"),
-            (172_800, "2d"),
-        ] {
+        for (seconds, expect) in
+            [(0, "0s"), (59, "59s"), (60, "1m"), (3_600, "1h"), (172_800, "2d")]
+        {
             assert_eq!(format_age(seconds), expect);
         }
     }

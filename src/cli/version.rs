@@ -6,10 +6,8 @@ use std::sync::LazyLock;
 pub(super) const SHORT: &str = env!("CARGO_PKG_VERSION");
 
 /// Optional features with whether this build has them.
-const FEATURES: [(&str, bool); 2] = [
-    ("mcp", cfg!(feature = "mcp")),
-    ("otlp", cfg!(feature = "otlp")),
-];
+const FEATURES: [(&str, bool); 2] =
+    [("mcp", cfg!(feature = "mcp")), ("otlp", cfg!(feature = "otlp"))];
 
 /// The version, the commit with its date, and the features, one per line.
 pub(super) static LONG: LazyLock<String> =
@@ -31,13 +29,7 @@ fn commit() -> String {
 }
 
 fn features() -> String {
-    let named = FEATURES
-        .iter()
-        .filter_map(|(name, has)| has.then_some(*name));
+    let named = FEATURES.iter().filter_map(|(name, has)| has.then_some(*name));
     let named: Vec<&str> = named.collect();
-    if named.is_empty() {
-        "none".to_owned()
-    } else {
-        named.join(", ")
-    }
+    if named.is_empty() { "none".to_owned() } else { named.join(", ") }
 }

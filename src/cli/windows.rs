@@ -17,9 +17,7 @@ const YEAR_9999: u64 = 253_370_764_800;
 
 /// Drops the learned windows of a model from a running longhaul. Fails if no longhaul answers.
 pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Done {
-    let model = matches
-        .get_one::<String>("model")
-        .map_or("", String::as_str);
+    let model = matches.get_one::<String>("model").map_or("", String::as_str);
     let query = utf8_percent_encode(model, NON_ALPHANUMERIC);
     let path = format!("{FORGET_PATH}?model={query}");
     let dropped = parse_answer::<Vec<HeldWindow>>(&ask_admin(config, Request::post(path))?)?;
@@ -48,8 +46,5 @@ fn line(verb: &str, window: &HeldWindow) -> String {
         format!(", held until {}", httpdate::fmt_http_date(at))
     });
     let until = until.unwrap_or_default();
-    format!(
-        "# {verb}: {} takes about {} tokens{until}\n",
-        window.model, window.tokens
-    )
+    format!("# {verb}: {} takes about {} tokens{until}\n", window.model, window.tokens)
 }

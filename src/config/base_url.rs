@@ -48,19 +48,13 @@ impl BaseUrl {
             return Err(BaseUrlError::NotAUrl);
         }
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| BaseUrlError::NotAUrl)?;
-        let path = parts.path_and_query.map_or_else(String::new, |path| {
-            path.path().trim_end_matches('/').to_owned()
-        });
+        let path = parts
+            .path_and_query
+            .map_or_else(String::new, |path| path.path().trim_end_matches('/').to_owned());
         if let Some(dialect) = Dialect::of_path(&path) {
             return Err(BaseUrlError::ChatPath(dialect));
         }
-        Ok(Self {
-            scheme,
-            host_kind: HostKind::from_host(authority.host()),
-            authority,
-            host,
-            path,
-        })
+        Ok(Self { scheme, host_kind: HostKind::from_host(authority.host()), authority, host, path })
     }
 
     pub(crate) fn scheme(&self) -> &Scheme {
@@ -103,11 +97,7 @@ impl BaseUrl {
 
     /// Returns the port: explicit, or the default of the scheme.
     pub(crate) fn port(&self) -> u16 {
-        let implied = if self.scheme == Scheme::HTTPS {
-            443
-        } else {
-            80
-        };
+        let implied = if self.scheme == Scheme::HTTPS { 443 } else { 80 };
         self.authority.port_u16().unwrap_or(implied)
     }
 }
@@ -164,9 +154,7 @@ fn is_domain(host: &str) -> bool {
     let top = labels.next().unwrap_or_default();
     let plain = |label: &str| {
         (1..=63).contains(&label.len())
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     let mut below = labels.peekable();
     top.len() >= 2
@@ -181,30 +169,20 @@ mod tests {
 
     fn check(input: &str, expect: Result<&str, BaseUrlError>) {
         let found = BaseUrl::parse(input).map(|base| base.to_string());
-        assert_eq!(
-            found.as_deref().map_err(|refused| *refused),
-            expect,
-            "{input}"
-        );
+        assert_eq!(found.as_deref().map_err(|refused| *refused), expect, "{input}");
     }
 
     #[test]
     fn accepts_http_and_https_urls_and_strips_trailing_slashes() {
         check("https://api.openai.com/v1", Ok("https://api.openai.com/v1"));
         check("http://localhost:11434/", Ok("http://localhost:11434"));
-        check(
-            " http://[::1]:8000/api/v1// ",
-            Ok("http://[::1]:8000/api/v1"),
-        );
+        check(" http://[::1]:8000/api/v1// ", Ok("http://[::1]:8000/api/v1"));
     }
 
     #[test]
     fn a_host_without_a_scheme_gets_the_one_that_its_place_implies() {
         check("openrouter.ai/api/v1", Ok("https://openrouter.ai/api/v1"));
-        check(
-            "gateway.example:8443/v1/",
-            Ok("https://gateway.example:8443/v1"),
-        );
+        check("gateway.example:8443/v1/", Ok("https://gateway.example:8443/v1"));
         check("localhost:11434/v1", Ok("http://localhost:11434/v1"));
         check("vllm:8000/v1", Ok("http://vllm:8000/v1"));
         check("192.168.1.9:8000", Ok("http://192.168.1.9:8000"));
@@ -213,14 +191,7 @@ mod tests {
 
     #[test]
     fn a_key_in_place_of_a_url_does_not_become_a_host() {
-        for text in [
-            "sk-hunter2",
-            "sk-hunter2.8",
-            "/v1",
-            "v1",
-            ":8000",
-            "hunter2/v1",
-        ] {
+        for text in ["sk-hunter2", "sk-hunter2.8", "/v1", "v1", ":8000", "hunter2/v1"] {
             check(text, Err(BaseUrlError::Scheme));
         }
         check("user:key@example.com", Err(BaseUrlError::Credentials));
@@ -231,19 +202,10 @@ mod tests {
         check("ftp://example.com", Err(BaseUrlError::Scheme));
         check("https://", Err(BaseUrlError::NotAUrl));
         check("https://example.com:http/", Err(BaseUrlError::NotAUrl));
-        check(
-            "https://user:key@example.com",
-            Err(BaseUrlError::Credentials),
-        );
-        check(
-            "https://example.com/v1?api-version=1",
-            Err(BaseUrlError::Query),
-        );
+        check("https://user:key@example.com", Err(BaseUrlError::Credentials));
+        check("https://example.com/v1?api-version=1", Err(BaseUrlError::Query));
         check("", Err(BaseUrlError::Scheme));
-        for whole in [
-            "https://h/v1/chat/completions",
-            "https://h/chat/completions/",
-        ] {
+        for whole in ["https://h/v1/chat/completions", "https://h/chat/completions/"] {
             check(whole, Err(BaseUrlError::ChatPath(Dialect::ChatCompletions)));
         }
     }

@@ -152,10 +152,7 @@ pub enum SummaryApi {
 }
 
 impl ChoiceSetting for SummaryApi {
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "the compiler evaluates the indices"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "the compiler evaluates the indices")]
     const ALL: &'static [(&'static str, Self)] = &{
         let mut all = [("same", Self::SameAsConversation); Dialect::ALL.len() + 1];
         let mut at = 0;

@@ -31,9 +31,7 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         soft: found.value(&settings::COMPACT_SOFT)?,
         keep_recent: found.value(&settings::COMPACT_KEEP_RECENT)?,
         cache_price: found.value(&settings::COMPACT_CACHE_PRICE)?,
-        placement: found
-            .value(&settings::SUMMARY_PLACEMENT)?
-            .initial_placement(),
+        placement: found.value(&settings::SUMMARY_PLACEMENT)?.initial_placement(),
         recall: None,
     };
     if always_above(settings.soft, settings.hard) {
@@ -179,10 +177,7 @@ mod tests {
         assert!(!marks("0.91", "0.9"));
         assert!(marks("100000", "150000"));
         assert!(!marks("150001", "150000"));
-        assert!(
-            marks("0.85", "150000"),
-            "in each window the lower one holds"
-        );
+        assert!(marks("0.85", "150000"), "in each window the lower one holds");
         assert!(marks("150000", "0.2"), "in each window the lower one holds");
     }
 }

@@ -42,9 +42,7 @@ impl Config {
         paths.extend(folders.map(Path::to_path_buf));
         paths.sort_unstable();
         paths.dedup();
-        paths
-            .into_iter()
-            .filter_map(|path: PathBuf| exposed_file_warning(&path))
+        paths.into_iter().filter_map(|path: PathBuf| exposed_file_warning(&path))
     }
 }
 

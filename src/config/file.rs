@@ -14,17 +14,10 @@ const FILE_BYTES: u64 = 1 << 20;
 
 /// Reads every `section.key` of the file with its value and line.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Problem> {
-    let unreadable = |reason: String| Problem::File {
-        path: path.to_owned(),
-        reason,
-    };
-    let size = std::fs::metadata(path)
-        .map_err(|error| unreadable(error.to_string()))?
-        .len();
+    let unreadable = |reason: String| Problem::File { path: path.to_owned(), reason };
+    let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
     if size > FILE_BYTES {
-        return Err(unreadable(format!(
-            "{size} bytes, expected at most {FILE_BYTES}"
-        )));
+        return Err(unreadable(format!("{size} bytes, expected at most {FILE_BYTES}")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     parse(path, &text)
@@ -129,10 +122,7 @@ mod tests {
             })
             .collect();
         found.sort_by_key(|(_, _, line)| *line);
-        let expect: Vec<_> = expect
-            .iter()
-            .map(|(k, v, l)| (*k, (*v).to_owned(), *l))
-            .collect();
+        let expect: Vec<_> = expect.iter().map(|(k, v, l)| (*k, (*v).to_owned(), *l)).collect();
         assert_eq!(found, expect);
     }
 
@@ -159,9 +149,6 @@ mod tests {
 
     #[test]
     fn dotted_keys_and_inline_tables_are_sections_too() {
-        check(
-            "a.b = true\nc = { d = 1.5 }\n",
-            &[("a.b", "true", 1), ("c.d", "1.5", 2)],
-        );
+        check("a.b = true\nc = { d = 1.5 }\n", &[("a.b", "true", 1), ("c.d", "1.5", 2)]);
     }
 }

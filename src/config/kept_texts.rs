@@ -64,10 +64,7 @@ mod tests {
             kept.map(|kept| &*kept.text).collect()
         };
         assert_eq!(kept("o3"), ["Never push to main."]);
-        assert_eq!(
-            kept("gpt-5-mini"),
-            ["Never push to main.", "Answer in French."]
-        );
+        assert_eq!(kept("gpt-5-mini"), ["Never push to main.", "Answer in French."]);
     }
 
     #[test]
@@ -84,10 +81,7 @@ mod tests {
         check("[[keep]]\ntext = ['a', 'b']\n", "found a list");
         let long = "é".repeat(MAX_KEPT_CHARS);
         assert!(read(&format!("[[keep]]\ntext = '{long}'\n")).is_ok());
-        check(
-            &format!("[[keep]]\ntext = '{long}e'\n"),
-            "found 4001 characters",
-        );
+        check(&format!("[[keep]]\ntext = '{long}e'\n"), "found 4001 characters");
         let many = "[[keep]]\ntext = 'a'\n".repeat(KEEP_TABLES.most + 1);
         check(&many, "found 65 tables");
     }

@@ -112,12 +112,10 @@ pub(super) fn read_secret<T>(
             let reason = format!("{} is set too; set only one of the two", direct.key);
             Err(found.value_problem(file, reason))
         }
-        (Some(text), None) => parse(&text)
-            .map(Some)
-            .map_err(|reason| found.value_problem(direct, reason)),
-        (None, _) => from_file(found, file, |path| {
-            parse(&read_secret_file(path, KEY_BYTES)?)
-        }),
+        (Some(text), None) => {
+            parse(&text).map(Some).map_err(|reason| found.value_problem(direct, reason))
+        }
+        (None, _) => from_file(found, file, |path| parse(&read_secret_file(path, KEY_BYTES)?)),
     }
 }
 
@@ -207,10 +205,7 @@ mod tests {
     fn reads_the_upstream_key_from_setting_or_file_without_showing_it() {
         let key = file("sk-hunter2\n");
         let path = key.path().to_str().unwrap();
-        for settings in [
-            [("upstream.api_key", "sk-hunter2")],
-            [("upstream.api_key_file", path)],
-        ] {
+        for settings in [[("upstream.api_key", "sk-hunter2")], [("upstream.api_key_file", path)]] {
             let config = check(&settings).unwrap();
             let value = config.upstream.authorization.as_ref().unwrap();
             assert_eq!(value, "Bearer sk-hunter2");
@@ -218,10 +213,7 @@ mod tests {
         }
         let missing = format!("{path}.not");
         let problem = check(&[("upstream.api_key_file", &missing)]).unwrap_err();
-        assert!(
-            problem.contains(&missing) && problem.contains("name a file"),
-            "{problem}"
-        );
+        assert!(problem.contains(&missing) && problem.contains("name a file"), "{problem}");
         let both = [("upstream.api_key", "x"), ("upstream.api_key_file", path)];
         assert!(check(&both).unwrap_err().contains("one of the two"));
         let problem = check(&[("upstream.api_key", "hunter 2")]).unwrap_err();
@@ -236,17 +228,9 @@ mod tests {
             "summary.api_key_file",
             "upstream.api_key_file",
         ] {
-            for secret in [
-                "sk-hunter2",
-                "/hunter2",
-                "hunter2/8=",
-                &"hunter2".repeat(99),
-            ] {
+            for secret in ["sk-hunter2", "/hunter2", "hunter2/8=", &"hunter2".repeat(99)] {
                 let problem = check(&[(key, secret)]).unwrap_err();
-                assert!(
-                    problem.contains(key) && problem.contains("name a file"),
-                    "{problem}"
-                );
+                assert!(problem.contains(key) && problem.contains("name a file"), "{problem}");
                 assert!(!problem.contains("hunter2"), "{problem}");
             }
         }
@@ -264,10 +248,7 @@ mod tests {
             assert!(check(&[key, ("listen", listen)]).is_ok(), "{listen}");
         }
         assert!(check(&[public[0], public[1], ("client_tokens_file", path)]).is_ok());
-        assert!(
-            check(&public[1..]).is_ok(),
-            "clients have keys of their own"
-        );
+        assert!(check(&public[1..]).is_ok(), "clients have keys of their own");
     }
 
     #[test]
@@ -275,10 +256,7 @@ mod tests {
         let tokens = file(TOKEN);
         let path = tokens.path().to_str().unwrap();
         let warnings = |changes: &[(&str, &str)]| -> Vec<String> {
-            check(changes)
-                .unwrap()
-                .keyless_upstream_warnings()
-                .collect()
+            check(changes).unwrap().keyless_upstream_warnings().collect()
         };
         let tokens = ("client_tokens_file", path);
         let named = warnings(&[tokens]);
@@ -289,10 +267,7 @@ mod tests {
         let none = Vec::<String>::new();
         assert_eq!(warnings(&[]), none);
         assert_eq!(warnings(&[tokens, ("upstream.api_key", "sk-1")]), none);
-        assert_eq!(
-            warnings(&[tokens, ("upstream.base", "http://vllm:8000")]),
-            none
-        );
+        assert_eq!(warnings(&[tokens, ("upstream.base", "http://vllm:8000")]), none);
     }
 
     #[test]
@@ -301,11 +276,7 @@ mod tests {
         let path = tokens.path().to_str().unwrap();
         let config = check(&[("client_tokens_file", path)]).unwrap();
         assert!(config.client_tokens.contains(TOKEN.as_bytes()));
-        assert!(
-            config
-                .client_tokens
-                .contains(format!("{TOKEN}2").as_bytes())
-        );
+        assert!(config.client_tokens.contains(format!("{TOKEN}2").as_bytes()));
         assert!(!config.client_tokens.contains(b"# the team's"));
         assert!(!config.client_tokens.contains(b""));
         assert!(!format!("{config:?}").contains(TOKEN));

@@ -49,8 +49,7 @@ impl Layers {
         match file {
             Ok(found) => {
                 for (key, raw, line) in found {
-                    self.values
-                        .insert(key, (raw, Origin::File(path.to_owned(), line)));
+                    self.values.insert(key, (raw, Origin::File(path.to_owned(), line)));
                 }
             }
             Err(problem) => self.problems.push(problem),
@@ -81,14 +80,12 @@ impl Layers {
 
     pub(crate) fn apply_flag(&mut self, key: &str, flag: &str, value: &str) {
         let origin = Origin::Flag(format!("--{flag}"));
-        self.values
-            .insert(key.into(), (RawValue::Text(value.into()), origin));
+        self.values.insert(key.into(), (RawValue::Text(value.into()), origin));
     }
 
     /// Sets a value on behalf of the program itself.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
-        self.values
-            .insert(key.into(), (RawValue::Text(value.into()), Origin::Default));
+        self.values.insert(key.into(), (RawValue::Text(value.into()), Origin::Default));
     }
 
     /// Sets a command's own default, below every layer.
@@ -112,11 +109,7 @@ impl Layers {
 
     /// Combines the layers and checks every value.
     pub(crate) fn resolve(self) -> Result<ResolvedSettings, Vec<Problem>> {
-        let Self {
-            mut values,
-            mut problems,
-            conflicts: mut contradictions,
-        } = self;
+        let Self { mut values, mut problems, conflicts: mut contradictions } = self;
         // A flag overrides both names.
         contradictions.retain(|key, _| {
             let set = values.get(key);
@@ -143,11 +136,7 @@ impl Layers {
             }
             settings.push((entry, raw, origin));
         }
-        if problems.is_empty() {
-            Ok(ResolvedSettings { settings, tables })
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Ok(ResolvedSettings { settings, tables }) } else { Err(problems) }
     }
 }
 

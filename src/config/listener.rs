@@ -168,12 +168,7 @@ mod tests {
 
     #[test]
     fn non_loopback_listener_requires_tls_or_public_true() {
-        for listen in [
-            "0.0.0.0:8484",
-            "[::]:8484",
-            "192.0.2.1:80",
-            "[2001:db8::1]:1",
-        ] {
+        for listen in ["0.0.0.0:8484", "[::]:8484", "192.0.2.1:80", "[2001:db8::1]:1"] {
             let problem = check(listen, &[]).unwrap_err();
             for way in ["127.0.0.1:", "client_tokens_file", "tls.", "public = true"] {
                 assert!(problem.contains(way), "{problem}");
@@ -187,13 +182,9 @@ mod tests {
 
     #[test]
     fn loopback_listener_needs_no_opt_in() {
-        for listen in [
-            "127.0.0.1:1",
-            "localhost:1",
-            "127.8.8.8:1",
-            "[::1]:1",
-            "[::ffff:127.0.0.1]:1",
-        ] {
+        for listen in
+            ["127.0.0.1:1", "localhost:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"]
+        {
             assert_eq!(check(listen, &[]), Ok(()), "{listen}");
         }
     }
@@ -202,10 +193,7 @@ mod tests {
     fn certificate_and_key_require_each_other() {
         for one in ["tls.certificate_file", "tls.key_file"] {
             let problem = check("127.0.0.1:1", &[(one, "x.pem")]).unwrap_err();
-            assert!(
-                problem.contains(one) && problem.contains("also needs"),
-                "{problem}"
-            );
+            assert!(problem.contains(one) && problem.contains("also needs"), "{problem}");
         }
     }
 }

@@ -109,14 +109,8 @@ mod tests {
         let config = Config::from_resolved(&Layers::of_text(TWO).resolve().unwrap()).unwrap();
         let big = config.settings_for("BIG-1");
         assert_eq!(big.window, Tokens::new(1_000_000));
-        assert_eq!(
-            big.compaction.hard,
-            ThresholdSetting::Tokens(Tokens::new(150_000))
-        );
-        assert_eq!(
-            big.compaction.soft,
-            config.settings_for("x").compaction.soft
-        );
+        assert_eq!(big.compaction.hard, ThresholdSetting::Tokens(Tokens::new(150_000)));
+        assert_eq!(big.compaction.soft, config.settings_for("x").compaction.soft);
         assert_eq!(big.compaction.profile, Profile::Standard);
         assert_eq!(big.compaction.protect, None);
         let other = config.settings_for("b2");
@@ -134,11 +128,7 @@ mod tests {
     #[test]
     fn report_shows_each_model_table_setting_with_its_location() {
         let page = report(&Layers::of_text(TWO).resolve().unwrap(), None);
-        for row in [
-            "model[1].match = \"big*\"",
-            "model[1].hard = 150000",
-            "model[2].soft = 0.7",
-        ] {
+        for row in ["model[1].match = \"big*\"", "model[1].hard = 150000", "model[2].soft = 0.7"] {
             let line = page.lines().find(|line| line.starts_with(row));
             let line = line.unwrap_or_else(|| panic!("{row}: {page}"));
             assert!(line.contains("longhaul.toml:"), "{line}");
@@ -160,14 +150,8 @@ mod tests {
         check("[[model]]\nmatch = ''\n", "expected the name of a model");
         check("[[model]]\nmatch = ['a', 'b']\n", "write a table for each");
         check("[[model]]\nmatch = 'a'\nhard = 85\n", "a number of tokens");
-        check(
-            "[[model]]\nmatch = 'a'\nwindw = 1\n",
-            "did you mean window?",
-        );
-        check(
-            "[[model]]\nmatch = 'a'\nlisten = 'x'\n",
-            "no setting is called listen",
-        );
+        check("[[model]]\nmatch = 'a'\nwindw = 1\n", "did you mean window?");
+        check("[[model]]\nmatch = 'a'\nlisten = 'x'\n", "no setting is called listen");
         check("[model]\nmatch = 'a'\nwindow = 5000\n", "double brackets");
         check("model = 'a'\n", "double brackets");
         check(

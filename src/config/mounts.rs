@@ -22,10 +22,7 @@ pub(super) const MOUNT_TABLES: TableList = TableList {
     name: "mount",
     most: 64,
     settings: || OWN_SETTINGS.iter().collect(),
-    required: &[
-        ("path", "; add path = \"/name\""),
-        ("upstream", "; add upstream = \"https://…\""),
-    ],
+    required: &[("path", "; add path = \"/name\""), ("upstream", "; add upstream = \"https://…\"")],
 };
 
 settings! { OWN_SETTINGS:
@@ -73,10 +70,7 @@ fn mount_path(raw: &RawValue) -> Result<String, String> {
 /// Returns a problem for each mount among `tables` whose path is invalid or another mount's, too.
 pub(super) fn repeated_paths(tables: &[Table]) -> Vec<Problem> {
     let (mut paths, mut problems) = (Vec::<String>::new(), Vec::new());
-    for table in tables
-        .iter()
-        .filter(|table| table.list == MOUNT_TABLES.name)
-    {
+    for table in tables.iter().filter(|table| table.list == MOUNT_TABLES.name) {
         match table.value(&PATH) {
             Ok(path) if paths.contains(&path) => {
                 let reason = format!("{path} is the path of another mount, too");
@@ -111,11 +105,7 @@ fn build_mount(found: &ResolvedSettings, table: &Table) -> Result<Mount, Problem
             Some(keys::authorization_from_file(&file).map_err(unreadable)?)
         }
     };
-    Ok(Mount {
-        path,
-        base: table.value(&UPSTREAM)?,
-        authorization,
-    })
+    Ok(Mount { path, base: table.value(&UPSTREAM)?, authorization })
 }
 
 #[cfg(test)]
@@ -138,10 +128,7 @@ mod tests {
             messages.join("\n")
         };
         let found = layers.resolve().map_err(messages)?;
-        Ok((
-            Config::from_resolved(&found).map_err(messages)?,
-            report(&found, None),
-        ))
+        Ok((Config::from_resolved(&found).map_err(messages)?, report(&found, None)))
     }
 
     const ONE: &str = "[[mount]]\npath = \"/a\"\nupstream = \"https://a.example/v1\"\n";
@@ -162,24 +149,11 @@ mod tests {
         let paths: Vec<&str> = config.mounts.iter().map(|mount| &*mount.path).collect();
         assert_eq!(paths, ["/a/b", "/a"]);
         assert!(shown.contains("mount[1].path = \"/a\""), "{shown}");
-        assert!(
-            shown.contains("mount[2].upstream = \"http://b.example\""),
-            "{shown}"
-        );
-        let own: Vec<_> = config
-            .mounts
-            .iter()
-            .map(|mount| config.for_mount(mount))
-            .collect();
+        assert!(shown.contains("mount[2].upstream = \"http://b.example\""), "{shown}");
+        let own: Vec<_> = config.mounts.iter().map(|mount| config.for_mount(mount)).collect();
         assert_eq!(own[0].upstream.base.to_string(), "http://b.example");
-        assert_eq!(
-            own[0].upstream.authorization.as_ref().unwrap(),
-            "Bearer sk-mount"
-        );
-        assert!(
-            own[1].upstream.authorization.is_none(),
-            "the general key stays where it is"
-        );
+        assert_eq!(own[0].upstream.authorization.as_ref().unwrap(), "Bearer sk-mount");
+        assert!(own[1].upstream.authorization.is_none(), "the general key stays where it is");
         assert!(!format!("{config:?}").contains("sk-mount"));
     }
 
@@ -201,10 +175,7 @@ mod tests {
     #[test]
     fn accepts_only_mount_paths_of_plain_segments() {
         for path in ["/a", "/open-router_2", "/a/b/C"] {
-            assert!(
-                read(&ONE.replace("/a\"", &format!("{path}\""))).is_ok(),
-                "{path}"
-            );
+            assert!(read(&ONE.replace("/a\"", &format!("{path}\""))).is_ok(), "{path}");
         }
         for path in [
             "",
@@ -222,10 +193,7 @@ mod tests {
             "/__longhaul__",
             "/__longhaul__/a",
         ] {
-            check_refused(
-                &ONE.replace("/a\"", &format!("{path}\"")),
-                "expected a path like",
-            );
+            check_refused(&ONE.replace("/a\"", &format!("{path}\"")), "expected a path like");
         }
     }
 
@@ -237,10 +205,7 @@ mod tests {
         check_refused(&format!("{ONE}key = \"x\"\n"), "key");
         check_refused(&ONE.replace("https://", "ftp://"), "http://");
         check_refused("[mount]\npath = \"/a\"\n", "double brackets");
-        check_refused(
-            &format!("{ONE}api_key_file = \"none\"\n"),
-            "mount.api_key_file",
-        );
+        check_refused(&format!("{ONE}api_key_file = \"none\"\n"), "mount.api_key_file");
         let messages = read(&format!("{ONE}api_key_file = \"sk-hunter2\"\n"));
         assert!(!messages.unwrap_err().contains("hunter2"));
         check_refused(&ONE.repeat(MOUNT_TABLES.most + 1), "at most");
@@ -250,9 +215,6 @@ mod tests {
     fn refuses_a_mount_key_on_a_public_listener_without_client_tokens() {
         let public = format!("listen = \"0.0.0.0:1\"\npublic = true\n{ONE}");
         assert!(read(&public).is_ok());
-        check_refused(
-            &format!("{public}api_key_file = \"KEY\"\n"),
-            "would spend the key",
-        );
+        check_refused(&format!("{public}api_key_file = \"KEY\"\n"), "would spend the key");
     }
 }

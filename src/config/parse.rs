@@ -17,9 +17,7 @@ use longhaul_core::overflow::ClassifierRules;
 /// Parses one of the words of `C`, ignoring case.
 pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
     let text = single_text(raw)?;
-    let found = C::ALL
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+    let found = C::ALL.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
     found
         .map(|(_, choice)| *choice)
         .ok_or_else(|| mismatch(text, &format!("one of {}", words::<C>().join(", "))))
@@ -28,12 +26,8 @@ pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
 /// Parses a socket address. `localhost`, and a port without a host, mean 127.0.0.1.
 pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
     let text = single_text(raw)?;
-    socket_address(text.trim()).ok_or_else(|| {
-        mismatch(
-            text,
-            "an IP address and a port, like 127.0.0.1:8484, or a port",
-        )
-    })
+    socket_address(text.trim())
+        .ok_or_else(|| mismatch(text, "an IP address and a port, like 127.0.0.1:8484, or a port"))
 }
 
 pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, String> {
@@ -46,9 +40,7 @@ pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, Strin
 }
 
 fn socket_address(text: &str) -> Option<SocketAddr> {
-    let port = ["localhost:", ":"]
-        .into_iter()
-        .find_map(|host| text.strip_prefix(host));
+    let port = ["localhost:", ":"].into_iter().find_map(|host| text.strip_prefix(host));
     match port.unwrap_or(text).parse::<u16>() {
         Ok(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Err(_) => text.parse().ok(),
@@ -140,11 +132,7 @@ pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
 /// Parses a list of networks, such as `10.0.0.0/8`. An address is a network of its own.
 pub(super) fn networks(raw: &RawValue) -> Result<Vec<IpNet>, String> {
     let network = |text: String| {
-        let address = || {
-            text.parse()
-                .ok()
-                .map(|address: IpAddr| IpNet::from(address))
-        };
+        let address = || text.parse().ok().map(|address: IpAddr| IpNet::from(address));
         let network = text.parse().ok().or_else(address);
         network.ok_or_else(|| "expected addresses or networks like 10.0.0.0/8".to_owned())
     };
@@ -208,11 +196,7 @@ mod tests {
         input: &str,
         expect: Option<T>,
     ) {
-        assert_eq!(
-            read(&RawValue::Text(input.into())).ok(),
-            expect,
-            "{input:?}"
-        );
+        assert_eq!(read(&RawValue::Text(input.into())).ok(), expect, "{input:?}");
     }
 
     #[test]
@@ -221,21 +205,14 @@ mod tests {
             address(&RawValue::Text("redis://u:hunter2@h".into())).unwrap_err(),
             choice::<Http2>(&RawValue::Text("http://u:hunter2@h".into())).unwrap_err(),
         ] {
-            assert!(
-                text.contains("://…@h") && !text.contains("hunter2"),
-                "{text}"
-            );
+            assert!(text.contains("://…@h") && !text.contains("hunter2"), "{text}");
         }
     }
 
     #[test]
     fn addresses_are_an_ip_or_localhost_and_a_port() {
         check(address, "127.0.0.1:0", Some(([127, 0, 0, 1], 0).into()));
-        check(
-            address,
-            "localhost:8484",
-            Some(([127, 0, 0, 1], 8484).into()),
-        );
+        check(address, "localhost:8484", Some(([127, 0, 0, 1], 8484).into()));
         check(address, "[::1]:80", "[::1]:80".parse().ok());
         check(address, ":8484", Some(([127, 0, 0, 1], 8484).into()));
         check(address, " 8484 ", Some(([127, 0, 0, 1], 8484).into()));
@@ -293,30 +270,20 @@ mod tests {
 
     #[test]
     fn overflow_patterns_are_one_per_line_and_each_is_compiled() {
-        check(
-            |raw| overflow_patterns(raw).map(drop),
-            "a{1,3}, b\r\n\n [0-9] of \n",
-            Some(()),
-        );
+        check(|raw| overflow_patterns(raw).map(drop), "a{1,3}, b\r\n\n [0-9] of \n", Some(()));
         check(|raw| overflow_patterns(raw).map(drop), "[]", Some(()));
         check(|raw| overflow_patterns(raw).map(drop), "", Some(()));
         let refused = overflow_patterns(&RawValue::Text("a\n\nb(".into())).unwrap_err();
         assert_eq!(refused, "pattern 2: unclosed group");
         let list = RawValue::List(vec!["a\nb".into(), "(?<x>c)".into()]);
         assert!(
-            overflow_patterns(&list)
-                .unwrap_err()
-                .starts_with("pattern 2: found the group `x`")
+            overflow_patterns(&list).unwrap_err().starts_with("pattern 2: found the group `x`")
         );
     }
 
     #[test]
     fn lists_split_at_commas() {
-        check(
-            text_list,
-            "a, b,,c",
-            Some(vec!["a".into(), "b".into(), "c".into()]),
-        );
+        check(text_list, "a, b,,c", Some(vec!["a".into(), "b".into(), "c".into()]));
         check(text_list, "", Some(Vec::new()));
         check(text_list, "[]", Some(Vec::new()));
     }

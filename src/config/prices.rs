@@ -18,10 +18,7 @@ pub(super) const PRICE_TABLES: TableList = TableList {
     settings: || OWN_SETTINGS.iter().collect(),
     required: &[
         ("match", ", expected the name of a model, like \"gpt-5*\""),
-        (
-            "input",
-            ", expected dollars per million input tokens, like 1.25",
-        ),
+        ("input", ", expected dollars per million input tokens, like 1.25"),
     ],
 };
 
@@ -80,10 +77,7 @@ mod tests {
         let prices = config.prices("gpt-5-mini").unwrap();
         assert_eq!(prices.origin, PriceOrigin::Setting);
         assert_eq!(prices.output, Price::stated("10"));
-        assert_eq!(
-            config.prices("local-llama").unwrap().cached,
-            Price::stated("0")
-        );
+        assert_eq!(config.prices("local-llama").unwrap().cached, Price::stated("0"));
         assert!(config.prices("unheard-of").is_none());
     }
 
@@ -97,17 +91,8 @@ mod tests {
             );
         };
         check("[[price]]\nmatch = 'a'\n", "missing from its table");
-        check(
-            "[[price]]\nmatch = 'a'\ninput = -1\n",
-            "dollars per million tokens",
-        );
-        check(
-            "[[price]]\nmatch = 'a'\ninput = 'x'\n",
-            "dollars per million tokens",
-        );
-        check(
-            "[[price]]\nmatch = 'a'\ninput = 1\nouput = 2\n",
-            "did you mean output?",
-        );
+        check("[[price]]\nmatch = 'a'\ninput = -1\n", "dollars per million tokens");
+        check("[[price]]\nmatch = 'a'\ninput = 'x'\n", "dollars per million tokens");
+        check("[[price]]\nmatch = 'a'\ninput = 1\nouput = 2\n", "did you mean output?");
     }
 }

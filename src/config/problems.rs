@@ -25,11 +25,7 @@ pub(super) fn all_of<T>(
             Err(problem) => problems.push(problem),
         }
     }
-    if problems.is_empty() {
-        Ok(values)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(values) } else { Err(problems) }
 }
 
 /// Binds each name to the value read, or returns the problems of all.

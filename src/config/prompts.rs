@@ -42,18 +42,14 @@ fn read_prompt_file(path: &Path) -> Result<String, String> {
         .and_then(|file| file.take(PROMPT_BYTES + 1).read_to_end(&mut bytes))
         .map_err(|error| unreadable_reason(&error))?;
     if bytes.len() as u64 > PROMPT_BYTES {
-        return Err(format!(
-            "found more than {PROMPT_BYTES} bytes, expected a prompt"
-        ));
+        return Err(format!("found more than {PROMPT_BYTES} bytes, expected a prompt"));
     }
     let text =
         String::from_utf8(bytes).map_err(|_| "found bytes that are not valid UTF-8".to_owned())?;
     if text.trim().is_empty() {
-        return Err(
-            "found no text, expected a prompt; `longhaul defaults --prompts` prints \
+        return Err("found no text, expected a prompt; `longhaul defaults --prompts` prints \
                     the built-in ones"
-                .into(),
-        );
+            .into());
     }
     Ok(text)
 }
@@ -68,24 +64,16 @@ mod tests {
         let path = dir.path().join("prompt.md");
         std::fs::write(&path, bytes).unwrap();
         let config = Config::default_with([(key, path.to_str().unwrap())]);
-        config
-            .map(|config| config.summary.prompts)
-            .map_err(|problems| problems[0].to_string())
+        config.map(|config| config.summary.prompts).map_err(|problems| problems[0].to_string())
     }
 
     #[test]
     fn prompt_file_replaces_the_prompt_it_is_set_for() {
         let built_in = Prompts::default();
         let own = check("summary.prompt", b"Own words.\n").unwrap();
-        assert_eq!(
-            (own.fresh(), own.update()),
-            ("Own words.", built_in.update())
-        );
+        assert_eq!((own.fresh(), own.update()), ("Own words.", built_in.update()));
         let own = check("summary.update_prompt", b"Own words.\n").unwrap();
-        assert_eq!(
-            (own.fresh(), own.update()),
-            (built_in.fresh(), "Own words.")
-        );
+        assert_eq!((own.fresh(), own.update()), (built_in.fresh(), "Own words."));
     }
 
     #[test]

@@ -93,17 +93,9 @@ mod tests {
 
     #[test]
     fn a_password_is_kept_and_never_shown() {
-        check(
-            "http://me:hunter2@proxy:1",
-            Some("http://me:hunter2@proxy:1"),
-        );
+        check("http://me:hunter2@proxy:1", Some("http://me:hunter2@proxy:1"));
         check("me:hunter2@proxy:1", Some("http://me:hunter2@proxy:1"));
-        for wrong in [
-            "socks4://hunter2",
-            "ftp://me:hunter2@p",
-            "http://",
-            "http://hunter2 x",
-        ] {
+        for wrong in ["socks4://hunter2", "ftp://me:hunter2@p", "http://", "http://hunter2 x"] {
             check(wrong, None);
         }
     }

@@ -30,12 +30,7 @@ pub(super) fn bytes(raw: &RawValue) -> Result<u64, String> {
         .zip(number.parse::<u64>().ok())
         .and_then(|(scale, number)| number.checked_mul(scale))
         .filter(|total| *total <= MOST)
-        .ok_or_else(|| {
-            mismatch(
-                text,
-                "a number of bytes up to 1024GiB, like 1048576 or 256MiB",
-            )
-        })
+        .ok_or_else(|| mismatch(text, "a number of bytes up to 1024GiB, like 1048576 or 256MiB"))
 }
 
 /// Parses a duration in seconds, or with a unit: `ms`, `s`, `m`, `h` or `d`.
@@ -96,9 +91,7 @@ pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
         Some(percent) => digits(percent.trim_end()),
         None => hundredths(trimmed),
     };
-    let share = share
-        .filter(|share| *share <= 100)
-        .map(ThresholdSetting::Percent);
+    let share = share.filter(|share| *share <= 100).map(ThresholdSetting::Percent);
     let tokens = || {
         let number = token_count(trimmed)?;
         (1_000..=MAX_TOKENS)
@@ -117,16 +110,12 @@ pub(super) fn threshold(raw: &RawValue) -> Result<ThresholdSetting, String> {
 fn hundredths(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let plain = !(whole.is_empty() && part.is_empty()) && part.len() <= 2;
-    plain
-        .then(|| digits(&format!("{whole}{part:0<2}")))
-        .flatten()
+    plain.then(|| digits(&format!("{whole}{part:0<2}"))).flatten()
 }
 
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     (number, unit.trim_start())
 }
@@ -142,11 +131,7 @@ mod tests {
         input: &str,
         expect: Option<T>,
     ) {
-        assert_eq!(
-            read(&RawValue::Text(input.into())).ok(),
-            expect,
-            "{input:?}"
-        );
+        assert_eq!(read(&RawValue::Text(input.into())).ok(), expect, "{input:?}");
     }
 
     #[test]
@@ -177,11 +162,7 @@ mod tests {
     #[test]
     fn a_token_count_keeps_to_its_range_and_may_be_left_open() {
         check(optional!(tokens::<10, 20>), "", Some(None));
-        check(
-            optional!(tokens::<10, 20>),
-            "1_5",
-            Some(Some(Tokens::new(15))),
-        );
+        check(optional!(tokens::<10, 20>), "1_5", Some(Some(Tokens::new(15))));
         check(optional!(tokens::<10, 20>), "21", None);
         check(optional!(tokens::<10, 20>), "1k", None);
     }
@@ -228,11 +209,7 @@ mod tests {
             ("1M", 1_000_000),
             ("1.0M", 1_000_000),
         ] {
-            check(
-                threshold,
-                text,
-                Some(ThresholdSetting::Tokens(Tokens::new(tokens))),
-            );
+            check(threshold, text, Some(ThresholdSetting::Tokens(Tokens::new(tokens))));
         }
         for text in [
             "1.01",

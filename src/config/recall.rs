@@ -70,10 +70,7 @@ pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Probl
             BaseUrl::parse(&url).map_err(|why| Problem::System(why.to_string()))?
         }
     };
-    Ok(RecallEndpoint {
-        base,
-        needs_token: found.value(&settings::CLIENT_TOKENS_FILE)?.is_some(),
-    })
+    Ok(RecallEndpoint { base, needs_token: found.value(&settings::CLIENT_TOKENS_FILE)?.is_some() })
 }
 
 #[cfg(test)]
@@ -83,9 +80,7 @@ mod tests {
 
     /// Returns the form under these settings.
     fn form(changes: &[(&str, &str)]) -> Option<RecallForm> {
-        Config::default_with(changes.iter().copied())
-            .unwrap()
-            .recall
+        Config::default_with(changes.iter().copied()).unwrap().recall
     }
 
     #[test]
@@ -94,10 +89,7 @@ mod tests {
         let named = |base: &str| Some(RecallForm::Url(format!("{base}{RECALL_PATH}").into()));
         assert_eq!(form(&[url]), named("http://127.0.0.1:8484"));
         let all = ("listen", "0.0.0.0:9000");
-        assert_eq!(
-            form(&[url, all, ("public", "true")]),
-            named("http://127.0.0.1:9000")
-        );
+        assert_eq!(form(&[url, all, ("public", "true")]), named("http://127.0.0.1:9000"));
         let own = ("recall_url", "http://longhaul:8484/sub/");
         assert_eq!(form(&[url, own]), named("http://longhaul:8484/sub"));
         let free = ("listen", "127.0.0.1:0");

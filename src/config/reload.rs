@@ -59,16 +59,9 @@ impl ReloadDiff {
 impl ResolvedSettings {
     /// Compares these settings with those just `read`.
     pub(crate) fn diff(&self, read: Self) -> ReloadDiff {
-        let mut changes = ReloadDiff {
-            settings: read,
-            applied: Vec::new(),
-            deferred: Vec::new(),
-        };
-        let base = |settings: &Self| {
-            settings
-                .find(UPSTREAM_BASE.key)
-                .map(|(_, raw, _)| raw.clone())
-        };
+        let mut changes = ReloadDiff { settings: read, applied: Vec::new(), deferred: Vec::new() };
+        let base =
+            |settings: &Self| settings.find(UPSTREAM_BASE.key).map(|(_, raw, _)| raw.clone());
         let moves = base(&changes.settings) != base(self);
         // Both lists have the order of `ALL_SETTINGS`.
         let settings = changes.settings.settings.iter_mut().zip(&self.settings);
@@ -113,31 +106,16 @@ mod tests {
 
     fn check(before: &str, after: &str, taken: &[&str], waiting: &[&str]) -> ResolvedSettings {
         let changes = read(before).diff(read(after));
-        assert_eq!(
-            (&*changes.applied, &*changes.deferred),
-            (taken, waiting),
-            "{after}"
-        );
+        assert_eq!((&*changes.applied, &*changes.deferred), (taken, waiting), "{after}");
         changes.settings
     }
 
     #[test]
     fn reload_defers_startup_settings_and_applies_all_others() {
         let after = "listen = \"127.0.0.1:1\"\nwindow = 9000\n[log]\nlevel = \"debug\"\n";
-        let now = check(
-            "mode = \"off\"\n",
-            after,
-            &["mode", "window"],
-            &["listen", "log.level"],
-        );
-        let value = |key: &str| {
-            now.settings
-                .iter()
-                .find(|(entry, ..)| entry.key == key)
-                .unwrap()
-                .1
-                .clone()
-        };
+        let now = check("mode = \"off\"\n", after, &["mode", "window"], &["listen", "log.level"]);
+        let value =
+            |key: &str| now.settings.iter().find(|(entry, ..)| entry.key == key).unwrap().1.clone();
         let text = |text: &str| RawValue::Text(text.into());
         assert_eq!(value("listen"), text("127.0.0.1:8484"));
         assert_eq!(value("window"), text("9000"));
@@ -146,12 +124,7 @@ mod tests {
     #[test]
     fn reload_ignores_comments_and_restated_defaults() {
         check("window = 9000", "\n# more\nwindow = 9000", &[], &[]);
-        check(
-            "window = 2000",
-            "window = 9000\nprofile = \"auto\"",
-            &["window"],
-            &[],
-        );
+        check("window = 2000", "window = 9000\nprofile = \"auto\"", &["window"], &[]);
     }
 
     #[test]
@@ -204,11 +177,7 @@ mod tests {
                 let key = key.as_ref().unwrap().to_str().unwrap();
                 format!("{key} to {base}")
             });
-            assert_eq!(
-                went,
-                keys.map(|key| format!("Bearer {key}.example")),
-                "{text}"
-            );
+            assert_eq!(went, keys.map(|key| format!("Bearer {key}.example")), "{text}");
         };
         let moved = ["upstream.base", "upstream.api_key_file"];
         let before = ["sk-one to http://a", "sk-mount to http://c"];
@@ -217,11 +186,7 @@ mod tests {
         // The content of the file counts, even if its name stays.
         put("one", "sk-of-b");
         put("mount", "sk-of-d");
-        check(
-            settings("b", "one", "d"),
-            &["upstream.base", "mount"],
-            before,
-        );
+        check(settings("b", "one", "d"), &["upstream.base", "mount"], before);
         put("one", "sk-new");
         put("mount", "sk-newer");
         let after = ["sk-new to http://a", "sk-newer to http://c"];

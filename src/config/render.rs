@@ -83,9 +83,7 @@ pub(crate) fn settings_markdown() -> String {
             Some(short) => format!("{} {}", code(short), code(&own)),
             None => code(&own),
         };
-        let flag = entry
-            .flag
-            .map(|flag| code(&format!("--{} {}", flag.name, flag.value_name)));
+        let flag = entry.flag.map(|flag| code(&format!("--{} {}", flag.name, flag.value_name)));
         let _ = writeln!(
             page,
             "| {} | {} | {environment} | {} | {} |",
@@ -117,11 +115,7 @@ fn write_comment(page: &mut String, entry: &Setting<()>) {
     }
     let mut names = vec![entry.long_env()];
     names.extend(entry.short_env.map(str::to_owned));
-    names.extend(
-        entry
-            .flag
-            .map(|flag| format!("--{} {}", flag.name, flag.value_name)),
-    );
+    names.extend(entry.flag.map(|flag| format!("--{} {}", flag.name, flag.value_name)));
     let _ = writeln!(page, "{line}\n# Also: {}", names.join(", "));
 }
 
@@ -130,15 +124,8 @@ fn toml_literal(text: &str) -> String {
     let bare = text == "true"
         || text == "false"
         || text.starts_with('[')
-        || (!text.is_empty()
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || byte == b'.'));
-    if bare {
-        text.to_owned()
-    } else {
-        toml::Value::String(text.to_owned()).to_string()
-    }
+        || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
+    if bare { text.to_owned() } else { toml::Value::String(text.to_owned()).to_string() }
 }
 
 /// Redacts a value for display: hides secrets and credentials in URLs.
@@ -179,11 +166,7 @@ impl SettingRow {
             RawValue::List(_) => raw.clone(),
             RawValue::Text(text) => RawValue::Text(redact(text)),
         };
-        Self {
-            key,
-            value,
-            source: origin.to_string(),
-        }
+        Self { key, value, source: origin.to_string() }
     }
 
     /// Formats the setting as a line of the file.
@@ -207,9 +190,7 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
         for (at, table) in tables.iter().enumerate() {
             rows.extend(table.values().map(|(name, raw, origin)| {
                 let key = format!("{}[{}].{name}", table.list, at + 1);
-                SettingRow::new(key, raw, origin, |text| {
-                    without_credentials(text).into_owned()
-                })
+                SettingRow::new(key, raw, origin, |text| without_credentials(text).into_owned())
             }));
         }
     }

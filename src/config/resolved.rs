@@ -28,8 +28,7 @@ impl ResolvedSettings {
 
     /// Returns the origin of a setting's value.
     pub(super) fn origin<T>(&self, setting: &Setting<T>) -> &Origin {
-        self.find(setting.key)
-            .map_or(&Origin::Default, |(_, _, origin)| origin)
+        self.find(setting.key).map_or(&Origin::Default, |(_, _, origin)| origin)
     }
 
     /// Whether anybody, or a command, has set the setting.

@@ -17,9 +17,7 @@ pub(crate) fn settings_schema() -> String {
                 properties.insert(entry.key.to_owned(), schema);
             }
             Some((section, name)) => {
-                let section = properties
-                    .entry(section)
-                    .or_insert_with(|| object(&Map::new()));
+                let section = properties.entry(section).or_insert_with(|| object(&Map::new()));
                 if let Some(Value::Object(inner)) = section.get_mut("properties") {
                     inner.insert(name.to_owned(), schema);
                 }
@@ -62,10 +60,8 @@ fn setting_schema(entry: &Setting<()>) -> Value {
         Kind::Switch => ("type", json!(["boolean", "string"])),
         Kind::Text => ("type", json!(["string"])),
     };
-    let mut schema = Map::from_iter([
-        ("description".to_owned(), json!(entry.doc())),
-        (name.to_owned(), form),
-    ]);
+    let mut schema =
+        Map::from_iter([("description".to_owned(), json!(entry.doc())), (name.to_owned(), form)]);
     if let Kind::List = entry.kind {
         schema.insert("items".into(), json!({ "type": "string" }));
     }
@@ -79,9 +75,7 @@ fn default_value(entry: &Setting<()>) -> Value {
     match entry.default {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
-        text => text
-            .parse::<u64>()
-            .map_or_else(|_| Value::String(text.to_owned()), Value::from),
+        text => text.parse::<u64>().map_or_else(|_| Value::String(text.to_owned()), Value::from),
     }
 }
 
@@ -131,10 +125,7 @@ mod tests {
         assert_eq!(types.contains(&"array"), takes_list, "{key}");
         for name in ["boolean", "integer", "number"] {
             if types.contains(&name) {
-                assert!(
-                    samples(name).iter().any(|text| accepts(text)),
-                    "{key} {name}"
-                );
+                assert!(samples(name).iter().any(|text| accepts(text)), "{key} {name}");
             }
         }
     }
@@ -156,10 +147,7 @@ mod tests {
         assert_eq!(of("window"), Some(json!(["integer", "string"])));
         assert_eq!(of("public"), Some(json!(["boolean", "string"])));
         assert_eq!(of("allowed_hosts"), Some(json!(["array", "string"])));
-        assert_eq!(
-            of("compact/properties/hard"),
-            Some(json!(["number", "string"]))
-        );
+        assert_eq!(of("compact/properties/hard"), Some(json!(["number", "string"])));
         assert_eq!(of("listen"), Some(json!(["integer", "string"])));
         assert_eq!(of("client_tokens_file"), Some(json!(["string"])));
         let per_model = &schema["properties"]["model"]["items"]["properties"];

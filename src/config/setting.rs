@@ -186,9 +186,7 @@ mod tests {
         let listed = LISTS.into_iter().flat_map(|list| (list.settings)());
         let mut keys: Vec<&str> = ALL_SETTINGS.iter().map(|entry| entry.key).collect();
         keys.extend(listed.map(|entry| entry.key));
-        let lines = DOCUMENTATION
-            .lines()
-            .filter_map(|line| line.strip_suffix(':'));
+        let lines = DOCUMENTATION.lines().filter_map(|line| line.strip_suffix(':'));
         let documented: Vec<&str> = lines.filter(|line| !line.starts_with(' ')).collect();
         for key in &documented {
             assert!(keys.contains(key), "{key} is no setting");

@@ -165,9 +165,7 @@ settings! { ALL_SETTINGS:
 
 /// Returns the settings that have a flag, in the order of the table.
 pub(crate) fn settings_with_flags() -> impl Iterator<Item = (Flag, &'static Setting<()>)> {
-    ALL_SETTINGS
-        .iter()
-        .filter_map(|entry| Some((entry.flag?, entry)))
+    ALL_SETTINGS.iter().filter_map(|entry| Some((entry.flag?, entry)))
 }
 
 #[cfg(test)]

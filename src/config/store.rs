@@ -132,10 +132,7 @@ fn scope(found: &ResolvedSettings) -> Result<CallerIdentity, Problem> {
 
 /// Returns the scope secret, and checks that one is set if processes share the store.
 fn required_secret(found: &ResolvedSettings) -> Result<Option<ScopeSecret>, Problem> {
-    let (direct, file) = (
-        &settings::STORE_SCOPE_SECRET,
-        &settings::STORE_SCOPE_SECRET_FILE,
-    );
+    let (direct, file) = (&settings::STORE_SCOPE_SECRET, &settings::STORE_SCOPE_SECRET_FILE);
     let secret = keys::read_secret(found, direct, file, ScopeSecret::parse)?;
     if secret.is_none() && matches!(found.value(&settings::STORE_AT)?, StoreLocation::Redis(_)) {
         return Err(Problem::Store(format!(
@@ -191,27 +188,14 @@ mod tests {
 
     #[test]
     fn store_location_is_memory_a_file_or_a_redis_url() {
-        let at = |at: &str| {
-            check(&[("store.at", at), ("store.scope_secret", SECRET)])
-                .unwrap()
-                .location
-        };
+        let at =
+            |at: &str| check(&[("store.at", at), ("store.scope_secret", SECRET)]).unwrap().location;
         assert_eq!(at("Memory"), StoreLocation::Memory);
         assert_eq!(at("file:a/b.db"), StoreLocation::File("a/b.db".into()));
-        for url in [
-            "redis://h:1/2",
-            "rediss://:hunter2@h",
-            "valkey+cluster://h:1,i:2",
-        ] {
+        for url in ["redis://h:1/2", "rediss://:hunter2@h", "valkey+cluster://h:1,i:2"] {
             assert_eq!(at(url), StoreLocation::Redis(RedisUrl(url.into())));
         }
-        for wrong in [
-            "",
-            "file:",
-            "redis:/:hunter2@h",
-            "http://:hunter2@h",
-            "hunter2",
-        ] {
+        for wrong in ["", "file:", "redis:/:hunter2@h", "http://:hunter2@h", "hunter2"] {
             check_refused(&[("store.at", wrong)], "expected memory, file:PATH");
         }
         let home = ("store.at", "file:~/hunter2.db");
@@ -268,10 +252,7 @@ mod tests {
         let expect = CallerIdentity::Header(HeaderName::from_static("x-user"));
         assert_eq!(by(&[header, trusted]), Ok(expect));
         for wrong in ["header:", "header:a b", "x-user"] {
-            check_refused(
-                &[("store.scope", wrong)],
-                "expected credentials or header:NAME",
-            );
+            check_refused(&[("store.scope", wrong)], "expected credentials or header:NAME");
         }
     }
 }

@@ -84,9 +84,7 @@ impl StoreLocation {
         if scheme.is_some_and(|scheme| REDIS_SCHEMES.split(' ').any(|known| known == scheme)) {
             return Ok(Self::Redis(RedisUrl(text.to_owned())));
         }
-        Err(
-            "expected memory, file:PATH, or redis://HOST:PORT, with rediss for TLS and \
-             redis+cluster://HOST:PORT,HOST:PORT for a Cluster",
-        )
+        Err("expected memory, file:PATH, or redis://HOST:PORT, with rediss for TLS and \
+             redis+cluster://HOST:PORT,HOST:PORT for a Cluster")
     }
 }

@@ -70,8 +70,7 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
 /// Whether Kubernetes sets the variable for a service whose name begins with longhaul:
 /// `LONGHAUL_SERVICE_HOST`, `LONGHAUL_PORT_8484_TCP`, `LONGHAUL_ADMIN_SERVICE_PORT`.
 fn is_kubernetes_service(own: &str) -> bool {
-    own.split('_')
-        .any(|word| word == "SERVICE" || word == "PORT")
+    own.split('_').any(|word| word == "SERVICE" || word == "PORT")
 }
 
 /// Returns the known variable that `LONGHAUL_` followed by `own` resembles.
@@ -96,16 +95,13 @@ mod tests {
 
     fn check(name: &str, expect: Option<&str>) {
         let env = BTreeMap::from([(name.to_owned(), "1".to_owned())]);
-        let warnings: Vec<String> = unknown_variables(&env)
-            .iter()
-            .map(Problem::to_string)
-            .collect();
+        let warnings: Vec<String> =
+            unknown_variables(&env).iter().map(Problem::to_string).collect();
         match expect {
             None => assert!(warnings.is_empty(), "{warnings:?}"),
-            Some(words) => assert!(
-                warnings.len() == 1 && warnings[0].ends_with(words),
-                "{warnings:?}"
-            ),
+            Some(words) => {
+                assert!(warnings.len() == 1 && warnings[0].ends_with(words), "{warnings:?}")
+            }
         }
     }
 
@@ -116,15 +112,9 @@ mod tests {
             Some("no setting is called LONGHAUL_WINDOWS; did you mean LONGHAUL_WINDOW?"),
         );
         check("LONGHAUL_FOO", Some("`longhaul defaults` lists them"));
-        check(
-            "LONGHAUL_DISABLE_PRUNE",
-            Some("did you mean DISABLE_PRUNE?"),
-        );
+        check("LONGHAUL_DISABLE_PRUNE", Some("did you mean DISABLE_PRUNE?"));
         check("DISABLE_PRUN", Some("did you mean DISABLE_PRUNE?"));
-        check(
-            "DISABLE_AUTO_COMPACT",
-            Some("did you mean DISABLE_AUTOCOMPACT?"),
-        );
+        check("DISABLE_AUTO_COMPACT", Some("did you mean DISABLE_AUTOCOMPACT?"));
         check("LONGHAUL_UPSTREM", Some("did you mean LONGHAUL_UPSTREAM?"));
     }
 
@@ -132,10 +122,7 @@ mod tests {
     fn known_and_foreign_variables_yield_no_suggestion() {
         for entry in ALL_SETTINGS {
             check(&entry.long_env(), None);
-            entry
-                .short_env
-                .into_iter()
-                .for_each(|name| check(name, None));
+            entry.short_env.into_iter().for_each(|name| check(name, None));
         }
         for name in [
             "LONGHAUL_CONFIG",

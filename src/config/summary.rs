@@ -96,9 +96,7 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Ve
         return key.map_or(Ok(None), |_| {
             let upstream = settings::SUMMARY_UPSTREAM.key;
             let reason = format!("the key needs an endpoint: set {upstream}");
-            Err(found
-                .value_problem(&settings::SUMMARY_API_KEY_FILE, reason)
-                .into())
+            Err(found.value_problem(&settings::SUMMARY_API_KEY_FILE, reason).into())
         });
     };
     if key.is_some() {
@@ -140,26 +138,17 @@ mod tests {
         let path = dir.path().join("key");
         std::fs::write(&path, "sk-hunter2\n").unwrap();
         let file = ("summary.api_key_file", path.to_str().unwrap());
-        let local = [
-            ("summary.upstream", "http://127.0.0.1:8080/v1"),
-            ("summary.model", "small"),
-            file,
-        ];
+        let local =
+            [("summary.upstream", "http://127.0.0.1:8080/v1"), ("summary.model", "small"), file];
         let summary = check(&local).unwrap();
         let endpoint = summary.endpoint.as_ref().unwrap();
-        assert_eq!(
-            endpoint.authorization.as_ref().unwrap(),
-            "Bearer sk-hunter2"
-        );
+        assert_eq!(endpoint.authorization.as_ref().unwrap(), "Bearer sk-hunter2");
         assert!(!format!("{summary:?}").contains("hunter2"));
         assert!(check(&[file]).unwrap_err().contains("summary.upstream"));
         for wrong in ["", "two hunter2", "hunter2\u{e9}"] {
             std::fs::write(&path, wrong).unwrap();
             let problem = check(&local).unwrap_err();
-            assert!(
-                problem.contains("expected") && !problem.contains("hunter2"),
-                "{problem}"
-            );
+            assert!(problem.contains("expected") && !problem.contains("hunter2"), "{problem}");
         }
     }
 
@@ -177,10 +166,7 @@ mod tests {
             ("summary.api_key_file", path),
         ];
         let problem = check(&public).unwrap_err();
-        assert!(
-            problem.contains("would spend the key of summary.api_key_file"),
-            "{problem}"
-        );
+        assert!(problem.contains("would spend the key of summary.api_key_file"), "{problem}");
         assert!(check(&public[..4]).is_ok());
         assert!(check(&public[2..]).is_ok());
         let guarded = [&public[..], &[("client_tokens_file", path)]].concat();

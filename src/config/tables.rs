@@ -87,9 +87,7 @@ impl TableList {
             Some(origin.problem(&format!("{list}.{name}"), reason))
         });
         let wrong = values.iter().filter_map(|(name, (raw, origin))| {
-            let known = settings
-                .iter()
-                .find(|setting| setting.name_in_table() == name);
+            let known = settings.iter().find(|setting| setting.name_in_table() == name);
             let Some(setting) = known else {
                 return Some(unknown_key(name, origin, names()));
             };
@@ -126,13 +124,8 @@ impl Table {
 
     /// Builds a problem for the table's value for `setting`.
     pub(super) fn problem<T>(&self, setting: &Setting<T>, reason: String) -> Problem {
-        let origin = self
-            .get(setting)
-            .map_or(&Origin::Default, |(_, origin)| origin);
-        origin.problem(
-            &format!("{}.{}", self.list, setting.name_in_table()),
-            reason,
-        )
+        let origin = self.get(setting).map_or(&Origin::Default, |(_, origin)| origin);
+        origin.problem(&format!("{}.{}", self.list, setting.name_in_table()), reason)
     }
 
     /// Returns the names, values and origins.

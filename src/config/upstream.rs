@@ -54,11 +54,7 @@ pub(super) fn read_upstream(found: &ResolvedSettings) -> Result<UpstreamConfig, 
     let is_any_set =
         found.is_set(&settings::UPSTREAM_BASE) || found.is_set(&settings::UPSTREAM_MESSAGES);
     Ok(UpstreamConfig {
-        login: if is_any_set {
-            None
-        } else {
-            Some(built_in(CHATGPT_BASE)?)
-        },
+        login: if is_any_set { None } else { Some(built_in(CHATGPT_BASE)?) },
         messages: messages_base(&base, found.value(&settings::UPSTREAM_MESSAGES)?)?,
         base,
         http2: found.value(&settings::UPSTREAM_HTTP2)?,

@@ -43,10 +43,7 @@ impl CostMeter {
         caps: Caps,
         payer: Option<Payer>,
     ) -> Self {
-        Self {
-            spending: payer.map(|payer| (Arc::clone(spending), caps, payer)),
-            ..self
-        }
+        Self { spending: payer.map(|payer| (Arc::clone(spending), caps, payer)), ..self }
     }
 
     /// Returns the known cost, and the number of calls of unknown cost.
@@ -69,12 +66,7 @@ impl CostMeter {
     /// Starts a call with an input of about `tokens`. Its cost is unknown until it is set, and stays unknown
     /// if the call is cut short.
     pub(crate) fn start_call(&self, tokens: u64) -> MeteredCall<'_> {
-        MeteredCall {
-            meter: self,
-            cost: Some(Cost::NotCounted),
-            tokens,
-            is_accepted: false,
-        }
+        MeteredCall { meter: self, cost: Some(Cost::NotCounted), tokens, is_accepted: false }
     }
 }
 
@@ -124,10 +116,7 @@ impl Drop for MeteredCall<'_> {
         }
         match cost.amount() {
             Some(usd) => {
-                _ = self
-                    .meter
-                    .paid_nanos
-                    .fetch_add(usd.as_nanos(), Ordering::Relaxed);
+                _ = self.meter.paid_nanos.fetch_add(usd.as_nanos(), Ordering::Relaxed);
             }
             None => _ = self.meter.unknown_calls.fetch_add(1, Ordering::Relaxed),
         }

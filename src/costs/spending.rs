@@ -35,10 +35,7 @@ pub(crate) struct Payer {
 impl Payer {
     /// Returns the payer of a request. Forks of one conversation begin alike, and share one sum.
     pub(crate) fn new(scope: Scope, prefix_keys: &PrefixKeys) -> Self {
-        Self {
-            conversation: prefix_keys.first_key(),
-            caller: scope.named_key("spending of a day"),
-        }
+        Self { conversation: prefix_keys.first_key(), caller: scope.named_key("spending of a day") }
     }
 }
 
@@ -82,18 +79,9 @@ impl Spending {
     /// Adds a call's cost, if known, and its tokens. The log has a line when a sum nears its cap.
     pub(crate) fn add(&self, caps: Caps, payer: Payer, cost: Option<Usd>, tokens: u64) {
         let today = today();
-        let more = Spent {
-            day: today,
-            cost: cost.unwrap_or(Usd::ZERO),
-            tokens,
-        };
+        let more = Spent { day: today, cost: cost.unwrap_or(Usd::ZERO), tokens };
         let sums = [
-            (
-                "cap.conversation",
-                caps.conversation,
-                payer.conversation,
-                false,
-            ),
+            ("cap.conversation", caps.conversation, payer.conversation, false),
             ("cap.day", caps.day, Some(payer.caller), true),
         ];
         for (setting, cap, key, ends_daily) in sums {
@@ -128,12 +116,8 @@ impl Spending {
     /// Returns all sums, ordered by their keys.
     pub(crate) fn rows(&self) -> Vec<SpentRow> {
         let sums = self.sums.entries().into_iter();
-        let mut rows: Vec<SpentRow> = sums
-            .map(|(key, spent)| SpentRow {
-                key: key.to_bytes().to_vec(),
-                spent,
-            })
-            .collect();
+        let mut rows: Vec<SpentRow> =
+            sums.map(|(key, spent)| SpentRow { key: key.to_bytes().to_vec(), spent }).collect();
         rows.sort_by(|one, other| one.key.cmp(&other.key));
         rows
     }

@@ -128,12 +128,7 @@ mod tests {
     use super::*;
 
     fn request() -> DayRequest<'static> {
-        DayRequest {
-            is_error: true,
-            before: 10,
-            after: 4,
-            cost: None,
-        }
+        DayRequest { is_error: true, before: 10, after: 4, cost: None }
     }
 
     #[test]

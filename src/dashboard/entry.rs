@@ -37,10 +37,7 @@ impl DashboardEntry {
         let id = ConversationId::new(key).to_string();
         Self {
             key,
-            dto: ConversationDto {
-                id,
-                ..ConversationDto::default()
-            },
+            dto: ConversationDto { id, ..ConversationDto::default() },
             points: VecDeque::new(),
             revision: 0,
             ended: 0,
@@ -50,10 +47,7 @@ impl DashboardEntry {
     }
 
     pub(super) fn to_dto(&self) -> ConversationDto {
-        ConversationDto {
-            compacting: self.compacting.iter().min().copied(),
-            ..self.dto.clone()
-        }
+        ConversationDto { compacting: self.compacting.iter().min().copied(), ..self.dto.clone() }
     }
 
     /// Returns the details, with the requests after number `after`.
@@ -69,9 +63,7 @@ impl DashboardEntry {
     /// Returns the time of the newest request whose explanation is kept.
     pub(super) fn explanation_time(&self) -> Option<u64> {
         let mut points = self.points.iter().rev();
-        points
-            .find(|point| point.explanation.is_some())
-            .map(|point| point.at)
+        points.find(|point| point.explanation.is_some()).map(|point| point.at)
     }
 
     /// Returns the explanation of the newest request that is `wanted`.
@@ -252,9 +244,7 @@ mod tests {
 
     #[track_caller]
     fn check(texts: &[&str], expect: Option<&str>) {
-        let messages = texts
-            .iter()
-            .map(|text| json!({"role": "user", "content": text}));
+        let messages = texts.iter().map(|text| json!({"role": "user", "content": text}));
         let body = json!({"model": "m", "messages": messages.collect::<Vec<_>>()}).to_string();
         let conversation = Dialect::ChatCompletions.read(body.as_bytes()).unwrap();
         assert_eq!(title(&conversation).as_deref(), expect, "{texts:?}");

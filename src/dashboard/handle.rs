@@ -80,27 +80,18 @@ impl DashboardHandle {
         model: &str,
     ) -> Self {
         let recent = Arc::clone(recent);
-        Self {
-            recent,
-            key,
-            window,
-            model: model.into(),
-        }
+        Self { recent, key, window, model: model.into() }
     }
 
     pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
         let report = ended.report;
-        let (before, after) = (
-            u64::from(report.before.get()),
-            u64::from(report.after.get()),
-        );
+        let (before, after) = (u64::from(report.before.get()), u64::from(report.after.get()));
         let usage = ended.cost.and_then(|spent| spent.usage);
         // A refusal may have corrected the window since the request came.
         let explanation = ended.explanation.as_ref();
         let window = explanation.map_or(self.window, |explanation| explanation.numbers.window);
-        let failed = ended
-            .status
-            .is_none_or(|status| status.is_client_error() || status.is_server_error());
+        let failed =
+            ended.status.is_none_or(|status| status.is_client_error() || status.is_server_error());
         // A client that leaves in mid-reply is not an error: the client has what it needs.
         let is_error = failed || ended.ending == Ending::UpstreamBroke;
         let point = RequestPoint {
@@ -123,10 +114,7 @@ impl DashboardHandle {
             refused_limit: ended.refusal.and_then(|it| it.limit).map(u64::from),
             prompt_tokens: usage.map(|usage| usage.input),
             cached_tokens: usage.and_then(|usage| usage.cached),
-            cost: ended
-                .cost
-                .and_then(|spent| spent.cost.amount())
-                .map(Usd::as_nanos),
+            cost: ended.cost.and_then(|spent| spent.cost.amount()).map(Usd::as_nanos),
             explanation: None,
         };
         let mended =
@@ -189,11 +177,7 @@ impl DashboardHandle {
     pub(crate) fn begin_compaction(self, meter: &Arc<CostMeter>) -> CompactionGuard {
         let since = wall_clock::unix_millis();
         self.update(|seen| seen.compacting.push(since));
-        CompactionGuard {
-            handle: self,
-            since,
-            meter: Arc::clone(meter),
-        }
+        CompactionGuard { handle: self, since, meter: Arc::clone(meter) }
     }
 
     fn update(&self, change: impl FnOnce(&mut DashboardEntry)) {

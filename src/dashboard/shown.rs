@@ -62,9 +62,7 @@ impl ShownConversations {
     /// Returns the conversation whose identifier is `id`, or the only one whose identifier begins with
     /// it.
     pub(super) fn find(&self, id: &str) -> Option<&DashboardEntry> {
-        let mut found = self
-            .newest_first()
-            .filter(|seen| seen.dto.id.starts_with(id));
+        let mut found = self.newest_first().filter(|seen| seen.dto.id.starts_with(id));
         let first = found.next().filter(|_| !id.is_empty())?;
         found.next().is_none().then_some(first)
     }
@@ -74,9 +72,7 @@ impl ShownConversations {
     pub(super) fn last_explanation(&self, id: Option<&str>) -> Option<ExplanationReport> {
         let newest = match id {
             Some(id) => self.find(id)?,
-            None => self
-                .newest_first()
-                .max_by_key(|seen| seen.explanation_time())?,
+            None => self.newest_first().max_by_key(|seen| seen.explanation_time())?,
         };
         let mut report = newest.explanation(|_| true)?;
         let at = report.request.as_ref()?.at;
@@ -141,19 +137,14 @@ impl ShownConversations {
                 return;
             }
             let keeps = if at == newest { MIN_EXPLANATIONS } else { 0 };
-            self.explanation_rows = self
-                .explanation_rows
-                .saturating_sub(seen.forget_explanations(keeps));
+            self.explanation_rows =
+                self.explanation_rows.saturating_sub(seen.forget_explanations(keeps));
         }
     }
 
     /// Drops all text of the conversations.
     pub(super) fn forget_content(&mut self) {
-        let freed: usize = self
-            .entries
-            .iter_mut()
-            .map(|seen| seen.forget_content())
-            .sum();
+        let freed: usize = self.entries.iter_mut().map(|seen| seen.forget_content()).sum();
         self.explanation_rows = self.explanation_rows.saturating_sub(freed);
     }
 
@@ -167,7 +158,6 @@ impl ShownConversations {
         if self.evicted.len() >= MAX_CONVERSATIONS {
             self.evicted.pop_front();
         }
-        self.evicted
-            .push_back((self.revision, oldest.dto.id.clone()));
+        self.evicted.push_back((self.revision, oldest.dto.id.clone()));
     }
 }

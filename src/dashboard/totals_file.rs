@@ -47,11 +47,7 @@ impl<T: DeserializeOwned + PartialEq + Send + Serialize + 'static> TotalsFile<T>
             Vec::new()
         });
         restore(found);
-        Some(Arc::new(Self {
-            path,
-            written: Mutex::new(rows()),
-            rows: Box::new(rows),
-        }))
+        Some(Arc::new(Self { path, written: Mutex::new(rows()), rows: Box::new(rows) }))
     }
 
     /// Writes the rows if they have changed.
@@ -108,9 +104,8 @@ mod tests {
             let found = Arc::new(Mutex::new(Vec::<u32>::new()));
             let (to, from) = (Arc::clone(&found), Arc::clone(&found));
             let restore = move |rows| *to.lock() = rows;
-            let file = TotalsFile::open(&config.store, ".n.json", restore, move || {
-                from.lock().clone()
-            });
+            let file =
+                TotalsFile::open(&config.store, ".n.json", restore, move || from.lock().clone());
             (file.unwrap(), found)
         };
         let (file, rows) = open();

@@ -74,9 +74,7 @@ impl ClientConnection {
 
     /// Closes the connection unless a request is under way. Returns whether the connection was closed now.
     pub(crate) fn close_if_idle(&self) -> bool {
-        let closed = self
-            .uses
-            .compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        let closed = self.uses.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire);
         if closed.is_ok() {
             self.closed.notify_one();
         }

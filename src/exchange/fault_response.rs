@@ -32,9 +32,7 @@ pub(crate) fn answer_fault(
     let mut message = fault.message(&state.config.upstream.base.origin());
     let reason = state.upstream.failure_reason(fault);
     let detailed = reason.map(|reason| format!("{message} ({reason})"));
-    state
-        .fault_log
-        .record(fault, detailed.as_deref().unwrap_or(&message));
+    state.fault_log.record(fault, detailed.as_deref().unwrap_or(&message));
     // The cause may be another request's. Only a proxy with one user shows the cause to its client.
     if let Some(detailed) = detailed.filter(|_| state.config.is_for_this_machine) {
         message = detailed;
@@ -99,10 +97,7 @@ mod tests {
                 .get(SHOULD_RETRY_HEADER)
                 .cloned()
         };
-        assert_eq!(
-            hint(Fault::UpstreamTls),
-            Some(HeaderValue::from_static("false"))
-        );
+        assert_eq!(hint(Fault::UpstreamTls), Some(HeaderValue::from_static("false")));
         assert_eq!(hint(Fault::UpstreamUnreachable), None);
     }
 }

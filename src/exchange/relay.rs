@@ -31,11 +31,7 @@ type StreamError = <ReplySource as Body>::Error;
 pub(crate) fn relay(reply: Response<ReplySource>, mut log: Box<RequestLog>) -> Response<ReplyBody> {
     log.record_response_head(reply.status());
     reply.map(|source| {
-        let mut body = ReplyBody {
-            source,
-            log,
-            pending_error: None,
-        };
+        let mut body = ReplyBody { source, log, pending_error: None };
         // hyper never polls a body without frames.
         body.note_end();
         body
@@ -63,8 +59,7 @@ impl Body for ReplyBody {
         }
         match ready!(Pin::new(&mut self.source).poll_frame(cx)) {
             Some(Ok(frame)) => {
-                self.log
-                    .record_chunk(frame.data_ref().map_or(&[], |chunk| chunk));
+                self.log.record_chunk(frame.data_ref().map_or(&[], |chunk| chunk));
                 self.note_end();
                 Poll::Ready(Some(Ok(frame)))
             }

@@ -73,11 +73,8 @@ where
     let mut held = PeekedBody::new(body).charged_to(budget.reservation());
     let status = parts.status.as_u16();
     let verdict = if holding.holds(status) {
-        let decoder = || {
-            Decoder::from_headers(&parts.headers)?
-                .charged_to(budget.reservation())
-                .ok()
-        };
+        let decoder =
+            || Decoder::from_headers(&parts.headers)?.charged_to(budget.reservation()).ok();
         match classifier(status).zip(decoder()) {
             Some((reading, decoder)) if may_be_held(&held, reading.held_bytes()) => {
                 // A timeout drops the future between two frames, so no bytes are lost.

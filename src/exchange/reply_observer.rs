@@ -39,12 +39,7 @@ impl ObservedRequest {
     /// Returns the facts by which an error in the reply is judged. The body is gone by then.
     fn facts<'a>(&self, model: &'a str) -> RequestFacts<'a> {
         let tokens = self.sent.estimate.get();
-        RequestFacts {
-            tokens,
-            body_tokens: tokens,
-            model,
-            ..RequestFacts::default()
-        }
+        RequestFacts { tokens, body_tokens: tokens, model, ..RequestFacts::default() }
     }
 }
 
@@ -125,13 +120,7 @@ impl ReplyObserver {
         let state = &*self.state;
         let facts = self.observed.facts(&self.model);
         let reply_end = self.tail.finish(&state.config.overflow_rules, Some(facts));
-        let ObservedRequest {
-            sent,
-            is_partial,
-            prefix,
-            bill,
-            ..
-        } = &self.observed;
+        let ObservedRequest { sent, is_partial, prefix, bill, .. } = &self.observed;
         let was_answered = match reply_end.verdict {
             Verdict::Fine => true,
             // A failed reply is charged if it contains text or counted input.
@@ -161,18 +150,13 @@ impl ReplyObserver {
         if *is_partial {
             return spent;
         }
-        let sample = reply_end
-            .usage
-            .and_then(|usage| CountSample::new(sent.estimate, usage.input));
+        let sample = reply_end.usage.and_then(|usage| CountSample::new(sent.estimate, usage.input));
         let windows = &self.learned.windows;
         let learned = windows.learn_from_reply_end(&self.model, *sent, &reply_end);
         report_learned_window(state, &self.model, &self.observed, learned);
         if let (Some(key), Some(sample)) = (*prefix, sample) {
             let average_ratio = windows.sizes(&self.model).average_ratio;
-            let counted = CountedRequest {
-                sample,
-                average_ratio,
-            };
+            let counted = CountedRequest { sample, average_ratio };
             state.store.record_count(key, &self.model, counted);
         }
         state.store.publish(&self.learned, &self.model);
@@ -254,21 +238,13 @@ mod tests {
         let body = read(br#"{"messages":[{"role":"user","content":"hi"}]}"#).unwrap();
         let prefix_keys = PrefixKeys::new(&body, Scope::new(&[0; 32], &[]));
         let tokens = Tokens::new(10);
-        let billed = BilledRequest {
-            before: tokens,
-            after: tokens,
-            window: tokens,
-        };
+        let billed = BilledRequest { before: tokens, after: tokens, window: tokens };
         let scope = Scope::new(&[0; 32], &[]);
         let learned = state.learned.of_caller(scope, QueryKey::Caller);
         ReplyObserver::for_reply(state, &learned, &reply, &"m".into(), || ObservedRequest {
             dialect: Dialect::ChatCompletions,
             is_partial: false,
-            sent: SentSize {
-                estimate: tokens,
-                output_limit: None,
-                is_text_only: true,
-            },
+            sent: SentSize { estimate: tokens, output_limit: None, is_text_only: true },
             may_drop_reasoning: false,
             prefix: None,
             window: tokens,
@@ -279,10 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn reply_decoders_leave_half_of_the_budget_to_chats() {
-        let config = [
-            ("upstream.base", "http://127.0.0.1:9/v1"),
-            ("limits.buffered", "72MiB"),
-        ];
+        let config = [("upstream.base", "http://127.0.0.1:9/v1"), ("limits.buffered", "72MiB")];
         let state = Arc::new(ProxyState::new(Config::default_with(config).unwrap()).unwrap());
         let looked_at: Vec<_> = (0..9).map_while(|_| observer(&state, "br")).collect();
         assert_eq!(looked_at.len(), 2);

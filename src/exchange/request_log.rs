@@ -121,8 +121,7 @@ impl RequestLog {
             Some(before) => format!("{before}{RECALL_PATH}…"),
             None => path.to_owned(),
         };
-        self.trace
-            .set_operation(|| operation(&self.method, &self.path));
+        self.trace.set_operation(|| operation(&self.method, &self.path));
     }
 
     /// Returns the dialect of longhaul's own error reply to the request.
@@ -135,8 +134,7 @@ impl RequestLog {
         if self.trace.is_recorded() {
             let streaming = conversation.params().streaming;
             let dialect = conversation.dialect();
-            self.trace
-                .record_chat(dialect, &conversation.model(), streaming);
+            self.trace.record_chat(dialect, &conversation.model(), streaming);
         }
     }
 
@@ -163,10 +161,7 @@ impl RequestLog {
     /// less the time spent waiting for others.
     pub(crate) fn record_response_head(&mut self, status: StatusCode) {
         self.status = Some(status);
-        let ours = self
-            .started
-            .elapsed()
-            .saturating_sub(self.meter.wait_time());
+        let ours = self.started.elapsed().saturating_sub(self.meter.wait_time());
         self.metrics.overhead.0.observe(ours);
     }
 
@@ -216,9 +211,7 @@ impl RequestLog {
         }
         trace.set("longhaul.request_id", &*self.id.to_string());
         let chat = self.chat.as_ref();
-        let conversation = chat
-            .and_then(|chat| chat.conversation)
-            .map(|id| id.to_string());
+        let conversation = chat.and_then(|chat| chat.conversation).map(|id| id.to_string());
         trace.set("longhaul.conversation", conversation.as_deref());
         trace.set("longhaul.mount", self.mount.as_deref());
         trace.set("longhaul.sent_bytes", self.meter.bytes());
@@ -246,9 +239,7 @@ impl Drop for RequestLog {
         let status = StatusClass::from_code(self.status);
         self.metrics.in_flight.decrement();
         self.metrics.requests.add(self.ending);
-        self.metrics
-            .responses
-            .add(self.report.main_action(), status);
+        self.metrics.responses.add(self.report.main_action(), status);
         if self.status == Some(StatusCode::NOT_FOUND) && self.chat.is_none() {
             self.metrics.missing_paths.add(1_u64);
         }
@@ -314,11 +305,7 @@ impl Drop for RequestLog {
 /// Returns the operation that a span reports for `path`.
 fn operation(method: &Method, path: &str) -> Operation {
     if let Some(dialect) = receive::chat_dialect(method, path) {
-        Operation::Chat {
-            dialect,
-            model: None,
-            streaming: None,
-        }
+        Operation::Chat { dialect, model: None, streaming: None }
     } else {
         Operation::Other(paths::api_route(path))
     }
@@ -347,9 +334,8 @@ fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplana
     if !tracing::enabled!(tracing::Level::TRACE) {
         return;
     }
-    for row in explanation
-        .into_iter()
-        .flat_map(|it| it.numbers.rows.iter().map(move |row| (it, row)))
+    for row in
+        explanation.into_iter().flat_map(|it| it.numbers.rows.iter().map(move |row| (it, row)))
     {
         let (explanation, row) = row;
         tracing::trace!(
@@ -400,10 +386,7 @@ mod tests {
         let chats = u64::from(saved > 0);
         let all = &metrics.chats;
         assert_eq!(all.count.get(), chats);
-        assert_eq!(
-            (all.before.get(), all.after.get()),
-            (100 * chats, 40 * chats)
-        );
+        assert_eq!((all.before.get(), all.after.get()), (100 * chats, 40 * chats));
         assert_eq!(metrics.actions.get(Action::Prune), chats);
     }
 

@@ -37,11 +37,7 @@ pub(crate) fn route<B>(
     let mapped = paths::map(&state.config.upstream.base, &requested)?;
     log.set_path(mapped.path());
     state.keys.admit_path(request, mapped.path())?;
-    Ok(Route {
-        requested,
-        mapped,
-        client_version: request.version(),
-    })
+    Ok(Route { requested, mapped, client_version: request.version() })
 }
 
 /// Sends a request, or its retry, and returns its reply with the headers for the client.
@@ -99,9 +95,7 @@ pub(crate) fn upstream_request(
 ) -> Result<Request<RequestBody>, Fault> {
     let base = &state.config.upstream.base;
     let kept = headers::request(head, base.host(), framing);
-    let mut fields = state
-        .keys
-        .replace_credentials(head, route.mapped.path(), kept);
+    let mut fields = state.keys.replace_credentials(head, route.mapped.path(), kept);
     if let Some(name) = state.scopes.caller_header() {
         fields = headers::without_field(&fields, name);
     }
@@ -126,9 +120,7 @@ pub(crate) fn client_reply(
     }
     if route.requested != route.mapped {
         let (requested, mapped) = (route.requested.path(), route.mapped.path());
-        state
-            .unknown_paths
-            .record_status(reply.status(), requested, mapped);
+        state.unknown_paths.record_status(reply.status(), requested, mapped);
     }
     let (mut head, body) = reply.into_parts();
     head.headers = headers::reply(&head, route.client_version);
@@ -141,9 +133,5 @@ fn requested_path<B>(request: &Request<B>) -> Result<PathAndQuery, Fault> {
     if request.method() == Method::CONNECT {
         return Err(Fault::NotAForwardProxy);
     }
-    Ok(request
-        .uri()
-        .path_and_query()
-        .cloned()
-        .unwrap_or_else(|| PathAndQuery::from_static("/")))
+    Ok(request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/")))
 }

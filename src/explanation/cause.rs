@@ -129,11 +129,7 @@ fn plan_sentence(explanation: &RequestExplanation) -> String {
                     format!("the rule clears old results once the request reaches {at} tokens")
                 }
             };
-            if summarised {
-                format!("{summary}; {clears}")
-            } else {
-                clears
-            }
+            if summarised { format!("{summary}; {clears}") } else { clears }
         }
         (Some(_) | None, _) if summarised => summary,
         (Some(_) | None, _) if explanation.changes().next().is_some() => {

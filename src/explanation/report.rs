@@ -135,10 +135,7 @@ impl ExplanationReport {
             untouched: context.untouched.map(|why| ReasonReport::new(why.into())),
             mode: context.mode,
             profile: context.profile.name().into(),
-            window: WindowReport {
-                tokens: explanation.window,
-                source,
-            },
+            window: WindowReport { tokens: explanation.window, source },
             numbers: explanation,
             hint: None,
             newer: None,
@@ -187,10 +184,7 @@ impl ExplanationReport {
 impl ReasonReport {
     /// Reports why a request is forwarded unchanged.
     pub(crate) fn new(why: UntouchedReason) -> Self {
-        Self {
-            label: why.label().into(),
-            reason: why.description().into(),
-        }
+        Self { label: why.label().into(), reason: why.description().into() }
     }
 }
 
@@ -220,29 +214,12 @@ pub(crate) fn clearing_hint(conversation: &Conversation<'_>, policy: &Policy) ->
         return None;
     }
     let unattended = Policy {
-        prune: Some((
-            *when,
-            PruneRule {
-                user_turns: 1,
-                ..rule.clone()
-            },
-        )),
+        prune: Some((*when, PruneRule { user_turns: 1, ..rule.clone() })),
         ..policy.clone()
     };
-    let standing = fold(
-        conversation,
-        &unattended,
-        kept,
-        None,
-        HardThresholdMode::Cut,
-        &[],
-    );
+    let standing = fold(conversation, &unattended, kept, None, HardThresholdMode::Cut, &[]);
     let results = standing.prune_state.cleared().count();
-    let frees: Tokens = standing
-        .prune_state
-        .cleared()
-        .map(|result| result.frees)
-        .sum();
+    let frees: Tokens = standing.prune_state.cleared().map(|result| result.frees).sum();
     (results > 0).then(|| {
         format!(
             "nothing is cleared before {} user messages, and this conversation has {user_messages}; \

@@ -60,11 +60,7 @@ impl StoredExplanation {
         cause: PlanCause,
         numbers: RequestExplanation,
     ) -> Self {
-        let numbers = if context.untouched.is_some() {
-            numbers.unchanged()
-        } else {
-            numbers
-        };
+        let numbers = if context.untouched.is_some() { numbers.unchanged() } else { numbers };
         Self {
             context,
             window,
@@ -116,12 +112,9 @@ impl StoredExplanation {
         let since =
             |at: &usize| previous.and_then(|explanation| explanation.since.get(at).copied());
         let changes = self.numbers.changes().map(|row| row.number);
-        self.since = changes
-            .map(|at| (at, since(&at).unwrap_or(number)))
-            .collect();
+        self.since = changes.map(|at| (at, since(&at).unwrap_or(number))).collect();
         // A change that stands is shown with the request that made it.
-        self.texts
-            .retain(|at, _| self.since.get(at) == Some(&number));
+        self.texts.retain(|at, _| self.since.get(at) == Some(&number));
     }
 
     /// Drops all text of the conversation.

@@ -48,13 +48,8 @@ fn describe_newer(newer: &NewerFailures) -> String {
         1 => ("request", ""),
         _ => ("requests", "; the newest"),
     };
-    let status = newer
-        .status
-        .map_or_else(|| "no status".to_owned(), |status| status.to_string());
-    let fault = newer
-        .fault
-        .as_deref()
-        .map(|fault| format!(" {}", printable_name(fault)));
+    let status = newer.status.map_or_else(|| "no status".to_owned(), |status| status.to_string());
+    let fault = newer.fault.as_deref().map(|fault| format!(" {}", printable_name(fault)));
     format!(
         "{} newer {noun} failed without an explanation{which}: {}, {status}{}",
         newer.count,
@@ -126,10 +121,8 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
         Some(rule) => format!(
             "{}{}: protects {} tokens, frees more than {}, from {} user messages on",
             Word(rule.when),
-            rule.at_tokens.map_or_else(String::new, |at| format!(
-                ", {} tokens",
-                with_thousands(at.get())
-            )),
+            rule.at_tokens
+                .map_or_else(String::new, |at| format!(", {} tokens", with_thousands(at.get()))),
             with_thousands(rule.protect_tokens.get()),
             with_thousands(rule.minimum_tokens.get()),
             rule.min_user_turns
@@ -173,11 +166,7 @@ const WIDE: usize = 100;
 /// Returns a row for each message, and one for the text that replaces history. If `is_narrow`, the reason
 /// begins with the tools.
 fn messages(report: &ExplanationReport, is_narrow: bool) -> Table {
-    let done = if report.request.is_some() {
-        "was"
-    } else {
-        "would be"
-    };
+    let done = if report.request.is_some() { "was" } else { "would be" };
     let columns = [
         (Align::Right, "#"),
         (Align::Left, "role"),
@@ -226,15 +215,11 @@ fn message_cells(message: &MessageRow) -> [String; 7] {
     let (number, role) = match row.through {
         Some(through) => (
             range(row.number, through),
-            format!(
-                "{} messages",
-                through.saturating_sub(row.number).saturating_add(1)
-            ),
+            format!("{} messages", through.saturating_sub(row.number).saturating_add(1)),
         ),
         None => (
             row.number.to_string(),
-            row.role
-                .map_or_else(String::new, |role| Word(role).to_string()),
+            row.role.map_or_else(String::new, |role| Word(role).to_string()),
         ),
     };
     let mut reason = printable_name(&message.reason);
@@ -274,18 +259,9 @@ fn describe_digest(digest: &DigestNumbers) -> String {
     }
     let shortened = digest.shortened;
     for (count, which) in [
-        (
-            shortened.clipped_messages,
-            "messages of the user are clipped",
-        ),
-        (
-            shortened.left_out_messages,
-            "messages of the user are left out",
-        ),
-        (
-            shortened.left_out_agreements,
-            "agreements or rules are left out",
-        ),
+        (shortened.clipped_messages, "messages of the user are clipped"),
+        (shortened.left_out_messages, "messages of the user are left out"),
+        (shortened.left_out_agreements, "agreements or rules are left out"),
     ] {
         if count > 0 {
             _ = write!(text, "; {count} {which}");

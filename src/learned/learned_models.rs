@@ -205,14 +205,12 @@ impl LearnedModels {
     pub(crate) fn merge_remote(&self, model: &str, facts: ModelFacts) {
         self.windows.merge_remote(model, &facts);
         self.placements.merge_remote(model, facts.refusals);
-        self.counted_outputs
-            .merge_remote(model, facts.counted_output);
+        self.counted_outputs.merge_remote(model, facts.counted_output);
         if facts.binds_thinking {
             self.binding_models.insert(model);
         }
         if self.query_key == QueryKey::Caller {
-            self.reported_windows
-                .merge_remote(model, facts.reported_window);
+            self.reported_windows.merge_remote(model, facts.reported_window);
         }
     }
 }
@@ -409,10 +407,7 @@ mod tests {
     fn publishes_only_the_facts_of_callers_that_were_answered() {
         let learned = LearnedByCaller::new(&Arc::default());
         let caller = learned.of_caller(scope("a"), QueryKey::Caller);
-        let size = RequestSize {
-            tokens: Tokens::new(100),
-            tools: Tokens::ZERO,
-        };
+        let size = RequestSize { tokens: Tokens::new(100), tools: Tokens::ZERO };
         caller.windows.record_accepted("m", size);
         assert_eq!(caller.facts("m"), None);
         learned.record_answer(&caller, &owner("a"));
@@ -458,10 +453,7 @@ mod counted_outputs_tests {
     use super::*;
 
     fn refusal(limit: u32) -> CountedOutput {
-        CountedOutput {
-            limit: Tokens::new(limit),
-            sample: None,
-        }
+        CountedOutput { limit: Tokens::new(limit), sample: None }
     }
 
     fn stamped(at: u64, limit: u32) -> Timestamped<CountedOutput> {

@@ -176,11 +176,7 @@ mod tests {
     }
 
     fn holds() -> impl Strategy<Value = LearnedWindow> {
-        let parts = (
-            tokens(),
-            prop::option::of(0_u32..2),
-            prop::option::of(tokens()),
-        );
+        let parts = (tokens(), prop::option::of(0_u32..2), prop::option::of(tokens()));
         parts.prop_map(|(window, truncates_to, stated)| LearnedWindow {
             window,
             truncates_to,
@@ -203,10 +199,7 @@ mod tests {
             refusals,
             lesson(tokens()),
             lesson(tokens()),
-            lesson(tokens().prop_map(|limit| CountedOutput {
-                limit,
-                sample: None,
-            })),
+            lesson(tokens().prop_map(|limit| CountedOutput { limit, sample: None })),
             any::<bool>(),
         );
         parts.prop_map(
@@ -258,10 +251,8 @@ mod tests {
         let holds = LearnedWindow::at_most(Tokens::new(8_000));
         let learned = Timestamped::superseding(None, 5, Some(holds));
         let wrong = Timestamped::superseding(Some(learned), 5, None);
-        let [learned, wrong] = [learned, wrong].map(|window| ModelFacts {
-            window: Some(window),
-            ..ModelFacts::default()
-        });
+        let [learned, wrong] = [learned, wrong]
+            .map(|window| ModelFacts { window: Some(window), ..ModelFacts::default() });
         assert_eq!(learned.merge(wrong), wrong);
     }
 }
@@ -273,10 +264,7 @@ mod model_facts_cache_tests {
     use longhaul_core::units::scope::Scope;
 
     fn refused() -> ModelFacts {
-        ModelFacts {
-            refusals: PlacementRefusals::Separate,
-            ..ModelFacts::default()
-        }
+        ModelFacts { refusals: PlacementRefusals::Separate, ..ModelFacts::default() }
     }
 
     fn model() -> RecordKey {
@@ -293,34 +281,18 @@ mod model_facts_cache_tests {
             "nothing"
         );
         assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
-        assert_eq!(
-            taught.merge_durable(model(), ModelFacts::default()),
-            SyncState::Synced
-        );
+        assert_eq!(taught.merge_durable(model(), ModelFacts::default()), SyncState::Synced);
         assert_eq!(taught.sync_state(model()), SyncState::Synced);
     }
 
     #[test]
     fn learned_facts_are_incomplete_until_the_durable_tier_has_them() {
         let taught = ModelFactsCache::new(&Arc::default());
-        assert_eq!(
-            taught.merge_durable(model(), ModelFacts::default()),
-            SyncState::Synced
-        );
-        assert_eq!(
-            taught.merge_learned(model(), refused()),
-            SyncState::Incomplete
-        );
-        assert_eq!(
-            taught.merge_learned(model(), refused()),
-            SyncState::Synced,
-            "known"
-        );
+        assert_eq!(taught.merge_durable(model(), ModelFacts::default()), SyncState::Synced);
+        assert_eq!(taught.merge_learned(model(), refused()), SyncState::Incomplete);
+        assert_eq!(taught.merge_learned(model(), refused()), SyncState::Synced, "known");
         assert_eq!(taught.sync_state(model()), SyncState::Incomplete);
-        assert_eq!(
-            taught.merge_durable(model(), ModelFacts::default()),
-            SyncState::Incomplete
-        );
+        assert_eq!(taught.merge_durable(model(), ModelFacts::default()), SyncState::Incomplete);
         assert_eq!(taught.merge_durable(model(), refused()), SyncState::Synced);
         assert_eq!(taught.sync_state(model()), SyncState::Synced);
         assert_eq!(taught.get(model()), refused());

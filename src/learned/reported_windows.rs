@@ -162,10 +162,8 @@ struct QueryGuard {
 impl QueryGuard {
     fn try_begin(in_flight: &QueriesInFlight, scope: Scope) -> Option<Self> {
         let mut open = in_flight.lock();
-        (open.len() < MAX_IN_FLIGHT && open.insert(scope)).then(|| Self {
-            in_flight: Arc::clone(in_flight),
-            scope,
-        })
+        (open.len() < MAX_IN_FLIGHT && open.insert(scope))
+            .then(|| Self { in_flight: Arc::clone(in_flight), scope })
     }
 }
 
@@ -218,13 +216,8 @@ mod tests {
     #[tokio::test]
     async fn merging_keeps_the_later_reported_window_on_both_sides() {
         let (one, other) = (ReportedWindows::default(), ReportedWindows::default());
-        let report = |at, window| {
-            Some(Timestamped::superseding(
-                None,
-                at,
-                Some(Tokens::new(window)),
-            ))
-        };
+        let report =
+            |at, window| Some(Timestamped::superseding(None, at, Some(Tokens::new(window))));
         one.merge_remote("m", report(1, 8_000));
         other.merge_remote("m", report(2, 4_000));
         let (ones, others) = (one.timestamped_window("m"), other.timestamped_window("m"));
@@ -241,9 +234,8 @@ mod tests {
         let begin = |name: &str| QueryGuard::try_begin(&all, scope(name));
         let first = begin("0").unwrap();
         assert!(begin("0").is_none());
-        let others: Vec<QueryGuard> = (1..MAX_IN_FLIGHT)
-            .map(|at| begin(&at.to_string()).unwrap())
-            .collect();
+        let others: Vec<QueryGuard> =
+            (1..MAX_IN_FLIGHT).map(|at| begin(&at.to_string()).unwrap()).collect();
         assert!(begin("more").is_none());
         drop(first);
         assert!(begin("more").is_some());

@@ -14,10 +14,7 @@ pub(crate) struct ConversationModelKey {
 
 impl ConversationModelKey {
     pub(crate) fn new(conversation: RecordKey, model: &str) -> Self {
-        Self {
-            conversation,
-            model: model.to_owned(),
-        }
+        Self { conversation, model: model.to_owned() }
     }
 }
 
@@ -35,8 +32,7 @@ pub(crate) struct SummaryPlacements {
 impl SummaryPlacements {
     /// Returns the placement to use for `model` in `conversation`.
     pub(crate) fn placement_for(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
-        self.refusals_in_conversation(model, conversation)
-            .placement()
+        self.refusals_in_conversation(model, conversation).placement()
     }
 
     /// Returns the placements that `model` refused or is suspected to refuse in `conversation`.
@@ -134,20 +130,14 @@ impl RefusalSuspicions {
             kept.get(&conversation),
             Some(SuspicionState::RefusedOnce(then)) if prefixes.any(|prefix| prefix == then)
         );
-        let doubt = if again {
-            SuspicionState::Resolved
-        } else {
-            SuspicionState::RefusedOnce(now)
-        };
+        let doubt = if again { SuspicionState::Resolved } else { SuspicionState::RefusedOnce(now) };
         kept.insert(conversation, doubt);
         again
     }
 
     /// Records that the original was refused too.
     pub(crate) fn record_original_refused(&self, conversation: ConversationModelKey) {
-        self.0
-            .lock()
-            .insert(conversation, SuspicionState::OriginalRefused);
+        self.0.lock().insert(conversation, SuspicionState::OriginalRefused);
     }
 
     /// Whether the conversation itself caused its refusals.
@@ -215,10 +205,7 @@ mod tests {
         assert_eq!(placements.placement_for("m", Some(other)), Separate);
         assert!(placements.record_accepted("m", own, Merged));
         assert_eq!(placements.placement_for("m", Some(other)), Merged);
-        assert!(
-            !placements.record_accepted("m", own, Merged),
-            "already known"
-        );
+        assert!(!placements.record_accepted("m", own, Merged), "already known");
     }
 
     #[test]
@@ -269,10 +256,7 @@ mod suspicions_tests {
         doubts.resolve(one());
         assert!(!again(&doubts, &[1, 2, 3]));
         assert!(again(&doubts, &[1, 2, 3, 4]));
-        assert!(
-            !again(&doubts, &[1, 2, 3, 4]),
-            "another placement starts without refusals"
-        );
+        assert!(!again(&doubts, &[1, 2, 3, 4]), "another placement starts without refusals");
     }
 
     #[test]
@@ -293,10 +277,7 @@ mod suspicions_tests {
         assert!(!doubts.was_original_refused(&one) && !is_unresolved(&doubts));
         doubts.record_original_refused(one.clone());
         let other = ConversationModelKey::new(key(1), "other");
-        assert!(
-            !doubts.was_original_refused(&other),
-            "the original was refused by another model"
-        );
+        assert!(!doubts.was_original_refused(&other), "the original was refused by another model");
         assert!(doubts.was_original_refused(&one) && is_unresolved(&doubts));
         doubts.resolve(one.clone());
         assert!(!doubts.was_original_refused(&one) && !is_unresolved(&doubts));

@@ -85,9 +85,7 @@ impl LearnedSizes {
         is_set: bool,
     ) -> bool {
         let tokens = request.tokens;
-        let is_doubted = self
-            .suspect_from
-            .is_some_and(|doubted| tokens >= doubted.value);
+        let is_doubted = self.suspect_from.is_some_and(|doubted| tokens >= doubted.value);
         let is_above = is_set && limit.is_some_and(|limit| tokens > limit);
         let is_well_below = limit.is_some_and(|limit| tokens <= limit.percent(WELL_BELOW_PERCENT));
         let is_proven = !is_above && self.accepted_sizes.prove(request);
@@ -103,8 +101,7 @@ impl LearnedSizes {
 
     /// Returns the limits on the body as far as they are known.
     pub(crate) fn body_limits(&self) -> BodyLimits {
-        self.body_limits
-            .map_or(BodyLimits::UNKNOWN, |limits| limits.value)
+        self.body_limits.map_or(BodyLimits::UNKNOWN, |limits| limits.value)
     }
 
     /// Returns the learned window in estimated tokens, if any.
@@ -123,11 +120,8 @@ impl LearnedSizes {
     fn expire(&mut self) {
         self.learned = self.learned.filter(|lesson| {
             let truncates = |learned: LearnedWindow| learned.truncates_to.is_some();
-            let lifetime = if lesson.value.is_none_or(truncates) {
-                u64::MAX
-            } else {
-                REFUSAL_TTL_MS
-            };
+            let lifetime =
+                if lesson.value.is_none_or(truncates) { u64::MAX } else { REFUSAL_TTL_MS };
             is_within(lesson, lifetime)
         });
         let is_new = |doubted: &Timestamped<Tokens>| is_within(doubted, REFUSAL_TTL_MS);
@@ -143,19 +137,16 @@ impl LearnedSizes {
         self.record_accepted(request.tokens);
         // A provider that truncates prompts accepts requests of any size.
         let tokens = request.tokens.min(self.largest_accepted);
-        self.accepted_sizes
-            .record(RequestSize { tokens, ..request });
+        self.accepted_sizes.record(RequestSize { tokens, ..request });
     }
 
     fn record_accepted(&mut self, request: Tokens) {
         self.empty_replies.record_answer(request);
         let accepted = self.largest_accepted.max(request);
         match self.learned_window() {
-            Some(LearnedWindow {
-                window,
-                truncates_to: Some(_),
-                ..
-            }) => self.largest_accepted = accepted.min(window),
+            Some(LearnedWindow { window, truncates_to: Some(_), .. }) => {
+                self.largest_accepted = accepted.min(window)
+            }
             Some(learned) if learned.is_disproved_by(request) => {
                 self.set_learned(None);
                 self.largest_accepted = accepted;
@@ -220,10 +211,7 @@ impl LearnedSizes {
         let Some(ratio) = self.average_ratio else {
             return;
         };
-        if self
-            .published_ratio
-            .is_none_or(|shared| ratio.is_far_from(shared.value))
-        {
+        if self.published_ratio.is_none_or(|shared| ratio.is_far_from(shared.value)) {
             self.published_ratio = Some(stamped(self.published_ratio, ratio));
         }
     }
@@ -238,9 +226,7 @@ impl LearnedSizes {
             self.record_count(sample);
         }
         let note = self.detector.observe_reply(sent, reply_end);
-        let truncates_to = self
-            .learned_window()
-            .and_then(|learned| learned.truncates_to);
+        let truncates_to = self.learned_window().and_then(|learned| learned.truncates_to);
         if truncates_to.is_some_and(|truncates_to| self.detector.largest_prompt() > truncates_to) {
             self.set_learned(None);
         }

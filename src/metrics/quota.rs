@@ -68,11 +68,7 @@ impl Quota {
         });
         let codex: Vec<_> = stated.take(MAX_WINDOWS).collect();
         let is_codex = !codex.is_empty();
-        let mut windows = if is_codex {
-            codex
-        } else {
-            unified.take(MAX_WINDOWS).collect()
-        };
+        let mut windows = if is_codex { codex } else { unified.take(MAX_WINDOWS).collect() };
         windows.sort_by(|a, b| (&a.limit, a.minutes).cmp(&(&b.limit, b.minutes)));
         windows.dedup_by(|a, b| (&a.limit, a.minutes) == (&b.limit, b.minutes));
         (!windows.is_empty()).then(|| Self {
@@ -126,9 +122,7 @@ fn window(limit: &str, minutes: u64, percent: f64, resets_at: Option<u64>) -> Op
 /// Reads a window of `ChatGPT`'s backend at `place`: `primary`, `secondary`, or one of them after the name of a
 /// limit of its own. Either place can carry a window of any length; the length 0 marks an empty place.
 fn codex_window(headers: &HeaderMap, place: &str, now: u64) -> Option<QuotaWindow> {
-    let limit = ["primary", "secondary"]
-        .iter()
-        .find_map(|own| place.strip_suffix(own))?;
+    let limit = ["primary", "secondary"].iter().find_map(|own| place.strip_suffix(own))?;
     let field = |of: &str| format!("x-codex-{place}-{of}");
     let after = || {
         let seconds: u64 = number(headers, &field("reset-after-seconds"))?;
@@ -172,19 +166,14 @@ impl Quotas {
         for window in &mut quota.windows {
             let same =
                 |old: &&QuotaWindow| old.minutes == window.minutes && old.limit == window.limit;
-            let old = before
-                .as_ref()
-                .and_then(|(_, quota)| quota.windows.iter().find(same));
+            let old = before.as_ref().and_then(|(_, quota)| quota.windows.iter().find(same));
             // A window that has begun anew has a smaller share.
             let first = old.filter(|old| old.used_percent <= window.used_percent);
             let first = first.and_then(|old| old.first);
-            let (share, [received, sent]) = *window
-                .first
-                .insert(first.unwrap_or((window.used_percent, tokens)));
-            let [received, sent] = [
-                tokens[0].saturating_sub(received),
-                tokens[1].saturating_sub(sent),
-            ];
+            let (share, [received, sent]) =
+                *window.first.insert(first.unwrap_or((window.used_percent, tokens)));
+            let [received, sent] =
+                [tokens[0].saturating_sub(received), tokens[1].saturating_sub(sent)];
             if received > sent && sent > 0 && window.used_percent > share {
                 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
                 let factor = received as f64 / sent as f64;
@@ -201,11 +190,7 @@ impl Quotas {
 
     /// Returns the quota of each account, the latest first.
     pub(crate) fn all(&self) -> Vec<Quota> {
-        self.0
-            .lock()
-            .iter()
-            .map(|(_, quota)| quota.clone())
-            .collect()
+        self.0.lock().iter().map(|(_, quota)| quota.clone()).collect()
     }
 
     /// Returns the largest used share of each label's windows, over all accounts. Limits of one model do not count.
@@ -249,11 +234,7 @@ impl QuotaWindow {
             _ = write!(
                 text,
                 ", resets {}{time} UTC",
-                if is_far {
-                    format!("{day} ")
-                } else {
-                    String::new()
-                }
+                if is_far { format!("{day} ") } else { String::new() }
             );
         }
         if let Some(without) = self.without_percent {

@@ -21,31 +21,19 @@ static HOSTS: LazyLock<Vec<HostRow>> = LazyLock::new(|| {
     let parsed = rows.filter_map(|line| {
         let (pattern, rest) = line.split_once('\t')?;
         let (provider, maker) = rest.split_once('\t').unwrap_or((rest, ""));
-        Some(HostRow {
-            pattern,
-            provider,
-            is_maker: maker == "maker",
-        })
+        Some(HostRow { pattern, provider, is_maker: maker == "maker" })
     });
     parsed.collect()
 });
 
 /// Whether `provider` makes the models that it serves.
 pub(super) fn is_maker(provider: &str) -> bool {
-    HOSTS
-        .iter()
-        .any(|row| row.is_maker && row.provider == provider)
+    HOSTS.iter().any(|row| row.is_maker && row.provider == provider)
 }
 
 /// Suffixes that no public host name has. A name without a dot is local, too.
-const LOCAL_NAMES: &[&str] = &[
-    ".home.arpa",
-    ".internal",
-    ".lan",
-    ".local",
-    ".localdomain",
-    ".localhost",
-];
+const LOCAL_NAMES: &[&str] =
+    &[".home.arpa", ".internal", ".lan", ".local", ".localdomain", ".localhost"];
 
 /// The kind of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,11 +52,7 @@ impl HostKind {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(address) = bare.parse::<IpAddr>() {
-            return if is_local(address) {
-                Self::Local
-            } else {
-                Self::Unknown
-            };
+            return if is_local(address) { Self::Local } else { Self::Unknown };
         }
         if !host.contains('.') || LOCAL_NAMES.iter().any(|ending| host.ends_with(ending)) {
             return Self::Local;
@@ -112,9 +96,7 @@ fn is_local(address: IpAddr) -> bool {
 
 #[cfg(test)]
 pub(super) fn all() -> impl Iterator<Item = (String, &'static str)> {
-    HOSTS
-        .iter()
-        .map(|row| (row.pattern.replace('*', "xy"), row.provider))
+    HOSTS.iter().map(|row| (row.pattern.replace('*', "xy"), row.provider))
 }
 
 #[cfg(test)]
@@ -130,24 +112,12 @@ mod tests {
         check("api.openai.com", HostKind::Provider("openai"));
         check("API.OpenAI.com.", HostKind::Provider("openai"));
         check("mine.openai.azure.com", HostKind::Provider("azure"));
-        check(
-            "bedrock-runtime.us-east-1.amazonaws.com",
-            HostKind::Provider("bedrock"),
-        );
-        check(
-            "dashscope-intl.aliyuncs.com",
-            HostKind::Provider("dashscope"),
-        );
+        check("bedrock-runtime.us-east-1.amazonaws.com", HostKind::Provider("bedrock"));
+        check("dashscope-intl.aliyuncs.com", HostKind::Provider("dashscope"));
         check("dashscope.aliyuncs.com", HostKind::Provider("dashscope"));
         check("api.moonshot.cn", HostKind::Provider("moonshot"));
-        check(
-            "api.business.githubcopilot.com",
-            HostKind::Provider("github-copilot"),
-        );
-        check(
-            "us-central1-aiplatform.googleapis.com",
-            HostKind::Provider("vertex"),
-        );
+        check("api.business.githubcopilot.com", HostKind::Provider("github-copilot"));
+        check("us-central1-aiplatform.googleapis.com", HostKind::Provider("vertex"));
     }
 
     #[test]

@@ -25,14 +25,7 @@ pub(super) fn candidates(name: &str) -> impl Iterator<Item = &str> {
         let versionless = without_version(base);
         let regionless = without_region(base);
         let both = without_version(regionless);
-        [
-            base,
-            without_date(base),
-            regionless,
-            versionless,
-            both,
-            without_date(both),
-        ]
+        [base, without_date(base), regionless, versionless, both, without_date(both)]
     });
     // Duplicates are looked up again, which is cheaper than detecting them.
     std::iter::once(name).chain(shorter.filter(move |form| *form != name && !form.is_empty()))
@@ -51,10 +44,7 @@ pub(super) fn has_variant(name: &str) -> bool {
 }
 
 fn without_variant(name: &str) -> &str {
-    VARIANTS
-        .lines()
-        .find_map(|variant| name.strip_suffix(variant))
-        .unwrap_or(name)
+    VARIANTS.lines().find_map(|variant| name.strip_suffix(variant)).unwrap_or(name)
 }
 
 /// Shortens `ft:gpt-4o-2024-08-06:org:name:id` to `ft:gpt-4o-2024-08-06`, which has its price and
@@ -65,22 +55,14 @@ fn without_tuner(name: &str) -> Option<&str> {
 }
 
 fn without_region(name: &str) -> &str {
-    REGIONS
-        .lines()
-        .find_map(|region| name.strip_prefix(region))
-        .unwrap_or(name)
+    REGIONS.lines().find_map(|region| name.strip_prefix(region)).unwrap_or(name)
 }
 
 /// Strips `-v1:0` or `-v1`.
 fn without_version(name: &str) -> &str {
-    let number = name
-        .rsplit_once(':')
-        .filter(|(_, minor)| is_number(minor))
-        .map_or(name, |(head, _)| head);
-    number
-        .rsplit_once("-v")
-        .filter(|(_, major)| is_number(major))
-        .map_or(name, |(head, _)| head)
+    let number =
+        name.rsplit_once(':').filter(|(_, minor)| is_number(minor)).map_or(name, |(head, _)| head);
+    number.rsplit_once("-v").filter(|(_, major)| is_number(major)).map_or(name, |(head, _)| head)
 }
 
 /// Strips `-20250514`, `@20250514` or `-2024-08-06`.
@@ -119,35 +101,22 @@ mod tests {
     fn strips_prefixes_and_suffixes_from_model_names() {
         check("gpt-5", "gpt-5");
         check("openai/gpt-5:nitro", "openai/gpt-5");
-        check(
-            "~anthropic/claude-opus-latest",
-            "anthropic/claude-opus-latest",
-        );
+        check("~anthropic/claude-opus-latest", "anthropic/claude-opus-latest");
         check("models/gemini-2.5-pro", "gemini-2.5-pro");
         check("gpt-4o-2024-08-06", "gpt-4o");
         check("claude-sonnet-4-20250514", "claude-sonnet-4");
         check("claude-sonnet-4@20250514", "claude-sonnet-4");
         check("openai/gpt-4o-2024-08-06", "gpt-4o-2024-08-06");
-        check(
-            "us.anthropic.claude-sonnet-4-20250514-v1:0",
-            "anthropic.claude-sonnet-4",
-        );
+        check("us.anthropic.claude-sonnet-4-20250514-v1:0", "anthropic.claude-sonnet-4");
         check("anthropic.claude-opus-4-6-v1", "anthropic.claude-opus-4-6");
-        check(
-            "fireworks_ai/accounts/fireworks/models/x",
-            "accounts/fireworks/models/x",
-        );
+        check("fireworks_ai/accounts/fireworks/models/x", "accounts/fireworks/models/x");
         check("ft:gpt-4o-2024-08-06:org::id", "ft:gpt-4o-2024-08-06");
     }
 
     #[test]
     fn name_parts_that_only_resemble_a_date_or_version_stay() {
         let forms = |name| candidates(name).collect::<Vec<_>>();
-        assert!(
-            forms("deepseek-v3-0324")
-                .iter()
-                .all(|form| *form == "deepseek-v3-0324")
-        );
+        assert!(forms("deepseek-v3-0324").iter().all(|form| *form == "deepseek-v3-0324"));
         assert!(forms("m-12345678").iter().all(|form| *form == "m-12345678"));
         assert!(forms("").iter().all(|form| form.is_empty()));
     }

@@ -37,11 +37,7 @@ impl TableRow {
     fn parse(line: &'static str) -> Option<Self> {
         let (model, rest) = line.split_once('\t')?;
         let (provider, numbers) = rest.split_once('\t')?;
-        Some(Self {
-            model,
-            provider,
-            numbers,
-        })
+        Some(Self { model, provider, numbers })
     }
 
     /// Parses the row's limits; `None` if it has no window.
@@ -113,11 +109,7 @@ fn lower_bound(name: &str) -> usize {
     while low < high {
         let middle = low + (high - low) / 2;
         let bytes = TABLE.as_bytes().get(..middle).unwrap_or_default();
-        let line = bytes
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |end| end + 1)
-            .max(low);
+        let line = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1).max(low);
         let text = TABLE.get(line..).unwrap_or_default();
         let model = text.split('\t').next().unwrap_or_default();
         if model.as_bytes() < name.as_bytes() {

@@ -33,10 +33,7 @@ fn every_row_is_found_under_its_own_host_and_name() {
             .find(|(_, provider)| *provider == entry.provider)
             .unwrap_or_else(|| panic!("{} has no host", entry.provider));
         let found = look_up_at(&host, entry.model);
-        let expect = TableMatch {
-            limits: entry,
-            kind: MatchKind::Exact,
-        };
+        let expect = TableMatch { limits: entry, kind: MatchKind::Exact };
         assert_eq!(found, Some(expect));
         rows += 1;
     }
@@ -50,10 +47,7 @@ fn rows_are_sound_and_sorted() {
         let entry = row.limits().unwrap();
         assert!(last < (entry.model, entry.provider), "{entry:?}");
         assert!(entry.window > Tokens::ZERO, "{entry:?}");
-        assert!(
-            entry.input.is_none_or(|input| input < entry.window),
-            "{entry:?}"
-        );
+        assert!(entry.input.is_none_or(|input| input < entry.window), "{entry:?}");
         last = (entry.model, entry.provider);
     }
 }
@@ -63,21 +57,13 @@ fn every_host_has_rows() {
     for (host, provider) in hosts::all() {
         let rows = table::all().filter(|row| row.provider == provider).count();
         assert!(rows > 0, "{host}: {provider} has no rows");
-        assert_eq!(
-            HostKind::from_host(&host),
-            HostKind::Provider(provider),
-            "{host}"
-        );
+        assert_eq!(HostKind::from_host(&host), HostKind::Provider(provider), "{host}");
     }
 }
 
 #[test]
 fn lookup_ignores_case_and_understands_the_1m_suffix() {
-    check(
-        "api.openai.com",
-        "GPT-5",
-        Some(("openai", "gpt-5", 400_000, Some(272_000))),
-    );
+    check("api.openai.com", "GPT-5", Some(("openai", "gpt-5", 400_000, Some(272_000))));
     assert_eq!(reason("api.openai.com", "GPT-5"), MatchKind::Normalised);
     check(
         "gateway.example",
@@ -101,16 +87,8 @@ fn lookup_ignores_case_and_understands_the_1m_suffix() {
 
 #[test]
 fn lookup_interprets_a_name_by_its_host() {
-    check(
-        "api.openai.com",
-        "gpt-5",
-        Some(("openai", "gpt-5", 400_000, Some(272_000))),
-    );
-    check(
-        "api.openai.com",
-        "openai/gpt-5",
-        Some(("openai", "gpt-5", 400_000, Some(272_000))),
-    );
+    check("api.openai.com", "gpt-5", Some(("openai", "gpt-5", 400_000, Some(272_000))));
+    check("api.openai.com", "openai/gpt-5", Some(("openai", "gpt-5", 400_000, Some(272_000))));
     check(
         "openrouter.ai",
         "anthropic/claude-opus-4.6:nitro",
@@ -119,18 +97,10 @@ fn lookup_interprets_a_name_by_its_host() {
     check(
         "bedrock-runtime.eu-west-1.amazonaws.com",
         "eu.anthropic.claude-opus-4-6-v1",
-        Some((
-            "bedrock",
-            "eu.anthropic.claude-opus-4-6-v1",
-            1_000_000,
-            None,
-        )),
+        Some(("bedrock", "eu.anthropic.claude-opus-4-6-v1", 1_000_000, None)),
     );
     assert_eq!(reason("api.openai.com", "gpt-5"), MatchKind::Exact);
-    assert_eq!(
-        reason("api.openai.com", "openai/gpt-5"),
-        MatchKind::Normalised
-    );
+    assert_eq!(reason("api.openai.com", "openai/gpt-5"), MatchKind::Normalised);
 }
 
 #[test]
@@ -149,20 +119,12 @@ fn local_hosts_find_no_row() {
 
 #[test]
 fn unknown_host_takes_the_makers_or_else_the_smallest_window() {
-    check(
-        "gateway.example.org",
-        "gpt-5",
-        Some(("openai", "gpt-5", 400_000, Some(272_000))),
-    );
-    assert_eq!(
-        reason("gateway.example.org", "gpt-5"),
-        MatchKind::OtherHost { rows: 1 }
-    );
+    check("gateway.example.org", "gpt-5", Some(("openai", "gpt-5", 400_000, Some(272_000))));
+    assert_eq!(reason("gateway.example.org", "gpt-5"), MatchKind::OtherHost { rows: 1 });
     // No provider that serves this model made it.
     let found = look_up_at("gateway.example.org", "openai/gpt-oss-120b").unwrap();
-    let smallest = table::rows_named("openai/gpt-oss-120b")
-        .map(|row| row.limits().unwrap().window)
-        .min();
+    let smallest =
+        table::rows_named("openai/gpt-oss-120b").map(|row| row.limits().unwrap().window).min();
     assert_eq!(Some(found.limits.window), smallest);
 }
 
@@ -174,11 +136,7 @@ fn table_matches_the_generator_script_output() {
         assert!(std::env::var_os("CI").is_none(), "python3 is not installed");
         return;
     };
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let table = concat!(env!("CARGO_MANIFEST_DIR"), "/config/models/table.tsv");
     let table = std::fs::read(table).unwrap();
     assert!(made.stdout == table, "run config/models/make");
@@ -218,11 +176,7 @@ proptest! {
 
 /// Checks the prices of input, cached input and cache writes, in billionths of a dollar per token.
 fn check_prices(host: &str, model: &str, expect: Option<(i64, Option<i64>)>) {
-    let usage = |cached| Usage {
-        input: 1,
-        cached: Some(cached),
-        ..Usage::default()
-    };
+    let usage = |cached| Usage { input: 1, cached: Some(cached), ..Usage::default() };
     let found = prices(host, model).map(|prices| {
         let cost = |cached| prices.input_cost(&usage(cached)).map(Usd::as_nanos);
         (cost(0).unwrap(), cost(1))
@@ -233,11 +187,7 @@ fn check_prices(host: &str, model: &str, expect: Option<(i64, Option<i64>)>) {
 #[test]
 fn price_comes_only_from_the_same_provider_and_model() {
     check_prices("api.openai.com", "gpt-5", Some((1_250, Some(125))));
-    check_prices(
-        "api.openai.com",
-        "gpt-5-2025-08-07",
-        Some((1_250, Some(125))),
-    );
+    check_prices("api.openai.com", "gpt-5-2025-08-07", Some((1_250, Some(125))));
     check_prices("openrouter.ai", "openai/gpt-5", Some((1_250, Some(125))));
     check_prices("openrouter.ai", "openai/gpt-5:nitro", None);
     check_prices("api.openai.com", "no-such-model", None);

@@ -86,10 +86,7 @@ impl ProxyState {
         let endpoint = SummaryUpstream::new(&config.summary, &config.upstream)?.map(Arc::new);
         self.recent.set_content_visible(config.admin_show_content);
         let renewed = |(state, own): (&Arc<Self>, Config)| {
-            Arc::new(Self {
-                summary_endpoint: endpoint.clone(),
-                ..state.with_own_config(own)
-            })
+            Arc::new(Self { summary_endpoint: endpoint.clone(), ..state.with_own_config(own) })
         };
         let mounts = config.mounts.iter().map(|mount| config.for_mount(mount));
         let mounts = self.mounts.iter().zip(mounts).map(renewed);
@@ -153,15 +150,10 @@ mod tests {
             after: Tokens::new(1_000),
             window: Tokens::new(400_000),
         };
-        let usage = Usage {
-            input: 1_000,
-            ..Usage::default()
-        };
+        let usage = Usage { input: 1_000, ..Usage::default() };
         let bills = &state.costs;
         let open = bills.begin((scope, &prefix_keys), MODEL, billed);
-        bills
-            .settle(&open, MODEL, Some(&usage), state.config.prices(MODEL))
-            .cost
+        bills.settle(&open, MODEL, Some(&usage), state.config.prices(MODEL)).cost
     }
 
     #[tokio::test]

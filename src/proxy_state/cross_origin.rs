@@ -72,10 +72,7 @@ mod tests {
         fields.add_to(&origin, &mut fault);
         assert!(fault.is_empty());
         fields.record(&origin, &reply);
-        fields.add_to(
-            &HeaderValue::from_static("https://other.example"),
-            &mut fault,
-        );
+        fields.add_to(&HeaderValue::from_static("https://other.example"), &mut fault);
         assert!(fault.is_empty());
         fields.add_to(&origin, &mut fault);
         assert_eq!(fault.len(), 2);

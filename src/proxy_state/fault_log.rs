@@ -50,10 +50,7 @@ impl FaultLog {
     /// this fault is counted, too.
     fn take_turn(&self, fault: Fault, now: Instant) -> Option<u64> {
         let mut kind = self.kinds.get(fault.index())?.lock();
-        if kind
-            .logged_at
-            .is_some_and(|at| now.duration_since(at) < FOLD_PERIOD)
-        {
+        if kind.logged_at.is_some_and(|at| now.duration_since(at) < FOLD_PERIOD) {
             kind.folded += 1;
             return None;
         }

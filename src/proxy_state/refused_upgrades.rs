@@ -22,11 +22,7 @@ pub(crate) struct RefusedUpgrades(FairCache<RecordKey, Instant>);
 
 impl RefusedUpgrades {
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
-        Self(FairCache::of_entries(
-            MAX_REFUSED,
-            REPEATED_WITHIN,
-            accepted,
-        ))
+        Self(FairCache::of_entries(MAX_REFUSED, REPEATED_WITHIN, accepted))
     }
 
     /// Whether to refuse an upgrade of this session. A repetition is not refused: a client that does not

@@ -56,18 +56,14 @@ impl Pattern {
         }
         let build = |text: &str| {
             let mut builder = RegexBuilder::new(text);
-            builder
-                .size_limit(MAX_COMPILED_BYTES)
-                .dfa_size_limit(MAX_COMPILED_BYTES);
+            builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
             builder.build()
         };
         let built = match build(text) {
             Err(regex::Error::Syntax(_)) => build(&regex::escape(text)),
             built => built,
         };
-        built
-            .map(Self)
-            .map_err(|_| QueryError("the pattern of grep is too large"))
+        built.map(Self).map_err(|_| QueryError("the pattern of grep is too large"))
     }
 
     /// Returns the first match in the piece of a line from `start` to `end`. Text around the piece counts
@@ -202,12 +198,8 @@ impl<'q> AnswerText<'q> {
     }
 
     fn push(&mut self, text: &str) -> bool {
-        let room = MAX_ANSWER_BYTES
-            .saturating_sub(self.out.len())
-            .min(text.len());
-        let kept = text
-            .get(..text.floor_char_boundary(room))
-            .unwrap_or_default();
+        let room = MAX_ANSWER_BYTES.saturating_sub(self.out.len()).min(text.len());
+        let kept = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
         self.out.push_str(kept);
         self.is_cut |= kept.len() < text.len();
         !self.is_cut
@@ -334,12 +326,8 @@ mod tests {
 
     #[test]
     fn a_match_in_a_long_line_is_shown_with_its_surroundings() {
-        let long = format!(
-            "{}needle{}needle{}",
-            "a".repeat(9_000),
-            "é".repeat(9_000),
-            "b".repeat(9_000)
-        );
+        let long =
+            format!("{}needle{}needle{}", "a".repeat(9_000), "é".repeat(9_000), "b".repeat(9_000));
         let reply = answer("grep=needle", &[&long]);
         assert_eq!(reply.lines().count(), 2);
         assert!(

@@ -80,16 +80,10 @@ async fn add_units(
 ) -> Result<(), Fault> {
     for units in units.chunks(BATCH) {
         let ids: Vec<RecallId> = units.iter().map(|(id, _)| *id).collect();
-        let found = store
-            .read(&ids)
-            .await
-            .map_err(|_| Fault::RecallUnavailable)?;
+        let found = store.read(&ids).await.map_err(|_| Fault::RecallUnavailable)?;
         for ((id, title), unit) in units.iter().zip(found) {
             let text = unit.as_deref().and_then(text_of);
-            let text = text.map_or(
-                Cow::Borrowed("[this part is no longer kept]\n"),
-                Cow::Borrowed,
-            );
+            let text = text.map_or(Cow::Borrowed("[this part is no longer kept]\n"), Cow::Borrowed);
             let place = (!title.is_empty()).then(|| format!("{id}  {title}"));
             if !answer.add(&text, place.as_deref()) {
                 return Ok(());

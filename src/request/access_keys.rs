@@ -102,11 +102,7 @@ impl AccessKeys {
             let token = self.valid_token(headers);
             return token.map_or(Authentication::None, Authentication::ClientToken);
         }
-        if self.holds_upstream_key() {
-            Authentication::None
-        } else {
-            Authentication::Upstream
-        }
+        if self.holds_upstream_key() { Authentication::None } else { Authentication::Upstream }
     }
 
     /// Whether longhaul's own key is sent upstream in place of the caller's credentials.
@@ -194,9 +190,7 @@ fn has_credential(headers: &HeaderMap) -> bool {
 
 pub(super) fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
-    scheme
-        .eq_ignore_ascii_case(b"Bearer ")
-        .then(|| token.trim_ascii())
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
 #[cfg(test)]
@@ -214,17 +208,13 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "{TOKEN}").unwrap();
         let path = file.path().to_str().unwrap();
-        let settings = settings
-            .iter()
-            .map(|&(key, value)| (key, if value == "FILE" { path } else { value }));
+        let settings =
+            settings.iter().map(|&(key, value)| (key, if value == "FILE" { path } else { value }));
         AccessKeys::new(&Config::default_with(settings).unwrap())
     }
 
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
-        fields
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-            .collect()
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
     fn asking(method: &str, fields: &[(&'static str, &str)]) -> Request<()> {
@@ -242,11 +232,7 @@ mod tests {
     /// Returns the fields as the upstream receives them.
     fn put(keys: &AccessKeys, request: &Request<()>) -> HeaderMap {
         let head = request.clone().into_parts().0;
-        let kept = as_sent(
-            &head,
-            &HeaderValue::from_static("h"),
-            BodyFraming::Unchanged,
-        );
+        let kept = as_sent(&head, &HeaderValue::from_static("h"), BodyFraming::Unchanged);
         keys.replace_credentials(&head, "/v1/chat/completions", kept)
     }
 
@@ -266,11 +252,7 @@ mod tests {
             &[("authorization", &right), ("authorization", "Bearer x")],
             &[("x-api-key", TOKEN)],
         ] {
-            assert_eq!(
-                admits(&keys, fields),
-                Err(Fault::InvalidToken),
-                "{fields:?}"
-            );
+            assert_eq!(admits(&keys, fields), Err(Fault::InvalidToken), "{fields:?}");
         }
     }
 
@@ -283,10 +265,7 @@ mod tests {
         check(&[], Err(Fault::ForeignPage));
         check(&[("allowed_hosts", "example.org")], Ok(()));
         let public = ("public", "true");
-        check(
-            &[public, ("upstream.api_key", "sk-1")],
-            Err(Fault::ForeignPage),
-        );
+        check(&[public, ("upstream.api_key", "sk-1")], Err(Fault::ForeignPage));
         let endpoint = [
             public,
             ("summary.upstream", "http://127.0.0.1:9/v1"),
@@ -294,10 +273,7 @@ mod tests {
             ("summary.api_key_file", "FILE"),
         ];
         check(&endpoint, Err(Fault::ForeignPage));
-        let tokens = keys(&[
-            ("client_tokens_file", "FILE"),
-            ("upstream.api_key_file", "FILE"),
-        ]);
+        let tokens = keys(&[("client_tokens_file", "FILE"), ("upstream.api_key_file", "FILE")]);
         let token = format!("Bearer {TOKEN}");
         let page = [("origin", "https://example.org"), ("authorization", &token)];
         assert_eq!(admits(&tokens, &page), Ok(()));
@@ -376,10 +352,7 @@ mod tests {
     #[test]
     fn a_client_without_credentials_gets_the_upstreams_key() {
         let keys = keys(&[("upstream.api_key", "sk-1")]);
-        assert_eq!(
-            put(&keys, &asking("POST", &[]))[AUTHORIZATION],
-            "Bearer sk-1"
-        );
+        assert_eq!(put(&keys, &asking("POST", &[]))[AUTHORIZATION], "Bearer sk-1");
     }
 
     #[test]
@@ -405,11 +378,7 @@ mod tests {
             asking("OPTIONS", &[page, wish, ("authorization", "Bearer x")]),
             asking("OPTIONS", &[page, wish, ("x-api-key", TOKEN)]),
         ] {
-            assert_eq!(
-                keys(&both).admit(&other),
-                Err(Fault::InvalidToken),
-                "{other:?}"
-            );
+            assert_eq!(keys(&both).admit(&other), Err(Fault::InvalidToken), "{other:?}");
         }
         let token = format!("Bearer {TOKEN}");
         let shown = asking("OPTIONS", &[page, wish, ("authorization", &token)]);

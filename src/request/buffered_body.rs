@@ -42,28 +42,17 @@ impl FramedBody {
 impl BufferedBody {
     /// Wraps a body without a content coding.
     pub(crate) fn plain(text: Bytes) -> Self {
-        Self {
-            text,
-            encoded: None,
-            reservation: None,
-        }
+        Self { text, encoded: None, reservation: None }
     }
 
     /// Wraps a body that was received as `encoded` and decodes to `text`.
     pub(crate) fn decoded(text: Bytes, encoded: Bytes) -> Self {
-        Self {
-            text,
-            encoded: Some(encoded),
-            reservation: None,
-        }
+        Self { text, encoded: Some(encoded), reservation: None }
     }
 
     pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
         let room = Some(Arc::new(reservation));
-        Self {
-            reservation: room,
-            ..self
-        }
+        Self { reservation: room, ..self }
     }
 
     /// Returns the budget reservation, for holders of the text that outlive the request.
@@ -149,11 +138,7 @@ mod tests {
         );
         let whole = BufferedBody::plain(Bytes::from(body));
         let conversation = read(whole.text()).unwrap();
-        let cut = Replacement::Result {
-            at: 2,
-            text: "-".into(),
-            marked: false,
-        };
+        let cut = Replacement::Result { at: 2, text: "-".into(), marked: false };
         let splice = Splice::new(&conversation, &[cut]).unwrap();
         let sending = whole.spliced(&splice);
         let here = whole.text().as_ptr_range();

@@ -34,11 +34,8 @@ static PER_REQUEST: LazyLock<Vec<&str>> =
 
 /// Whether a header or a query key with this name distinguishes callers. `name` is in lower case.
 pub(crate) fn identifies_caller(name: &str) -> bool {
-    let name = if name.contains('_') {
-        Cow::Owned(name.replace('_', "-"))
-    } else {
-        Cow::Borrowed(name)
-    };
+    let name =
+        if name.contains('_') { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) };
     (has_identity_word(&name) && !is_per_request(&name)) || NAMES.contains(&&*name)
 }
 
@@ -55,12 +52,10 @@ fn has_identity_word(name: &str) -> bool {
 /// Whether `name` is one of [`PER_REQUEST`]. One that begins with an asterisk stands for every name that
 /// ends with the rest.
 fn is_per_request(name: &str) -> bool {
-    PER_REQUEST
-        .iter()
-        .any(|known| match known.strip_prefix('*') {
-            Some(end) => name.ends_with(end),
-            None => name == *known,
-        })
+    PER_REQUEST.iter().any(|known| match known.strip_prefix('*') {
+        Some(end) => name.ends_with(end),
+        None => name == *known,
+    })
 }
 
 /// Maximum characters of a client's product name.
@@ -69,9 +64,7 @@ const MAX_PRODUCT_CHARS: usize = 40;
 /// Returns the product that the client's `User-Agent` names first, without its version. Empty if the
 /// field begins with anything but a short name: other values may hold a key.
 pub(crate) fn agent_product(headers: &HeaderMap) -> String {
-    let agent = headers
-        .get(USER_AGENT)
-        .and_then(|agent| agent.to_str().ok());
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
     let product = agent.unwrap_or_default().split_whitespace().next();
     let product = product.unwrap_or_default();
     let (name, has_version) = match product.rsplit_once('/') {
@@ -101,9 +94,7 @@ static AGENT_SESSION: [HeaderName; 2] = [
 /// Returns the session that a client states. Sub-agents share a key, and may begin with the same words.
 pub(crate) fn agent_session(headers: &HeaderMap) -> Vec<&[u8]> {
     let values = AGENT_SESSION.iter().map(|name| headers.get(name));
-    let values: Vec<_> = values
-        .map(|value| value.map_or(&[][..], |it| it.as_bytes()))
-        .collect();
+    let values: Vec<_> = values.map(|value| value.map_or(&[][..], |it| it.as_bytes())).collect();
     if values.iter().all(|value| value.is_empty()) {
         return Vec::new();
     }
@@ -144,9 +135,7 @@ pub(crate) fn identifying_parameters(
     let parameters = query.unwrap_or_default().split('&');
     let parameters = parameters.filter_map(named_parameter);
     let is_identifying = |name: &str| identifies_caller(name) || is_further(name);
-    let mut found: Vec<_> = parameters
-        .filter(|(name, _)| is_identifying(name))
-        .collect();
+    let mut found: Vec<_> = parameters.filter(|(name, _)| is_identifying(name)).collect();
     found.sort();
     found
 }

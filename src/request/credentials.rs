@@ -37,9 +37,7 @@ impl CredentialFields {
     /// Creates the fields with `further` names of headers and query parameters.
     pub(crate) fn new(further: &[String]) -> Self {
         let further = further.iter().map(|name| name.to_ascii_lowercase());
-        Self {
-            further: further.collect(),
-        }
+        Self { further: further.collect() }
     }
 
     /// Whether the settings name a header or a query parameter `name`.
@@ -72,11 +70,8 @@ impl CredentialFields {
 /// the first word of several.
 fn words(name: &str, value: &[u8]) -> Vec<Vec<u8>> {
     let is_parameter = name.starts_with('?');
-    let decoded: Cow<'_, [u8]> = if is_parameter {
-        percent_decode(value).into()
-    } else {
-        value.into()
-    };
+    let decoded: Cow<'_, [u8]> =
+        if is_parameter { percent_decode(value).into() } else { value.into() };
     let ends_word = |byte: &u8| match byte {
         b',' => true,
         b'+' => is_parameter,
@@ -109,15 +104,11 @@ mod tests {
     use super::*;
 
     fn values(fields: &[(&'static str, &'static str)]) -> Vec<String> {
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| (Cow::Borrowed(*name), value.as_bytes()))
-            .collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| (Cow::Borrowed(*name), value.as_bytes())).collect();
         let further = CredentialFields::new(&["X-Own".into()]);
         let values = further.values(&fields).into_iter();
-        values
-            .map(|value| String::from_utf8(value).unwrap())
-            .collect()
+        values.map(|value| String::from_utf8(value).unwrap()).collect()
     }
 
     #[test]

@@ -60,11 +60,7 @@ impl BodyFraming {
     /// would be left out of a GET.
     pub(crate) fn for_streamed(head: &Parts, body: &impl Body) -> Self {
         let is_told = head.version != Version::HTTP_2 || head.headers.contains_key(CONTENT_LENGTH);
-        if is_told || body.is_end_stream() {
-            Self::Unchanged
-        } else {
-            Self::Chunked
-        }
+        if is_told || body.is_end_stream() { Self::Unchanged } else { Self::Chunked }
     }
 }
 
@@ -75,9 +71,8 @@ const TRANSFER_ENCODING_ALIAS: HeaderName = HeaderName::from_static("transfer_en
 /// or with exactly one field `Transfer-Encoding: chunked`.
 pub(crate) fn is_clearly_framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let is_chunked = codings
-        .next()
-        .is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(CHUNKED));
+    let is_chunked =
+        codings.next().is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(CHUNKED));
     is_chunked && codings.next().is_none() && !headers.contains_key(TRANSFER_ENCODING_ALIAS)
 }
 
@@ -89,9 +84,7 @@ pub(crate) fn is_upgrade_request<B>(request: &Request<B>, protocols: &[String]) 
         && request.method() == Method::GET
         && request.headers().contains_key(UPGRADE)
         && list_elements(request.headers(), UPGRADE).all(|offered| {
-            protocols
-                .iter()
-                .any(|protocol| offered.eq_ignore_ascii_case(protocol.as_bytes()))
+            protocols.iter().any(|protocol| offered.eq_ignore_ascii_case(protocol.as_bytes()))
         })
         && connection_options(request.headers())
             .any(|option| option.eq_ignore_ascii_case("upgrade"))
@@ -151,8 +144,7 @@ pub(crate) fn request(head: &Parts, host: &HeaderValue, framing: BodyFraming) ->
 /// Returns `headers` without the field `ours`, which is addressed to longhaul.
 pub(crate) fn without_field(headers: &HeaderMap, ours: &HeaderName) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| *name != ours);
-    kept.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Returns the fields of a retry. A retry has another body, and under the idempotency key of the
@@ -200,10 +192,8 @@ fn set_length(kept: &mut HeaderMap, length: usize) {
 /// `Content-Length` (RFC 9112, 6.3). A body that was delimited by the end of its
 /// connection is forwarded in chunks.
 pub(crate) fn reply(head: &response::Parts, towards: Version) -> HeaderMap {
-    let names_protocols = matches!(
-        head.status,
-        StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
-    );
+    let names_protocols =
+        matches!(head.status, StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED);
     let named = connection_fields(&head.headers);
     let is_framed = head.headers.contains_key(TRANSFER_ENCODING);
     let last = transfer_codings(&head.headers).last();
@@ -252,9 +242,7 @@ fn transfer_codings(all: &HeaderMap) -> impl Iterator<Item = &[u8]> {
 /// Whether a body has a transfer coding other than the chunked framing.
 pub(crate) fn is_transfer_coded(all: &HeaderMap) -> bool {
     let mut codings = transfer_codings(all);
-    let is_plain = codings
-        .next()
-        .is_none_or(|first| first.eq_ignore_ascii_case(CHUNKED));
+    let is_plain = codings.next().is_none_or(|first| first.eq_ignore_ascii_case(CHUNKED));
     !is_plain || codings.next().is_some()
 }
 
@@ -262,10 +250,8 @@ pub(crate) fn is_transfer_coded(all: &HeaderMap) -> bool {
 /// `Proxy-Authorization` do not: they are between a client and a forward proxy, and longhaul is not
 /// a forward proxy.
 fn is_hop_by_hop(name: &HeaderName, named: &HashSet<HeaderName>) -> bool {
-    matches!(
-        name.as_str(),
-        "connection" | "keep-alive" | "proxy-connection" | "upgrade"
-    ) || (name != CONTENT_LENGTH && named.contains(name))
+    matches!(name.as_str(), "connection" | "keep-alive" | "proxy-connection" | "upgrade")
+        || (name != CONTENT_LENGTH && named.contains(name))
 }
 
 /// Returns the fields of a summary request, without those that belong to the client's own request:
@@ -290,11 +276,8 @@ pub(crate) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     ];
     let kept = headers.iter().filter(|(name, _)| !own.contains(name));
     let of_ours = |(name, value): (&HeaderName, &HeaderValue)| {
-        let value = if *name == INITIATOR {
-            HeaderValue::from_static("agent")
-        } else {
-            value.clone()
-        };
+        let value =
+            if *name == INITIATOR { HeaderValue::from_static("agent") } else { value.clone() };
         (name.clone(), value)
     };
     kept.map(of_ours).collect()
@@ -324,12 +307,8 @@ pub(crate) fn bears_client_login(headers: &HeaderMap) -> bool {
 
 /// Whether the request is signed over its body, so that a change would invalidate the signature.
 pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
-    BODY_SIGNATURES
-        .iter()
-        .any(|name| headers.contains_key(name))
-        || headers
-            .get(AUTHORIZATION)
-            .is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
+    BODY_SIGNATURES.iter().any(|name| headers.contains_key(name))
+        || headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
 }
 
 /// Returns the present fields that `Connection` names. `Connection` may list very many, and is
@@ -352,8 +331,6 @@ fn connection_options(all: &HeaderMap) -> impl Iterator<Item = &str> {
 }
 
 fn accepts_trailers(te: &HeaderValue) -> bool {
-    te.to_str().is_ok_and(|te| {
-        te.split(',')
-            .any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
-    })
+    te.to_str()
+        .is_ok_and(|te| te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
 }

@@ -25,9 +25,7 @@ pub(crate) enum Host {
 impl Host {
     /// Parses a host; an IPv6 address is in brackets.
     pub(crate) fn parse(host: &str) -> Self {
-        let in_brackets = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let address = match in_brackets {
             Some(address) => address.parse::<Ipv6Addr>().ok().map(IpAddr::from),
             None => host.parse::<Ipv4Addr>().ok().map(IpAddr::from),
@@ -36,11 +34,7 @@ impl Host {
             return Self::Address(address.to_canonical());
         }
         let host = host.to_ascii_lowercase();
-        if is_local_name(&host) {
-            Self::Local(host)
-        } else {
-            Self::Name(host)
-        }
+        if is_local_name(&host) { Self::Local(host) } else { Self::Name(host) }
     }
 }
 
@@ -65,10 +59,8 @@ fn host_of_field(field: &HeaderValue) -> Host {
     }
     let text = field.to_str().unwrap_or_default();
     let authority = text.parse::<Authority>();
-    authority.map_or_else(
-        |_| Host::Name(text.to_owned()),
-        |authority| host_of_authority(&authority),
-    )
+    authority
+        .map_or_else(|_| Host::Name(text.to_owned()), |authority| host_of_authority(&authority))
 }
 
 fn host_of_authority(authority: &Authority) -> Host {
@@ -102,13 +94,9 @@ mod tests {
         ] {
             assert_eq!(hosts(host), [Host::Address(address.parse().unwrap())]);
         }
-        for host in [
-            "LocalHost:8485",
-            "lh.localhost",
-            "host.docker.internal:8485",
-            "longhaul:8485",
-            "",
-        ] {
+        for host in
+            ["LocalHost:8485", "lh.localhost", "host.docker.internal:8485", "longhaul:8485", ""]
+        {
             assert!(matches!(hosts(host)[..], [Host::Local(_)]), "{host}");
         }
     }

@@ -38,9 +38,7 @@ mod tests {
     fn applied(fields: &[(HeaderName, &[u8])]) -> Vec<String> {
         let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
         let fields = fields.iter();
-        let headers: HeaderMap = fields
-            .map(|(name, bytes)| (name.clone(), value(bytes)))
-            .collect();
+        let headers: HeaderMap = fields.map(|(name, bytes)| (name.clone(), value(bytes))).collect();
         let mut kept = KeptTexts::default();
         kept.keep("old", false).unwrap();
         kept.keep("wish", true).unwrap();
@@ -57,12 +55,7 @@ mod tests {
         );
         let taken = [(UNKEEP, &b"wi%73h"[..]), (UNKEEP, b"other"), keep("new")];
         assert_eq!(applied(&taken), ["old", "new"]);
-        let wrong = [
-            (KEEP, &b"\xff"[..]),
-            (KEEP, b"%FF"),
-            (KEEP, b"%00"),
-            (KEEP, b" "),
-        ];
+        let wrong = [(KEEP, &b"\xff"[..]), (KEEP, b"%FF"), (KEEP, b"%00"), (KEEP, b" ")];
         assert_eq!(applied(&wrong), ["old", "wish"]);
     }
 }

@@ -28,10 +28,7 @@ pub(crate) struct KeyPaths {
 impl KeyPaths {
     pub(crate) fn new(base: &BaseUrl, more: &[String]) -> Self {
         let more = more.iter().map(|path| path.trim().trim_matches('/'));
-        Self {
-            base: base.path().to_owned(),
-            more: more.map(str::to_owned).collect(),
-        }
+        Self { base: base.path().to_owned(), more: more.map(str::to_owned).collect() }
     }
 
     /// Whether the key goes to the upstream's path `path`. A path qualifies only if every way to
@@ -64,9 +61,7 @@ impl KeyPaths {
             return false;
         }
         let base = resolved(&self.base);
-        resolved(text)
-            .strip_prefix(&*base)
-            .is_some_and(|rest| self.is_endpoint(rest))
+        resolved(text).strip_prefix(&*base).is_some_and(|rest| self.is_endpoint(rest))
     }
 
     /// Whether these segments under the base are an endpoint, without a version or an Azure
@@ -74,9 +69,7 @@ impl KeyPaths {
     fn is_endpoint(&self, segments: &[&str]) -> bool {
         let matches = |segments: &[&str]| {
             let path = segments.join("/");
-            let chats = Dialect::ALL
-                .iter()
-                .flat_map(|dialect| dialect.facts().key_paths);
+            let chats = Dialect::ALL.iter().flat_map(|dialect| dialect.facts().key_paths);
             let more = self.more.iter().map(String::as_str);
             let mut all = chats.copied().chain(listed(ENDPOINTS)).chain(more);
             all.any(|pattern| matches_pattern(pattern, &path))
@@ -93,9 +86,9 @@ impl KeyPaths {
 /// Whether `path` equals `pattern`, or lies under it if it ends in `/*`.
 fn matches_pattern(pattern: &str, path: &str) -> bool {
     match pattern.strip_suffix("/*") {
-        Some(folder) => path
-            .strip_prefix(folder)
-            .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/')),
+        Some(folder) => {
+            path.strip_prefix(folder).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+        }
         None => path == pattern,
     }
 }

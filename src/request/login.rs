@@ -73,10 +73,7 @@ pub(crate) enum WrongBase {
 /// Returns whether the credential in `headers` has a form that the server at `base` may refuse. Only a 401 or
 /// 403 shows that the server does.
 pub(crate) fn wrong_base(headers: &HeaderMap, base: &BaseUrl) -> Option<WrongBase> {
-    match (
-        is_chatgpt_login(headers),
-        base.authority().host() == CHATGPT_HOST,
-    ) {
+    match (is_chatgpt_login(headers), base.authority().host() == CHATGPT_HOST) {
         (true, false) => Some(WrongBase::Login),
         (false, true) => Some(WrongBase::Key),
         (true, true) | (false, false) => None,

@@ -44,11 +44,7 @@ impl RequestOverrides {
         } else {
             has(&COMPACT, "now").then_some(CompactionOverride::Now)
         };
-        Self {
-            mode: modes.map(|(_, mode)| *mode).max(),
-            no_prune: has(&PRUNE, "off"),
-            compaction,
-        }
+        Self { mode: modes.map(|(_, mode)| *mode).max(), no_prune: has(&PRUNE, "off"), compaction }
     }
 
     /// Returns the overrides without those that raise what the operator's settings allow. Whoever sends
@@ -59,11 +55,7 @@ impl RequestOverrides {
             Some(CompactionOverride::Now) if !compacts => None,
             compaction => compaction,
         };
-        Self {
-            mode: self.mode.map(|mode| mode.max(config.mode)),
-            compaction,
-            ..self
-        }
+        Self { mode: self.mode.map(|mode| mode.max(config.mode)), compaction, ..self }
     }
 }
 
@@ -72,9 +64,7 @@ mod tests {
     use super::*;
 
     fn check(name: &'static str, value: &'static str, expect: RequestOverrides) {
-        let headers = [(name.parse().unwrap(), value.parse().unwrap())]
-            .into_iter()
-            .collect();
+        let headers = [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
         assert_eq!(RequestOverrides::from_headers(&headers), expect);
     }
 
@@ -82,12 +72,7 @@ mod tests {
     fn of_several_values_the_one_that_does_least_counts() {
         for [mode, other] in [["on", "shadow"], ["shadow", "on"]] {
             let mut headers = HeaderMap::new();
-            for (name, value) in [
-                (MODE, mode),
-                (MODE, other),
-                (COMPACT, "now"),
-                (COMPACT, "off"),
-            ] {
+            for (name, value) in [(MODE, mode), (MODE, other), (COMPACT, "now"), (COMPACT, "off")] {
                 headers.append(name, value.parse().unwrap());
             }
             let read = RequestOverrides::from_headers(&headers);
@@ -127,47 +112,20 @@ mod tests {
     #[test]
     fn each_override_header_sets_its_option_and_unknown_values_none() {
         let none = RequestOverrides::default();
-        check(
-            "x-longhaul-mode",
-            "OFF",
-            RequestOverrides {
-                mode: Some(Mode::Off),
-                ..none
-            },
-        );
-        check(
-            "x-longhaul-mode",
-            "shadow",
-            RequestOverrides {
-                mode: Some(Mode::Shadow),
-                ..none
-            },
-        );
+        check("x-longhaul-mode", "OFF", RequestOverrides { mode: Some(Mode::Off), ..none });
+        check("x-longhaul-mode", "shadow", RequestOverrides { mode: Some(Mode::Shadow), ..none });
         check("x-longhaul-mode", "maybe", none);
-        check(
-            "x-longhaul-prune",
-            "off",
-            RequestOverrides {
-                no_prune: true,
-                ..none
-            },
-        );
+        check("x-longhaul-prune", "off", RequestOverrides { no_prune: true, ..none });
         check("x-longhaul-prune", "on", none);
         check(
             "x-longhaul-compact",
             " now ",
-            RequestOverrides {
-                compaction: Some(CompactionOverride::Now),
-                ..none
-            },
+            RequestOverrides { compaction: Some(CompactionOverride::Now), ..none },
         );
         check(
             "x-longhaul-compact",
             "off",
-            RequestOverrides {
-                compaction: Some(CompactionOverride::Off),
-                ..none
-            },
+            RequestOverrides { compaction: Some(CompactionOverride::Off), ..none },
         );
     }
 }

@@ -23,9 +23,7 @@ pub(crate) struct PageGuard {
 impl PageGuard {
     pub(crate) fn new(allowed_hosts: &[String]) -> Self {
         let hosts = allowed_hosts.iter().map(|host| host.trim());
-        Self {
-            allowed_hosts: hosts.map(str::to_ascii_lowercase).collect(),
-        }
+        Self { allowed_hosts: hosts.map(str::to_ascii_lowercase).collect() }
     }
 
     /// Checks whether the sender of `request` is served.
@@ -44,11 +42,7 @@ impl PageGuard {
 
     /// Like [`PageGuard::admit`], under any host name. Fails with `ForeignPage`.
     pub(crate) fn admit_page(&self, headers: &HeaderMap) -> Result<(), Fault> {
-        if self.is_from_foreign_page(headers) {
-            Err(Fault::ForeignPage)
-        } else {
-            Ok(())
-        }
+        if self.is_from_foreign_page(headers) { Err(Fault::ForeignPage) } else { Ok(()) }
     }
 
     /// Whether a page of another site caused the request. Programs send no origin, and no page can
@@ -95,9 +89,7 @@ impl PageGuard {
 fn is_web_page(origin: &[u8]) -> bool {
     let mut parts = origin.splitn(2, |byte| *byte == b':');
     let scheme = parts.next().unwrap_or_default();
-    let is_of_web = [&b"http"[..], b"https"]
-        .iter()
-        .any(|web| scheme.eq_ignore_ascii_case(web));
+    let is_of_web = [&b"http"[..], b"https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
     let is_without_scheme = !parts.next().is_some_and(|rest| rest.starts_with(b"//"));
     is_of_web || is_without_scheme
 }
@@ -172,21 +164,11 @@ mod tests {
             "ü.evil.example",
         ] {
             for scheme in ["http", "https", "HTTP", "hTTps"] {
-                for site in [
-                    "",
-                    "|sec-fetch-site: cross-site",
-                    "|sec-fetch-site: same-origin",
-                ] {
+                for site in ["", "|sec-fetch-site: cross-site", "|sec-fetch-site: same-origin"] {
                     let page = format!("origin: {scheme}://{host}{site}");
                     check(&page, Err(Fault::ForeignPage));
-                    check(
-                        &format!("origin: http://localhost|{page}"),
-                        Err(Fault::ForeignPage),
-                    );
-                    check(
-                        &format!("{page}|origin: app://main"),
-                        Err(Fault::ForeignPage),
-                    );
+                    check(&format!("origin: http://localhost|{page}"), Err(Fault::ForeignPage));
+                    check(&format!("{page}|origin: app://main"), Err(Fault::ForeignPage));
                 }
             }
         }
@@ -202,10 +184,7 @@ mod tests {
             }
         }
         for site in ["none", "same-origin"] {
-            check(
-                &format!("host: localhost:8484|sec-fetch-site: {site}"),
-                Ok(()),
-            );
+            check(&format!("host: localhost:8484|sec-fetch-site: {site}"), Ok(()));
         }
     }
 
@@ -232,9 +211,6 @@ mod tests {
         ] {
             check(&format!("host: {host}"), Err(Fault::UnknownHost));
         }
-        check(
-            "host: 127.0.0.1|host: evil.example",
-            Err(Fault::UnknownHost),
-        );
+        check("host: 127.0.0.1|host: evil.example", Err(Fault::UnknownHost));
     }
 }

@@ -62,9 +62,7 @@ pub(crate) fn map(base: &BaseUrl, requested: &PathAndQuery) -> Result<PathAndQue
     } else {
         return Ok(requested.clone());
     };
-    format!("{}{rest}", base.path())
-        .parse()
-        .map_err(|_| Fault::InvalidTarget)
+    format!("{}{rest}", base.path()).parse().map_err(|_| Fault::InvalidTarget)
 }
 
 /// Returns the target without `mount` at the beginning of its path; `None` if the path is not under
@@ -75,11 +73,7 @@ pub(crate) fn strip_mount(target: &Uri, mount: &str) -> Option<Uri> {
         return None;
     }
     let rest = target.path_and_query()?.as_str().get(mount.len()..)?;
-    let rest = if rest.starts_with('/') {
-        rest.parse()
-    } else {
-        format!("/{rest}").parse()
-    };
+    let rest = if rest.starts_with('/') { rest.parse() } else { format!("/{rest}").parse() };
     let mut parts = target.clone().into_parts();
     // The end of a parsed path, from a slash on, parses too. If it ever does not, the request still
     // belongs to the mount.
@@ -105,18 +99,13 @@ pub(crate) fn api_route(path: &str) -> Option<Cow<'static, str>> {
     slashes.into_iter().find_map(|(at, _)| {
         let rest = path.get(at..)?;
         let api = api_segments().find(|api| is_under(rest, api))?;
-        Some(if rest.len() == api.len() {
-            Cow::Borrowed(api)
-        } else {
-            format!("{api}/*").into()
-        })
+        Some(if rest.len() == api.len() { Cow::Borrowed(api) } else { format!("{api}/*").into() })
     })
 }
 
 /// Whether `path` equals `prefix` or lies under it.
 fn is_under(path: &str, prefix: &str) -> bool {
-    path.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -133,49 +122,25 @@ mod tests {
 
     #[test]
     fn a_base_without_a_path_leaves_every_path() {
-        check(
-            "http://127.0.0.1:8000",
-            "/v1/chat/completions",
-            "/v1/chat/completions",
-        );
-        check(
-            "http://127.0.0.1:8000/",
-            "/chat/completions",
-            "/chat/completions",
-        );
+        check("http://127.0.0.1:8000", "/v1/chat/completions", "/v1/chat/completions");
+        check("http://127.0.0.1:8000/", "/chat/completions", "/chat/completions");
         check("http://127.0.0.1:8000", "/", "/");
         check("http://127.0.0.1:8000", "*", "*");
     }
 
     #[test]
     fn path_under_the_base_path_is_unchanged() {
-        check(
-            ROUTER,
-            "/api/v1/chat/completions",
-            "/api/v1/chat/completions",
-        );
+        check(ROUTER, "/api/v1/chat/completions", "/api/v1/chat/completions");
         check(ROUTER, "/api/v1", "/api/v1");
-        check(
-            "https://api.openai.com/v1",
-            "/v1/models?x=1",
-            "/v1/models?x=1",
-        );
+        check("https://api.openai.com/v1", "/v1/models?x=1", "/v1/models?x=1");
     }
 
     #[test]
     fn v1_and_bare_api_paths_are_joined_to_the_base() {
         check(ROUTER, "/v1/chat/completions", "/api/v1/chat/completions");
         check(ROUTER, "/v1/anything/at/all", "/api/v1/anything/at/all");
-        check(
-            ROUTER,
-            "/chat/completions?a=/v1",
-            "/api/v1/chat/completions?a=/v1",
-        );
-        check(
-            ROUTER,
-            "/models/openai%2Fgpt",
-            "/api/v1/models/openai%2Fgpt",
-        );
+        check(ROUTER, "/chat/completions?a=/v1", "/api/v1/chat/completions?a=/v1");
+        check(ROUTER, "/models/openai%2Fgpt", "/api/v1/models/openai%2Fgpt");
         check(ROUTER, "/v1?x", "/api/v1?x");
         check("https://api.openai.com/v1", "/embeddings", "/v1/embeddings");
     }
@@ -191,27 +156,16 @@ mod tests {
 
     #[test]
     fn encoding_and_double_slashes_stay_byte_for_byte() {
-        check(
-            ROUTER,
-            "/v1//files/%7e%2F/?q=%20&&b",
-            "/api/v1//files/%7e%2F/?q=%20&&b",
-        );
+        check(ROUTER, "/v1//files/%7e%2F/?q=%20&&b", "/api/v1//files/%7e%2F/?q=%20&&b");
     }
 
     #[test]
     fn strips_only_the_mount_path() {
         let check = |requested: &str, expect: Option<&str>| {
             let rest = strip_mount(&requested.parse().unwrap(), "/a");
-            assert_eq!(
-                rest.map(|rest| rest.to_string()).as_deref(),
-                expect,
-                "{requested}"
-            );
+            assert_eq!(rest.map(|rest| rest.to_string()).as_deref(), expect, "{requested}");
         };
-        check(
-            "/a/v1/chat/completions?x=/a",
-            Some("/v1/chat/completions?x=/a"),
-        );
+        check("/a/v1/chat/completions?x=/a", Some("/v1/chat/completions?x=/a"));
         check("/a", Some("/"));
         check("/a?x", Some("/?x"));
         check("/a/", Some("/"));
@@ -219,17 +173,9 @@ mod tests {
         check("/a/../b/v1", Some("/../b/v1"));
         check("/a/a/v1", Some("/a/v1"));
         check("http://h:1/a/v1", Some("http://h:1/v1"));
-        for elsewhere in [
-            "/",
-            "/ab/v1",
-            "//a/v1",
-            "/A/v1",
-            "/%61/v1",
-            "/b/../a/v1",
-            "/v1?/a/",
-            "*",
-            "h:1",
-        ] {
+        for elsewhere in
+            ["/", "/ab/v1", "//a/v1", "/A/v1", "/%61/v1", "/b/../a/v1", "/v1?/a/", "*", "h:1"]
+        {
             check(elsewhere, None);
         }
     }

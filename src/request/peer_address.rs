@@ -56,9 +56,7 @@ pub(crate) fn client_address(
 /// Parses an address, with or without a port.
 fn parse_address(text: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(text).ok()?.trim();
-    let address = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
+    let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
     address.unwrap_or(text).parse().ok().or_else(with_port)
 }
@@ -76,27 +74,16 @@ mod tests {
             let connected = PeerAddress::new(connected.parse().unwrap());
             let lists = lists.iter().map(|list| HeaderValue::from_static(list));
             let named = lists.map(|list| (FORWARDED_FOR.parse().unwrap(), list));
-            client_address(connected, &trusted, &named.collect())
-                .peer
-                .to_string()
+            client_address(connected, &trusted, &named.collect()).peer.to_string()
         };
         assert_eq!(client("192.0.2.1", &["192.0.2.9"]), "192.0.2.1");
         assert_eq!(client("10.0.0.1", &[]), "10.0.0.1");
-        assert_eq!(
-            client("10.0.0.1", &["198.51.100.1, 192.0.2.9"]),
-            "192.0.2.9"
-        );
+        assert_eq!(client("10.0.0.1", &["198.51.100.1, 192.0.2.9"]), "192.0.2.9");
         assert_eq!(client("10.0.0.1", &["192.0.2.9:80, 10.0.0.2"]), "192.0.2.9");
         assert_eq!(client("10.0.0.1", &["192.0.2.9", "10.0.0.2"]), "192.0.2.9");
         assert_eq!(client("10.0.0.1", &["192.0.2.9, nobody"]), "10.0.0.1");
-        assert_eq!(
-            client("10.0.0.1", &["[2001:db8:1:2::9]:80"]),
-            "2001:db8:1:2::"
-        );
-        assert_eq!(
-            client("2001:db8:1:2::9", &["2001:db8:9::1"]),
-            "2001:db8:9::"
-        );
+        assert_eq!(client("10.0.0.1", &["[2001:db8:1:2::9]:80"]), "2001:db8:1:2::");
+        assert_eq!(client("2001:db8:1:2::9", &["2001:db8:9::1"]), "2001:db8:9::");
     }
 
     #[test]

@@ -69,10 +69,7 @@ struct MinRate {
 
 impl MinRate {
     fn new() -> Self {
-        Self {
-            window_end: Instant::now() + RATE_WINDOW,
-            received_before: 0,
-        }
+        Self { window_end: Instant::now() + RATE_WINDOW, received_before: 0 }
     }
 
     /// Ends the window of a body of which `received` bytes have arrived, and begins the next one.
@@ -170,11 +167,8 @@ impl ChatBodyReader<'_> {
                 return Ok(self.stream_rest(why, buffer, Some(Frame::data(data)), body));
             }
             let is_whole = buffer.is_empty() && declared == Some(data.len() as u64);
-            let kept = if is_whole {
-                buffer.reserve(data.len() as u64)
-            } else {
-                buffer.append(&data)
-            };
+            let kept =
+                if is_whole { buffer.reserve(data.len() as u64) } else { buffer.append(&data) };
             match kept {
                 Ok(()) if is_whole => return Ok(self.finish(buffer, Some(data), decoding, body)),
                 Ok(()) => {}
@@ -215,10 +209,7 @@ impl ChatBodyReader<'_> {
         if let Some(why) = why {
             self.count_unread(why);
         }
-        Received::Streamed {
-            body: RequestBody::from_client(body, self.meter),
-            why,
-        }
+        Received::Streamed { body: RequestBody::from_client(body, self.meter), why }
     }
 
     /// Streams a body that cannot be buffered whole: the buffered part, then the rest.
@@ -232,18 +223,12 @@ impl ChatBodyReader<'_> {
         self.count_unread(why);
         let (bytes, reservation) = buffer.into_parts();
         // The budget gets the bytes back when they are written, however long the rest takes.
-        let bytes = Bytes::from_owner(ChargedBytes {
-            bytes,
-            _reservation: reservation,
-        });
+        let bytes = Bytes::from_owner(ChargedBytes { bytes, _reservation: reservation });
         let mut read = ChunkedBytes::from(bytes);
         let read = from_fn(move || read.next_frame()).map(Frame::data);
         let body = PeekedBody::with_head(read.chain(next), rest);
         let body = RequestBody::from_peeked(body, self.meter);
-        Received::Streamed {
-            body,
-            why: Some(why),
-        }
+        Received::Streamed { body, why: Some(why) }
     }
 
     fn count_unread(&self, why: UnreadReason) {
@@ -274,21 +259,14 @@ mod tests {
     use super::*;
 
     fn chat(method: &str, target: &str) -> bool {
-        let request = http::Request::builder()
-            .method(method)
-            .uri(target)
-            .body(())
-            .unwrap();
+        let request = http::Request::builder().method(method).uri(target).body(()).unwrap();
         chat_dialect(request.method(), request.uri().path()).is_some()
     }
 
     #[test]
     fn any_post_to_a_chat_completions_path_is_a_chat() {
         assert!(chat("POST", "/v1/chat/completions"));
-        assert!(chat(
-            "POST",
-            "/openai/deployments/x/chat/completions?api-version=1"
-        ));
+        assert!(chat("POST", "/openai/deployments/x/chat/completions?api-version=1"));
         assert!(!chat("GET", "/v1/chat/completions"));
         assert!(chat("POST", "/v1/chat/completions/"));
         assert!(!chat("POST", "/v1/embeddings?x=/chat/completions"));

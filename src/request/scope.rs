@@ -64,11 +64,7 @@ impl ScopeFactory {
     /// Creates the derivation with this secret, distinguishing callers by `by`. The fields `credentials`
     /// authenticate a caller, in addition to those that upstreams are known to read.
     pub(crate) fn new(secret: Secret, by: CallerIdentity, credentials: &[String]) -> Self {
-        Self {
-            secret,
-            by,
-            credentials: CredentialFields::new(credentials),
-        }
+        Self { secret, by, credentials: CredentialFields::new(credentials) }
     }
 
     /// Returns the header that identifies a caller, which is never forwarded.
@@ -97,9 +93,7 @@ impl ScopeFactory {
             values.map(|value| (Cow::Borrowed(name.as_str()), value.as_bytes()))
         };
         // A request without the header keeps its credential-based scope.
-        let trusted = self
-            .caller_header()
-            .and_then(|name| headers.keys().find(|key| *key == name));
+        let trusted = self.caller_header().and_then(|name| headers.keys().find(|key| *key == name));
         if let Some(name) = trusted {
             return CallerFields {
                 upstream: upstream_identity(base),
@@ -114,11 +108,7 @@ impl ScopeFactory {
         let parameters = identifying_parameters(query, further).into_iter();
         fields
             .extend(parameters.map(|(name, value)| (format!("?{name}").into(), value.as_bytes())));
-        CallerFields {
-            upstream: upstream_identity(base),
-            is_vouched_for: false,
-            fields,
-        }
+        CallerFields { upstream: upstream_identity(base), is_vouched_for: false, fields }
     }
 
     /// Returns the caller with these fields. `subject` is that of a login at the upstream that issued the login:
@@ -135,10 +125,7 @@ impl ScopeFactory {
             Scope::new(self.secret.as_bytes(), &parts)
         };
         let subject = subject.filter(|_| !caller.is_vouched_for);
-        RequestCaller {
-            scope: scope(None),
-            account: subject.map(|subject| scope(Some(subject))),
-        }
+        RequestCaller { scope: scope(None), account: subject.map(|subject| scope(Some(subject))) }
     }
 
     /// Returns the owners of a request of a caller with these fields: its credentials, or the header by
@@ -146,14 +133,10 @@ impl ScopeFactory {
     pub(crate) fn owners(&self, caller: &CallerFields<'_>, peer: Option<IpAddr>) -> Owners {
         let tags: Vec<OwnerTag> = if caller.is_vouched_for {
             let values = caller.fields.iter();
-            values
-                .map(|(_, value)| self.owner_tag(OwnerKind::Header, value))
-                .collect()
+            values.map(|(_, value)| self.owner_tag(OwnerKind::Header, value)).collect()
         } else {
             let values = self.credentials.values(&caller.fields).into_iter();
-            values
-                .map(|value| self.owner_tag(OwnerKind::Credential, &value))
-                .collect()
+            values.map(|value| self.owner_tag(OwnerKind::Credential, &value)).collect()
         };
         let set = match &*tags {
             [] => return Owners::strangers(peer),
@@ -225,18 +208,11 @@ mod tests {
     use super::*;
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        fields
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-            .collect()
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
     fn drawn() -> ScopeFactory {
-        ScopeFactory::new(
-            Secret::generate().unwrap(),
-            CallerIdentity::Credentials,
-            &[],
-        )
+        ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Credentials, &[])
     }
 
     fn base(host: &str) -> BaseUrl {
@@ -302,19 +278,12 @@ mod tests {
         ] {
             assert_eq!(scope, scope_of(&factory, CHAT, &[field, KEY]), "{field:?}");
         }
-        for target in [
-            "/v1/chat/completions/",
-            "/v1/chat/completions?api-version=2",
-            "/v1",
-        ] {
+        for target in ["/v1/chat/completions/", "/v1/chat/completions?api-version=2", "/v1"] {
             assert_eq!(scope, scope_of(&factory, target, &[KEY]), "{target}");
         }
         let ordered = [KEY, ("x-api-key", "2")];
         let reversed = [("x-api-key", "2"), KEY];
-        assert_eq!(
-            scope_of(&factory, CHAT, &ordered),
-            scope_of(&factory, CHAT, &reversed)
-        );
+        assert_eq!(scope_of(&factory, CHAT, &ordered), scope_of(&factory, CHAT, &reversed));
     }
 
     #[test]
@@ -367,39 +336,27 @@ mod tests {
         let factory = drawn();
         let own = owners(&factory, &[KEY]);
         assert_eq!(own.len(), 1);
-        assert_eq!(
-            own,
-            owners(&factory, &[KEY, ("x-a-token", "1"), ("x-user", "1")])
-        );
+        assert_eq!(own, owners(&factory, &[KEY, ("x-a-token", "1"), ("x-user", "1")]));
         assert_eq!(own, owners(&factory, &[("x-api-key", "1")]), "in any field");
         let both = owners(&factory, &[KEY, ("x-api-key", "2")]);
         assert!(both.len() == 2 && both.contains(&own[0]));
         assert!(owners(&factory, &[("x-user", "1")]).is_empty());
         let user = owners(&by_header, &[KEY, ("x-user", "1")]);
-        assert_eq!(
-            user,
-            owners(&by_header, &[("x-user", "1"), ("x-api-key", "2")])
-        );
+        assert_eq!(user, owners(&by_header, &[("x-user", "1"), ("x-api-key", "2")]));
         assert_ne!(user, owners(&by_header, &[("x-user", "2")]));
     }
 
     #[test]
     fn trusted_header_identifies_callers_regardless_of_credentials() {
         let name = HeaderName::from_static("x-user");
-        let factory = ScopeFactory::new(
-            Secret::generate().unwrap(),
-            CallerIdentity::Header(name),
-            &[],
-        );
+        let factory =
+            ScopeFactory::new(Secret::generate().unwrap(), CallerIdentity::Header(name), &[]);
         let scope = scope_of(&factory, CHAT, &[("x-user", "1"), KEY]);
         let rotated = [("authorization", "Bearer 2"), ("x-user", "1")];
         assert_eq!(scope, scope_of(&factory, CHAT, &rotated));
         for other in [&[("x-user", "2"), KEY][..], &[KEY], &[]] {
             assert_ne!(scope, scope_of(&factory, CHAT, other));
         }
-        assert_ne!(
-            scope_of(&factory, CHAT, &[KEY]),
-            scope_of(&factory, CHAT, &[])
-        );
+        assert_ne!(scope_of(&factory, CHAT, &[KEY]), scope_of(&factory, CHAT, &[]));
     }
 }

@@ -96,9 +96,7 @@ fn make_place(open: &mut VecDeque<Open>) {
     if open.len() < ADMIN_CONNECTIONS {
         return;
     }
-    let silent = open
-        .iter()
-        .position(|open| !open.state.has_asked.load(Ordering::Relaxed));
+    let silent = open.iter().position(|open| !open.state.has_asked.load(Ordering::Relaxed));
     if let Some(closed) = open.remove(silent.unwrap_or_default()) {
         closed.task.abort();
     }
@@ -159,11 +157,7 @@ mod tests {
         let state = ProxyState::new(config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let admin = Admin::new(
-            Overview::from_state(&state, String::new()),
-            String::new(),
-            address,
-        );
+        let admin = Admin::new(Overview::from_state(&state, String::new()), String::new(), address);
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::new(admin)));
         (address, serving)
@@ -271,10 +265,7 @@ mod tests {
         make_place(&mut open);
         assert_eq!(open.len(), ADMIN_CONNECTIONS - 1);
         assert!(open.iter().all(|open| open.task.id() != second));
-        assert!(
-            open[0].state.has_asked.load(Ordering::Relaxed),
-            "a viewer stays"
-        );
+        assert!(open[0].state.has_asked.load(Ordering::Relaxed), "a viewer stays");
     }
 
     #[tokio::test]

@@ -196,11 +196,7 @@ fn pair_problem(files: &TlsFiles, error: &rustls::Error) -> Problem {
 }
 
 fn certificate_problem(key: &'static str, path: &Path, reason: String) -> Problem {
-    Problem::Certificate {
-        key,
-        path: path.to_owned(),
-        reason,
-    }
+    Problem::Certificate { key, path: path.to_owned(), reason }
 }
 
 #[cfg(test)]
@@ -212,10 +208,7 @@ mod tests {
     /// Checks the result of opening files with these texts.
     fn check(certificate: &str, key: &str, expect: Result<(), [&str; 2]>) {
         let dir = tempfile::tempdir().unwrap();
-        let files = TlsFiles {
-            certificate: dir.path().join("chain"),
-            key: dir.path().join("key"),
-        };
+        let files = TlsFiles { certificate: dir.path().join("chain"), key: dir.path().join("key") };
         write(&files.certificate, certificate).unwrap();
         write(&files.key, key).unwrap();
         let opened = Certificates::open(files).map(drop);
@@ -240,26 +233,10 @@ mod tests {
         let ((one, its_key), (other, others_key)) = (issued(), issued());
         check(&one, &its_key, Ok(()));
         check(&format!("{one}{other}"), &its_key, Ok(()));
-        check(
-            &format!("{one}{its_key}"),
-            &format!("{one}{its_key}"),
-            Ok(()),
-        );
-        check(
-            "",
-            &its_key,
-            Err([CERTIFICATE_SETTING, "no certificate in PEM"]),
-        );
-        check(
-            &its_key,
-            &its_key,
-            Err([CERTIFICATE_SETTING, "no certificate in PEM"]),
-        );
-        check(
-            &one[..one.len() / 2],
-            &its_key,
-            Err([CERTIFICATE_SETTING, "PEM"]),
-        );
+        check(&format!("{one}{its_key}"), &format!("{one}{its_key}"), Ok(()));
+        check("", &its_key, Err([CERTIFICATE_SETTING, "no certificate in PEM"]));
+        check(&its_key, &its_key, Err([CERTIFICATE_SETTING, "no certificate in PEM"]));
+        check(&one[..one.len() / 2], &its_key, Err([CERTIFICATE_SETTING, "PEM"]));
         let nothing = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         check(nothing, &its_key, Err([CERTIFICATE_SETTING, "certificate"]));
         check(&one, "", Err([KEY_SETTING, "no private key"]));
@@ -276,14 +253,8 @@ mod tests {
 
     #[test]
     fn error_names_a_missing_certificate_file() {
-        let files = TlsFiles {
-            certificate: "no/chain.pem".into(),
-            key: "no/key.pem".into(),
-        };
+        let files = TlsFiles { certificate: "no/chain.pem".into(), key: "no/key.pem".into() };
         let opened = Certificates::open(files).map(drop).unwrap_err().to_string();
-        assert!(
-            opened.starts_with("tls.certificate_file no/chain.pem: "),
-            "{opened}"
-        );
+        assert!(opened.starts_with("tls.certificate_file no/chain.pem: "), "{opened}");
     }
 }

@@ -47,15 +47,11 @@ impl Connections {
     /// Takes a place for a connection from `peer`. Fails if all places, or the share of the address, are
     /// taken.
     pub(super) fn open(self: &Arc<Self>, peer: PeerAddress) -> Result<OpenConnection, Exhausted> {
-        self.places
-            .take(Some(&Owners::of_address(peer.peer)), 1, 0)?;
+        self.places.take(Some(&Owners::of_address(peer.peer)), 1, 0)?;
         let connection = Arc::new(ClientConnection::new(peer));
         let key = key(&connection);
         self.open.lock().insert(key, Arc::clone(&connection));
-        Ok(OpenConnection {
-            connection,
-            all: Arc::clone(self),
-        })
+        Ok(OpenConnection { connection, all: Arc::clone(self) })
     }
 
     /// Closes idle connections of the address that has the most: first those without any request so far,
@@ -97,8 +93,7 @@ impl Connections {
 
     fn forget(&self, connection: &Arc<ClientConnection>) {
         if self.open.lock().remove(&key(connection)).is_some() {
-            self.places
-                .give_back(Some(&Owners::of_address(connection.peer.peer)), 1);
+            self.places.give_back(Some(&Owners::of_address(connection.peer.peer)), 1);
         }
     }
 }
@@ -126,9 +121,7 @@ fn largest_peer<'c>(
         *has_idle && (*count > own || *other == peer)
     };
     let candidates = by_peer.into_iter().filter(may_give_way);
-    candidates
-        .max_by_key(|(_, (count, _))| *count)
-        .map(|(peer, _)| peer)
+    candidates.max_by_key(|(_, (count, _))| *count).map(|(peer, _)| peer)
 }
 
 fn key(connection: &Arc<ClientConnection>) -> usize {
@@ -176,15 +169,9 @@ mod tests {
     async fn no_connection_with_a_request_makes_room() {
         let connections = Connections::new(4, "four");
         let open = open_all(&connections, &[1, 1, 2, 3]);
-        let uses: Vec<_> = open
-            .iter()
-            .map(|open| open.connection.begin_use())
-            .collect();
+        let uses: Vec<_> = open.iter().map(|open| open.connection.begin_use()).collect();
         assert!(!connections.make_room(peer(4)));
-        open[2]
-            .connection
-            .is_writing
-            .store(true, std::sync::atomic::Ordering::Relaxed);
+        open[2].connection.is_writing.store(true, std::sync::atomic::Ordering::Relaxed);
         drop(uses);
         assert!(connections.make_room(peer(4)));
         let closed = open.iter().map(|open| open.connection.is_closed());

@@ -36,11 +36,7 @@ pub(super) async fn detect<I: AsyncRead + AsyncWrite + Unpin>(
             break;
         }
     }
-    let protocol = if first == PREFACE {
-        Protocol::Http2
-    } else {
-        Protocol::Http1
-    };
+    let protocol = if first == PREFACE { Protocol::Http2 } else { Protocol::Http1 };
     let mut replayed = io::Cursor::new(first);
     let read = move |io: Pin<&mut I>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>| {
         if !replayed.has_remaining() {
@@ -122,10 +118,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_read_for_detection_and_the_rest_come_in_one_read() {
         let (mut client, server) = duplex(64);
-        client
-            .write_all(b"GET /v1/models HTTP/1.1\r\nhost: a\r\n")
-            .await
-            .unwrap();
+        client.write_all(b"GET /v1/models HTTP/1.1\r\nhost: a\r\n").await.unwrap();
         let (_, mut begun) = detect(server).await.unwrap();
         let mut read = [0; 64];
         assert_eq!(begun.read(&mut read).await.unwrap(), 34);

@@ -30,10 +30,7 @@ pub(crate) async fn refuse_self_loop(
             continue;
         };
         if found.any(|upstream| reaches_listener(upstream.ip().to_canonical(), listen)) {
-            return Err(Problem::SelfLoop {
-                base: base.to_string(),
-                listen,
-            });
+            return Err(Problem::SelfLoop { base: base.to_string(), listen });
         }
     }
     Ok(())

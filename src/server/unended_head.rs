@@ -63,14 +63,10 @@ impl UnendedHead {
     /// Measures a connection of `protocol`, from its first byte.
     pub(super) fn new(budget: BufferBudget, protocol: Protocol) -> Self {
         let form = match protocol {
-            Protocol::Http1 => HeadForm::Http1 {
-                bytes: 0,
-                requests: 0,
-            },
-            Protocol::Http2 => HeadForm::Http2(FrameReader {
-                preface: PREFACE.len(),
-                ..FrameReader::default()
-            }),
+            Protocol::Http1 => HeadForm::Http1 { bytes: 0, requests: 0 },
+            Protocol::Http2 => {
+                HeadForm::Http2(FrameReader { preface: PREFACE.len(), ..FrameReader::default() })
+            }
         };
         Self { budget, form }
     }
@@ -209,16 +205,7 @@ mod tests {
         let whole = frame(HEADERS, END_HEADERS, 10_000);
         let (begun, next) = (frame(HEADERS, 0, 10_000), frame(CONTINUATION, 0, 0));
         let last = frame(CONTINUATION, END_HEADERS, 10);
-        let sent = [
-            &vec![0xff; 24],
-            &data,
-            &whole,
-            &data,
-            &begun,
-            &next,
-            &last,
-            &data,
-        ];
+        let sent = [&vec![0xff; 24], &data, &whole, &data, &begun, &next, &last, &data];
         let bytes: Vec<u8> = sent.into_iter().flatten().copied().collect();
         let from = 24 + 2 * data.len() + whole.len() + FRAME_HEADER;
         let to = from - FRAME_HEADER + begun.len() + next.len() + last.len();

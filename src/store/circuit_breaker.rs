@@ -71,9 +71,7 @@ impl CircuitBreaker {
         state.retry_at = state.retry_at.max(Some(now + PAUSE));
         // An outage that began too soon after another to be reported is reported if it lasts.
         let is_quiet = state.is_reported
-            || state
-                .reported_at
-                .is_some_and(|reported| now < reported + REPORT_INTERVAL);
+            || state.reported_at.is_some_and(|reported| now < reported + REPORT_INTERVAL);
         if !is_quiet {
             state.is_reported = true;
             state.reported_at = Some(now);
@@ -119,12 +117,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn recurring_outage_is_reported_at_intervals_with_its_end() {
         let breaker = CircuitBreaker::default();
-        let fails = || {
-            (0..MAX_FAILURES)
-                .map(|_| breaker.record_failure())
-                .last()
-                .unwrap()
-        };
+        let fails = || (0..MAX_FAILURES).map(|_| breaker.record_failure()).last().unwrap();
         assert!(fails());
         assert!(breaker.record_success());
         for _ in 0..3 {

@@ -77,10 +77,7 @@ impl FileStore {
         config: &StoreConfig,
         intent: Intent,
     ) -> Result<(Self, Secret), Problem> {
-        let limits = FileLimits {
-            max_bytes: config.max_bytes,
-            idle_secs: config.ttl.as_secs(),
-        };
+        let limits = FileLimits { max_bytes: config.max_bytes, idle_secs: config.ttl.as_secs() };
         Self::open_within(path, limits, intent)
     }
 
@@ -141,9 +138,7 @@ impl FileStore {
 
     pub(super) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         let writes = writes.to_vec();
-        self.threads
-            .write(move |thread| thread.write(&writes))
-            .await
+        self.threads.write(move |thread| thread.write(&writes)).await
     }
 
     pub(super) async fn for_each_entry(
@@ -153,11 +148,7 @@ impl FileStore {
     ) -> Answer<()> {
         let mut after = None;
         loop {
-            let page = ListRange {
-                scope,
-                after,
-                limit: LIST_PAGE_ENTRIES,
-            };
+            let page = ListRange { scope, after, limit: LIST_PAGE_ENTRIES };
             let list = move |database: &_| table::list(database, page);
             let entries = self.threads.read(list).await?;
             let Some(last) = entries.last() else {

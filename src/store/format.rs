@@ -146,11 +146,7 @@ mod tests {
             history_from: 2,
             compacted_message_count: 7,
             cleared_before: 5,
-            clips: vec![Clip {
-                message: 6,
-                head: Tokens::new(2_000),
-                tail: Tokens::new(1),
-            }],
+            clips: vec![Clip { message: 6, head: Tokens::new(2_000), tail: Tokens::new(1) }],
             images_before: 3,
             window: Some(Tokens::new(32_000)),
             tokens_before: Tokens::new(u32::MAX),
@@ -166,10 +162,7 @@ mod tests {
     fn sealed_record_opens_again() {
         for record in [record(), CompactionRecord::default()] {
             let sealed = seal(1).seal(key("k"), &record).unwrap();
-            assert_eq!(
-                seal(1).open::<CompactionRecord>(key("k"), &sealed),
-                Some(record)
-            );
+            assert_eq!(seal(1).open::<CompactionRecord>(key("k"), &sealed), Some(record));
         }
     }
 
@@ -192,10 +185,7 @@ mod tests {
     #[test]
     fn another_key_another_secret_and_another_kind_are_misses() {
         let sealed = seal(1).seal(key("k"), &record()).unwrap();
-        assert_eq!(
-            seal(1).open::<CompactionRecord>(key("other"), &sealed),
-            None
-        );
+        assert_eq!(seal(1).open::<CompactionRecord>(key("other"), &sealed), None);
         assert_eq!(seal(2).open::<CompactionRecord>(key("k"), &sealed), None);
         assert_eq!(seal(1).open::<u32>(key("k"), &sealed), None);
     }
@@ -204,19 +194,11 @@ mod tests {
     fn any_byte_changed_or_cut_off_is_a_miss() {
         let sealed = seal(1).seal(key("k"), &record()).unwrap();
         for at in 0..sealed.len() {
-            assert_eq!(
-                seal(1).open::<CompactionRecord>(key("k"), &sealed[..at]),
-                None,
-                "{at}"
-            );
+            assert_eq!(seal(1).open::<CompactionRecord>(key("k"), &sealed[..at]), None, "{at}");
             for bit in 0..8 {
                 let mut wrong = sealed.to_vec();
                 wrong[at] ^= 1 << bit;
-                assert_eq!(
-                    seal(1).open::<CompactionRecord>(key("k"), &wrong),
-                    None,
-                    "{at} {bit}"
-                );
+                assert_eq!(seal(1).open::<CompactionRecord>(key("k"), &wrong), None, "{at} {bit}");
             }
         }
     }
@@ -230,13 +212,7 @@ mod tests {
         for name in whole.as_object().unwrap().keys() {
             let mut less = whole.clone();
             // An optional field is written as null, and may be left out.
-            if !less
-                .as_object_mut()
-                .unwrap()
-                .remove(name)
-                .unwrap()
-                .is_null()
-            {
+            if !less.as_object_mut().unwrap().remove(name).unwrap().is_null() {
                 wrong.push(less);
             }
         }

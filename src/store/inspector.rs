@@ -70,11 +70,7 @@ impl StoreInspector {
             }
             StoreLocation::File(_) | StoreLocation::Memory | StoreLocation::Redis(_) => None,
         };
-        Ok(Self {
-            originals,
-            durable: far,
-            sealer: RecordSealer::new(&secret),
-        })
+        Ok(Self { originals, durable: far, sealer: RecordSealer::new(&secret) })
     }
 
     /// Lists all records, or those of one scope, the most recently used first.

@@ -145,11 +145,7 @@ mod tests {
         assert!(!kept.take_back("a", true), "a person wants it by now");
         assert!(!kept.take_back("b", true) && kept.take_back(" c ", true));
         assert!(kept.take_back("b", false) && !kept.take_back("b", false));
-        assert_eq!(
-            kept.texts(),
-            list(&[("a", false)]).texts(),
-            "one text, by a person"
-        );
+        assert_eq!(kept.texts(), list(&[("a", false)]).texts(), "one text, by a person");
     }
 
     #[test]

@@ -60,9 +60,7 @@ impl Store {
             match tier.inner.guarded_write(tier.inner.wait, asked).await {
                 None => return alone,
                 Some(true) => {
-                    let held = LeaseGuard {
-                        lease: Some((tier, key, token)),
-                    };
+                    let held = LeaseGuard { lease: Some((tier, key, token)) };
                     // Another process may have made it between that read and the lease.
                     return if tier.refresh_prefix(key).await {
                         LeaseOutcome::NotNeeded
@@ -114,9 +112,7 @@ async fn keep_renewing(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let asked = inner
-            .durable
-            .lease(LeaseAction::Renew, key, token, LEASE_TTL);
+        let asked = inner.durable.lease(LeaseAction::Renew, key, token, LEASE_TTL);
         if inner.guarded_write(inner.wait, asked).await == Some(false) {
             tracing::debug!("lost the lease of a summary; finishing the summary anyway");
             return std::future::pending().await;

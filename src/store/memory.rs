@@ -203,11 +203,7 @@ impl MemoryStore {
             let bit = bit.unwrap_or_default();
             outcome = merge_adopted(&bit, adopted);
             let record = opened.filter(|_| !here.as_ref().is_some_and(is_same))?;
-            Some(Arc::new(CachedRecord {
-                record,
-                adopted: bit,
-                confirmed_tag: Some(check),
-            }))
+            Some(Arc::new(CachedRecord { record, adopted: bit, confirmed_tag: Some(check) }))
         });
         outcome
     }
@@ -282,7 +278,5 @@ fn weight(record: &CompactionRecord) -> u64 {
     let clips = record.clips.len() * size_of::<longhaul_core::policy::record::Clip>();
     let segments = record.segments.len() * size_of::<longhaul_core::policy::segments::Segment>();
     let bytes = u64::try_from(bytes + clips + segments + record.model.len());
-    bytes
-        .unwrap_or(u64::MAX)
-        .saturating_add(ENTRY_OVERHEAD_BYTES)
+    bytes.unwrap_or(u64::MAX).saturating_add(ENTRY_OVERHEAD_BYTES)
 }

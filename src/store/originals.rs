@@ -144,10 +144,7 @@ impl OriginalStore {
                 *bodies += 1;
             }
         });
-        granted.then(|| KeepPermit {
-            store: Arc::clone(self),
-            bytes,
-        })
+        granted.then(|| KeepPermit { store: Arc::clone(self), bytes })
     }
 
     /// Keeps the originals of a request. Returns whether all are kept now.
@@ -159,13 +156,10 @@ impl OriginalStore {
         let unit_ids: Vec<RecallId> = originals.units.iter().map(|unit| unit.id).collect();
         let units = originals.units.into_iter();
         let units = units.map(|unit| (unit.id, OriginalContent::Text(unit.text)));
-        let results = originals
-            .results
-            .into_iter()
-            .filter_map(|(id, unit, range)| {
-                let unit = unit_ids.get(unit)?;
-                Some((id, OriginalContent::Slice(*unit, range.start, range.end)))
-            });
+        let results = originals.results.into_iter().filter_map(|(id, unit, range)| {
+            let unit = unit_ids.get(unit)?;
+            Some((id, OriginalContent::Slice(*unit, range.start, range.end)))
+        });
         let segments = originals.segments.into_iter().filter_map(|(id, range)| {
             Some((id, OriginalContent::Units(unit_ids.get(range)?.to_vec())))
         });
@@ -190,10 +184,7 @@ impl OriginalStore {
         }
         drop(all);
         let content = OriginalContent::Outline(titles);
-        are_kept
-            && self
-                .replace_outline(outline, Original { outline, content })
-                .await
+        are_kept && self.replace_outline(outline, Original { outline, content }).await
     }
 
     /// Stores new originals. Returns whether they are stored.
@@ -315,10 +306,9 @@ fn touch(cache: &FairCache<RecallId, Arc<Original>>, id: RecallId) -> bool {
 fn weight(original: &Original) -> u64 {
     let id = size_of::<RecallId>();
     let bytes = match &original.content {
-        OriginalContent::Outline(units) => units
-            .iter()
-            .map(|(_, title)| id + title.len() + size_of::<String>())
-            .sum(),
+        OriginalContent::Outline(units) => {
+            units.iter().map(|(_, title)| id + title.len() + size_of::<String>()).sum()
+        }
         OriginalContent::Slice(..) => id,
         OriginalContent::Text(text) => text.len(),
         OriginalContent::Units(units) => units.len() * id,

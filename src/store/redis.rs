@@ -235,8 +235,7 @@ impl RedisStore {
     }
 
     fn connection(&self) -> &ReconnectingConnection {
-        self.connection
-            .get_or_init(|| ReconnectingConnection::start(self.client.clone()))
+        self.connection.get_or_init(|| ReconnectingConnection::start(self.client.clone()))
     }
 }
 

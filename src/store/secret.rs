@@ -52,8 +52,6 @@ pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Problem> {
     let random = rustls::crypto::ring::default_provider().secure_random;
     match random.fill(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(_) => Err(Problem::Store(
-            "the system's random number generator failed".into(),
-        )),
+        Err(_) => Err(Problem::Store("the system's random number generator failed".into())),
     }
 }

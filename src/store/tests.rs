@@ -45,10 +45,7 @@ fn chains_of(caller: u8, said: &[&str]) -> PrefixKeys {
 }
 
 fn record(text: &str) -> CompactionRecord {
-    CompactionRecord {
-        text: Some(text.into()),
-        ..CompactionRecord::default()
-    }
+    CompactionRecord { text: Some(text.into()), ..CompactionRecord::default() }
 }
 
 fn key(prefix_keys: &PrefixKeys, messages: usize) -> RecordKey {
@@ -75,12 +72,8 @@ fn check(
 #[test]
 fn the_first_writer_wins() {
     let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b"]));
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 2), record("first"));
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 2), record("second"));
+    store.memory.insert_if_absent(key(&prefix_keys, 2), record("first"));
+    store.memory.insert_if_absent(key(&prefix_keys, 2), record("second"));
     check(&store, &prefix_keys, None, Some((2, "first")));
     store.adopt(key(&prefix_keys, 2), record("third"));
     check(&store, &prefix_keys, Some((2, "first")), None);
@@ -90,9 +83,7 @@ fn the_first_writer_wins() {
 fn adopted_record_is_never_replaced() {
     let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b"]));
     store.adopt(key(&prefix_keys, 2), record("first"));
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 2), record("second"));
+    store.memory.insert_if_absent(key(&prefix_keys, 2), record("second"));
     check(&store, &prefix_keys, Some((2, "first")), None);
 }
 
@@ -110,9 +101,7 @@ fn another_models_record_is_kept_under_a_longer_prefix() {
         ..record(model)
     };
     let [small, large] = ["small", "large"].map(of);
-    store
-        .memory
-        .insert_if_absent(key(&small, 2), record("small"));
+    store.memory.insert_if_absent(key(&small, 2), record("small"));
     assert!(!store.adopt(key(&large, 2), record("large")));
     // The other model's record is unchanged.
     check(&store, &small, None, Some((2, "small")));
@@ -130,17 +119,11 @@ fn another_models_record_is_kept_under_a_longer_prefix() {
 fn uses_the_deepest_adopted_record_and_offers_a_deeper_ready_one() {
     let (store, prefix_keys) = (memory(ROOM), prefix_keys(&["a", "b", "c", "d", "e", "f"]));
     store.adopt(key(&prefix_keys, 1), record("one"));
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 2), record("two"));
+    store.memory.insert_if_absent(key(&prefix_keys, 2), record("two"));
     store.adopt(key(&prefix_keys, 3), record("three"));
     check(&store, &prefix_keys, Some((3, "three")), None);
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 4), record("four"));
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 5), record("five"));
+    store.memory.insert_if_absent(key(&prefix_keys, 4), record("four"));
+    store.memory.insert_if_absent(key(&prefix_keys, 5), record("five"));
     check(&store, &prefix_keys, Some((3, "three")), Some((5, "five")));
 }
 
@@ -151,18 +134,8 @@ fn fork_and_undo_find_the_records_of_their_common_prefix() {
     store.adopt(key(&whole, 2), record("two"));
     store.adopt(key(&whole, 4), record("four"));
     check(&store, &whole, Some((4, "four")), None);
-    check(
-        &store,
-        &prefix_keys(&["a", "b", "c", "D"]),
-        Some((2, "two")),
-        None,
-    );
-    check(
-        &store,
-        &prefix_keys(&["a", "b", "c"]),
-        Some((2, "two")),
-        None,
-    );
+    check(&store, &prefix_keys(&["a", "b", "c", "D"]), Some((2, "two")), None);
+    check(&store, &prefix_keys(&["a", "b", "c"]), Some((2, "two")), None);
     check(&store, &prefix_keys(&["A", "b", "c", "d"]), None, None);
 }
 
@@ -181,10 +154,7 @@ fn renews_a_record_before_it_leaves_the_lookup_range() {
             times += 1;
         }
     }
-    assert_eq!(
-        times, 5,
-        "once in so many as half of those that are looked up"
-    );
+    assert_eq!(times, 5, "once in so many as half of those that are looked up");
 }
 
 #[test]
@@ -196,9 +166,7 @@ fn renewed_record_does_not_hide_one_that_covers_more() {
     store.adopt(known.renewal.unwrap(), record("one").renewed_at(10));
     check(&store, &prefix_keys, Some((10, "one")), None);
     assert!(store.prior_records(&prefix_keys).renewal.is_none());
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 350), record("two"));
+    store.memory.insert_if_absent(key(&prefix_keys, 350), record("two"));
     check(&store, &prefix_keys, Some((10, "one")), Some((350, "two")));
     store.adopt(key(&prefix_keys, 350), record("two"));
     check(&store, &prefix_keys, Some((350, "two")), None);
@@ -208,9 +176,7 @@ fn renewed_record_does_not_hide_one_that_covers_more() {
 fn renewed_ready_record_does_not_hide_an_adopted_one_covering_more() {
     let store = memory(ROOM);
     let prefix_keys = prefix_keys(&["x"; 400]);
-    store
-        .memory
-        .insert_if_absent(key(&prefix_keys, 400), record("one").renewed_at(10));
+    store.memory.insert_if_absent(key(&prefix_keys, 400), record("one").renewed_at(10));
     check(&store, &prefix_keys, None, Some((10, "one")));
     store.adopt(key(&prefix_keys, 350), record("two"));
     check(&store, &prefix_keys, Some((350, "two")), None);
@@ -226,21 +192,13 @@ fn copies_a_record_only_if_the_number_of_system_messages_changed() {
         );
         PrefixKeys::new(&read(body.as_bytes()).unwrap(), Scope::new(&[0; 32], &[]))
     };
-    let made = CompactionRecord {
-        head: 1,
-        history_from: 1,
-        compacted_message_count: 2,
-        ..record("one")
-    };
+    let made =
+        CompactionRecord { head: 1, history_from: 1, compacted_message_count: 2, ..record("one") };
     store.adopt(key(&led_by(1), 2), made);
     let found = |head| store.prior_records(&led_by(head)).adopted.unwrap();
     assert!(Arc::ptr_eq(&found(1).record, &found(1).record));
     for head in [0, 3] {
-        let RecordMatch {
-            prefix_end: at,
-            record,
-            ..
-        } = found(head);
+        let RecordMatch { prefix_end: at, record, .. } = found(head);
         let places = (record.head, record.history_from, at);
         assert_eq!(places, (head, head, head + 1));
         assert_eq!(record.compacted_message_count, head + 1);

@@ -95,10 +95,7 @@ impl TieredStore {
             metrics: Arc::clone(metrics),
             model_facts: ModelFactsCache::new(accepted),
         });
-        Self {
-            queue: WriteQueue::new(&inner),
-            inner,
-        }
+        Self { queue: WriteQueue::new(&inner), inner }
     }
 
     /// Updates memory with the durable store's entries for a conversation, and for the model whose
@@ -107,11 +104,7 @@ impl TieredStore {
         let inner = &*self.inner;
         let mut keys = inner.memory.keys_to_refresh(prefix_keys);
         keys.extend(prefix_keys.kept_keys());
-        let of_model = if inner.may_have_newer_facts(model) {
-            &[model][..]
-        } else {
-            &[]
-        };
+        let of_model = if inner.may_have_newer_facts(model) { &[model][..] } else { &[] };
         let both = async { tokio::try_join!(inner.read(&keys), inner.read(of_model)) };
         if let Some((entries, of_model)) = inner.guarded_read(inner.wait, both).await {
             for (key, entry) in keys.into_iter().zip(entries) {
@@ -313,18 +306,13 @@ impl TieredInner {
         if writes.is_empty() {
             return;
         }
-        let Some(winners) = self
-            .guarded_write(self.write_timeout(), self.durable.write(&writes))
-            .await
+        let Some(winners) =
+            self.guarded_write(self.write_timeout(), self.durable.write(&writes)).await
         else {
             return;
         };
         for (write, winner) in writes.iter().zip(winners) {
-            if let WriteResult {
-                record: Some(sealed),
-                adopted,
-            } = winner
-            {
+            if let WriteResult { record: Some(sealed), adopted } = winner {
                 // A record adopted here was written as adopted, or will be after its next read.
                 _ = self.merge_record(write.key, &sealed, adopted);
             }
@@ -352,14 +340,9 @@ impl TieredInner {
     /// Returns `None` if the store lacks nothing. If the stored facts cannot be read now, they stay
     /// unchanged until the model's next request.
     async fn model_facts_change(&self, model: RecordKey) -> Option<Change> {
-        let there = self
-            .guarded_read(self.write_timeout(), self.durable.read(&[model]))
-            .await?;
+        let there = self.guarded_read(self.write_timeout(), self.durable.read(&[model])).await?;
         let theirs = self.read_model_facts(model, there.into_iter().next().flatten());
-        match self
-            .model_facts
-            .merge_durable(model, theirs.unwrap_or_default())
-        {
+        match self.model_facts.merge_durable(model, theirs.unwrap_or_default()) {
             SyncState::Synced => None,
             SyncState::Incomplete => {
                 let sealed = self.sealer.seal(model, &self.model_facts.get(model))?;
@@ -387,8 +370,7 @@ impl TieredInner {
         let Some(check) = read_tag(sealed) else {
             return MergeOutcome::Unreadable;
         };
-        self.memory
-            .merge_record(key, check, adopted, || self.sealer.open(key, sealed))
+        self.memory.merge_record(key, check, adopted, || self.sealer.open(key, sealed))
     }
 
     /// Returns the changes that offer the local record to a durable store without one.

@@ -35,10 +35,7 @@ pub(super) struct WriteQueue {
 
 impl WriteQueue {
     pub(super) fn new(inner: &Arc<TieredInner>) -> Self {
-        Self {
-            jobs: OnceLock::new(),
-            inner: Arc::downgrade(inner),
-        }
+        Self { jobs: OnceLock::new(), inner: Arc::downgrade(inner) }
     }
 
     /// Appends a job. Returns whether there was room.

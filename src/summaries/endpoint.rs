@@ -99,10 +99,7 @@ mod tests {
     #[test]
     fn a_key_of_anthropic_moves_to_its_own_header() {
         check("Bearer sk-ant-api03-a", (None, Some("sk-ant-api03-a")));
-        check(
-            "Bearer sk-ant-oat01-a",
-            (Some("Bearer sk-ant-oat01-a"), None),
-        );
+        check("Bearer sk-ant-oat01-a", (Some("Bearer sk-ant-oat01-a"), None));
         check("Bearer local", (Some("Bearer local"), None));
     }
 }

@@ -90,8 +90,7 @@ struct BackgroundSlot {
 
 impl Drop for BackgroundSlot {
     fn drop(&mut self) {
-        self.callers
-            .update(self.scope, |state| state.in_background = false);
+        self.callers.update(self.scope, |state| state.in_background = false);
     }
 }
 
@@ -114,10 +113,7 @@ impl CallerStates {
 
 /// Whether `status` means that the upstream is rate-limited or overloaded.
 pub(crate) fn is_overload_status(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
-    )
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 impl SummaryGuards {
@@ -204,10 +200,7 @@ impl SummaryGuards {
         }
         scopes.update(scope, |state| {
             if !std::mem::replace(&mut state.in_background, true) {
-                permit.background = Some(BackgroundSlot {
-                    callers: scopes.clone(),
-                    scope,
-                });
+                permit.background = Some(BackgroundSlot { callers: scopes.clone(), scope });
             }
         });
         permit.background.is_some().then_some(permit)
@@ -216,15 +209,13 @@ impl SummaryGuards {
     /// Records that the upstream throttled a chat of this caller.
     pub(crate) fn record_throttled_chat(&self, scope: Scope) {
         let until = Some(Instant::now() + PAUSE);
-        self.callers
-            .update(scope, |state| state.background_paused_until = until);
+        self.callers.update(scope, |state| state.background_paused_until = until);
     }
 
     /// Records for how long a login's quota pauses background summaries of this caller, if it does.
     pub(crate) fn record_quota(&self, scope: Scope, pause: Option<Duration>) {
         let until = pause.and_then(|pause| Instant::now().checked_add(pause));
-        self.callers
-            .update(scope, |state| state.quota_paused_until = until);
+        self.callers.update(scope, |state| state.quota_paused_until = until);
     }
 
     /// Records the start of a job whose cost `meter` accumulates. The job counts towards the hourly
@@ -234,8 +225,7 @@ impl SummaryGuards {
         permit: &SummaryPermit,
         meter: &Arc<CostMeter>,
     ) -> HourlyReservation {
-        self.hourly
-            .reserve(permit.scope, permit.conversation, meter)
+        self.hourly.reserve(permit.scope, permit.conversation, meter)
     }
 
     pub(crate) fn record_end(&self, permit: SummaryPermit, outcome: Result<(), SummaryError>) {
@@ -249,8 +239,7 @@ impl SummaryGuards {
         } = permit;
         match outcome {
             Ok(()) => {
-                self.callers
-                    .update(scope, |state| state.paused_until = None);
+                self.callers.update(scope, |state| state.paused_until = None);
                 if behind.is_some() {
                     self.unused.record_created(scope, conversation, cut);
                 }
@@ -261,8 +250,7 @@ impl SummaryGuards {
             Err(SummaryError::NothingToAsk) => {}
             Err(SummaryError::Refused(status)) if is_overload_status(status) => {
                 let until = Some(Instant::now() + PAUSE);
-                self.callers
-                    .update(scope, |state| state.paused_until = until);
+                self.callers.update(scope, |state| state.paused_until = until);
             }
             Err(
                 SummaryError::NotASummary(_)
@@ -275,8 +263,7 @@ impl SummaryGuards {
 
     /// Records that the upstream accepted a request of this conversation that uses a new summary.
     pub(crate) fn record_use(&self, scope: Scope, prefix_keys: &PrefixKeys) {
-        self.unused
-            .record_use(scope, prefix_keys.conversation_key());
+        self.unused.record_use(scope, prefix_keys.conversation_key());
     }
 
     /// Records that the upstream accepted a request that starts from the record `made`, and not as
@@ -367,10 +354,8 @@ impl UnusedSummaries {
     /// Returns the numbers of conversations and of callers whose background summaries have stopped.
     pub(super) fn stopped_counts(&self) -> (usize, usize) {
         (
-            self.conversations
-                .count(|unused| *unused >= MAX_UNUSED_PER_CONVERSATION),
-            self.callers
-                .count(|unused| *unused >= MAX_UNUSED_PER_CALLER),
+            self.conversations.count(|unused| *unused >= MAX_UNUSED_PER_CONVERSATION),
+            self.callers.count(|unused| *unused >= MAX_UNUSED_PER_CALLER),
         )
     }
 }

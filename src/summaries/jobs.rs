@@ -38,10 +38,7 @@ struct RunningSummary {
 impl RunningSummaries {
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         let aborted = FairCache::of_entries(REMEMBERED_ABORTS, FORGET_AFTER, accepted);
-        Self {
-            running: Arc::default(),
-            aborted: Arc::new(aborted),
-        }
+        Self { running: Arc::default(), aborted: Arc::new(aborted) }
     }
 
     pub(crate) fn is_running(&self, key: RecordKey) -> bool {
@@ -102,11 +99,7 @@ impl RunningSummaries {
     ) -> JobHandle {
         let (handle, done_sender) = self.join_or_create(key);
         if let Some(done_sender) = done_sender {
-            let finished = CompletionGuard {
-                jobs: self.clone(),
-                key,
-                done_sender,
-            };
+            let finished = CompletionGuard { jobs: self.clone(), key, done_sender };
             // Spawn outside the lock: a runtime that shuts down drops the job right here, and that
             // drop takes the lock.
             let task = tokio::spawn(async move {
@@ -141,11 +134,7 @@ impl RunningSummaries {
     /// Creates one more handle to `job`.
     fn new_handle(&self, key: RecordKey, job: &mut RunningSummary) -> JobHandle {
         job.waiters += 1;
-        JobHandle {
-            jobs: self.clone(),
-            key,
-            done: job.done.clone(),
-        }
+        JobHandle { jobs: self.clone(), key, done: job.done.clone() }
     }
 }
 
@@ -240,21 +229,15 @@ mod tests {
     fn key() -> RecordKey {
         let body = br#"{"messages":[{"role":"user","content":"x"}]}"#;
         let scope = Scope::new(&[0; 32], &[]);
-        PrefixKeys::new(&read(body).unwrap(), scope)
-            .newest()
-            .unwrap()
-            .1
+        PrefixKeys::new(&read(body).unwrap(), scope).newest().unwrap().1
     }
 
     /// Returns a job that counts its starts, the sender that finishes it, and a receiver that fails
     /// once the job is dropped.
     fn job(
         starts: &Arc<AtomicUsize>,
-    ) -> (
-        impl Future<Output = ()> + Send + 'static,
-        oneshot::Sender<()>,
-        oneshot::Receiver<()>,
-    ) {
+    ) -> (impl Future<Output = ()> + Send + 'static, oneshot::Sender<()>, oneshot::Receiver<()>)
+    {
         let (finish, finished) = oneshot::channel();
         let (alive, dropped) = oneshot::channel::<()>();
         let starts = Arc::clone(starts);
@@ -268,10 +251,8 @@ mod tests {
 
     #[tokio::test]
     async fn equal_requests_wait_for_the_same_job() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let (two, _unused, _) = job(&starts);
         let mut waiters = [jobs.join(key(), one), jobs.join(key(), two)];
@@ -285,10 +266,8 @@ mod tests {
 
     #[tokio::test]
     async fn running_job_can_be_joined_by_any_of_several_keys() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         assert!(jobs.join_any([key()]).is_none());
         let (one, finish, _) = job(&starts);
         let first = jobs.join(key(), one);
@@ -303,10 +282,8 @@ mod tests {
 
     #[tokio::test]
     async fn job_ends_when_its_last_waiter_leaves() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         let first = jobs.join(key(), one);
         let second = jobs.join(key(), async {});
@@ -319,10 +296,8 @@ mod tests {
 
     #[tokio::test]
     async fn job_requested_again_after_all_left_runs_to_its_end() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, _) = job(&starts);
         drop(jobs.join(key(), one));
         let (two, finish, dropped) = job(&starts);
@@ -337,10 +312,8 @@ mod tests {
 
     #[tokio::test]
     async fn aborted_job_does_not_remove_its_successor() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, _finish, dropped) = job(&starts);
         drop(jobs.join(key(), one));
         let (two, finish, _) = job(&starts);
@@ -357,10 +330,8 @@ mod tests {
 
     #[tokio::test]
     async fn waiter_of_a_finished_job_does_not_end_its_successor() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, finish, _) = job(&starts);
         let mut late = jobs.join(key(), one);
         finish.send(()).unwrap();
@@ -376,10 +347,8 @@ mod tests {
 
     #[tokio::test]
     async fn detached_job_runs_without_waiters() {
-        let (jobs, starts) = (
-            RunningSummaries::new(&Arc::default()),
-            Arc::new(AtomicUsize::new(0)),
-        );
+        let (jobs, starts) =
+            (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, finish, dropped) = job(&starts);
         jobs.start_detached(key(), one);
         assert!(jobs.is_running(key()));

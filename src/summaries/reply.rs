@@ -182,11 +182,7 @@ impl ReplyCollector {
         };
         let texts = [self.text, self.item_text, self.reply_text];
         let text = texts.into_iter().find(|text| !text.is_empty());
-        Ok(SummariserReply {
-            text: text.unwrap_or_default(),
-            finish,
-            usage: self.usage,
-        })
+        Ok(SummariserReply { text: text.unwrap_or_default(), finish, usage: self.usage })
     }
 }
 
@@ -218,12 +214,7 @@ mod tests {
     async fn a_stream_and_a_whole_body_are_read_alike() {
         let end =
             "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-        check(
-            200,
-            &format!("{HELLO}{end}"),
-            Ok(("hello", FinishReason::Stop)),
-        )
-        .await;
+        check(200, &format!("{HELLO}{end}"), Ok(("hello", FinishReason::Stop))).await;
         let whole = r#"{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}"#;
         check(200, whole, Ok(("hello", FinishReason::Stop))).await;
     }
@@ -296,16 +287,7 @@ mod tests {
     #[tokio::test]
     async fn odd_values_do_not_affect_other_values() {
         let end = r#""finish_reason":"stop""#;
-        for odd in [
-            "null",
-            "true",
-            "7",
-            "-7",
-            "0.5",
-            "{}",
-            "[]",
-            r#"{"x":[[]]}"#,
-        ] {
+        for odd in ["null", "true", "7", "-7", "0.5", "{}", "[]", r#"{"x":[[]]}"#] {
             let message = format!(r#"{{"message":{{"content":{odd},"tool_calls":[]}},{end}}}"#);
             check(
                 200,
@@ -360,19 +342,9 @@ mod tests {
             |status: u16| Err(SummaryError::Refused(StatusCode::from_u16(status).unwrap()));
         let busy = r#"{"error":{"code":429,"message":"Rate limited upstream"}}"#;
         check(200, busy, refused(429)).await;
-        check(
-            200,
-            &format!("data: {busy}\n\ndata: [DONE]\n\n"),
-            refused(429),
-        )
-        .await;
+        check(200, &format!("data: {busy}\n\ndata: [DONE]\n\n"), refused(429)).await;
         let overloaded = r#"{"type":"error","error":{"type":"overloaded_error"}}"#;
-        check(
-            200,
-            &format!("event: error\ndata: {overloaded}\n\n"),
-            refused(503),
-        )
-        .await;
+        check(200, &format!("event: error\ndata: {overloaded}\n\n"), refused(503)).await;
         let named = "event:error\ndata:{\"code\":\"Throttling\",\"message\":\"m\"}\n\n";
         check(200, named, refused(429)).await;
         // The error does not state a status.
@@ -380,10 +352,7 @@ mod tests {
         let counted = format!("{{\"usage\":{{\"prompt_tokens\":7}},{}", &busy[1..]);
         let reply = Response::new(Full::new(Bytes::from(counted)));
         assert_eq!(
-            read(reply, Dialect::ChatCompletions, &mut Vec::new())
-                .await
-                .unwrap()
-                .finish,
+            read(reply, Dialect::ChatCompletions, &mut Vec::new()).await.unwrap().finish,
             FinishReason::Other
         );
     }
@@ -424,11 +393,6 @@ mod tests {
 
     #[tokio::test]
     async fn error_status_is_a_refusal() {
-        check(
-            429,
-            "{}",
-            Err(SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS)),
-        )
-        .await;
+        check(429, "{}", Err(SummaryError::Refused(StatusCode::TOO_MANY_REQUESTS))).await;
     }
 }

@@ -123,11 +123,7 @@ mod tests {
 
     fn of(variables: &[(&str, &str)]) -> TraceDestination {
         let pairs = variables.iter();
-        parse_env(
-            &pairs
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-        )
+        parse_env(&pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
     /// Checks the URL of the export requests.
@@ -150,37 +146,21 @@ mod tests {
 
     #[test]
     fn traces_endpoint_is_used_unchanged() {
-        check(
-            &[(OWN, "http://c:4318/x"), (ALL, "http://d")],
-            "http://c:4318/x",
-        );
+        check(&[(OWN, "http://c:4318/x"), (ALL, "http://d")], "http://c:4318/x");
     }
 
     #[test]
     fn tracing_is_disabled_without_an_endpoint() {
         assert_eq!(of(&[]), TraceDestination::Disabled);
-        assert_eq!(
-            of(&[(ALL, ""), ("OTEL_SERVICE_NAME", "x")]),
-            TraceDestination::Disabled
-        );
+        assert_eq!(of(&[(ALL, ""), ("OTEL_SERVICE_NAME", "x")]), TraceDestination::Disabled);
     }
 
     #[test]
     fn sdk_or_exporter_switch_disables_tracing() {
-        for off in [
-            ("OTEL_SDK_DISABLED", "TRUE"),
-            ("OTEL_TRACES_EXPORTER", "none"),
-        ] {
-            assert_eq!(
-                of(&[(ALL, "http://c"), off]),
-                TraceDestination::Disabled,
-                "{off:?}"
-            );
+        for off in [("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_TRACES_EXPORTER", "none")] {
+            assert_eq!(of(&[(ALL, "http://c"), off]), TraceDestination::Disabled, "{off:?}");
         }
-        check(
-            &[(ALL, "http://c"), ("OTEL_SDK_DISABLED", "false")],
-            "http://c/v1/traces",
-        );
+        check(&[(ALL, "http://c"), ("OTEL_SDK_DISABLED", "false")], "http://c/v1/traces");
         check(
             &[(ALL, "http://c"), ("OTEL_TRACES_EXPORTER", "console, otlp")],
             "http://c/v1/traces",

@@ -81,10 +81,7 @@ where
 impl ConsoleFormat {
     /// Formats one event that happened at `now`, in seconds since 1970.
     fn line(self, now: u64, level: Level, fields: &EventFields) -> String {
-        let mut line = Line {
-            text: String::with_capacity(128),
-            has_colour: self.has_colour,
-        };
+        let mut line = Line { text: String::with_capacity(128), has_colour: self.has_colour };
         line.push(&time_of_day(now), DIM);
         if fields.message == REQUEST {
             RequestLine::new(fields).write(&mut line);
@@ -100,9 +97,7 @@ impl ConsoleFormat {
         line.push(word, style);
         line.push(&fields.message, PLAIN);
         let rest = fields.values.iter();
-        let rest: Vec<String> = rest
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+        let rest: Vec<String> = rest.map(|(name, value)| format!("{name}={value}")).collect();
         line.push(&rest.join(" "), DIM);
         line.text
     }

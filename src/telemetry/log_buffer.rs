@@ -93,8 +93,7 @@ impl LogBuffer {
         loop {
             let mut waiting = self.pending.lock();
             self.has_lines.wait_while(&mut waiting, nothing);
-            self.has_lines
-                .wait_while_for(&mut waiting, gathers, GATHER_TIME);
+            self.has_lines.wait_while_for(&mut waiting, gathers, GATHER_TIME);
             let text = mem::take(&mut waiting.text);
             let lost = mem::take(&mut waiting.dropped_lines);
             waiting.is_urgent = false;
@@ -125,8 +124,7 @@ impl LogBuffer {
         }
         let all = waiting.taken_batches + u64::from(!waiting.text.is_empty());
         let waits = |waiting: &mut PendingLines| waiting.written_batches < all;
-        self.has_written
-            .wait_while_for(&mut waiting, waits, WRITE_TIMEOUT);
+        self.has_written.wait_while_for(&mut waiting, waits, WRITE_TIMEOUT);
         // A write may end in the moment of the timeout.
         waiting.is_stalled |= waiting.written_batches < all;
     }
@@ -142,17 +140,11 @@ impl<'l> MakeWriter<'l> for LogWriter {
     type Writer = LineWriter<'l>;
 
     fn make_writer(&'l self) -> Self::Writer {
-        LineWriter {
-            buffer: &self.0,
-            is_urgent: true,
-        }
+        LineWriter { buffer: &self.0, is_urgent: true }
     }
 
     fn make_writer_for(&'l self, line: &Metadata<'_>) -> Self::Writer {
-        LineWriter {
-            buffer: &self.0,
-            is_urgent: *line.level() <= Level::WARN,
-        }
+        LineWriter { buffer: &self.0, is_urgent: *line.level() <= Level::WARN }
     }
 }
 
@@ -205,10 +197,7 @@ mod tests {
     }
 
     fn put(lines: &LogWriter, text: &[u8], at_once: bool) {
-        let mut way = LineWriter {
-            buffer: &lines.0,
-            is_urgent: at_once,
-        };
+        let mut way = LineWriter { buffer: &lines.0, is_urgent: at_once };
         way.write_all(text).unwrap();
     }
 

@@ -77,10 +77,7 @@ impl TraceExport {
         }
         // The shutdown blocks on the export thread, which in turn needs this runtime.
         let flush = move || self.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
-        if !tokio::task::spawn_blocking(flush)
-            .await
-            .is_ok_and(|flushed| flushed.is_ok())
-        {
+        if !tokio::task::spawn_blocking(flush).await.is_ok_and(|flushed| flushed.is_ok()) {
             tracing::warn!("the last spans did not reach the collector in time");
         }
     }
@@ -176,9 +173,7 @@ impl HttpClient for CollectorClient {
             let body = body.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        let task = self
-            .runtime
-            .spawn(async move { timeout(within, whole).await });
+        let task = self.runtime.spawn(async move { timeout(within, whole).await });
         Box::pin(async move {
             let answer = match task.await {
                 Ok(Ok(answer)) => answer,

@@ -11,10 +11,7 @@ impl TraceExport {
     }
 
     /// Sends the remaining spans.
-    #[expect(
-        clippy::unused_async,
-        reason = "the build with trace export waits for the collector"
-    )]
+    #[expect(clippy::unused_async, reason = "the build with trace export waits for the collector")]
     pub(crate) async fn shutdown(self) {
         match self {}
     }

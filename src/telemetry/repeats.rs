@@ -83,11 +83,7 @@ impl Repeats {
             warnings.retain(|_, warning| warning.repeated > 0 || !is_over(warning));
         }
         if warnings.len() < MAX_WARNINGS {
-            let warning = Warning {
-                message: fields.message,
-                logged: now,
-                repeated: 0,
-            };
+            let warning = Warning { message: fields.message, logged: now, repeated: 0 };
             warnings.insert(key, warning);
         }
         true
@@ -102,10 +98,7 @@ impl Repeats {
             .filter(|warning| warning.repeated > 0);
         due.map(|warning| {
             warning.logged = now;
-            (
-                warning.message.clone(),
-                std::mem::take(&mut warning.repeated),
-            )
+            (warning.message.clone(), std::mem::take(&mut warning.repeated))
         })
         .collect()
     }
@@ -142,11 +135,7 @@ impl WarningFields {
     fn new(event: &Event<'_>) -> Self {
         let mut hash = DefaultHasher::new();
         event.metadata().callsite().hash(&mut hash);
-        Self {
-            hash,
-            message: String::new(),
-            is_count: false,
-        }
+        Self { hash, message: String::new(), is_count: false }
     }
 }
 
@@ -182,11 +171,7 @@ mod tests {
     fn fields(of: u8) -> WarningFields {
         let mut hash = DefaultHasher::new();
         of.hash(&mut hash);
-        WarningFields {
-            hash,
-            message: format!("warning {of}"),
-            is_count: false,
-        }
+        WarningFields { hash, message: format!("warning {of}"), is_count: false }
     }
 
     #[test]
@@ -203,10 +188,7 @@ mod tests {
         let counts = repeats.take_due(after(10));
         assert_eq!(counts, [("warning 1".to_owned(), 83)]);
         assert!(!repeats.admit(fields(1), after(19)), "still the same fault");
-        assert!(
-            repeats.admit(fields(2), after(19)),
-            "logged once in a while"
-        );
+        assert!(repeats.admit(fields(2), after(19)), "logged once in a while");
         assert_eq!(repeats.take_due(after(20)).len(), 1);
         assert!(repeats.admit(fields(1), after(30)));
     }

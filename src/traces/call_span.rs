@@ -35,11 +35,7 @@ impl Operation {
     /// Creates a chat with `model`; an implausible name is omitted.
     pub(super) fn chat(dialect: Dialect, model: &str, streaming: Option<bool>) -> Self {
         let model = valid_model_name(model).map(Into::into);
-        Self::Chat {
-            dialect,
-            model,
-            streaming,
-        }
+        Self::Chat { dialect, model, streaming }
     }
 
     /// Returns the span's name. The set of names is small, whatever clients request.
@@ -59,14 +55,8 @@ impl Operation {
     }
 
     pub(super) fn set_attributes(&self, span: &mut TraceSpan, method: &Method) {
-        span.set(
-            "http.request.method",
-            standard_method(method).unwrap_or("_OTHER"),
-        );
-        if let Self::Chat {
-            model, streaming, ..
-        } = self
-        {
+        span.set("http.request.method", standard_method(method).unwrap_or("_OTHER"));
+        if let Self::Chat { model, streaming, .. } = self {
             span.set("gen_ai.operation.name", "chat");
             span.set("gen_ai.request.model", model.as_deref());
             span.set("gen_ai.request.stream", *streaming);
@@ -118,11 +108,7 @@ impl CallSpan {
         if let (Operation::Chat { .. }, Some(host)) = (asks, uri.host()) {
             span.set("gen_ai.provider.name", provider_name(host));
         }
-        Some(Self {
-            span,
-            is_over: false,
-            error: None,
-        })
+        Some(Self { span, is_over: false, error: None })
     }
 
     pub(crate) fn record_status(&mut self, status: StatusCode) {
@@ -207,10 +193,7 @@ pub(crate) struct CallContext {
 impl CallContext {
     /// Creates the context of calls to `model`, under `parent`.
     pub(crate) fn new(parent: ParentContext, dialect: Dialect, model: &str) -> Self {
-        Self {
-            parent,
-            operation: Operation::chat(dialect, model, None),
-        }
+        Self { parent, operation: Operation::chat(dialect, model, None) }
     }
 
     /// Begins the span of a call that sends `request`; `None` if it is not recorded.
@@ -259,26 +242,14 @@ mod tests {
             "chat openai/gpt-5",
         );
         for none in ["", &"m".repeat(129)] {
-            check(
-                &Operation::chat(Dialect::ChatCompletions, none, Some(true)),
-                "POST",
-                "chat",
-            );
+            check(&Operation::chat(Dialect::ChatCompletions, none, Some(true)), "POST", "chat");
         }
     }
 
     #[test]
     fn client_chosen_method_is_not_in_the_span_name() {
-        check(
-            &Operation::Other(Some("/models".into())),
-            "GET",
-            "GET /models",
-        );
-        check(
-            &Operation::Other(Some("/models".into())),
-            "MADEUP",
-            "HTTP /models",
-        );
+        check(&Operation::Other(Some("/models".into())), "GET", "GET /models");
+        check(&Operation::Other(Some("/models".into())), "MADEUP", "HTTP /models");
         check(&Operation::Other(None), "MADEUP", "HTTP");
     }
 

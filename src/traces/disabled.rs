@@ -10,10 +10,7 @@ pub(super) enum TraceSpan {}
 #[derive(Clone, Debug)]
 pub(crate) enum ParentContext {}
 
-#[expect(
-    clippy::needless_pass_by_ref_mut,
-    reason = "spans are mutable in a build with `otlp`"
-)]
+#[expect(clippy::needless_pass_by_ref_mut, reason = "spans are mutable in a build with `otlp`")]
 impl TraceSpan {
     pub(super) fn start_request(_headers: &HeaderMap) -> Option<Self> {
         None

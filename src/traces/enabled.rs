@@ -53,10 +53,7 @@ impl TraceSpan {
     }
 
     /// Returns the parent context for the spans of calls.
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "no value exists in a build without `otlp`"
-    )]
+    #[expect(clippy::unnecessary_wraps, reason = "no value exists in a build without `otlp`")]
     pub(super) fn parent(&self) -> Option<ParentContext> {
         let own = self.0.span_context().clone();
         Some(ParentContext(Context::new().with_remote_span_context(own)))

@@ -120,29 +120,17 @@ impl RequestTrace {
                 Ending::UpstreamBroke => attempt.fail(Fault::UpstreamBroke.code()),
             }
         }
-        let RecordedRequest {
-            span,
-            operation: asks,
-            calls: attempts,
-            fault,
-            ..
-        } = &mut **open;
+        let RecordedRequest { span, operation: asks, calls: attempts, fault, .. } = &mut **open;
         span.set_name(asks.name(method));
         asks.set_attributes(span, method);
         span.set("http.route", asks.route());
-        span.set(
-            "http.response.status_code",
-            status.map(|status| u32::from(status.as_u16())),
-        );
+        span.set("http.response.status_code", status.map(|status| u32::from(status.as_u16())));
         span.set("longhaul.ended", ending.label());
         span.set("longhaul.attempts", *attempts);
         let broke = (ending == Ending::UpstreamBroke).then(|| Fault::UpstreamBroke.code());
         let of_server = status.filter(StatusCode::is_server_error);
         let why = fault.map(Fault::code).or(broke);
-        span.set(
-            "error.type",
-            why.or_else(|| of_server.as_ref().map(StatusCode::as_str)),
-        );
+        span.set("error.type", why.or_else(|| of_server.as_ref().map(StatusCode::as_str)));
         if broke.is_some() || of_server.is_some() {
             span.fail();
         }

@@ -35,13 +35,11 @@ impl ConnectionGuard {
     /// the socket accepts it at once: hyper then closes the connection by itself.
     pub(super) fn for_request(request: &mut Request<RequestBody>) -> Option<Self> {
         let length = request.body().size_hint().exact();
-        length
-            .is_none_or(|bytes| bytes > SOCKET_BUFFER_BYTES)
-            .then(|| Self {
-                is_body_taken: request.body().taken_flag(),
-                connection: capture_connection(request),
-                is_answered: false,
-            })
+        length.is_none_or(|bytes| bytes > SOCKET_BUFFER_BYTES).then(|| Self {
+            is_body_taken: request.body().taken_flag(),
+            connection: capture_connection(request),
+            is_answered: false,
+        })
     }
 
     /// Marks the request as answered. Returns the guard only if the connection has yet to send part
@@ -205,12 +203,7 @@ impl AbortSignal {
     pub(super) fn is_aborted(&self, cx: &Context<'_>) -> bool {
         let mut state = self.0.lock();
         let waker = cx.waker();
-        if !(state.is_aborted
-            || state
-                .writer_waker
-                .as_ref()
-                .is_some_and(|w| w.will_wake(waker)))
-        {
+        if !(state.is_aborted || state.writer_waker.as_ref().is_some_and(|w| w.will_wake(waker))) {
             state.writer_waker = Some(waker.clone());
         }
         state.is_aborted

@@ -82,10 +82,7 @@ impl ProxyConnector {
         tcp: HttpConnector,
         proxies: Option<(Arc<ProxyRules>, ToProxyConnector)>,
     ) -> Self {
-        Self {
-            tcp,
-            proxying: proxies,
-        }
+        Self { tcp, proxying: proxies }
     }
 }
 
@@ -126,19 +123,12 @@ async fn connect_through(
     mut to_proxy: ToProxyConnector,
 ) -> Result<UpstreamStream, BoxError> {
     let place = proxy.uri().clone();
-    if place
-        .scheme_str()
-        .is_some_and(|scheme| scheme.starts_with("socks"))
-    {
+    if place.scheme_str().is_some_and(|scheme| scheme.starts_with("socks")) {
         let mut socks = SocksV5::new(with_port(place, SOCKS_PORT)?, tcp);
         if let Some((user, password)) = proxy.raw_auth() {
             socks = socks.with_auth(user.to_owned(), password.to_owned());
         }
-        let implied = if target.scheme() == Some(&Scheme::HTTP) {
-            80
-        } else {
-            443
-        };
+        let implied = if target.scheme() == Some(&Scheme::HTTP) { 80 } else { 443 };
         let reached = socks.call(with_port(target, implied)?).await?;
         return Ok(UpstreamStream::new(Transport::Direct(reached)));
     }
@@ -209,13 +199,7 @@ mod tests {
     #[test]
     fn loopback_and_exceptions_bypass_the_proxy() {
         let all = ("proxy.all", "http://p:1");
-        for here in [
-            "localhost:1",
-            "127.0.0.1",
-            "127.9.9.9:80",
-            "[::1]:80",
-            "[::ffff:127.0.0.1]",
-        ] {
+        for here in ["localhost:1", "127.0.0.1", "127.9.9.9:80", "[::1]:80", "[::ffff:127.0.0.1]"] {
             check(&[all], &format!("http://{here}/v1"), None);
         }
         let except = ("proxy.except", "a.example, 10.0.0.0/8");
@@ -223,11 +207,7 @@ mod tests {
             check(&[all, except], &format!("https://{near}/v1"), None);
         }
         for far in ["na.example", "11.1.2.3", "192.0.2.1"] {
-            check(
-                &[all, except],
-                &format!("https://{far}/v1"),
-                Some("http://p:1/"),
-            );
+            check(&[all, except], &format!("https://{far}/v1"), Some("http://p:1/"));
         }
         check(&[all, ("proxy.except", "*")], "https://192.0.2.1/v1", None);
     }
@@ -238,10 +218,7 @@ mod tests {
         let config = Config::default_with(settings).unwrap();
         let rules = ProxyRules::from_settings(&config.upstream.proxies).unwrap();
         let shown = |target: &str| rules.authorization(&target.parse().unwrap());
-        assert_eq!(
-            shown("http://a.example/v1").unwrap(),
-            "Basic bWU6aHVudGVyMg=="
-        );
+        assert_eq!(shown("http://a.example/v1").unwrap(), "Basic bWU6aHVudGVyMg==");
         assert_eq!(shown("https://a.example/v1"), None);
         assert_eq!(shown("http://127.0.0.1/v1"), None);
         assert!(!format!("{rules:?} {config:?}").contains("hunter2"));

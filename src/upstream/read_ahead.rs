@@ -33,11 +33,7 @@ pub(super) struct ReadAhead<I> {
 
 impl<I> ReadAhead<I> {
     pub(super) fn new(io: I, budget: Option<BufferBudget>) -> Self {
-        Self {
-            io,
-            budget,
-            reservation: None,
-        }
+        Self { io, budget, reservation: None }
     }
 
     /// Reserves room for read buffers of `bytes`. Returns whether there is room.
@@ -46,9 +42,7 @@ impl<I> ReadAhead<I> {
             self.reservation = None;
             return true;
         };
-        let reservation = self
-            .reservation
-            .get_or_insert_with(|| budget.read_ahead_reservation());
+        let reservation = self.reservation.get_or_insert_with(|| budget.read_ahead_reservation());
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         reservation.grow_to(bytes.saturating_mul(BUFFERS)).is_ok()
     }
@@ -121,11 +115,7 @@ pub(super) struct DeadlineConnector {
 
 impl DeadlineConnector {
     pub(super) fn new(inner: Tls, within: Duration, budget: Option<BufferBudget>) -> Self {
-        Self {
-            inner,
-            timeout: within,
-            budget,
-        }
+        Self { inner, timeout: within, budget }
     }
 }
 
@@ -166,9 +156,7 @@ mod tests {
         let mut client = ReadAhead::new(TokioIo::new(client), Some(budget.clone()));
         let mut room = vec![0; 64 * 1024];
         let mut buffer = ReadBuf::new(&mut room);
-        poll_fn(|cx| Pin::new(&mut client).poll_read(cx, buffer.unfilled()))
-            .await
-            .unwrap();
+        poll_fn(|cx| Pin::new(&mut client).poll_read(cx, buffer.unfilled())).await.unwrap();
         buffer.filled().len()
     }
 
@@ -182,10 +170,6 @@ mod tests {
         drop(bodies);
         assert_eq!(bytes_of_a_read(&budget).await, 64 * 1024);
         let mut all = budget.reservation();
-        assert_eq!(
-            all.grow_to(512 * 1024),
-            Ok(()),
-            "connections return their room"
-        );
+        assert_eq!(all.grow_to(512 * 1024), Ok(()), "connections return their room");
     }
 }

@@ -99,9 +99,7 @@ fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
             CertificateDer::pem_file_iter(path).map_err(|e| authorities_problem(path, &e))?;
         for certificate in found {
             let certificate = certificate.map_err(|error| authorities_problem(path, &error))?;
-            roots
-                .add(certificate)
-                .map_err(|error| authorities_problem(path, &error))?;
+            roots.add(certificate).map_err(|error| authorities_problem(path, &error))?;
         }
         if roots.len() == before {
             return Err(authorities_problem(path, &"it contains no certificate"));
@@ -111,10 +109,7 @@ fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
 }
 
 fn authorities_problem(path: &Path, reason: &dyn std::fmt::Display) -> Problem {
-    Problem::CaFile {
-        path: path.to_owned(),
-        reason: reason.to_string(),
-    }
+    Problem::CaFile { path: path.to_owned(), reason: reason.to_string() }
 }
 
 #[cfg(test)]
@@ -188,9 +183,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, text).unwrap();
-        root_store(Some(&path))
-            .map(drop)
-            .map_err(|problem| problem.to_string())
+        root_store(Some(&path)).map(drop).map_err(|problem| problem.to_string())
     }
 
     #[test]

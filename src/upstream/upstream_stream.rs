@@ -47,11 +47,7 @@ impl<T: Read + Write + Unpin> Io for T {}
 
 impl UpstreamStream {
     pub(super) fn new(way: Transport) -> Self {
-        Self {
-            transport: way,
-            abort_signal: AbortSignal::default(),
-            write_error: None,
-        }
+        Self { transport: way, abort_signal: AbortSignal::default(), write_error: None }
     }
 
     fn io(&mut self) -> Pin<&mut dyn Io> {
@@ -86,10 +82,7 @@ impl UpstreamStream {
 
 /// Whether a write failed because the peer has closed.
 fn is_peer_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    )
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 impl Connection for UpstreamStream {
@@ -182,9 +175,7 @@ mod tests {
         let (mut server, _) = server.unwrap();
         let mut reached = UpstreamStream::new(Transport::Direct(TokioIo::new(client.unwrap())));
         let request = b"request";
-        poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request))
-            .await
-            .unwrap();
+        poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request)).await.unwrap();
         server.readable().await.unwrap();
         server.write_all(b"answer").await.unwrap();
         // The server closes with the request unread.

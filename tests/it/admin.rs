@@ -115,21 +115,14 @@ async fn stopping_process_is_live_but_not_ready_and_streams_continue() {
     late.send(ask).await;
     let mut again = upstream.accept().await;
     again.until("{}").await;
-    again
-        .send("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
-        .await;
+    again.send("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
     assert!(late.until("\r\n\r\n").await.starts_with("HTTP/1.1 204 "));
 
     asked.send("data: [1]").await;
     client.until("data: [1]").await;
     signal(program.process(), "TERM");
     assert!(program.exit().success());
-    check_health(
-        &admin.to_string(),
-        &[],
-        1,
-        "not running (nothing listens on",
-    );
+    check_health(&admin.to_string(), &[], 1, "not running (nothing listens on");
 }
 
 #[tokio::test]
@@ -138,38 +131,28 @@ async fn readiness_shows_the_drain_even_without_a_delay() {
     let mut program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Free);
     let admin = program.admin();
     let mut client = Wire::to(program.address()).await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n").await;
     let mut asked = upstream.accept().await;
     asked.until("\r\n\r\n").await;
     signal(program.process(), "TERM");
     is_unready(admin).await;
     body(&get(admin, "/readyz").await, "503");
-    asked
-        .send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")
-        .await;
+    asked.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]").await;
     client.until("\r\n\r\n[]").await;
     assert!(program.exit().success());
 }
 
 #[tokio::test]
 async fn every_event_is_counted_under_its_labels() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let (admin, caller) = (program.admin(), Caller::of(program.address()));
-    Metrics::of(admin)
-        .await
-        .check("longhaul_chats_total", &[], 0);
+    Metrics::of(admin).await.check("longhaul_chats_total", &[], 0);
 
     let body = talk(20, 2_000);
     assert_eq!(caller.ask(body.clone()).await.action(), "retry, summary");
     assert_eq!(caller.ask(body).await.action(), "summary");
-    caller
-        .ask(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#)
-        .await;
+    caller.ask(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#).await;
     caller.ask("{").await;
     let hopeless = chat(1, 200_000).len();
     let hopeless = format!(
@@ -204,11 +187,7 @@ async fn every_event_is_counted_under_its_labels() {
     metrics.check("longhaul_bypasses_total", &[("reason", "malformed")], 1);
     metrics.check("longhaul_bypasses_total", &[("reason", "nothing")], 1);
     metrics.check("longhaul_acts_total", &[("act", "gave-up")], 1);
-    metrics.check(
-        "longhaul_requests_ended_total",
-        &[("ending", "complete")],
-        6,
-    );
+    metrics.check("longhaul_requests_ended_total", &[("ending", "complete")], 6);
     metrics.check("longhaul_inflight_requests", &[], 0);
     metrics.check("longhaul_modified_bytes_outside_cuts_total", &[], 0);
     assert!((metrics.counted("longhaul_overhead_seconds") - 6.0).abs() < 0.5);
@@ -237,11 +216,8 @@ async fn every_event_is_counted_under_its_labels() {
 #[tokio::test]
 async fn undelivered_chat_counts_as_no_savings() {
     let nobody = Nobody::bind();
-    let program = Program::with_admin(
-        &nobody.base("/v1"),
-        &[("LONGHAUL_WINDOW", "32768")],
-        Admin::Free,
-    );
+    let program =
+        Program::with_admin(&nobody.base("/v1"), &[("LONGHAUL_WINDOW", "32768")], Admin::Free);
     let arrived = Caller::of(program.address()).ask(talk(20, 2_000)).await;
     assert_eq!(arrived.status, 502);
     let metrics = Metrics::of(program.admin()).await;
@@ -299,11 +275,7 @@ async fn departed_client_and_its_aborted_summary_are_counted() {
     has_counted(admin, "longhaul_summary_requests_total", &aborted).await;
     let metrics = Metrics::of(admin).await;
     metrics.check("longhaul_inflight_requests", &[], 0);
-    metrics.check(
-        "longhaul_requests_ended_total",
-        &[("ending", "client-left")],
-        1,
-    );
+    metrics.check("longhaul_requests_ended_total", &[("ending", "client-left")], 1);
     let unanswered = [("action", "pass"), ("status", "none")];
     metrics.check("longhaul_requests_total", &unanswered, 1);
 }
@@ -327,9 +299,7 @@ async fn faults_and_unread_bodies_are_counted_by_their_reason() {
 
 #[tokio::test]
 async fn no_page_shows_message_text_callers_or_secrets() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scope");
     std::fs::write(&file, SECRET.repeat(8)).unwrap();
@@ -382,15 +352,10 @@ async fn starts_without_the_default_admin_address_if_it_is_taken() {
     let upstream = Upstream::bind().await;
     let program = Program::with_admin(&upstream.base("/v1"), &[], Admin::Default);
     let mut client = Wire::to(program.address()).await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n").await;
     upstream.accept().await.until("\r\n\r\n").await;
     let said = program.said();
-    assert!(
-        said.contains("continuing without health and metrics"),
-        "{said}"
-    );
+    assert!(said.contains("continuing without health and metrics"), "{said}");
     assert!(said.contains("8485"), "{said}");
 }
 
@@ -409,10 +374,7 @@ fn start_fails_if_the_requested_admin_address_is_unavailable() {
         String::from_utf8(output.stderr).unwrap()
     };
     let said = serve(&["--admin", &address], 69);
-    assert!(
-        said.contains("is in use") && said.contains("--admin"),
-        "{said}"
-    );
+    assert!(said.contains("is in use") && said.contains("--admin"), "{said}");
     let said = serve(&["--admin", "nowhere"], 64);
     assert!(said.contains("off, or an IP address and a port"), "{said}");
 }

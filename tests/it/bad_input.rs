@@ -38,14 +38,8 @@ impl Pair {
         client.send(&chat_of(body)).await;
         let mut server = self.upstream.accept().await;
         let head = server.until("\r\n\r\n").await;
-        assert!(
-            head.contains(&format!("Content-Length: {}\r\n", body.len())),
-            "{head}"
-        );
-        assert!(
-            server.exactly(body.len()).await == body.as_bytes(),
-            "the bytes have changed"
-        );
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+        assert!(server.exactly(body.len()).await == body.as_bytes(), "the bytes have changed");
         (client, server)
     }
 
@@ -135,16 +129,8 @@ async fn refusal_of_a_negative_output_limit_is_relayed() {
 /// Peak memory of a process, in bytes.
 fn resident(process: u32) -> usize {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap();
-    line.split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse::<usize>()
-        .unwrap()
-        * 1024
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
 }
 
 const LARGE: usize = 100 << 20;
@@ -160,9 +146,7 @@ async fn hundred_megabyte_body_passes_with_few_copies_in_memory() {
     let (front, back) = (r#"{"messages":[{"role":"user","content":""#, r#""}]}"#);
     let length = front.len() + LARGE + back.len();
     let send = async {
-        client
-            .send(&format!("{CHAT}Content-Length: {length}\r\n\r\n{front}"))
-            .await;
+        client.send(&format!("{CHAT}Content-Length: {length}\r\n\r\n{front}")).await;
         let piece = "x".repeat(1 << 20);
         for _ in 0..LARGE >> 20 {
             client.send(&piece).await;
@@ -201,10 +185,9 @@ async fn slowly_sent_chat_is_waited_for() {
 #[tokio::test]
 async fn chat_aborted_within_its_body_is_not_forwarded() {
     let pair = Pair::start().await;
-    for body in [
-        "Content-Length: 100\r\n\r\n{\"mess",
-        "Transfer-Encoding: chunked\r\n\r\n6\r\n{\"mess\r\n",
-    ] {
+    for body in
+        ["Content-Length: 100\r\n\r\n{\"mess", "Transfer-Encoding: chunked\r\n\r\n6\r\n{\"mess\r\n"]
+    {
         let mut client = pair.proxy.connect().await;
         client.send(&format!("{CHAT}{body}")).await;
         client.reset();
@@ -217,9 +200,7 @@ async fn chat_aborted_within_its_body_is_not_forwarded() {
 async fn misframed_body_is_refused_with_an_api_error() {
     let pair = Pair::start().await;
     let mut client = pair.proxy.connect().await;
-    client
-        .send(&format!("{CHAT}Transfer-Encoding: chunked\r\n\r\nzz\r\n"))
-        .await;
+    client.send(&format!("{CHAT}Transfer-Encoding: chunked\r\n\r\nzz\r\n")).await;
     let reply = client.rest().await;
     assert!(reply.starts_with("HTTP/1.1 400 "), "{reply}");
     assert!(reply.contains("x-should-retry: false\r\n"), "{reply}");
@@ -289,10 +270,7 @@ async fn replies_that_are_no_completions_pass_unchanged() {
 async fn reply_shorter_than_its_length_breaks_off_for_the_client() {
     let pair = Pair::start().await;
     let event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
-    for (status, kind) in [
-        ("200 OK", "text/event-stream"),
-        ("400 No", "application/json"),
-    ] {
+    for (status, kind) in [("200 OK", "text/event-stream"), ("400 No", "application/json")] {
         let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\n");
         let reply = format!("{head}Content-Length: 9999\r\n\r\n{event}");
         for end in [End::Close, End::Reset] {
@@ -312,17 +290,9 @@ async fn upstream_failure_before_its_head_is_a_502_api_error() {
         ("", End::Close, "upstream_broke"),
         ("", End::Reset, "upstream_broke"),
         ("HTTP/1.1 200 OK\r\nContent-", End::Close, "upstream_broke"),
-        (
-            "SSH-2.0-OpenSSH_9.9\r\n\r\n",
-            End::Close,
-            "upstream_malformed",
-        ),
+        ("SSH-2.0-OpenSSH_9.9\r\n\r\n", End::Close, "upstream_malformed"),
         ("HTTP/1.1 2x0 OK\r\n\r\n", End::Close, "upstream_malformed"),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: a\r\n\r\n",
-            End::Close,
-            "upstream_malformed",
-        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: a\r\n\r\n", End::Close, "upstream_malformed"),
     ] {
         let got = String::from_utf8(relayed(&pair, reply.as_bytes(), end).await).unwrap();
         assert!(got.starts_with("HTTP/1.1 502 "), "{reply:?}: {got}");
@@ -336,11 +306,9 @@ async fn upstream_failure_before_its_head_is_a_502_api_error() {
 async fn leaving_client_ends_the_request_to_a_hanging_upstream() {
     let pair = Pair::start().await;
     let body = format!(r#"{{"messages":[{USER}]}}"#);
-    for head in [
-        "",
-        "HTTP/1.1 400 No\r\nContent-Length: 10\r\n\r\n{",
-        "HTTP/1.1 200 OK\r\n\r\n: \n",
-    ] {
+    for head in
+        ["", "HTTP/1.1 400 No\r\nContent-Length: 10\r\n\r\n{", "HTTP/1.1 200 OK\r\n\r\n: \n"]
+    {
         let (client, mut server) = pair.sent(&body).await;
         server.send(head).await;
         drop(client);
@@ -371,9 +339,7 @@ async fn endlessly_inflating_reply_passes_unchanged() {
 
 #[tokio::test]
 async fn odd_fields_in_the_request_do_not_prevent_overflow_recovery() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let proxy = Proxy::start(&model.url(), &[("summary.model", "none")]).await;
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let body = String::from_utf8(chat(20, 2_000)).unwrap();

@@ -54,10 +54,7 @@ impl Browser {
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             let mut message = Vec::new();
-            while output
-                .read_until(0, &mut message)
-                .is_ok_and(|read| read > 0)
-            {
+            while output.read_until(0, &mut message).is_ok_and(|read| read > 0) {
                 message.pop();
                 let value = serde_json::from_slice(&message).unwrap();
                 if sender.send(value).is_err() {
@@ -78,10 +75,7 @@ impl Browser {
         let target = browser.command("Target.createTarget", &json!({"url": "about:blank"}));
         let target = json!({"targetId": target["targetId"], "flatten": true});
         let attached = browser.command("Target.attachToTarget", &target);
-        attached["sessionId"]
-            .as_str()
-            .unwrap()
-            .clone_into(&mut browser.session);
+        attached["sessionId"].as_str().unwrap().clone_into(&mut browser.session);
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             browser.command(domain, &json!({}));
         }
@@ -97,10 +91,7 @@ impl Browser {
     /// colour is on its way to another.
     pub(crate) fn prefers(&mut self, scheme: &str) {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        self.command(
-            "Emulation.setEmulatedMedia",
-            &json!({"features": [feature]}),
-        );
+        self.command("Emulation.setEmulatedMedia", &json!({"features": [feature]}));
         self.wait_for("document.getAnimations().length === 0");
     }
 
@@ -118,10 +109,7 @@ impl Browser {
     #[track_caller]
     pub(crate) fn text(&mut self, expression: &str) -> String {
         let value = self.value(expression);
-        value
-            .as_str()
-            .unwrap_or_else(|| panic!("{expression}: {value}"))
-            .to_owned()
+        value.as_str().unwrap_or_else(|| panic!("{expression}: {value}")).to_owned()
     }
 
     /// Waits until an expression is true in the page.
@@ -138,11 +126,7 @@ impl Browser {
     /// Presses and releases a key.
     pub(crate) fn press(&mut self, key: &str, code: u32) {
         for kind in ["keyDown", "keyUp"] {
-            let text = if key == "Enter" && kind == "keyDown" {
-                "\r"
-            } else {
-                ""
-            };
+            let text = if key == "Enter" && kind == "keyDown" { "\r" } else { "" };
             let event = json!({"type": kind, "key": key, "code": key, "text": text,
                 "windowsVirtualKeyCode": code});
             self.command("Input.dispatchKeyEvent", &event);
@@ -166,9 +150,7 @@ impl Browser {
         if !self.session.is_empty() {
             command["sessionId"] = json!(self.session);
         }
-        self.commands
-            .write_all(command.to_string().as_bytes())
-            .unwrap();
+        self.commands.write_all(command.to_string().as_bytes()).unwrap();
         self.commands.write_all(&[0]).unwrap();
         loop {
             let message = self.messages.recv_timeout(PATIENCE).unwrap();

@@ -21,10 +21,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn of(proxy: SocketAddr) -> Self {
-        Self {
-            client: Client::builder(TokioExecutor::new()).build_http(),
-            proxy,
-        }
+        Self { client: Client::builder(TokioExecutor::new()).build_http(), proxy }
     }
 
     /// Sends a chat.
@@ -104,7 +101,5 @@ fn long(turn: usize, tokens: usize) -> String {
 fn body(messages: &[Value]) -> Vec<u8> {
     let tools = json!([{"type": "function", "function": {"name": "read",
         "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
-    json!({"model": "m", "messages": messages, "tools": tools})
-        .to_string()
-        .into()
+    json!({"model": "m", "messages": messages, "tools": tools}).to_string().into()
 }

@@ -23,19 +23,12 @@ fn assert_capped(reply: &ReceivedReply, code: &str) {
     assert_eq!(reply.field("fault"), Some(code));
     assert_eq!(reply.headers["x-should-retry"], "false");
     let body: Value = serde_json::from_slice(&reply.body).unwrap();
-    assert!(
-        body["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("to go on")
-    );
+    assert!(body["error"]["message"].as_str().unwrap().contains("to go on"));
 }
 
 #[tokio::test]
 async fn a_conversation_ends_at_its_cap_and_its_forks_with_it() {
-    let model = Model::start(ModelOptions::with_window(100_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(100_000)).await.unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_CAP_CONVERSATION", "60k")]);
     let caller = Caller::of(program.address());
     let ask = async |first: &str, turns| caller.ask_with(&[KEY], conversation(first, turns)).await;
@@ -43,9 +36,7 @@ async fn a_conversation_ends_at_its_cap_and_its_forks_with_it() {
         assert!(!program.said().contains("spending nears its cap"));
         assert_eq!(ask("Fix it.", turns).await.status, 200);
     }
-    program
-        .logs(|log| log.contains("spending nears its cap"))
-        .await;
+    program.logs(|log| log.contains("spending nears its cap")).await;
     assert_eq!(ask("Fix it.", 10).await.status, 200, "the cap is crossed");
     let before = model.seen().len();
     assert_capped(&ask("Fix it.", 3).await, "conversation_cap");
@@ -60,10 +51,7 @@ async fn a_day_ends_at_its_cap_for_one_caller_and_a_restart_changes_nothing() {
     options.price = Some(1_000);
     let model = Model::start(options).await.unwrap();
     let home = tempfile::tempdir().unwrap();
-    let env = [
-        ("HOME", home.path().to_str().unwrap()),
-        ("LONGHAUL_CAP_DAY", "$0.03"),
-    ];
+    let env = [("HOME", home.path().to_str().unwrap()), ("LONGHAUL_CAP_DAY", "$0.03")];
     let program = Program::told(&model.url(), &env);
     let caller = Caller::of(program.address());
     for (first, turns) in [("Fix it.", 20), ("Another task.", 20)] {
@@ -81,9 +69,7 @@ async fn a_day_ends_at_its_cap_for_one_caller_and_a_restart_changes_nothing() {
 
 #[tokio::test]
 async fn the_call_for_a_summary_counts() {
-    let model = Model::start(ModelOptions::with_window(20_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(20_000)).await.unwrap();
     for (summary, third) in [("none", 200), ("own", 400)] {
         let env = [
             ("LONGHAUL_CAP_CONVERSATION", "25k"),

@@ -46,10 +46,7 @@ fn check_reports_everything_that_serve_refuses() {
     let file = place.path().join("file");
     std::fs::write(&file, "no directory").unwrap();
     let below = format!("file:{}", file.join("x.db").display());
-    let secret = (
-        "LONGHAUL_STORE_SCOPE_SECRET",
-        "0123456789abcdef0123456789abcdef",
-    );
+    let secret = ("LONGHAUL_STORE_SCOPE_SECRET", "0123456789abcdef0123456789abcdef");
     let authority = ("LONGHAUL_STORE_CA_FILE", "/does/not/exist/ca.pem");
     let listen = format!("127.0.0.1:{}", free_port());
     let (listen, upstream) = (&*listen, &*format!("http://{listen}/v1"));
@@ -66,31 +63,15 @@ fn check_reports_everything_that_serve_refuses() {
     let own = ["--listen", listen, "--upstream", upstream];
     both(&own, &[], &["own listener", "--upstream"]);
     let admin = ["--listen", "127.0.0.1:0", "--admin", listen];
-    both(
-        &[&admin[..], &["--upstream", upstream]].concat(),
-        &[],
-        &["own listener"],
-    );
+    both(&[&admin[..], &["--upstream", upstream]].concat(), &[], &["own listener"]);
     let twice = ["--listen", listen, "--admin", listen];
     both(&twice, &[], &["admin.listen"]);
-    let several = [
-        "check",
-        "--listen",
-        listen,
-        "--upstream",
-        upstream,
-        "--store",
-        &below,
-    ];
+    let several = ["check", "--listen", listen, "--upstream", upstream, "--store", &below];
     let certificate = [
         ("LONGHAUL_TLS_CERTIFICATE_FILE", "/does/not/exist/chain.pem"),
         ("LONGHAUL_TLS_KEY_FILE", "/does/not/exist/key.pem"),
     ];
-    check_refused(
-        &several,
-        &certificate,
-        &["own listener", "file/x.db", "chain.pem"],
-    );
+    check_refused(&several, &certificate, &["own listener", "file/x.db", "chain.pem"]);
 }
 
 #[test]

@@ -21,12 +21,7 @@ fn standard() -> Rule {
 
 /// A rule that clears everything that may be cleared.
 fn greedy() -> Rule {
-    Rule {
-        protect: 0,
-        minimum: 0,
-        user_turns: 0,
-        ..standard()
-    }
+    Rule { protect: 0, minimum: 0, user_turns: 0, ..standard() }
 }
 
 /// A conversation under construction.
@@ -116,24 +111,15 @@ fn clears_only_what_frees_more_than_20_000_tokens_net_of_the_placeholder() {
 
 #[test]
 fn clears_nothing_before_the_second_user_message() {
-    let talk = Talk::default()
-        .user()
-        .step(sized(60_000))
-        .step(sized(60_000));
+    let talk = Talk::default().user().step(sized(60_000)).step(sized(60_000));
     check(&talk, &standard(), &[]);
     check(&talk.user(), &standard(), &[2]);
 }
 
 #[test]
 fn a_turn_gate_of_one_clears_in_an_unattended_session() {
-    let rule = Rule {
-        user_turns: 1,
-        ..standard()
-    };
-    let talk = Talk::default()
-        .user()
-        .step(sized(60_000))
-        .step(sized(60_000));
+    let rule = Rule { user_turns: 1, ..standard() };
+    let talk = Talk::default().user().step(sized(60_000)).step(sized(60_000));
     check(&talk, &rule, &[2]);
 }
 
@@ -154,10 +140,7 @@ fn the_newest_batch_stays_however_large_it_is() {
 
 #[test]
 fn a_parallel_batch_is_newest_as_a_whole() {
-    let talk = Talk::default()
-        .user()
-        .user()
-        .calls("read", &["a", "b", "c"]);
+    let talk = Talk::default().user().user().calls("read", &["a", "b", "c"]);
     let talk = talk.answer("b", sized(50_000)).answer("a", sized(50_000));
     let talk = talk.answer("c", sized(30_000));
     check(&talk, &standard(), &[]);
@@ -180,9 +163,7 @@ fn results_without_a_call_do_not_count_as_a_request() {
     let orphan = json!({"role": "tool", "tool_call_id": "none", "content": sized(50)});
     let stranger = json!({"role": "critic", "tool_calls": [{"id": "call z"}]});
     check(&talk.clone().says(orphan.clone()), &greedy(), &[2]);
-    let talk = talk
-        .says(json!({"role": "user", "content": "so"}))
-        .says(orphan);
+    let talk = talk.says(json!({"role": "user", "content": "so"})).says(orphan);
     check(&talk, &greedy(), &[2]);
     let talk = talk.says(stranger).answer("z", sized(50));
     check(&talk, &greedy(), &[2]);
@@ -197,12 +178,7 @@ fn cleared_results_grow_in_leaps_and_never_shrink() {
         talk = talk.step(sized(5_000));
         counts.push(cleared(&talk, &standard()).len());
     }
-    assert_eq!(
-        counts,
-        [
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10
-        ]
-    );
+    assert_eq!(counts, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10]);
 }
 
 #[test]
@@ -262,31 +238,19 @@ fn a_result_that_its_placeholder_would_not_shorten_stays() {
 
 #[test]
 fn keeps_a_result_shorter_in_bytes_than_its_described_placeholder() {
-    let rule = Rule {
-        described: true,
-        ..greedy()
-    };
+    let rule = Rule { described: true, ..greedy() };
     let wide = "漢".repeat(100);
     let talk = Talk::default().user().calls("read", &[&wide]);
-    let talk = talk
-        .answer(&wide, "y".repeat(300))
-        .step(sized(99))
-        .step("new");
+    let talk = talk.answer(&wide, "y".repeat(300)).step(sized(99)).step("new");
     check(&talk, &rule, &[4]);
 }
 
 #[test]
 fn existing_placeholders_are_not_cleared_but_near_misses_are() {
-    let described = format!(
-        "[Old tool result content cleared: read {}, about 900 tokens]",
-        "a".repeat(120)
-    );
+    let described =
+        format!("[Old tool result content cleared: read {}, about 900 tokens]", "a".repeat(120));
     let near = format!("{CLEARED} {}", sized(9));
-    for (content, expected) in [
-        (CLEARED.to_owned(), &[][..]),
-        (described, &[]),
-        (near, &[2]),
-    ] {
+    for (content, expected) in [(CLEARED.to_owned(), &[][..]), (described, &[]), (near, &[2])] {
         let talk = Talk::default().user().step(content).step("new");
         check(&talk, &greedy(), expected);
     }
@@ -294,10 +258,7 @@ fn existing_placeholders_are_not_cleared_but_near_misses_are() {
 
 #[test]
 fn a_described_placeholder_names_the_call_in_one_line() {
-    let rule = Rule {
-        described: true,
-        ..greedy()
-    };
+    let rule = Rule { described: true, ..greedy() };
     let talk = Talk::default().user().calls("read", &["a\nb"]);
     let talk = talk.answer("a\nb", sized(99)).step("new");
     assert_eq!(
@@ -308,10 +269,7 @@ fn a_described_placeholder_names_the_call_in_one_line() {
 
 #[test]
 fn placeholder_with_a_very_long_tool_name_is_not_cleared_again() {
-    let rule = Rule {
-        described: true,
-        ..greedy()
-    };
+    let rule = Rule { described: true, ..greedy() };
     let talk = Talk::default().user().calls(&"t".repeat(9_000), &["a"]);
     let talk = talk.answer("a", sized(99_000)).step("new");
     check(&talk, &rule, &[2]);
@@ -319,10 +277,7 @@ fn placeholder_with_a_very_long_tool_name_is_not_cleared_again() {
 
 #[test]
 fn exempt_results_stay_but_count_towards_the_protected_tokens() {
-    let rule = Rule {
-        exempt_tools: vec!["read".to_owned()],
-        ..standard()
-    };
+    let rule = Rule { exempt_tools: vec!["read".to_owned()], ..standard() };
     let talk = Talk::default().user().user().calls("bash", &["a"]);
     let talk = talk.answer("a", sized(25_000)).step(sized(50_000));
     check(&talk.clone().step("new"), &rule, &[3]);
@@ -331,10 +286,7 @@ fn exempt_results_stay_but_count_towards_the_protected_tokens() {
 
 #[test]
 fn error_results_stay_if_keep_errors_is_set() {
-    let rule = Rule {
-        keep_errors: true,
-        ..greedy()
-    };
+    let rule = Rule { keep_errors: true, ..greedy() };
     let error = format!("\n Traceback (most recent call last): {}", sized(99));
     let talk = Talk::default().user().step(error).step("new");
     check(&talk, &rule, &[]);
@@ -348,10 +300,7 @@ fn legacy_function_result_is_cleared_unless_its_tool_is_exempt() {
     let talk = talk.says(json!({"role": "assistant", "function_call": call}));
     let talk = talk.says(json!({"role": "function", "name": "read", "content": sized(99)}));
     check(&talk.clone().step("new"), &greedy(), &[2]);
-    let rule = Rule {
-        exempt_tools: vec!["read".to_owned()],
-        ..greedy()
-    };
+    let rule = Rule { exempt_tools: vec!["read".to_owned()], ..greedy() };
     check(&talk.step("new"), &rule, &[]);
 }
 
@@ -404,10 +353,7 @@ mod pins {
         let talk = read(Talk::default().user(), "a", &sized(99));
         let talk = read(talk, "b", &sized(99));
         let stub = read(talk.clone(), "a", STUB);
-        let rule = Rule {
-            minimum: 150,
-            ..greedy()
-        };
+        let rule = Rule { minimum: 150, ..greedy() };
         check(&read(talk, "c", "new"), &rule, &[2, 4]);
         check(&read(stub.clone(), "c", "new"), &rule, &[]);
         check(&read(stub, "c", "new"), &greedy(), &[4]);

@@ -14,10 +14,7 @@ fn longhaul(arguments: &[&str], env: &[(&str, &str)]) -> Output {
 
 fn command(arguments: &[&str], env: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(env.iter().copied());
+    command.args(arguments).env_clear().envs(env.iter().copied());
     command
 }
 
@@ -33,11 +30,7 @@ pub(crate) fn check_refused(arguments: &[&str], env: &[(&str, &str)], expect: &[
 
 pub(crate) fn stdout(arguments: &[&str], env: &[(&str, &str)]) -> String {
     let output = longhaul(arguments, env);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -54,9 +47,7 @@ fn defaults_prompts_command_prints_each_prompt_under_its_setting() {
 #[test]
 fn default_config_file_changes_no_setting() {
     let values = |page: String| -> Vec<String> {
-        page.lines()
-            .map(|line| line.split_once("  # ").unwrap().0.trim_end().to_owned())
-            .collect()
+        page.lines().map(|line| line.split_once("  # ").unwrap().0.trim_end().to_owned()).collect()
     };
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml");
     let with = stdout(&["check", "--config", file], &[]);
@@ -68,11 +59,8 @@ fn default_config_file_changes_no_setting() {
 fn flag_overrides_env_overrides_file_and_check_names_the_source() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("l.toml");
-    std::fs::write(
-        &file,
-        "listen = \"127.0.0.1:1\"\nmode = \"off\"\n[limits]\nbody = 4096\n",
-    )
-    .unwrap();
+    std::fs::write(&file, "listen = \"127.0.0.1:1\"\nmode = \"off\"\n[limits]\nbody = 4096\n")
+        .unwrap();
     let page = stdout(
         &["check", "--listen", "127.0.0.1:3"],
         &[
@@ -82,12 +70,7 @@ fn flag_overrides_env_overrides_file_and_check_names_the_source() {
             ("OPENAI_BASE_URL", "http://127.0.0.1:8484/v1"),
         ],
     );
-    let line = |key: &str| {
-        page.lines()
-            .find(|line| line.starts_with(key))
-            .unwrap()
-            .to_owned()
-    };
+    let line = |key: &str| page.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
     assert!(line("listen").contains("127.0.0.1:3") && line("listen").ends_with("# flag --listen"));
     assert!(line("mode").ends_with("# env LONGHAUL_MODE"));
     assert!(line("limits.body").ends_with(&format!("# file {}:4", file.display())));
@@ -101,13 +84,7 @@ fn check_reports_all_problems_at_once() {
     let file = dir.path().join("l.toml");
     std::fs::write(&file, "listn = \"x\"\n\n[limits]\nbody = \"9TB\"\n").unwrap();
     check_refused(
-        &[
-            "check",
-            "--mode",
-            "maybe",
-            "--config",
-            file.to_str().unwrap(),
-        ],
+        &["check", "--mode", "maybe", "--config", file.to_str().unwrap()],
         &[("LONGHAUL_UPSTREAM", "https://user:secret@example.com")],
         &[
             "l.toml:1",
@@ -118,10 +95,7 @@ fn check_reports_all_problems_at_once() {
             "LONGHAUL_UPSTREAM",
         ],
     );
-    let said = longhaul(
-        &["check"],
-        &[("LONGHAUL_UPSTREAM", "https://user:secret@example.com")],
-    );
+    let said = longhaul(&["check"], &[("LONGHAUL_UPSTREAM", "https://user:secret@example.com")]);
     assert!(!String::from_utf8_lossy(&said.stderr).contains("secret"));
 }
 
@@ -139,45 +113,19 @@ fn setting(key: &str, arguments: &[&str], env: &[(&str, &str)]) -> String {
 #[test]
 fn conversation_settings_have_environment_variables_and_flags() {
     let env = |key: &str, name: &str, value: &str, shown: &str| {
-        assert_eq!(
-            setting(key, &[], &[(name, value)]),
-            format!("{key} = {shown} # env {name}")
-        );
+        assert_eq!(setting(key, &[], &[(name, value)]), format!("{key} = {shown} # env {name}"));
     };
     env("window", "LONGHAUL_WINDOW", "32000", "32000");
     env("profile", "LONGHAUL_PROFILE", "frugal", "\"frugal\"");
-    env(
-        "prune.min_user_turns",
-        "LONGHAUL_PRUNE_MIN_USER_TURNS",
-        "1",
-        "1",
-    );
-    env(
-        "prune.exempt_tools",
-        "LONGHAUL_PRUNE_EXEMPT_TOOLS",
-        "a,b",
-        "\"a,b\"",
-    );
+    env("prune.min_user_turns", "LONGHAUL_PRUNE_MIN_USER_TURNS", "1", "1");
+    env("prune.exempt_tools", "LONGHAUL_PRUNE_EXEMPT_TOOLS", "a,b", "\"a,b\"");
     env("compact.soft", "LONGHAUL_COMPACT_SOFT", "0.5", "0.5");
     env("prune.disabled", "DISABLE_PRUNE", "true", "true");
     env("compact.auto_disabled", "DISABLE_AUTOCOMPACT", "1", "true");
-    env(
-        "thinking.removal_disabled",
-        "DISABLE_THINKING_REMOVAL",
-        "on",
-        "true",
-    );
-    env(
-        "compact.overflow_disabled",
-        "DISABLE_COMPACT_ON_OVERFLOW",
-        "Yes",
-        "true",
-    );
+    env("thinking.removal_disabled", "DISABLE_THINKING_REMOVAL", "on", "true");
+    env("compact.overflow_disabled", "DISABLE_COMPACT_ON_OVERFLOW", "Yes", "true");
     let flag = |key: &str, name: &str, value: &str, shown: &str| {
-        assert_eq!(
-            setting(key, &[name, value], &[]),
-            format!("{key} = {shown} # flag {name}")
-        );
+        assert_eq!(setting(key, &[name, value], &[]), format!("{key} = {shown} # flag {name}"));
     };
     flag("window", "--window", "64000", "64000");
     flag("profile", "--profile", "local", "\"local\"");
@@ -191,11 +139,7 @@ fn rejects_a_soft_threshold_above_the_hard_threshold_and_names_both_sources() {
     check_refused(
         &["check"],
         &[("LONGHAUL_COMPACT_HARD", "0.7")],
-        &[
-            "compact.soft from default",
-            "85%",
-            "70% from env LONGHAUL_COMPACT_HARD",
-        ],
+        &["compact.soft from default", "85%", "70% from env LONGHAUL_COMPACT_HARD"],
     );
     let equal = [("LONGHAUL_COMPACT_HARD", "0.85")];
     assert_eq!(longhaul(&["check"], &equal).status.code(), Some(0));
@@ -222,11 +166,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     marks   usable 255,616, soft 217,273, hard 230,054
     rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
-    let gateway = [
-        "openai/gpt-5",
-        "--upstream",
-        "https://gateway.example.org/v1",
-    ];
+    let gateway = ["openai/gpt-5", "--upstream", "https://gateway.example.org/v1"];
     insta::assert_snapshot!(page(&gateway), @r"
     model   openai/gpt-5 at https://gateway.example.org/v1
     window  400,000 tokens (table, openrouter openai/gpt-5)
@@ -244,14 +184,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     marks   usable 28,000, soft 19,278, hard 21,420
     rule    frugal: clears at 21,420; keeps the newest 2,644 tokens of results, frees more than 0, from 0 user messages on
     "#);
-    let local = [
-        "m",
-        "--upstream",
-        "http://127.0.0.1:1/v1",
-        "--profile",
-        "local",
-        "--ask",
-    ];
+    let local = ["m", "--upstream", "http://127.0.0.1:1/v1", "--profile", "local", "--ask"];
     let output = longhaul(&[&["check", "--model"], &local[..]].concat(), &[]);
     assert_eq!(output.status.code(), Some(1), "the upstream gave no answer");
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
@@ -306,17 +239,9 @@ fn the_docs_and_the_help_know_the_same_exit_codes() {
 #[test]
 fn usage_errors_exit_with_64_and_a_hint() {
     check_refused(&["--listn", "x"], &[], &["--listen"]);
-    check_refused(
-        &["check", "--config", "/does/not/exist"],
-        &[],
-        &["/does/not/exist", "--config"],
-    );
+    check_refused(&["check", "--config", "/does/not/exist"], &[], &["/does/not/exist", "--config"]);
     check_refused(&["--listen", "127.0.0.1"], &[], &["127.0.0.1:8484"]);
-    check_refused(
-        &["--upstream", "openrouter"],
-        &[],
-        &["http://", "flag --upstream"],
-    );
+    check_refused(&["--upstream", "openrouter"], &[], &["http://", "flag --upstream"]);
     let none = [("LONGHAUL_UPSTREAM_CA_FILE", "/does/not/exist")];
     check_refused(&["check"], &none, &["upstream.ca_file", "PEM"]);
 }
@@ -346,47 +271,25 @@ fn rejects_a_public_listen_address_unless_public_is_set() {
 
 #[test]
 fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
-    let mut child = command(
-        &[
-            "--listen",
-            "127.0.0.1:0",
-            "--upstream",
-            "http://127.0.0.1:1/v1",
-        ],
-        &[],
-    )
-    .stdout(Stdio::piped())
-    .stderr(Stdio::null())
-    .spawn()
-    .unwrap();
-    let said: Vec<String> = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .take(7)
-        .map(Result::unwrap)
-        .collect();
+    let mut child =
+        command(&["--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1/v1"], &[])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    let said: Vec<String> =
+        BufReader::new(child.stdout.take().unwrap()).lines().take(7).map(Result::unwrap).collect();
     assert!(said[1].contains(" → http://127.0.0.1:1/v1"), "{said:?}");
-    assert!(
-        said[2].contains("export OPENAI_BASE_URL=http://127.0.0.1:"),
-        "{said:?}"
-    );
-    assert!(
-        said[3].contains("export ANTHROPIC_BASE_URL=http://127.0.0.1:"),
-        "{said:?}"
-    );
+    assert!(said[2].contains("export OPENAI_BASE_URL=http://127.0.0.1:"), "{said:?}");
+    assert!(said[3].contains("export ANTHROPIC_BASE_URL=http://127.0.0.1:"), "{said:?}");
     assert_eq!(said[4], "  mode on");
     assert_eq!(
         said[5],
         "  clear old tool results: on · summaries: by the conversation's own model · fix \
          overflows: on"
     );
-    assert_eq!(
-        said[6],
-        "  context window: detected per model (200,000 until known)"
-    );
-    let killed = Command::new("kill")
-        .arg(child.id().to_string())
-        .status()
-        .unwrap();
+    assert_eq!(said[6], "  context window: detected per model (200,000 until known)");
+    let killed = Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(killed.success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -394,29 +297,16 @@ fn serve_prints_its_endpoint_and_mode_and_exits_cleanly_on_sigterm() {
 #[test]
 fn logs_contain_no_key_query_or_content() {
     let mut child = command(
-        &[
-            "--listen",
-            "127.0.0.1:0",
-            "--upstream",
-            "http://127.0.0.1:1/v1",
-        ],
-        &[
-            ("LONGHAUL_LOG_LEVEL", "trace"),
-            ("LONGHAUL_LOG_FORMAT", "json"),
-        ],
+        &["--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:1/v1"],
+        &[("LONGHAUL_LOG_LEVEL", "trace"), ("LONGHAUL_LOG_FORMAT", "json")],
     )
     .stdout(Stdio::piped())
     .stderr(Stdio::piped())
     .spawn()
     .unwrap();
-    let mut said = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let address = said.nth(1).unwrap();
-    let address = address
-        .split(['/', ' '])
-        .find(|word| word.starts_with("127."))
-        .unwrap();
+    let address = address.split(['/', ' ']).find(|word| word.starts_with("127.")).unwrap();
     let mut client = std::net::TcpStream::connect(address).unwrap();
     client
         .write_all(
@@ -425,19 +315,10 @@ fn logs_contain_no_key_query_or_content() {
         )
         .unwrap();
     client.read_to_end(&mut Vec::new()).unwrap();
-    Command::new("kill")
-        .arg(child.id().to_string())
-        .status()
-        .unwrap();
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
     let logged = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
-    assert!(
-        logged.contains(r#""path":"/v1/chat/completions""#),
-        "{logged}"
-    );
-    assert!(
-        logged.contains(r#""code":"upstream_unreachable""#),
-        "{logged}"
-    );
+    assert!(logged.contains(r#""path":"/v1/chat/completions""#), "{logged}");
+    assert!(logged.contains(r#""code":"upstream_unreachable""#), "{logged}");
     assert!(!logged.contains("secret"), "{logged}");
 }
 

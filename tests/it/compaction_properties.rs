@@ -94,9 +94,7 @@ fn merged_digest_keeps_alternating_roles_alternating() {
             let policy = Policy::new(&wishes, Tokens::new(window));
             let known = PriorRecords::default();
             let view = plan(&conversation, &policy, &known, SummarySource::Digest).view;
-            let Some(plan) = view
-                .replacements(&conversation)
-                .filter(|_| view.is_condensed())
+            let Some(plan) = view.replacements(&conversation).filter(|_| view.is_condensed())
             else {
                 continue;
             };

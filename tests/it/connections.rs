@@ -37,12 +37,7 @@ async fn proxy(changes: &[(&str, &str)]) -> Proxy {
 
 #[tokio::test]
 async fn idle_connections_of_one_address_keep_no_other_address_out() {
-    let heads: [&[u8]; 4] = [
-        b"",
-        b"POST /v1/x HTTP/1.1\r\nHost: x\r\n",
-        OURS.as_bytes(),
-        PREFACE,
-    ];
+    let heads: [&[u8]; 4] = [b"", b"POST /v1/x HTTP/1.1\r\nHost: x\r\n", OURS.as_bytes(), PREFACE];
     for sent in heads {
         let proxy = proxy(&[]).await;
         let mut idle = Vec::new();
@@ -76,14 +71,10 @@ async fn a_connection_with_a_request_under_way_makes_no_room() {
     let limits = [("limits.connections", places.as_str())];
     let proxy = Proxy::start(&upstream.base(""), &limits).await;
     let mut client = proxy.connect().await;
-    client
-        .send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n").await;
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nok").await;
     client.until("ok").await;
     let mut idle = Vec::new();
     for _ in 0..2 * PLACES {
@@ -97,11 +88,7 @@ async fn a_connection_with_a_request_under_way_makes_no_room() {
 /// Returns the bytes of an unended head in HTTP/1.1, and in HTTP/2 in a first frame and continuations.
 fn unended_heads() -> [Vec<u8>; 2] {
     let field = vec![b'x'; UNENDED];
-    let http1 = [
-        b"POST /v1/x HTTP/1.1\r\nHost: x\r\nX-Pad: ".as_slice(),
-        &field,
-    ]
-    .concat();
+    let http1 = [b"POST /v1/x HTTP/1.1\r\nHost: x\r\nX-Pad: ".as_slice(), &field].concat();
     let mut http2 = PREFACE.to_vec();
     for (at, part) in field.chunks(16_384).enumerate() {
         let [_, a, b, c] = u32::try_from(part.len()).unwrap().to_be_bytes();
@@ -131,9 +118,7 @@ async fn unended_heads_count_towards_the_budget_of_their_address() {
         }
         let most = (2 << 20) / (128 << 10);
         loop {
-            let open = held
-                .iter_mut()
-                .filter_map(|client| (!client.is_ended()).then_some(()));
+            let open = held.iter_mut().filter_map(|client| (!client.is_ended()).then_some(()));
             if open.count() <= most {
                 break;
             }

@@ -24,10 +24,7 @@ fn known(config: &mut Config) {
 }
 
 async fn start(density: TokenDensity) -> Journey {
-    let options = ModelOptions {
-        density,
-        ..ModelOptions::with_window(u64::from(WINDOW))
-    };
+    let options = ModelOptions { density, ..ModelOptions::with_window(u64::from(WINDOW)) };
     Journey::start(options, known).await
 }
 

@@ -53,11 +53,7 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
     let all = json_of(program.admin(), "/conversations").await;
     let conversations = all["conversations"].as_array().unwrap();
     assert_eq!(conversations.len(), 1);
-    let chats = model
-        .seen()
-        .iter()
-        .filter(|seen| seen.kind == RequestKind::Chat)
-        .count();
+    let chats = model.seen().iter().filter(|seen| seen.kind == RequestKind::Chat).count();
     let id = conversations[0]["id"].as_str().unwrap();
     let one = json_of(program.admin(), &format!("/conversations/{id}")).await;
 
@@ -86,10 +82,7 @@ async fn a_session_is_one_conversation_with_its_requests_and_files() {
 async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
     const PRICE: u32 = 2_000;
     for price in [Some(PRICE), None] {
-        let options = ModelOptions {
-            price,
-            ..ModelOptions::default()
-        };
+        let options = ModelOptions { price, ..ModelOptions::default() };
         let model = Model::start(options).await.unwrap();
         let program = Program::with_admin(&model.url(), &[], Admin::Free);
         let caller = Caller::of(program.address());
@@ -97,15 +90,11 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
         let all = settled(&program).await;
         let seen = model.seen();
         let cost = |of: RequestKind| -> u64 {
-            let all = seen
-                .iter()
-                .filter(|seen| seen.kind == of && seen.status == 200);
+            let all = seen.iter().filter(|seen| seen.kind == of && seen.status == 200);
             all.map(|seen| seen.prompt_tokens * u64::from(PRICE)).sum()
         };
         let answered = |of: RequestKind| {
-            let all = seen
-                .iter()
-                .filter(|seen| seen.kind == of && seen.status == 200);
+            let all = seen.iter().filter(|seen| seen.kind == of && seen.status == 200);
             all.count()
         };
         let one = &all["conversations"][0]["money"];
@@ -113,11 +102,7 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
         assert!(calls > 0, "there were summaries");
         // No price list covers a server on this machine, but several reported costs imply a price.
         assert_eq!(total["listed"], 0);
-        assert_eq!(
-            total["saved"].as_u64() > Some(0),
-            price.is_some(),
-            "{total}"
-        );
+        assert_eq!(total["saved"].as_u64() > Some(0), price.is_some(), "{total}");
         if price.is_none() {
             let taken = total["saved_unknown"].as_u64().unwrap();
             assert!(taken > 0, "{total}");
@@ -125,20 +110,14 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
         }
         if price.is_some() {
             assert_eq!(total["reported"], cost(RequestKind::Chat));
-            assert_eq!(
-                (&one["cost"], &total["unknown"]),
-                (&total["reported"], &json!(0))
-            );
+            assert_eq!((&one["cost"], &total["unknown"]), (&total["reported"], &json!(0)));
             assert_eq!(total["summaries"], cost(RequestKind::Summary));
             assert_eq!(one["summaries"], total["summaries"]);
             assert_eq!(total["calls_unknown"], 0);
         } else {
             assert_eq!(total["reported"], 0);
             assert_eq!(total["unknown"], answered(RequestKind::Chat));
-            assert_eq!(
-                (&total["summaries"], &total["calls_unknown"]),
-                (&json!(0), &json!(calls))
-            );
+            assert_eq!((&total["summaries"], &total["calls_unknown"]), (&json!(0), &json!(calls)));
             assert_eq!(one["calls_unknown"], calls);
         }
     }
@@ -146,9 +125,7 @@ async fn shows_chat_and_summary_costs_only_if_the_provider_reports_them() {
 
 #[tokio::test]
 async fn rereading_a_cleared_result_is_counted_once() {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let settings = [
         ("LONGHAUL_PRUNE_PROTECT_TOKENS", "1000"),
         ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000"),
@@ -188,10 +165,8 @@ async fn rereading_a_cleared_result_is_counted_once() {
 
 #[tokio::test]
 async fn reports_that_throttled_summaries_are_paused() {
-    let throttled = ModelOptions {
-        summary: SummaryBehaviour::Throttled,
-        ..ModelOptions::default()
-    };
+    let throttled =
+        ModelOptions { summary: SummaryBehaviour::Throttled, ..ModelOptions::default() };
     let (_model, program) = after_the_demo_with(throttled, &[]).await;
     let told = json_of(program.admin(), "/conversations").await;
     assert_eq!(told["summaries"]["paused"], 1, "{told}");
@@ -209,10 +184,8 @@ async fn shows_the_summary_text_if_show_content_is_set() {
 
 #[tokio::test]
 async fn shows_a_conversation_as_compacting_while_its_summary_is_pending() {
-    let hangs = ModelOptions {
-        summary: SummaryBehaviour::Hangs,
-        ..ModelOptions::with_window(10_000_000)
-    };
+    let hangs =
+        ModelOptions { summary: SummaryBehaviour::Hangs, ..ModelOptions::with_window(10_000_000) };
     let model = Model::start(hangs).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let url = format!("http://{}/v1", program.address());
@@ -241,9 +214,7 @@ async fn settled(program: &Program) -> Value {
 
 #[tokio::test]
 async fn keeps_the_64_newest_conversations() {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let caller = Caller::of(program.address());
     for number in 0..518 {
@@ -254,10 +225,7 @@ async fn keeps_the_64_newest_conversations() {
     let all = json_of(program.admin(), "/conversations").await;
     let conversations = all["conversations"].as_array().unwrap();
     assert_eq!(conversations.len(), 512);
-    assert_eq!(
-        conversations[0]["title"], "Conversation 517",
-        "the newest first"
-    );
+    assert_eq!(conversations[0]["title"], "Conversation 517", "the newest first");
     assert_eq!(conversations[511]["title"], "Conversation 6");
     assert_eq!(all["evicted_count"], 6);
     assert_eq!(all["evicted"].as_array().unwrap().len(), 6);
@@ -287,10 +255,7 @@ fn check_layers(explanation: &Value, cleared: usize) {
 #[tokio::test]
 async fn the_explanation_of_a_request_names_what_was_cleared_and_why() {
     for shown in [false, true] {
-        let setting = [(
-            "LONGHAUL_ADMIN_SHOW_CONTENT",
-            if shown { "true" } else { "false" },
-        )];
+        let setting = [("LONGHAUL_ADMIN_SHOW_CONTENT", if shown { "true" } else { "false" })];
         let (_model, program) = after_the_demo(&setting).await;
         let all = json_of(program.admin(), "/conversations").await;
         let id = all["conversations"][0]["id"].as_str().unwrap();
@@ -323,11 +288,7 @@ async fn the_explanation_of_a_request_names_what_was_cleared_and_why() {
         }
         assert!(news > 0, "something was cleared");
         let last = json_of(program.admin(), "/requests/last").await;
-        let of_one = json_of(
-            program.admin(),
-            &format!("/conversations/{}/last", &id[..8]),
-        )
-        .await;
+        let of_one = json_of(program.admin(), &format!("/conversations/{}/last", &id[..8])).await;
         assert_eq!(last, of_one);
         let csv = get(program.admin(), &format!("/conversations/{id}/export.csv")).await;
         let lines = body(&csv, "200").lines().count();

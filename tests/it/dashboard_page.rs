@@ -27,10 +27,7 @@ async fn ask(caller: &Caller, words: &str) -> u16 {
 
 /// Starts a model and a proxy, and plays the demo's session.
 async fn after_the_demo(settings: &[(&str, &str)]) -> (Model, Program, Caller) {
-    let options = ModelOptions {
-        price: Some(1_250),
-        ..ModelOptions::default()
-    };
+    let options = ModelOptions { price: Some(1_250), ..ModelOptions::default() };
     let model = Model::start(options).await.unwrap();
     let program = Program::with_admin(&model.url(), settings, Admin::Free);
     let caller = Caller::of(program.address());
@@ -46,10 +43,7 @@ fn page(program: &Program) -> String {
 async fn busiest(program: &Program) -> Value {
     let all = json_of(program.admin(), "/conversations").await;
     let conversations = all["conversations"].as_array().unwrap().iter();
-    conversations
-        .max_by_key(|one| one["requests"].as_u64())
-        .unwrap()
-        .clone()
+    conversations.max_by_key(|one| one["requests"].as_u64()).unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,20 +78,14 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         let row = browser.text("document.querySelector('.explanation tr.cleared').innerText");
         assert!(row.contains("cleared"), "{row}");
         let layers = browser.text("document.querySelector('.explanation table').innerText");
-        assert!(
-            layers.contains("steps") && layers.contains("tail"),
-            "{layers}"
-        );
+        assert!(layers.contains("steps") && layers.contains("tail"), "{layers}");
         let address = browser.text("location.hash");
         assert!(address.starts_with(&format!("#/c/{id}/r/")), "{address}");
         let is_wide = browser.value("document.documentElement.scrollWidth > innerWidth");
         assert_eq!(is_wide, false, "nothing scrolls sideways at {size:?}");
         let table = "document.querySelector('.explanation .scroll')";
         let is_cut = browser.value(&format!("{table}.scrollWidth > {table}.clientWidth"));
-        assert_eq!(
-            is_cut, false,
-            "no column of the explanation is cut at {size:?}"
-        );
+        assert_eq!(is_cut, false, "no column of the explanation is cut at {size:?}");
         // The address alone leads there.
         let mut again = Browser::open(&format!("{}{address}", page(&program)), size);
         again.wait_for("document.querySelector('.explanation tr.cleared')");
@@ -165,23 +153,14 @@ async fn focus_selection_scroll_and_a_slow_click_survive_new_requests() {
     let place = "(() => { const box = document.querySelector('.list .row').getBoundingClientRect(); \
                  return [box.x + 30, box.y + 12]; })()";
     for number in 0..3 {
-        assert_eq!(
-            ask(&caller, &format!("A new conversation {number}")).await,
-            200
-        );
+        assert_eq!(ask(&caller, &format!("A new conversation {number}")).await, 200);
         browser.wait_for(&format!(
             "[...document.querySelectorAll('.row .title')].some((title) => title.textContent === \
              'A new conversation {number}')"
         ));
     }
-    assert_eq!(
-        browser.value("document.activeElement === window.line"),
-        true
-    );
-    assert_eq!(
-        browser.value("document.querySelector('main').scrollTop"),
-        200
-    );
+    assert_eq!(browser.value("document.activeElement === window.line"), true);
+    assert_eq!(browser.value("document.querySelector('main').scrollTop"), 200);
     let after = browser.text("getSelection().toString().split('·')[0]");
     assert_eq!(after, before);
     // Enter opens the request that has the focus.
@@ -219,10 +198,7 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
     assert_eq!(caller.ask(body.to_string()).await.status, 200);
     let mut browser = Browser::open(&page(&program), DESKTOP);
     browser.wait_for("document.querySelector('.row')");
-    assert_eq!(
-        browser.text("document.querySelector('.row .title').textContent"),
-        MARKUP
-    );
+    assert_eq!(browser.text("document.querySelector('.row .title').textContent"), MARKUP);
     browser.value("document.querySelector('.row').click()");
     browser.wait_for("document.querySelector('.request')");
     browser.wait_for("document.title !== 'longhaul'");
@@ -252,9 +228,6 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
     );
     browser.wait_for("document.querySelector('.count').innerText.startsWith('1 of 2')");
     let words = browser.text("document.body.innerText");
-    assert!(
-        !words.contains("NaN") && !words.contains("undefined"),
-        "{words}"
-    );
+    assert!(!words.contains("NaN") && !words.contains("undefined"), "{words}");
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }

@@ -38,35 +38,19 @@ fn demo_session_fails_directly_and_completes_through_longhaul() {
     let report: Value = finished(&["--json"]).parse().unwrap();
     let (direct, longhaul) = (&report["direct"], &report["longhaul"]);
     let last = direct["rows"].as_array().unwrap().last().unwrap();
-    assert_eq!(
-        (&last["status"], &last["refused"]),
-        (&400.into(), &1.into())
-    );
+    assert_eq!((&last["status"], &last["refused"]), (&400.into(), &1.into()));
     assert!(
-        last["error"]
-            .as_str()
-            .unwrap()
-            .contains("maximum context length is 32768 tokens"),
+        last["error"].as_str().unwrap().contains("maximum context length is 32768 tokens"),
         "{last}"
     );
     let rows = longhaul["rows"].as_array().unwrap();
-    let requests: Vec<u64> = rows
-        .iter()
-        .map(|row| row["request"].as_u64().unwrap())
-        .collect();
+    let requests: Vec<u64> = rows.iter().map(|row| row["request"].as_u64().unwrap()).collect();
     assert_eq!(requests, (1..=112).collect::<Vec<_>>());
     for row in rows {
-        assert_eq!(
-            (&row["status"], &row["error"]),
-            (&200.into(), &Value::Null),
-            "{row}"
-        );
+        assert_eq!((&row["status"], &row["error"]), (&200.into(), &Value::Null), "{row}");
         assert!(row["tokens_forwarded"].as_u64().unwrap() <= 32_768, "{row}");
     }
-    assert!(
-        rows.iter()
-            .any(|row| row["tokens_sent"].as_u64().unwrap() > 3 * 32_768)
-    );
+    assert!(rows.iter().any(|row| row["tokens_sent"].as_u64().unwrap() > 3 * 32_768));
     let injected = report["injected"]["text"].as_str().unwrap();
     assert!(!injected.is_empty());
 }
@@ -87,26 +71,18 @@ fn totals_are_the_sums_of_the_rows() {
             assert_eq!(totals[column], sum(rows, column), "{column}");
         }
         assert_eq!(totals["requests"], rows.len());
-        let answered: Vec<Value> = rows
-            .iter()
-            .filter(|row| row["error"].is_null())
-            .cloned()
-            .collect();
+        let answered: Vec<Value> =
+            rows.iter().filter(|row| row["error"].is_null()).cloned().collect();
         assert_eq!(totals["answered"], answered.len());
         let spent = sum(&answered, "tokens_forwarded") + sum(rows, "tokens_for_summaries");
-        let saved = sum(&answered, "tokens_sent")
-            .checked_signed_diff(spent)
-            .unwrap();
+        let saved = sum(&answered, "tokens_sent").checked_signed_diff(spent).unwrap();
         assert_eq!(totals["tokens_saved"], saved);
     }
 }
 
 #[test]
 fn table_is_deterministic_and_all_prints_every_row() {
-    let is_row = |line: &&str| {
-        line.trim_start()
-            .starts_with(|first: char| first.is_ascii_digit())
-    };
+    let is_row = |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
     let (page, all) = (finished(&[]), finished(&["--all"]));
     let every: Vec<&str> = all.lines().filter(is_row).collect();
     assert!(every.len() >= 112, "{all}");
@@ -125,26 +101,15 @@ fn table_is_deterministic_and_all_prints_every_row() {
 fn rejects_a_session_that_fits_the_window() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("short.json");
-    std::fs::write(
-        &file,
-        r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}]}"#,
-    )
-    .unwrap();
-    check_failed(
-        &["--session", file.to_str().unwrap()],
-        1,
-        "try a smaller --window",
-    );
+    std::fs::write(&file, r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}]}"#)
+        .unwrap();
+    check_failed(&["--session", file.to_str().unwrap()], 1, "try a smaller --window");
 }
 
 #[test]
 fn invalid_options_and_files_exit_with_distinct_codes() {
     check_failed(&["--window", "12"], 64, "2048 or more");
-    check_failed(
-        &["--summary-model", "gpt"],
-        64,
-        "possible values: own, none",
-    );
+    check_failed(&["--summary-model", "gpt"], 64, "possible values: own, none");
     check_failed(&["--session", "/does/not/exist"], 66, "/does/not/exist");
     let empty = tempfile::NamedTempFile::new().unwrap();
     let name = empty.path().to_str().unwrap();
@@ -154,47 +119,31 @@ fn invalid_options_and_files_exit_with_distinct_codes() {
 
 #[test]
 fn codex_session_fails_directly_and_completes_through_longhaul() {
-    let report: Value = finished(&["--dialect", "responses", "--json"])
-        .parse()
-        .unwrap();
+    let report: Value = finished(&["--dialect", "responses", "--json"]).parse().unwrap();
     let last = report["direct"]["rows"].as_array().unwrap().last().unwrap();
     let error = last["error"].as_str().unwrap();
     assert!(error.contains("exceeds the context window"), "{error}");
     let rows = report["longhaul"]["rows"].as_array().unwrap();
     assert!(rows.len() > 80, "{}", rows.len());
     for row in rows {
-        assert_eq!(
-            (&row["status"], &row["error"]),
-            (&200.into(), &Value::Null),
-            "{row}"
-        );
+        assert_eq!((&row["status"], &row["error"]), (&200.into(), &Value::Null), "{row}");
     }
     // The model's refusals state no number: the first few show where the window is.
     let refused: u64 = rows.iter().filter_map(|row| row["refused"].as_u64()).sum();
     assert!((1..=6).contains(&refused), "{refused}");
-    check_failed(
-        &["--dialect", "x"],
-        64,
-        "possible values: chat, messages, responses",
-    );
+    check_failed(&["--dialect", "x"], 64, "possible values: chat, messages, responses");
 }
 
 #[test]
 fn a_session_of_claude_code_dies_alone_and_is_finished_through_longhaul() {
-    let report: Value = finished(&["--dialect", "messages", "--json"])
-        .parse()
-        .unwrap();
+    let report: Value = finished(&["--dialect", "messages", "--json"]).parse().unwrap();
     let last = report["direct"]["rows"].as_array().unwrap().last().unwrap();
     let error = last["error"].as_str().unwrap();
     assert!(error.contains("exceed context limit"), "{error}");
     let rows = report["longhaul"]["rows"].as_array().unwrap();
     assert!(rows.len() > 100, "{}", rows.len());
     for row in rows {
-        assert_eq!(
-            (&row["status"], &row["error"]),
-            (&200.into(), &Value::Null),
-            "{row}"
-        );
+        assert_eq!((&row["status"], &row["error"]), (&200.into(), &Value::Null), "{row}");
     }
     let refused: u64 = rows.iter().filter_map(|row| row["refused"].as_u64()).sum();
     assert!((1..=3).contains(&refused), "{refused}");

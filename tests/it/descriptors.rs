@@ -17,10 +17,7 @@ const FEW: u64 = 96;
 /// Leaves the process no descriptor beyond those that are open.
 fn take_all(program: &Program) {
     let process = Pid::from_raw(program.process().cast_signed()).unwrap();
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(FEW),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(FEW) };
     prlimit(Some(process), Resource::Nofile, none).unwrap();
 }
 
@@ -55,9 +52,7 @@ async fn idle_connections_leave_descriptors_for_the_upstream() {
     client.send(ASK).await;
     let mut server = upstream.accept().await;
     server.until("{}").await;
-    server
-        .send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
     assert!(client.rest().await.ends_with("ok"));
 }
 
@@ -65,9 +60,7 @@ async fn idle_connections_leave_descriptors_for_the_upstream() {
 fn raises_its_descriptor_limit_to_the_hard_limit() {
     let program = Program::with_descriptors("http://127.0.0.1:9/v1", FEW, 4 * FEW);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.process())).unwrap();
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
     let most = (4 * FEW).to_string();
     let [.., soft, hard, _] = line.unwrap().split_whitespace().collect::<Vec<_>>()[..] else {
         panic!("{limits}");

@@ -10,15 +10,7 @@ use crate::tls;
 async fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command
-        .args([
-            "doctor",
-            "--upstream",
-            base,
-            "--listen",
-            ":0",
-            "--admin",
-            "off",
-        ])
+        .args(["doctor", "--upstream", base, "--listen", ":0", "--admin", "off"])
         .args(arguments)
         .env_clear()
         .env("OPENAI_API_KEY", "sk-hunter2");
@@ -34,22 +26,17 @@ async fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn every_part_is_one_line_and_a_chat_passes_through() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let base = model.url();
     let (code, page) = doctor(&base, &["--model", "strict", "--window", "32k"]).await;
     assert_eq!(code, Some(0), "{page}");
-    for subject in [
-        "version", "settings", "listen", "store", "upstream", "clock", "request", "window",
-    ] {
+    for subject in
+        ["version", "settings", "listen", "store", "upstream", "clock", "request", "window"]
+    {
         let line = page.lines().find(|line| line.contains(subject));
         assert!(line.is_some(), "no {subject}: {page}");
     }
-    assert!(
-        page.contains("strict answered a chat through longhaul"),
-        "{page}"
-    );
+    assert!(page.contains("strict answered a chat through longhaul"), "{page}");
     assert!(page.contains("32,000 tokens"), "{page}");
     model.stop().await;
 }
@@ -78,9 +65,7 @@ async fn a_certificate_that_is_refused_keeps_its_reason() {
 
 #[tokio::test]
 async fn a_store_that_cannot_be_used_fails_in_its_own_line_alone() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let (code, page) = doctor(&model.url(), &["--store", "file:/proc/longhaul.db"]).await;
     assert_eq!(code, Some(1), "{page}");
     assert!(page.contains("failed store"), "{page}");
@@ -93,8 +78,5 @@ async fn a_store_that_cannot_be_used_fails_in_its_own_line_alone() {
 async fn settings_that_serve_refuses_are_each_a_failure() {
     let (code, page) = doctor("http://127.0.0.1:1/v1", &["--window", "many"]).await;
     assert_eq!(code, Some(1), "{page}");
-    assert!(
-        page.contains("failed settings") && page.contains("`many`"),
-        "{page}"
-    );
+    assert!(page.contains("failed settings") && page.contains("`many`"), "{page}");
 }

@@ -42,9 +42,7 @@ fn encode(codings: &str, text: &[u8]) -> Vec<u8> {
             encoder.finish().unwrap()
         }
         "zstd" => zstd::encode_all(text, 3).unwrap(),
-        several => several
-            .split(", ")
-            .fold(text.to_vec(), |text, coding| encode(coding, &text)),
+        several => several.split(", ").fold(text.to_vec(), |text, coding| encode(coding, &text)),
     }
 }
 
@@ -88,9 +86,7 @@ async fn send(client: &mut Wire, coding: &str, body: &[u8], framing: Framing) {
         Framing::Chunks(bytes) => {
             for piece in body.chunks(bytes) {
                 let head = format!("{:x}\r\n", piece.len());
-                client
-                    .send_bytes(&[head.as_bytes(), piece, b"\r\n"].concat())
-                    .await;
+                client.send_bytes(&[head.as_bytes(), piece, b"\r\n"].concat()).await;
             }
             client.send("0\r\n\r\n").await;
         }
@@ -101,9 +97,7 @@ async fn send(client: &mut Wire, coding: &str, body: &[u8], framing: Framing) {
 async fn receive(server: &mut Wire) -> (String, Vec<u8>) {
     let head = server.until("\r\n\r\n").await;
     let lower = head.to_lowercase();
-    let length = lower
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
     if let Some(length) = length {
         let body = server.exactly(length.parse().unwrap()).await;
         return (head, body);
@@ -196,21 +190,11 @@ async fn forwards_undecodable_bodies_byte_for_byte() {
             ("too many codings", "gzip, gzip, gzip, gzip", sound.clone()),
         ];
         for (what, coding, body) in cases {
-            for framing in [
-                Framing::Length,
-                Framing::LengthInPieces(4_096),
-                Framing::Chunks(4_096),
-            ] {
+            for framing in [Framing::Length, Framing::LengthInPieces(4_096), Framing::Chunks(4_096)]
+            {
                 let (head, got) = passed((&upstream, &proxy), coding, &body, framing).await;
-                assert!(
-                    head.contains(&format!("Content-ENCODING: {coding}\r\n")),
-                    "{head}"
-                );
-                assert!(
-                    got == body,
-                    "{what}, {coding}, {framing:?}: {} bytes",
-                    got.len()
-                );
+                assert!(head.contains(&format!("Content-ENCODING: {coding}\r\n")), "{head}");
+                assert!(got == body, "{what}, {coding}, {framing:?}: {} bytes", got.len());
                 let chunked = head.contains("Transfer-Encoding: chunked\r\n");
                 let came = matches!(framing, Framing::Chunks(_));
                 assert_eq!(chunked, came, "{what}, {coding}, {framing:?}");
@@ -241,10 +225,7 @@ async fn logs_why_a_chat_was_not_decoded() {
     }
     let said = program.ended();
     for reason in ["bomb", "corrupt", "large"] {
-        assert!(
-            said.contains(&format!("reason=\"{reason}\"")),
-            "{reason}: {said}"
-        );
+        assert!(said.contains(&format!("reason=\"{reason}\"")), "{reason}: {said}");
     }
 }
 
@@ -264,9 +245,7 @@ async fn ask(proxy: &Proxy, coding: Option<&str>, body: Vec<u8>) -> (u16, Bytes)
 
 #[tokio::test]
 async fn compacted_encoded_request_is_sent_plain_like_a_plain_one() {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
     digests(&mut config);
     config.window = Tokens::new(16_384);
@@ -291,9 +270,7 @@ async fn compacted_encoded_request_is_sent_plain_like_a_plain_one() {
 
 #[tokio::test]
 async fn encoded_and_plain_requests_of_a_conversation_share_its_records() {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let mut config = Config::default_with([("upstream.base", model.url().as_str())]).unwrap();
     digests(&mut config);
     config.window = Tokens::new(16_384);
@@ -319,10 +296,7 @@ async fn retry_of_a_refused_encoded_chat_is_sent_plain() {
         let there = async {
             let mut server = upstream.accept().await;
             let (head, first) = receive(&mut server).await;
-            assert!(
-                head.contains(&format!("Content-ENCODING: {coding}\r\n")),
-                "{head}"
-            );
+            assert!(head.contains(&format!("Content-ENCODING: {coding}\r\n")), "{head}");
             assert!(first == body, "{coding}");
             let length = OVERFLOW.len();
             let refusal = format!(
@@ -333,10 +307,7 @@ async fn retry_of_a_refused_encoded_chat_is_sent_plain() {
             let mut server = upstream.accept().await;
             let (head, second) = receive(&mut server).await;
             assert!(!head.to_lowercase().contains("content-encoding"), "{head}");
-            assert!(
-                head.contains("X-One: 1\r\n") && head.contains("X-Two: 2\r\n"),
-                "{head}"
-            );
+            assert!(head.contains("X-One: 1\r\n") && head.contains("X-Two: 2\r\n"), "{head}");
             assert!(second.len() < text.len());
             serde_json::from_slice::<serde::de::IgnoredAny>(&second).unwrap();
             server.send(ANSWER).await;

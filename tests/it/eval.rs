@@ -22,17 +22,11 @@ use sessions::{Api, long_session, mark, session};
 async fn three_sessions(api: Api) -> Evaluation {
     let mut evaluation = Evaluation::new(ModelOptions::with_window(200_000)).await;
     evaluation.add("lost.json", &session(api, "Go on.", &mark("src/lost.rs")));
-    evaluation.add(
-        "kept.json",
-        &session(api, &format!("Go on. {}", mark("src/kept.rs")), "nothing"),
-    );
+    evaluation
+        .add("kept.json", &session(api, &format!("Go on. {}", mark("src/kept.rs")), "nothing"));
     evaluation.add(
         "other.json",
-        &session(
-            api,
-            &format!("Go on. {}", mark("src/old.rs")),
-            &mark("src/new.rs"),
-        ),
+        &session(api, &format!("Go on. {}", mark("src/old.rs")), &mark("src/new.rs")),
     );
     evaluation
 }
@@ -40,9 +34,7 @@ async fn three_sessions(api: Api) -> Evaluation {
 /// Checks every step and every figure of the three sessions.
 async fn check_agreement(api: Api) {
     let evaluation = three_sessions(api).await;
-    let report = evaluation
-        .report(&[&FIXED[..], &["--samples", "1000"]].concat())
-        .await;
+    let report = evaluation.report(&[&FIXED[..], &["--samples", "1000"]].concat()).await;
     let samples = report["samples"].as_array().unwrap();
     let (mut lost, mut kept, mut other) = (0, 0, 0);
     for sample in samples {
@@ -67,10 +59,7 @@ async fn check_agreement(api: Api) {
         assert!(number(&sample["arms"][0]["changes"]) > 0.0, "{sample}");
     }
     // The sessions differ in their marks alone, so equally many requests of each are changed.
-    assert!(
-        lost > 3 && lost == kept && lost == other,
-        "{lost} {kept} {other}"
-    );
+    assert!(lost > 3 && lost == kept && lost == other, "{lost} {kept} {other}");
     let arm = &report["arms"][0];
     let all = f64::from(lost + kept + other);
     let share = |figure: &str, history: &str| number(&arm[figure][history]["share"]);
@@ -80,22 +69,13 @@ async fn check_agreement(api: Api) {
         ("same_tools", f64::from(kept + other) / all),
         ("same_files", f64::from(kept) / all),
     ] {
-        assert!(
-            (share(figure, "treatment") - expect).abs() < 1e-9,
-            "{figure}: {arm}"
-        );
-        assert!(
-            (share(figure, "control") - 1.0).abs() < 1e-9,
-            "{figure}: {arm}"
-        );
+        assert!((share(figure, "treatment") - expect).abs() < 1e-9, "{figure}: {arm}");
+        assert!((share(figure, "control") - 1.0).abs() < 1e-9, "{figure}: {arm}");
     }
     assert_eq!(arm["questions"]["forwarded"], lost);
     assert_eq!(arm["questions"]["control"], 0);
     let expect = "the forwarded history changes the next step more often than asking twice does";
-    assert!(
-        arm["conclusion"].as_str().unwrap().starts_with(expect),
-        "{arm}"
-    );
+    assert!(arm["conclusion"].as_str().unwrap().starts_with(expect), "{arm}");
     check_requests(&evaluation, api);
 }
 
@@ -108,12 +88,7 @@ fn check_requests(evaluation: &Evaluation, api: Api) {
         assert_eq!(body["model"], "asked");
         assert!(body.get("stream").is_none());
         assert_eq!(request.max_output, Some(1_024));
-        let header = |name: &str| {
-            request
-                .headers
-                .get(name)
-                .map(|value| value.to_str().unwrap())
-        };
+        let header = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap());
         match api {
             Api::Messages => {
                 assert_eq!(header("x-api-key"), Some(KEY));
@@ -163,10 +138,7 @@ async fn a_second_run_asks_only_for_what_changed() {
     assert!(!new.is_empty() && new.len() < asked);
     for request in new {
         let body = String::from_utf8_lossy(&request.body);
-        assert!(
-            !body.contains("src/kept.rs") && !body.contains("src/old.rs"),
-            "{body}"
-        );
+        assert!(!body.contains("src/kept.rs") && !body.contains("src/old.rs"), "{body}");
     }
     let asked = seen.len();
     // Another placeholder changes only what longhaul forwards.
@@ -184,10 +156,7 @@ async fn nothing_is_spent_without_consent() {
     let output = evaluation.run(&["--summary-model", "none"]).await;
     let said = said(&output);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    assert!(
-        said.contains("to ask:") && said.contains("tokens of input"),
-        "{said}"
-    );
+    assert!(said.contains("to ask:") && said.contains("tokens of input"), "{said}");
     assert!(said.contains("nothing was spent: pass --yes"), "{said}");
     assert!(evaluation.seen().is_empty());
 }
@@ -195,11 +164,7 @@ async fn nothing_is_spent_without_consent() {
 /// Writes prices for every model: a dollar per thousand tokens of input, and nothing for output.
 fn write_prices(evaluation: &Evaluation) -> String {
     let path = evaluation.path("prices.toml");
-    std::fs::write(
-        &path,
-        "[[price]]\nmatch = \"*\"\ninput = 1000\noutput = 0\n",
-    )
-    .unwrap();
+    std::fs::write(&path, "[[price]]\nmatch = \"*\"\ninput = 1000\noutput = 0\n").unwrap();
     path.to_str().unwrap().to_owned()
 }
 
@@ -226,48 +191,28 @@ async fn a_run_stops_before_its_limit_and_a_higher_limit_goes_on() {
     assert_eq!(whole["is_stopped_by_cost"], false);
     assert_eq!(whole["arms"][0]["not_made"], 0);
     let samples = whole["samples"].as_array().unwrap().len();
-    assert_eq!(
-        evaluation.seen().len(),
-        3 * samples,
-        "each call is made once"
-    );
+    assert_eq!(evaluation.seen().len(), 3 * samples, "each call is made once");
 }
 
 #[tokio::test]
 async fn the_stated_cost_covers_what_is_spent() {
     let evaluation = three_sessions(Api::Chat).await;
     let prices = write_prices(&evaluation);
-    let arguments = [
-        "--yes",
-        "--json",
-        "--summary-model",
-        "none",
-        "--config",
-        &prices,
-    ];
+    let arguments = ["--yes", "--json", "--summary-model", "none", "--config", &prices];
     let output = evaluation.run(&arguments).await;
     let said = said(&output);
     let stated = said.split_once("about $").unwrap().1;
     let stated: f64 = stated.split(' ').next().unwrap().parse().unwrap();
     let spent = number(&report(&output)["spent"]) / 1e9;
-    assert!(
-        spent > 0.0 && (spent / stated - 1.0).abs() < 0.3,
-        "{spent} {said}"
-    );
+    assert!(spent > 0.0 && (spent / stated - 1.0).abs() < 0.3, "{spent} {said}");
 }
 
 #[tokio::test]
 async fn a_limit_of_cost_without_a_price_is_refused() {
     let evaluation = three_sessions(Api::Chat).await;
-    let output = evaluation
-        .run(&["--yes", "--max-cost", "1", "--summary-model", "none"])
-        .await;
+    let output = evaluation.run(&["--yes", "--max-cost", "1", "--summary-model", "none"]).await;
     assert_eq!(output.status.code(), Some(64));
-    assert!(
-        said(&output).contains("--max-cost needs prices"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("--max-cost needs prices"), "{}", said(&output));
     assert!(evaluation.seen().is_empty());
 }
 
@@ -281,14 +226,8 @@ async fn hostile_text_of_a_session_stays_text_on_the_page() {
     evaluation.add("<b>hostile.json", &body);
     evaluation.report(&FIXED).await;
     let page = evaluation.read("longhaul-eval.html");
-    assert!(
-        page.contains("default-src 'none'; style-src 'sha256-"),
-        "{page}"
-    );
-    assert!(
-        page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"),
-        "{page}"
-    );
+    assert!(page.contains("default-src 'none'; style-src 'sha256-"), "{page}");
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     for markup in ["<script", "<img", "<b>hostile", "onerror=alert(1)>"] {
         assert!(!page.contains(markup), "{markup}");
     }
@@ -303,23 +242,15 @@ async fn few_requests_say_nothing_and_the_table_says_so() {
     let output = evaluation.run(&arguments).await;
     let page = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(
-        page.contains("too few requests to say anything: 3 pairs"),
-        "{page}"
-    );
-    let row = page
-        .lines()
-        .find(|line| line.starts_with("as configured  "));
+    assert!(page.contains("too few requests to say anything: 3 pairs"), "{page}");
+    let row = page.lines().find(|line| line.starts_with("as configured  "));
     assert!(row.is_some_and(|row| row.contains("100%")), "{page}");
 }
 
 #[tokio::test]
 async fn histories_that_fit_only_as_forwarded_are_counted_apart() {
     let mut evaluation = Evaluation::new(ModelOptions::with_window(2_800)).await;
-    evaluation.add(
-        "kept.json",
-        &session(Api::Chat, &mark("src/kept.rs"), "nothing"),
-    );
+    evaluation.add("kept.json", &session(Api::Chat, &mark("src/kept.rs"), "nothing"));
     // longhaul assumes a larger window than the model has, so that the model refuses some originals.
     let arguments = ["--profile", "standard", "--max-tokens", "64"];
     let report = evaluation.report(&[&arguments[..], &FIXED].concat()).await;
@@ -359,10 +290,7 @@ async fn sessions_that_longhaul_does_not_change_are_refused_with_the_reason() {
     let output = evaluation.run(&UNPAID).await;
     assert_eq!(output.status.code(), Some(64));
     let said = said(&output);
-    assert!(
-        said.contains("longhaul changes no request of these sessions"),
-        "{said}"
-    );
+    assert!(said.contains("longhaul changes no request of these sessions"), "{said}");
     assert!(evaluation.seen().is_empty());
 }
 
@@ -370,17 +298,12 @@ async fn sessions_that_longhaul_does_not_change_are_refused_with_the_reason() {
 async fn a_refused_key_ends_the_run_at_once() {
     let evaluation = three_sessions(Api::Chat).await;
     let refusal = RefusalReply::new(401, "application/json", r#"{"error":{"message":"no"}}"#);
-    evaluation
-        .model
-        .change(|options| options.chat = ChatBehaviour::Replies(refusal));
+    evaluation.model.change(|options| options.chat = ChatBehaviour::Replies(refusal));
     let arguments = ["--yes", "--concurrency", "1", "--summary-model", "none"];
     let output = evaluation.run(&arguments).await;
     assert_eq!(output.status.code(), Some(64));
     let said = said(&output);
-    assert!(
-        said.contains("refuses the key (401 Unauthorized)"),
-        "{said}"
-    );
+    assert!(said.contains("refuses the key (401 Unauthorized)"), "{said}");
     assert!(!said.contains("hunter2"));
     assert_eq!(evaluation.seen().len(), 1);
 }
@@ -391,9 +314,7 @@ async fn a_model_that_wants_the_newer_output_limit_is_asked_again_with_it() {
     let words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.";
     let error = serde_json::json!({"error": {"message": words}}).to_string();
     let refusal = RefusalReply::new(400, "application/json", error);
-    evaluation
-        .model
-        .change(|options| options.chat = ChatBehaviour::Replies(refusal));
+    evaluation.model.change(|options| options.chat = ChatBehaviour::Replies(refusal));
     let arguments = ["--samples", "1", "--concurrency", "1"];
     let report = evaluation.report(&arguments).await;
     assert_eq!(report["arms"][0]["failed"], 1);
@@ -410,9 +331,7 @@ async fn a_model_that_wants_the_newer_output_limit_is_asked_again_with_it() {
 #[tokio::test]
 async fn a_file_without_a_session_is_refused_before_anything_is_asked() {
     let mut evaluation = three_sessions(Api::Chat).await;
-    evaluation
-        .files
-        .push(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    evaluation.files.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
     let output = evaluation.run(&["--yes"]).await;
     assert_eq!(output.status.code(), Some(65), "{}", said(&output));
     evaluation.files.push(evaluation.path("missing.json"));

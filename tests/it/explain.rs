@@ -65,15 +65,8 @@ fn every_fate() -> Vec<u8> {
         json!({"role": "assistant", "content": "I look at it."}),
         json!({"role": "user", "content": "And the tests."}),
     ];
-    messages.extend(
-        results
-            .iter()
-            .enumerate()
-            .flat_map(|(id, (tool, text))| step(id, tool, text)),
-    );
-    json!({"model": "m", "messages": messages})
-        .to_string()
-        .into()
+    messages.extend(results.iter().enumerate().flat_map(|(id, (tool, text))| step(id, tool, text)));
+    json!({"model": "m", "messages": messages}).to_string().into()
 }
 
 const EVERY: &[(&str, &str)] = &[
@@ -106,18 +99,11 @@ fn window_comes_from_the_table_only_for_the_matching_upstream() {
 fn model_table_in_the_config_file_applies_like_flags() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("longhaul.toml");
-    std::fs::write(
-        &file,
-        "[[model]]\nmatch = \"m\"\nprofile = \"local\"\nwindow = 3000\n",
-    )
-    .unwrap();
+    std::fs::write(&file, "[[model]]\nmatch = \"m\"\nprofile = \"local\"\nwindow = 3000\n")
+        .unwrap();
     let config = ["--config", file.to_str().unwrap()];
     let by_table = report(&config, &[], &every_fate());
-    let by_flags = report(
-        &["--profile", "local", "--window", "3000"],
-        &[],
-        &every_fate(),
-    );
+    let by_flags = report(&["--profile", "local", "--window", "3000"], &[], &every_fate());
     for part in ["marks", "messages", "profile", "prune", "totals"] {
         assert_eq!(by_table[part], by_flags[part], "{part}");
     }
@@ -139,26 +125,15 @@ fn hints_at_the_min_user_turns_setting_for_a_headless_session() {
     let one = [("LONGHAUL_PRUNE_MIN_USER_TURNS", "1")];
     let set = stdout(&local, &one, &body);
     let told = report(&local, &[], &body);
-    assert!(
-        told["hint"]
-            .as_str()
-            .unwrap()
-            .contains("LONGHAUL_PRUNE_MIN_USER_TURNS=1")
-    );
+    assert!(told["hint"].as_str().unwrap().contains("LONGHAUL_PRUNE_MIN_USER_TURNS=1"));
     assert!(!set.contains("hint:") && set.contains(" cleared "), "{set}");
 }
 
 #[test]
 fn help_shows_examples() {
     let help = stdout(&["--help"], &[], b"");
-    let examples = [
-        "longhaul explain request.json",
-        "longhaul explain --body < request.json",
-    ];
-    for words in examples
-        .iter()
-        .chain(&["--window <TOKENS>", "--config <FILE>", "--json"])
-    {
+    let examples = ["longhaul explain request.json", "longhaul explain --body < request.json"];
+    for words in examples.iter().chain(&["--window <TOKENS>", "--config <FILE>", "--json"]) {
         assert!(help.contains(words), "{words:?} is not in: {help}");
     }
 }
@@ -169,52 +144,22 @@ fn rows_sum_to_the_totals_and_cleared_rows_match_the_plan() {
     let mut cleared = 0;
     let mut digests = 0;
     for (at, session) in sessions().enumerate() {
-        let (profile, window) = [
-            ("standard", "200000"),
-            ("local", "10000"),
-            ("frugal", "48000"),
-        ][at % 3];
-        let said = report(
-            &["--profile", profile, "--window", window],
-            &[],
-            &session.body,
-        );
+        let (profile, window) =
+            [("standard", "200000"), ("local", "10000"), ("frugal", "48000")][at % 3];
+        let said = report(&["--profile", profile, "--window", window], &[], &session.body);
         let rows = said["messages"].as_array().unwrap();
-        let sum = |key: &str| {
-            rows.iter()
-                .map(|row| row[key].as_u64().unwrap())
-                .sum::<u64>()
-        };
+        let sum = |key: &str| rows.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
         let digest = said["digest"]["tokens"].as_u64().unwrap_or(0);
         let totals = |key: &str| said["totals"][key].as_u64().unwrap();
-        assert_eq!(
-            sum("tokens") + totals("tools"),
-            totals("before"),
-            "{}",
-            session.name
-        );
-        assert_eq!(
-            sum("becomes") + digest + totals("tools"),
-            totals("after"),
-            "{}",
-            session.name
-        );
-        let shown: Vec<usize> = (0..rows.len())
-            .filter(|&at| rows[at]["action"] == "cleared")
-            .collect();
-        assert_eq!(
-            shown,
-            cut_results(&session.body, profile, window),
-            "{}",
-            session.name
-        );
+        assert_eq!(sum("tokens") + totals("tools"), totals("before"), "{}", session.name);
+        assert_eq!(sum("becomes") + digest + totals("tools"), totals("after"), "{}", session.name);
+        let shown: Vec<usize> =
+            (0..rows.len()).filter(|&at| rows[at]["action"] == "cleared").collect();
+        assert_eq!(shown, cut_results(&session.body, profile, window), "{}", session.name);
         cleared += shown.len();
         digests += usize::from(digest > 0);
     }
-    assert!(
-        cleared > 100 && digests > 3,
-        "{cleared} results, {digests} digests"
-    );
+    assert!(cleared > 100 && digests > 3, "{cleared} results, {digests} digests");
 }
 
 fn planned(body: &[u8], profile: &str, window: &str) -> Option<Vec<Replacement>> {
@@ -222,26 +167,15 @@ fn planned(body: &[u8], profile: &str, window: &str) -> Option<Vec<Replacement>>
     let config = Config::default_with(settings).unwrap();
     let conversation = read(body).unwrap();
     let policy = Policy::new(&config.compaction, config.window);
-    let outlook = plan(
-        &conversation,
-        &policy,
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
+    let outlook = plan(&conversation, &policy, &PriorRecords::default(), SummarySource::Digest);
     outlook.view.replacements(&conversation)
 }
 
 fn cut_results(body: &[u8], profile: &str, window: &str) -> Vec<usize> {
     let plan = planned(body, profile, window);
     let cuts = plan.iter().flatten();
-    cuts.filter_map(|cut| {
-        if let Replacement::Result { at, .. } = cut {
-            Some(*at)
-        } else {
-            None
-        }
-    })
-    .collect()
+    cuts.filter_map(|cut| if let Replacement::Result { at, .. } = cut { Some(*at) } else { None })
+        .collect()
 }
 
 #[test]
@@ -277,13 +211,7 @@ fn old_result_shows_why_it_is_not_cleared_yet() {
     let body = every_fate();
     let with = |more: &[(&'static str, &'static str)]| [EVERY, more].concat();
     let turns = with(&[("LONGHAUL_PRUNE_MIN_USER_TURNS", "3")]);
-    check_verdict(
-        &turns,
-        &body,
-        5,
-        "too-few-user-turns",
-        "too few user turns: 2 of 3",
-    );
+    check_verdict(&turns, &body, 5, "too-few-user-turns", "too few user turns: 2 of 3");
     let little = with(&[("LONGHAUL_PRUNE_MINIMUM_TOKENS", "784")]);
     let reason = "too little to free yet: 784, needs more than 784";
     check_verdict(&little, &body, 5, "waits", reason);
@@ -291,13 +219,7 @@ fn old_result_shows_why_it_is_not_cleared_yet() {
     let reason = "older than the newest 500 tokens of results";
     check_verdict(&enough, &body, 5, "cleared", reason);
     let mark = with(&[("LONGHAUL_PRUNE_WHEN", "mark")]);
-    check_verdict(
-        &mark,
-        &body,
-        5,
-        "waits",
-        "waits until the request reaches 165,254",
-    );
+    check_verdict(&mark, &body, 5, "waits", "waits until the request reaches 165,254");
     let off = with(&[("DISABLE_PRUNE", "1")]);
     let reason = "clearing is switched off (DISABLE_PRUNE)";
     check_verdict(&off, &body, 5, "prune-disabled", reason);
@@ -312,10 +234,7 @@ fn images_do_not_count_towards_the_minimum_to_free() {
         [call, result]
     });
     let ask = || json!({"role": "user", "content": "go on"});
-    let messages: Vec<Value> = iter::once(ask())
-        .chain(steps)
-        .chain([ask(), ask()])
-        .collect();
+    let messages: Vec<Value> = iter::once(ask()).chain(steps).chain([ask(), ask()]).collect();
     let body = json!({"model": "m", "messages": messages}).to_string();
     let settings = [EVERY, &[("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000")]].concat();
     let said = report(&[], &settings, body.as_bytes());
@@ -374,12 +293,7 @@ fn the_window_names_its_source() {
     check(&[], &[], 200_000, "assumed");
     check(&["--profile", "local"], &[], 10_000, "profile local");
     check(&["--window", "32000"], &[], 32_000, "flag --window");
-    check(
-        &[],
-        &[("LONGHAUL_WINDOW", "64000")],
-        64_000,
-        "env LONGHAUL_WINDOW",
-    );
+    check(&[], &[("LONGHAUL_WINDOW", "64000")], 64_000, "env LONGHAUL_WINDOW");
 }
 
 #[test]
@@ -402,10 +316,7 @@ fn removes_control_characters_from_names_in_the_request() {
     let [call, result] = step(0, "\u{1b}[2J\n\u{202e}rm", "done");
     let body = json!({"messages": [{"role": "user", "content": "hi"}, call, result]}).to_string();
     let said = stdout(&[], &[], body.as_bytes());
-    assert!(
-        !said.contains(['\u{1b}', '\u{202e}']) && said.contains("[2J"),
-        "{said}"
-    );
+    assert!(!said.contains(['\u{1b}', '\u{202e}']) && said.contains("[2J"), "{said}");
 }
 
 #[test]

@@ -61,10 +61,8 @@ fn body(path: &str) -> Value {
         _ => {
             let mut input = vec![json!({"type": "message", "role": "user", "content": "go"})];
             for (id, arguments) in calls {
-                input.push(
-                    json!({"type": "function_call", "call_id": id, "name": "read",
-                    "arguments": arguments.to_string()}),
-                );
+                input.push(json!({"type": "function_call", "call_id": id, "name": "read",
+                    "arguments": arguments.to_string()}));
                 input.push(json!({"type": "function_call_output", "call_id": id, "output": text}));
             }
             let tool = json!({"type": "function", "name": "read", "parameters": {}});
@@ -76,9 +74,7 @@ fn body(path: &str) -> Value {
 #[tokio::test]
 async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
     for path in ["/v1/chat/completions", "/v1/messages", "/v1/responses"] {
-        let model = Model::start(ModelOptions::with_window(10_000_000))
-            .await
-            .unwrap();
+        let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
         let program = Program::with_admin(&model.url(), &EARLY, Admin::Free);
         let caller = Caller::of(program.address());
         let fields = [("anthropic-version", "2023-06-01"), ("x-api-key", "k")];
@@ -88,33 +84,16 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
         let mut results = last.lines().filter(|line| line.contains("  tool  "));
         let cleared = results.find(|line| line.contains("cleared "));
         let cleared = cleared.unwrap_or_else(|| panic!("{path}: {last}"));
-        assert!(
-            cleared.contains("older than the newest 1,000 tokens of results"),
-            "{cleared}"
-        );
-        assert!(
-            cleared.contains("read") && cleared.contains("since request 1"),
-            "{cleared}"
-        );
+        assert!(cleared.contains("older than the newest 1,000 tokens of results"), "{cleared}");
+        assert!(cleared.contains("read") && cleared.contains("since request 1"), "{cleared}");
         let why = last.lines().find(|line| line.starts_with("why ")).unwrap();
-        assert!(
-            why.contains("once more than 1,000 tokens of them can go"),
-            "{why}"
-        );
+        assert!(why.contains("once more than 1,000 tokens of them can go"), "{why}");
         // The header, the log and the explanation have the same id.
         let header = |name: &str| came.headers[name].to_str().unwrap().to_owned();
-        let (request, conversation) = (
-            header("x-longhaul-request"),
-            header("x-longhaul-conversation"),
-        );
-        assert!(
-            last.contains(&request) && last.contains(&conversation),
-            "{last}"
-        );
-        for arguments in [
-            ["--request", &request],
-            ["--conversation", &conversation[..8]],
-        ] {
+        let (request, conversation) =
+            (header("x-longhaul-request"), header("x-longhaul-conversation"));
+        assert!(last.contains(&request) && last.contains(&conversation), "{last}");
+        for arguments in [["--request", &request], ["--conversation", &conversation[..8]]] {
             assert_eq!(page(&program, &arguments), last, "{arguments:?}");
         }
         let json: Value = serde_json::from_str(&page(&program, &["--last", "--json"])).unwrap();
@@ -122,10 +101,7 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
         let log = program.ended();
         let line = log.lines().find(|line| line.contains(&conversation[..8]));
         let line = line.unwrap_or_else(|| panic!("{log}"));
-        assert!(
-            line.contains("Z  m  ") && line.contains("cleared 3 results, "),
-            "{line}"
-        );
+        assert!(line.contains("Z  m  ") && line.contains("cleared 3 results, "), "{line}");
         assert!(line.contains(" → ") && line.contains("  200  "), "{line}");
         assert!(!log.contains("\u{1b}["), "no colours in a pipe: {log}");
     }
@@ -163,20 +139,14 @@ async fn a_failure_after_the_last_explanation_is_noted_in_every_dialect() {
 async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
     let model = Model::start(ModelOptions::default()).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
-    for arguments in [
-        &["--last"][..],
-        &["--request", "0"],
-        &["--conversation", "zz/../x"],
-    ] {
+    for arguments in [&["--last"][..], &["--request", "0"], &["--conversation", "zz/../x"]] {
         let output = explain(&program, arguments);
         assert_eq!(output.status.code(), Some(69), "{arguments:?}: {output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("no explanation is kept"), "{said}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    let output = command
-        .env_clear()
-        .args(["explain", "--admin", "127.0.0.1:9", "--last"]);
+    let output = command.env_clear().args(["explain", "--admin", "127.0.0.1:9", "--last"]);
     let output = output.output().unwrap();
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
@@ -201,9 +171,7 @@ fn steps(steps: usize) -> Value {
 
 #[tokio::test]
 async fn each_compaction_adds_a_segment_and_leaves_the_earlier_ones_as_they_are() {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let environment = [
         ("LONGHAUL_WINDOW", "16000"),
         ("LONGHAUL_SUMMARY_MODEL", "none"),

@@ -23,9 +23,7 @@ async fn is_read(upstream: &Upstream, proxy: &Proxy, key: &str) -> bool {
     let fields = format!("Authorization: Bearer {key}\r\nTransfer-Encoding: chunked\r\n");
     let chunk = format!("4000\r\n{{}}{}\r\n0\r\n\r\n", " ".repeat(0x4000 - 2));
     client
-        .send(&format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{fields}\r\n{chunk}"
-        ))
+        .send(&format!("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{fields}\r\n{chunk}"))
         .await;
     let mut others = Vec::new();
     loop {
@@ -45,9 +43,7 @@ async fn accept(upstream: &Upstream, proxy: &Proxy, key: &str) {
     client.send(&(chat(key, body.len()) + body)).await;
     let mut server = upstream.accept().await;
     server.until(body).await;
-    server
-        .send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}").await;
     client.until("{}").await;
 }
 
@@ -73,9 +69,7 @@ async fn invent_callers(proxy: &Proxy) -> Vec<Wire> {
     let mut held = Vec::new();
     for invented in 0..32 {
         let mut client = proxy.connect().await;
-        client
-            .send(&chat(&format!("invented-{invented}"), PART / 4))
-            .await;
+        client.send(&chat(&format!("invented-{invented}"), PART / 4)).await;
         client.send_bytes(&vec![b' '; PART / 4 - 1]).await;
         held.push(client);
     }
@@ -104,9 +98,7 @@ async fn an_opened_websocket_gives_its_caller_no_share_of_its_own() {
     tunnel.send(&format!("{head}{switch}")).await;
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
-    server
-        .send(&format!("HTTP/1.1 101 Switching Protocols\r\n{switch}"))
-        .await;
+    server.send(&format!("HTTP/1.1 101 Switching Protocols\r\n{switch}")).await;
     tunnel.until("\r\n\r\n").await;
     // OpenAI opens the connection whatever the key, and refuses the key in an event.
     server.send("invalid_api_key").await;
@@ -181,14 +173,8 @@ async fn requests_beyond_a_callers_share_get_503_while_others_are_served() {
     third.send(&ask("greedy")).await;
     let refused = third.until("}}").await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-    assert!(
-        refused.contains("x-longhaul-fault: too_many_requests\r\n"),
-        "{refused}"
-    );
-    assert!(
-        refused.to_lowercase().contains("\r\nretry-after: 1\r\n"),
-        "{refused}"
-    );
+    assert!(refused.contains("x-longhaul-fault: too_many_requests\r\n"), "{refused}");
+    assert!(refused.to_lowercase().contains("\r\nretry-after: 1\r\n"), "{refused}");
     let error = refused.split_once("\r\n\r\n").unwrap().1;
     let error: serde_json::Value = serde_json::from_str(error).unwrap();
     assert_eq!(error["error"]["code"], "too_many_requests");
@@ -196,9 +182,7 @@ async fn requests_beyond_a_callers_share_get_503_while_others_are_served() {
     other.send(&ask("modest")).await;
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
-    server
-        .send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
     assert!(other.until("ok").await.starts_with("HTTP/1.1 200 "));
     // A place is free again once its request has ended.
     drop(under_way);
@@ -249,46 +233,19 @@ const VARIATIONS: [Variation; 11] = [
     |number| (String::new(), format!("{VALID}X-A-Token: {number}\r\n")),
     |number| (String::new(), format!("{VALID}X-Api-Key: {number}\r\n")),
     |number| (String::new(), format!("{VALID}Api-Key: {number}\r\n")),
-    |number| {
-        (
-            String::new(),
-            format!("{VALID}X-Goog-Api-Key: {number}\r\n"),
-        )
-    },
-    |number| {
-        (
-            String::new(),
-            format!("{VALID}OpenAI-Organization: {number}\r\n"),
-        )
-    },
+    |number| (String::new(), format!("{VALID}X-Goog-Api-Key: {number}\r\n")),
+    |number| (String::new(), format!("{VALID}OpenAI-Organization: {number}\r\n")),
     |number| (String::new(), format!("{VALID}X-User-Id: {number}\r\n")),
     |number| (format!("?key={number}"), VALID.into()),
     |number| (format!("?token={number}"), VALID.into()),
-    |number| {
-        (
-            String::new(),
-            format!("Authorization: Bearer{}valid\r\n", " ".repeat(number + 1)),
-        )
-    },
+    |number| (String::new(), format!("Authorization: Bearer{}valid\r\n", " ".repeat(number + 1))),
     |number| {
         let scheme = "bearer".chars().enumerate().map(|(at, letter)| {
-            if number >> at & 1 == 0 {
-                letter
-            } else {
-                letter.to_ascii_uppercase()
-            }
+            if number >> at & 1 == 0 { letter } else { letter.to_ascii_uppercase() }
         });
-        (
-            String::new(),
-            format!("Authorization: {} valid\r\n", scheme.collect::<String>()),
-        )
+        (String::new(), format!("Authorization: {} valid\r\n", scheme.collect::<String>()))
     },
-    |number| {
-        (
-            String::new(),
-            format!("Authorization: Bearer valid, {number}\r\n"),
-        )
-    },
+    |number| (String::new(), format!("Authorization: Bearer valid, {number}\r\n")),
 ];
 
 /// Sends a request with these fields that the upstream does not answer. Returns both ends, or `None` if
@@ -320,9 +277,8 @@ async fn identities_made_up_next_to_one_credential_have_one_share() {
         let proxy = Proxy::start(&upstream.base(""), &[("limits.requests", "16")]).await;
         accept(&upstream, &proxy, "modest").await;
         for number in 0..12 {
-            let (mut client, mut server) = begin(&upstream, &proxy, "POST", vary(number))
-                .await
-                .unwrap();
+            let (mut client, mut server) =
+                begin(&upstream, &proxy, "POST", vary(number)).await.unwrap();
             let reply = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}";
             server.send(reply).await;
             client.until("{}").await;

@@ -15,10 +15,7 @@ const ASK: &str = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: 
 
 fn check(reply: &str, status: &str, code: &str) {
     assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{reply}");
-    assert!(
-        reply.contains(&format!("x-longhaul-fault: {code}\r\n")),
-        "{reply}"
-    );
+    assert!(reply.contains(&format!("x-longhaul-fault: {code}\r\n")), "{reply}");
     let (_, body) = reply.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["error"]["code"], code);
@@ -36,20 +33,12 @@ async fn ask(base: &str, request: &str) -> String {
 #[tokio::test]
 async fn upstream_that_refuses_connections_is_reported_unreachable() {
     let nobody = Nobody::bind();
-    check(
-        &ask(&nobody.base(""), ASK).await,
-        "502",
-        "upstream_unreachable",
-    );
+    check(&ask(&nobody.base(""), ASK).await, "502", "upstream_unreachable");
 }
 
 #[tokio::test]
 async fn host_name_without_an_address_is_reported_unresolved() {
-    check(
-        &ask("http://does-not-exist.invalid", ASK).await,
-        "502",
-        "upstream_unresolved",
-    );
+    check(&ask("http://does-not-exist.invalid", ASK).await, "502", "upstream_unresolved");
 }
 
 #[tokio::test]
@@ -101,9 +90,7 @@ async fn upstream_closing_before_its_reply_is_a_fault_and_not_retried() {
     check(&ask(&base, ASK).await, "502", "upstream_broke");
     // A second attempt would be queued before this connection.
     let upstream = serve.await.unwrap();
-    let marker = tokio::net::TcpStream::connect(upstream.address())
-        .await
-        .unwrap();
+    let marker = tokio::net::TcpStream::connect(upstream.address()).await.unwrap();
     let next = upstream.accept().await;
     assert_eq!(next.peer(), marker.local_addr().unwrap());
 }
@@ -141,10 +128,7 @@ async fn rejects_connect_requests_and_reserved_paths() {
 #[tokio::test]
 async fn refuses_to_start_if_the_upstream_is_its_own_listener() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!(
-        "http://localhost:{}/v1",
-        listener.local_addr().unwrap().port()
-    );
+    let base = format!("http://localhost:{}/v1", listener.local_addr().unwrap().port());
     let config = longhaul::Config::default_with([("upstream.base", base.as_str())]).unwrap();
     let served = longhaul::run(config, listener, std::future::pending(), || ()).await;
     assert!(matches!(served, Err(longhaul::Problem::SelfLoop { .. })));

@@ -46,9 +46,7 @@ fn asked(messages: &[Value], question: &str) -> Vec<u8> {
 fn body(messages: &[Value]) -> Vec<u8> {
     let tools = json!([{"type": "function", "function": {"name": "read",
         "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
-    json!({"model": "m", "messages": messages, "tools": tools})
-        .to_string()
-        .into()
+    json!({"model": "m", "messages": messages, "tools": tools}).to_string().into()
 }
 
 /// Returns the text that replaces history in a body, if there is one.
@@ -83,12 +81,7 @@ impl Compacted {
         let text = stands_for_history(&compacted.body).unwrap();
         let cut = covered(&body, &compacted.body);
         assert!((9..messages.len() - 4).contains(&cut), "{cut}");
-        Self {
-            journey,
-            messages,
-            text,
-            cut,
-        }
+        Self { journey, messages, text, cut }
     }
 
     /// Sends `body`. Returns whether the record was used for it.
@@ -141,9 +134,7 @@ async fn record_is_used_if_ids_and_timestamps_are_regenerated() {
 async fn record_is_used_if_the_client_reserialises_the_body() {
     let mut compacted = Compacted::start().await;
     let value: Value = serde_json::from_slice(&asked(&compacted.messages, "And now?")).unwrap();
-    compacted
-        .hits(serde_json::to_vec_pretty(&value).unwrap())
-        .await;
+    compacted.hits(serde_json::to_vec_pretty(&value).unwrap()).await;
     // Rewritten with another key order, texts as parts, and a cache mark.
     let rewritten = |(at, message): (usize, &Value)| {
         let mut members: Vec<String> = message
@@ -164,13 +155,8 @@ async fn record_is_used_if_the_client_reserialises_the_body() {
         members.reverse();
         format!("{{ {} }}", members.join(" ,\n"))
     };
-    let messages: Vec<String> = value["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .enumerate()
-        .map(rewritten)
-        .collect();
+    let messages: Vec<String> =
+        value["messages"].as_array().unwrap().iter().enumerate().map(rewritten).collect();
     let text = format!(
         "{{\"messages\" :[{}], \"model\":\"m\",\"tools\":{}}}",
         messages.join(","),
@@ -184,9 +170,7 @@ async fn record_is_not_used_after_an_edit_before_the_cut() {
     let mut compacted = Compacted::start().await;
     for at in [1, 4, compacted.cut - 1] {
         let mut messages = compacted.messages.clone();
-        let edited = messages[..=at]
-            .iter()
-            .rposition(|m| m["content"].is_string());
+        let edited = messages[..=at].iter().rposition(|m| m["content"].is_string());
         messages[edited.unwrap()]["content"] = json!("edited");
         compacted.misses(asked(&messages, "And now?")).await;
     }
@@ -221,13 +205,8 @@ async fn record_is_used_after_an_undo_behind_but_not_before_the_cut() {
     let mut compacted = Compacted::start().await;
     let (messages, cut) = (compacted.messages.clone(), compacted.cut);
     compacted.hits(asked(&messages[..cut], "Or else?")).await;
-    let before = (0..cut)
-        .rev()
-        .find(|&at| messages[at]["role"] == "user")
-        .unwrap();
-    compacted
-        .misses(asked(&messages[..before], "Or else?"))
-        .await;
+    let before = (0..cut).rev().find(|&at| messages[at]["role"] == "user").unwrap();
+    compacted.misses(asked(&messages[..before], "Or else?")).await;
     // The record is used again when the undo is reverted.
     compacted.hits(asked(&messages, "And now?")).await;
 }
@@ -331,10 +310,8 @@ async fn summary_of_a_replaced_history_is_not_used() {
         turns += 1;
         assert!(turns < TURNS, "the soft mark was never met");
     }
-    let ended = |seen: &[SeenRequest]| {
-        seen.iter()
-            .all(|seen| seen.ended != ReplyCompletion::Pending)
-    };
+    let ended =
+        |seen: &[SeenRequest]| seen.iter().all(|seen| seen.ended != ReplyCompletion::Pending);
     bounded(journey.model.wait_for(ended)).await;
     // Both are now past the hard mark, and their histories differ from the third message on.
     let whole = conversation("alpha", turns + 1);

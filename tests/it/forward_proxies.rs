@@ -75,10 +75,7 @@ async fn serve(mut socket: TcpStream, then: Then, notes: Arc<Mutex<Vec<String>>>
     match then {
         Then::Answers(answer) => socket.write_all(answer).await.unwrap(),
         Then::Joins(port) => {
-            socket
-                .write_all(b"HTTP/1.1 200 Joined\r\n\r\n")
-                .await
-                .unwrap();
+            socket.write_all(b"HTTP/1.1 200 Joined\r\n\r\n").await.unwrap();
             join(socket, port).await;
         }
     }
@@ -101,14 +98,8 @@ async fn serve_socks(mut socket: TcpStream, then: Then, notes: Arc<Mutex<Vec<Str
     assert_eq!(asked, [5, 1, 0, 3], "to connect to a name");
     let name = text(&mut socket).await;
     let port = socket.read_u16().await.unwrap();
-    notes
-        .lock()
-        .unwrap()
-        .push(format!("{method} {name}:{port}"));
-    socket
-        .write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
-        .await
-        .unwrap();
+    notes.lock().unwrap().push(format!("{method} {name}:{port}"));
+    socket.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
     match then {
         Then::Answers(answer) => {
             let mut head = Vec::new();
@@ -147,10 +138,9 @@ fn is_hello(reply: &str) -> bool {
 async fn https_upstream_is_reached_through_a_connect_tunnel() {
     let dir = tempfile::tempdir().unwrap();
     let ca_file = dir.path().join("ca.pem");
-    for (scheme, port, http2) in [
-        ("http://me:hunter2@", "", "off"),
-        ("me:hunter2@", ":8443", "auto"),
-    ] {
+    for (scheme, port, http2) in
+        [("http://me:hunter2@", "", "off"), ("me:hunter2@", ":8443", "auto")]
+    {
         let (upstream, served) = tls::upstream(&ca_file, "upstream.test").await;
         let between = Between::start(Then::Joins(upstream)).await;
         let settings = [
@@ -161,18 +151,9 @@ async fn https_upstream_is_reached_through_a_connect_tunnel() {
         let reply = ask(&format!("https://upstream.test{port}/v1"), &settings).await;
         assert!(is_hello(&reply), "{reply}");
         let asked = between.asked();
-        let place = format!(
-            "upstream.test{}",
-            if port.is_empty() { ":443" } else { port }
-        );
-        assert!(
-            asked.starts_with(&format!("CONNECT {place} HTTP/1.1\r\n")),
-            "{asked}"
-        );
-        assert!(
-            asked.contains("Proxy-Authorization: Basic bWU6aHVudGVyMg==\r\n"),
-            "{asked}"
-        );
+        let place = format!("upstream.test{}", if port.is_empty() { ":443" } else { port });
+        assert!(asked.starts_with(&format!("CONNECT {place} HTTP/1.1\r\n")), "{asked}");
+        assert!(asked.contains("Proxy-Authorization: Basic bWU6aHVudGVyMg==\r\n"), "{asked}");
         let heard = served.await.unwrap();
         assert!(heard.starts_with("GET /v1/models HTTP/1.1\r\n"), "{heard}");
         assert!(!heard.to_lowercase().contains("proxy-"), "{heard}");
@@ -195,10 +176,9 @@ async fn http_upstream_is_requested_from_the_proxy_by_absolute_url() {
 
 #[tokio::test]
 async fn socks_proxy_receives_the_host_name_and_the_schemes_default_port() {
-    for (before, expect) in [
-        ("socks5://", "0 upstream.test:80"),
-        ("socks://me:hunter2@", "2 upstream.test:80"),
-    ] {
+    for (before, expect) in
+        [("socks5://", "0 upstream.test:80"), ("socks://me:hunter2@", "2 upstream.test:80")]
+    {
         let between = Between::start(Then::Answers(OK)).await;
         let settings = [("proxy.all", &*between.url(before))];
         let reply = ask("http://upstream.test/v1", &settings).await;
@@ -299,25 +279,16 @@ fn check_hides_proxy_passwords_and_invalid_proxy_urls() {
     for url in ["http://me:hunter2@proxy:3128", "me:hunter2@proxy:3128"] {
         let (code, said) = check(url);
         assert_eq!(code, Some(0));
-        assert!(
-            said.contains("@proxy:3128") && said.contains("env HTTPS_PROXY"),
-            "{said}"
-        );
+        assert!(said.contains("@proxy:3128") && said.contains("env HTTPS_PROXY"), "{said}");
     }
     let (code, said) = check("gopher://hunter2");
     assert_eq!(code, Some(64));
-    assert!(
-        said.contains("proxy.https from env HTTPS_PROXY: expected a URL"),
-        "{said}"
-    );
+    assert!(said.contains("proxy.https from env HTTPS_PROXY: expected a URL"), "{said}");
 }
 
 #[test]
 fn run_adds_loopback_to_no_proxy_of_the_command() {
-    for (given, expect) in [
-        (None, "127.0.0.1\n"),
-        (Some("a.example"), "a.example,127.0.0.1\n"),
-    ] {
+    for (given, expect) in [(None, "127.0.0.1\n"), (Some("a.example"), "a.example,127.0.0.1\n")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command
             .env_clear()

@@ -23,12 +23,8 @@ fn check(file: &str, expect: impl Fn(&str) -> String) {
 #[test]
 fn the_pages_of_settings_and_commands_are_what_the_program_prints() {
     check("config/default.toml", |_| stdout(&["defaults"], &[]));
-    check("docs/reference/cli.md", |_| {
-        stdout(&["man", "--markdown"], &[])
-    });
-    check("docs/reference/settings.md", |_| {
-        stdout(&["defaults", "--table"], &[])
-    });
+    check("docs/reference/cli.md", |_| stdout(&["man", "--markdown"], &[]));
+    check("docs/reference/settings.md", |_| stdout(&["defaults", "--table"], &[]));
 }
 
 #[test]

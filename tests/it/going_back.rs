@@ -55,14 +55,9 @@ impl Notes {
             model: conversation.model().into_owned(),
             ..view.to_record(conversation)
         });
-        self.places
-            .extend([at, view.summarised_until(), view.changed_prefix_len()]);
+        self.places.extend([at, view.summarised_until(), view.changed_prefix_len()]);
         // The first writer of a key wins; the proxy then stores the record under a longer prefix.
-        let key = if self.all.contains_key(&key) {
-            chains.longer_than(at)
-        } else {
-            Some(key)
-        };
+        let key = if self.all.contains_key(&key) { chains.longer_than(at) } else { Some(key) };
         if let Some(key) = key {
             self.all.entry(key).or_insert(record);
         }
@@ -131,11 +126,7 @@ fn newest(rung: RecoveryStep) -> Newest {
 fn shortened(conversation: &Conversation<'_>, view: &ForwardedView) -> Newest {
     let last = conversation.messages().len() - 1;
     let clips = view.to_record(conversation).clips;
-    if clips.iter().any(|clip| clip.message == last) {
-        Newest::Shortened
-    } else {
-        Newest::Kept
-    }
+    if clips.iter().any(|clip| clip.message == last) { Newest::Shortened } else { Newest::Kept }
 }
 
 /// Plays a body's conversation at every `every`th request, and goes back.

@@ -53,11 +53,7 @@ impl Proxy {
             },
             || (),
         ));
-        Self {
-            address,
-            stop: Some(stop),
-            served,
-        }
+        Self { address, stop: Some(stop), served }
     }
 
     pub(crate) async fn connect(&self) -> Wire {
@@ -122,10 +118,7 @@ impl Wire {
     }
 
     pub(crate) fn new(socket: TcpStream) -> Self {
-        Self {
-            socket,
-            read: Vec::new(),
-        }
+        Self { socket, read: Vec::new() }
     }
 
     pub(crate) fn peer(&self) -> SocketAddr {
@@ -183,11 +176,7 @@ impl Wire {
                 return String::from_utf8(text).unwrap();
             }
             let more = self.more().await.unwrap();
-            assert!(
-                more > 0,
-                "ended before {end:?}: {}",
-                String::from_utf8_lossy(&self.read)
-            );
+            assert!(more > 0, "ended before {end:?}: {}", String::from_utf8_lossy(&self.read));
         }
     }
 

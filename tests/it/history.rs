@@ -40,18 +40,14 @@ fn claude_code() -> String {
             json!({"type": "assistant", "message": {
             "id": message, "role": "assistant", "model": "claude-sonnet-4-5", "content": [block]}})
         };
-        line(block(
-            json!({"type": "thinking", "thinking": "…", "signature": "s"}),
-        ));
+        line(block(json!({"type": "thinking", "thinking": "…", "signature": "s"})));
         line(block(json!({"type": "text", "text": "Next."})));
         line(block(
             json!({"type": "tool_use", "id": id, "name": "Read", "input": {"file_path": "/a"}}),
         ));
         let result = text(at, RESULT_TOKENS);
-        line(
-            json!({"type": "user", "message": {"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": result}]}]}}),
-        );
+        line(json!({"type": "user", "message": {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": result}]}]}}));
     }
     // What a subagent was asked is in requests of its own.
     let aside = json!({"role": "user", "content": text(99, 500)});
@@ -108,10 +104,7 @@ fn pi() -> String {
                 + "\n"),
         );
     };
-    line(
-        "u".into(),
-        json!({"role": "user", "content": [{"type": "text", "text": "Go."}]}),
-    );
+    line("u".into(), json!({"role": "user", "content": [{"type": "text", "text": "Go."}]}));
     for at in 0..RESULTS {
         let id = format!("c{at}");
         line(
@@ -139,20 +132,14 @@ fn write_opencode(storage: &Path) {
         "message/ses_1/msg_000.json".into(),
         json!({"id": "msg_000", "sessionID": "ses_1", "role": "user"}),
     );
-    write(
-        "part/msg_000/prt_1.json".into(),
-        json!({"type": "text", "text": "Go."}),
-    );
+    write("part/msg_000/prt_1.json".into(), json!({"type": "text", "text": "Go."}));
     for at in 1..=RESULTS {
         let id = format!("msg_{at:03}");
         write(
             format!("message/ses_1/{id}.json"),
             json!({"id": id, "sessionID": "ses_1", "role": "assistant", "modelID": "gpt-4o", "providerID": "openai"}),
         );
-        write(
-            format!("part/{id}/prt_1.json"),
-            json!({"type": "step-start"}),
-        );
+        write(format!("part/{id}/prt_1.json"), json!({"type": "step-start"}));
         write(
             format!("part/{id}/prt_2.json"),
             json!({"type": "tool", "tool": "read", "callID": format!("c{at}"),
@@ -163,13 +150,7 @@ fn write_opencode(storage: &Path) {
 
 fn explain(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_longhaul"))
-        .args([
-            "explain",
-            "--window",
-            "32k",
-            "--replay",
-            folder.to_str().unwrap(),
-        ])
+        .args(["explain", "--window", "32k", "--replay", folder.to_str().unwrap()])
         .args(arguments)
         .env_clear()
         .output()
@@ -204,21 +185,13 @@ fn the_logs_of_each_agent_give_the_session_that_was_held() {
         assert_eq!(session["requests"], RESULTS + 1, "{session:#}");
         assert_eq!(session["overflows"], true, "{session:#}");
     }
-    let models: Vec<&str> = played
-        .iter()
-        .map(|one| one["model"].as_str().unwrap())
-        .collect();
+    let models: Vec<&str> = played.iter().map(|one| one["model"].as_str().unwrap()).collect();
     for model in ["claude-sonnet-4-5", "gpt-5-codex", "gpt-4o"] {
         assert!(models.contains(&model), "{models:?}");
     }
     assert_eq!(report["compacted_by_agent"], 1);
-    assert_eq!(
-        report["short"], 1,
-        "what follows the compaction: {report:#}"
-    );
-    let [profile] = report["profiles"].as_array().unwrap().as_slice() else {
-        panic!("{report:#}")
-    };
+    assert_eq!(report["short"], 1, "what follows the compaction: {report:#}");
+    let [profile] = report["profiles"].as_array().unwrap().as_slice() else { panic!("{report:#}") };
     let totals = &profile["totals"];
     assert_eq!(totals["answered"], totals["requests"], "{report:#}");
     let [with, without] = ["cost_with", "cost_without"].map(|key| profile[key].as_i64().unwrap());
@@ -228,27 +201,16 @@ fn the_logs_of_each_agent_give_the_session_that_was_held() {
 #[test]
 fn odd_lines_cost_only_themselves() {
     let folder = tempfile::tempdir().unwrap();
-    let odd = [
-        "",
-        "{",
-        "null",
-        "[1]",
-        "\"text\"",
-        "{\"type\": 7}",
-        "\u{0}\u{fffd}",
-        "{\"payload\": {}}",
-    ]
-    .join("\n");
+    let odd =
+        ["", "{", "null", "[1]", "\"text\"", "{\"type\": 7}", "\u{0}\u{fffd}", "{\"payload\": {}}"]
+            .join("\n");
     let log = pi();
     let (first, rest) = log.split_once('\n').unwrap();
     // A result without its call, a call without a result, and a line cut short at the end.
     let strange = json!({"type": "message", "id": "x", "message": {"role": "toolResult", "toolCallId": "none", "content": 7}});
     let cut = &rest[..rest.len() - 9];
-    fs::write(
-        folder.path().join("a.jsonl"),
-        format!("{odd}\n{first}\n{strange}\n{odd}\n{cut}"),
-    )
-    .unwrap();
+    fs::write(folder.path().join("a.jsonl"), format!("{odd}\n{first}\n{strange}\n{odd}\n{cut}"))
+        .unwrap();
     fs::write(folder.path().join("b.jsonl"), [0xff, 0xfe, b'\n', b'{']).unwrap();
     fs::write(folder.path().join("c.json"), "{\"version\": 1}").unwrap();
     let report = report(folder.path(), &["--profile", "local", "--sessions", "1"]);
@@ -263,10 +225,7 @@ fn one_screen_has_every_profile_and_a_folder_without_logs_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let output = explain(folder.path(), &[]);
     assert_eq!(output.status.code(), Some(65));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("no session"),
-        "{output:?}"
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no session"), "{output:?}");
 
     fs::write(folder.path().join("rollout.jsonl"), codex()).unwrap();
     let output = explain(folder.path(), &[]);
@@ -275,8 +234,5 @@ fn one_screen_has_every_profile_and_a_folder_without_logs_is_told() {
         assert!(page.lines().any(|line| line.starts_with(profile)), "{page}");
     }
     assert!(page.lines().count() <= 24, "{page}");
-    assert!(
-        page.lines().all(|line| line.chars().count() <= 100),
-        "{page}"
-    );
+    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
 }

@@ -47,9 +47,7 @@ fn message(steps: Steps, at: usize) -> Value {
 fn body(steps: Steps, head: usize, messages: usize) -> Vec<u8> {
     let system = |at| json!({"role": "system", "content": format!("instruction {at}")});
     let all = (0..head).map(system);
-    let all: Vec<Value> = all
-        .chain((0..messages).map(|at| message(steps, at)))
-        .collect();
+    let all: Vec<Value> = all.chain((0..messages).map(|at| message(steps, at))).collect();
     // Padding: with any number of instructions, the size outside the history rounds to one value.
     let tools = json!([{"type": "function", "function": {"name": "read",
         "description": "reads ".repeat(350)}}]);
@@ -89,11 +87,8 @@ impl Told {
             messages.map(|it| (name(it), it.to_owned())).collect()
         };
         let (before, after) = (by_name(came), by_name(went));
-        let gone: Vec<String> = before
-            .keys()
-            .filter(|name| !after.contains_key(*name))
-            .cloned()
-            .collect();
+        let gone: Vec<String> =
+            before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
         let went = reader::messages(went);
         let text = went.iter().find(|it| it.contains(STANDS_FOR_HISTORY));
         match text {

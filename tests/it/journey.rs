@@ -99,11 +99,7 @@ impl Journey {
     pub(crate) async fn step(&mut self, body: Vec<u8>) -> Step {
         let arrived = self.ask(body.clone()).await;
         let upstream = self.seen_for(self.asked);
-        Step {
-            sent: body,
-            arrived,
-            upstream,
-        }
+        Step { sent: body, arrived, upstream }
     }
 
     fn seen_for(&self, ordinal: usize) -> Vec<SeenRequest> {
@@ -142,20 +138,10 @@ pub(crate) fn harmless(name: &str, steps: &[Step]) {
             String::from_utf8_lossy(&step.arrived.body)
         );
         let count = step.upstream.len();
-        assert!(
-            (1..=2).contains(&count),
-            "{name}, request {at}: {count} sent"
-        );
-        assert_eq!(
-            step.forwarded().verdict,
-            Verdict::Accepted,
-            "{name}, request {at}"
-        );
+        assert!((1..=2).contains(&count), "{name}, request {at}: {count} sent");
+        assert_eq!(step.forwarded().verdict, Verdict::Accepted, "{name}, request {at}");
         for seen in &step.upstream {
-            assert!(
-                seen.body.len() <= step.sent.len(),
-                "{name}, request {at} has grown"
-            );
+            assert!(seen.body.len() <= step.sent.len(), "{name}, request {at} has grown");
             assert!(
                 matches!(seen.verdict, Verdict::Accepted | Verdict::Overflowed),
                 "{name}, request {at}: {:?}",

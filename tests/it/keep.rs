@@ -12,15 +12,10 @@ const RULE: &str = "Never push to main.";
 const KEEP: (&str, &str) = ("x-longhaul-keep", RULE);
 const UNKEEP: (&str, &str) = ("x-longhaul-unkeep", RULE);
 /// Digests from 16,000 tokens on.
-const SMALL: [(&str, &str); 2] = [
-    ("LONGHAUL_WINDOW", "16000"),
-    ("LONGHAUL_SUMMARY_MODEL", "none"),
-];
+const SMALL: [(&str, &str); 2] = [("LONGHAUL_WINDOW", "16000"), ("LONGHAUL_SUMMARY_MODEL", "none")];
 
 async fn large_model() -> Model {
-    Model::start(ModelOptions::with_window(1_000_000))
-        .await
-        .unwrap()
+    Model::start(ModelOptions::with_window(1_000_000)).await.unwrap()
 }
 
 /// Returns the last chat that the model received, and checks that it names no header of longhaul.
@@ -60,10 +55,7 @@ async fn a_header_keeps_a_text_of_its_own_conversation_from_the_next_compaction_
     let other = [("authorization", "Bearer other")];
     assert!(!keeps(&caller, &model, &other, 40).await);
     assert!(keeps(&caller, &model, &[], 40).await);
-    assert!(
-        keeps(&caller, &model, &[UNKEEP], 41).await,
-        "bytes that were sent stay"
-    );
+    assert!(keeps(&caller, &model, &[UNKEEP], 41).await, "bytes that were sent stay");
     let mut is_kept = true;
     for turns in 42..400 {
         is_kept = is_kept && keeps(&caller, &model, &[], turns).await;
@@ -93,16 +85,11 @@ async fn texts_beyond_the_bounds_and_texts_taken_back_are_not_kept() {
     let caller = Caller::of(program.address());
     let long = format!("{RULE} {}", "x".repeat(4_000));
     for value in [&*long, "%FF", ""] {
-        let reply = caller
-            .ask_with(&[("x-longhaul-keep", value)], talk(1, 500))
-            .await;
+        let reply = caller.ask_with(&[("x-longhaul-keep", value)], talk(1, 500)).await;
         assert_eq!(reply.status, 200);
     }
     let many: Vec<String> = (0..32).map(|at| format!("rule {at}")).collect();
-    let many: Vec<_> = many
-        .iter()
-        .map(|text| ("x-longhaul-keep", &**text))
-        .collect();
+    let many: Vec<_> = many.iter().map(|text| ("x-longhaul-keep", &**text)).collect();
     caller.ask_with(&many, talk(1, 500)).await;
     caller.ask_with(&[KEEP], talk(1, 500)).await;
     assert!(!keeps(&caller, &model, &[], 40).await);

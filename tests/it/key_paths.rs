@@ -25,16 +25,11 @@ const ELSEWHERE: [&str; 9] = [
 
 #[tokio::test]
 async fn client_token_grants_only_endpoints_under_the_base() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let mut tokens = tempfile::NamedTempFile::new().unwrap();
     writeln!(tokens, "{TOKEN}").unwrap();
     let settings = [
-        (
-            "LONGHAUL_CLIENT_TOKENS_FILE",
-            tokens.path().to_str().unwrap(),
-        ),
+        ("LONGHAUL_CLIENT_TOKENS_FILE", tokens.path().to_str().unwrap()),
         ("LONGHAUL_UPSTREAM_API_KEY", KEY),
         ("LONGHAUL_UPSTREAM_KEY_PATHS", "batches/*"),
     ];
@@ -67,9 +62,7 @@ async fn client_token_grants_only_endpoints_under_the_base() {
 
 #[tokio::test]
 async fn paths_without_the_proxys_key_carry_the_clients_own_credentials() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let base = format!("{}/acct", model.url());
     let program = Program::told(&base, &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
     let url = format!("http://{}/v1", program.address());

@@ -22,19 +22,11 @@ fn file(text: &str) -> NamedTempFile {
 
 #[tokio::test]
 async fn only_a_valid_client_token_is_served_with_the_proxys_key() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let (tokens, key) = (file(TOKEN), file(KEY));
     let settings = [
-        (
-            "LONGHAUL_CLIENT_TOKENS_FILE",
-            tokens.path().to_str().unwrap(),
-        ),
-        (
-            "LONGHAUL_UPSTREAM_API_KEY_FILE",
-            key.path().to_str().unwrap(),
-        ),
+        ("LONGHAUL_CLIENT_TOKENS_FILE", tokens.path().to_str().unwrap()),
+        ("LONGHAUL_UPSTREAM_API_KEY_FILE", key.path().to_str().unwrap()),
     ];
     let program = Program::told(&model.url(), &settings);
     let caller = Caller::of(program.address());
@@ -51,21 +43,12 @@ async fn only_a_valid_client_token_is_served_with_the_proxys_key() {
             (compacted.status, compacted.body),
         ] {
             let said: serde_json::Value = serde_json::from_slice(&body).unwrap();
-            assert_eq!(
-                (status, &said["error"]["code"]),
-                (401, &"invalid_token".into())
-            );
+            assert_eq!((status, &said["error"]["code"]), (401, &"invalid_token".into()));
         }
     }
-    assert!(
-        model.seen().is_empty(),
-        "the upstream hears nothing of them"
-    );
+    assert!(model.seen().is_empty(), "the upstream hears nothing of them");
     // A browser's preflight request asks what its page may send. It carries no token itself.
-    let preflight = [
-        ("origin", "https://app.example"),
-        ("access-control-request-method", "POST"),
-    ];
+    let preflight = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
     let chats = (Method::OPTIONS, &*url, "/v1/chat/completions");
     assert_eq!(ask(chats, &preflight, b"").await.status, 404, "the model's");
     let seen = model.seen();
@@ -112,9 +95,7 @@ fn warns_if_the_upstream_receives_no_api_key() {
 
 #[tokio::test]
 async fn foreign_pages_and_host_names_are_refused_the_proxys_key() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
     let caller = Caller::of(program.address());
     let page = |origin| [("origin", origin), ("content-type", "text/plain")];
@@ -133,17 +114,9 @@ async fn foreign_pages_and_host_names_are_refused_the_proxys_key() {
     assert_eq!(refused.status, 403);
     assert_eq!(said["error"]["code"], "unknown_host");
     // Programs are refused under that name too: the proxy cannot tell them apart.
-    let refused = ask(
-        (Method::GET, &url, "/v1/models"),
-        &[("host", "evil.example")],
-        b"",
-    )
-    .await;
+    let refused = ask((Method::GET, &url, "/v1/models"), &[("host", "evil.example")], b"").await;
     let said: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
-    assert_eq!(
-        (refused.status, &said["error"]["code"]),
-        (403, &"unknown_host".into())
-    );
+    assert_eq!((refused.status, &said["error"]["code"]), (403, &"unknown_host".into()));
     assert!(model.seen().is_empty());
     let own = page("http://localhost:3000");
     assert_eq!(caller.ask_with(&own, talk(1, 10)).await.status, 200);
@@ -152,9 +125,7 @@ async fn foreign_pages_and_host_names_are_refused_the_proxys_key() {
 /// The image sets `public`, and the model may need no key.
 #[tokio::test]
 async fn a_foreign_page_reaches_no_keyless_model_through_an_open_listener() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_PUBLIC", "true")]);
     let caller = Caller::of(program.address());
     let page = ("origin", "http://pages.example");
@@ -182,9 +153,7 @@ async fn a_foreign_page_reaches_no_keyless_model_through_an_open_listener() {
 
 #[tokio::test]
 async fn upstream_key_from_the_environment_replaces_the_clients_key() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_UPSTREAM_API_KEY", KEY)]);
     let caller = Caller::of(program.address());
     for fields in [&[][..], &[("authorization", "Bearer dummy")]] {

@@ -79,10 +79,7 @@ impl Files {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = offer
-            .split(',')
-            .map(|name| name.as_bytes().to_vec())
-            .collect();
+        config.alpn_protocols = offer.split(',').map(|name| name.as_bytes().to_vec()).collect();
         let socket = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let connector = TlsConnector::from(Arc::new(config));
@@ -93,11 +90,7 @@ impl Files {
 fn issue(dir: &TempDir) -> CertificateDer<'static> {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     write(dir.path().join("chain.pem"), issued.cert.pem()).unwrap();
-    write(
-        dir.path().join("key.pem"),
-        issued.signing_key.serialize_pem(),
-    )
-    .unwrap();
+    write(dir.path().join("key.pem"), issued.signing_key.serialize_pem()).unwrap();
     issued.cert.der().clone()
 }
 
@@ -118,11 +111,7 @@ async fn serves_clients_over_tls_in_the_negotiated_protocol() {
     let upstream = Upstream::bind().await;
     let proxy = files.proxy(&upstream.base("")).await;
     let mut upstream = upstream;
-    for (offer, expect) in [
-        ("http/1.1", "http/1.1"),
-        ("h2,http/1.1", "h2"),
-        ("h2", "h2"),
-    ] {
+    for (offer, expect) in [("http/1.1", "http/1.1"), ("h2,http/1.1", "h2"), ("h2", "h2")] {
         let session = files.session(proxy.address, offer).await.unwrap();
         let agreed = session.get_ref().1.alpn_protocol().unwrap().to_vec();
         assert_eq!(agreed, expect.as_bytes(), "{offer}");
@@ -154,10 +143,9 @@ async fn serves_clients_over_tls_in_the_negotiated_protocol() {
 async fn rejects_plain_http_on_the_tls_listener_with_a_hint() {
     let files = Files::new();
     let proxy = files.proxy("http://127.0.0.1:9").await;
-    for said in [
-        ASK,
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-    ] {
+    for said in
+        [ASK, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"]
+    {
         let mut client = proxy.connect().await;
         client.send(said).await;
         let reply = client.rest().await;
@@ -178,12 +166,7 @@ async fn rejects_plain_http_on_the_tls_listener_with_a_hint() {
 async fn closes_a_client_that_stalls_in_the_tls_handshake() {
     let files = Files::new();
     let proxy = files.proxy("http://127.0.0.1:9").await;
-    for said in [
-        &b""[..],
-        b"\x16",
-        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
-        b"G",
-    ] {
+    for said in [&b""[..], b"\x16", b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", b"G"] {
         let mut client = proxy.connect().await;
         client.send_bytes(said).await;
         time::pause();
@@ -219,10 +202,7 @@ async fn keeps_the_old_certificate_if_the_new_pair_is_unusable() {
     let mut files = Files::new();
     let (certificate, key) = (files.certificate(), files.key());
     let settings = [
-        (
-            "LONGHAUL_TLS_CERTIFICATE_FILE",
-            certificate.to_str().unwrap(),
-        ),
+        ("LONGHAUL_TLS_CERTIFICATE_FILE", certificate.to_str().unwrap()),
         ("LONGHAUL_TLS_KEY_FILE", key.to_str().unwrap()),
     ];
     let program = Program::told("http://127.0.0.1:9/v1", &settings);
@@ -233,9 +213,7 @@ async fn keeps_the_old_certificate_if_the_new_pair_is_unusable() {
     let other = Files::new();
     let others = std::fs::read_to_string(other.key()).unwrap();
     write(&key, &others).unwrap();
-    program
-        .reads_again("it is not the key of the first certificate", 1)
-        .await;
+    program.reads_again("it is not the key of the first certificate", 1).await;
     assert!(shown(&files).await, "the old pair stays");
     write(&key, "").unwrap();
     program.reads_again("no private key", 1).await;
@@ -245,11 +223,7 @@ async fn keeps_the_old_certificate_if_the_new_pair_is_unusable() {
     program.reads_again("certificate reloaded", 1).await;
     assert!(shown(&files).await, "the new pair is shown");
     let said = program.ended();
-    assert_eq!(
-        said.matches("keeping the previous one").count(),
-        2,
-        "{said}"
-    );
+    assert_eq!(said.matches("keeping the previous one").count(), 2, "{said}");
     for key in [good, others] {
         for line in key.lines() {
             assert!(!said.contains(line), "{said}");
@@ -272,10 +246,7 @@ fn unusable_certificate_files_are_a_configuration_error() {
             .unwrap();
         assert_eq!(output.status.code(), Some(64));
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            said.contains("tls.certificate_file") && said.contains("in PEM"),
-            "{said}"
-        );
+        assert!(said.contains("tls.certificate_file") && said.contains("in PEM"), "{said}");
     }
 }
 

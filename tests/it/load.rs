@@ -28,17 +28,9 @@ async fn two_hundred_agents_lose_no_request_and_leak_no_descriptor() {
     assert!(end.ticks > before.ticks, "{report:#?}");
     assert!(after.descriptors <= before.descriptors, "{report:#?}");
     // Without a redis-server the report says so, and the store is in memory.
-    let has_server = Command::new("redis-server")
-        .arg("--version")
-        .output()
-        .is_ok();
+    let has_server = Command::new("redis-server").arg("--version").output().is_ok();
     assert_eq!(report.stalled, has_server);
-    for name in [
-        "whole",
-        "left by their clients",
-        "broken off by the upstream",
-        "answered 502",
-    ] {
+    for name in ["whole", "left by their clients", "broken off by the upstream", "answered 502"] {
         let (_, count) = report.counts.iter().find(|(it, _)| *it == name).unwrap();
         assert!(*count > 0, "none was {name}: {report:#?}");
     }
@@ -64,10 +56,7 @@ fn tally_detects_lost_duplicated_and_swapped_replies() {
         if let Some(got) = got {
             tally.got(whole, got);
         }
-        let told = tally
-            .wrong()
-            .iter()
-            .any(|line| line.starts_with(&format!("request {whole},")));
+        let told = tally.wrong().iter().any(|line| line.starts_with(&format!("request {whole},")));
         assert_eq!(told, !right, "{seen}, {got:?}");
     }
 }

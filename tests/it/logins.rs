@@ -50,10 +50,7 @@ async fn only_a_token_of_three_parts_with_an_account_selects_the_backend_of_chat
         (CHATGPT, &[("authorization", "bearer  aa.b_-.c"), ACCOUNT]),
         (OPENAI, &[ACCOUNT]),
         (OPENAI, &[("authorization", TOKEN)]),
-        (
-            OPENAI,
-            &[("authorization", TOKEN), ("chatgpt-account-id", "")],
-        ),
+        (OPENAI, &[("authorization", TOKEN), ("chatgpt-account-id", "")]),
         (OPENAI, &[("authorization", KEY), ACCOUNT]),
         (OPENAI, &[("authorization", "Bearer sk-a.b.c"), ACCOUNT]),
         (OPENAI, &[("authorization", "Bearer a.b"), ACCOUNT]),
@@ -61,23 +58,10 @@ async fn only_a_token_of_three_parts_with_an_account_selects_the_backend_of_chat
         (OPENAI, &[("authorization", "Bearer a.b.c.d"), ACCOUNT]),
         (OPENAI, &[("authorization", "Bearer a.b.c d"), ACCOUNT]),
         (OPENAI, &[("authorization", "Basic a.b.c"), ACCOUNT]),
-        (
-            OPENAI,
-            &[("authorization", TOKEN), ("api-key", "k"), ACCOUNT],
-        ),
-        (
-            OPENAI,
-            &[
-                ("authorization", TOKEN),
-                ACCOUNT,
-                ("chatgpt-account-id", "acc-2"),
-            ],
-        ),
+        (OPENAI, &[("authorization", TOKEN), ("api-key", "k"), ACCOUNT]),
+        (OPENAI, &[("authorization", TOKEN), ACCOUNT, ("chatgpt-account-id", "acc-2")]),
         (OPENAI, &two),
-        (
-            OPENAI,
-            &[("x-upstream", "chatgpt.com"), ("authorization", KEY)],
-        ),
+        (OPENAI, &[("x-upstream", "chatgpt.com"), ("authorization", KEY)]),
     ] {
         let at = received(&proxy, &hosts, "/v1/responses", fields).await;
         assert_eq!(at, format!("{base}/responses"), "{fields:?}");
@@ -149,46 +133,24 @@ async fn a_refusal_at_the_wrong_base_says_so_in_the_log_and_in_doctor() {
             &login[..],
             Some("refuses a ChatGPT login, which belongs to https://chatgpt.com/"),
         ),
-        (
-            Some(backend),
-            &key,
-            Some("an API key belongs to https://api.openai.com/v1"),
-        ),
+        (Some(backend), &key, Some("an API key belongs to https://api.openai.com/v1")),
         (Some(api), &[("authorization", "Bearer sk-wrong")], None),
         (None, &login, None),
     ] {
         let environment: Vec<_> = environment.into_iter().chain(upstream).collect();
         let program = Program::with_admin("", &environment, Admin::Off);
-        post(
-            program.address(),
-            "/v1/responses",
-            fields,
-            r#"{"model":"m","input":"go"}"#,
-        )
-        .await;
+        post(program.address(), "/v1/responses", fields, r#"{"model":"m","input":"go"}"#).await;
         let said = program.said();
         assert_eq!(said.contains("wrong base"), says.is_some(), "{said}");
         assert!(says.is_none_or(|says| said.contains(says)), "{said}");
         assert!(!said.contains("acc-1") && !said.contains("sk-"), "{said}");
     }
     for (upstream, key, says) in [
-        (
-            api,
-            "",
-            "refuses a ChatGPT login, which belongs to https://chatgpt.com/",
-        ),
-        (
-            backend,
-            "sk-1",
-            "an API key belongs to https://api.openai.com/v1",
-        ),
+        (api, "", "refuses a ChatGPT login, which belongs to https://chatgpt.com/"),
+        (backend, "sk-1", "an API key belongs to https://api.openai.com/v1"),
     ] {
         let mut all = environment.to_vec();
-        all.extend([
-            upstream,
-            ("LONGHAUL_ADMIN", "off"),
-            ("LONGHAUL_LISTEN", "127.0.0.1:0"),
-        ]);
+        all.extend([upstream, ("LONGHAUL_ADMIN", "off"), ("LONGHAUL_LISTEN", "127.0.0.1:0")]);
         all.extend((!key.is_empty()).then_some(("OPENAI_API_KEY", key)));
         let said = hosts::doctor(&all).await;
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");

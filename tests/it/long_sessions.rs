@@ -39,10 +39,7 @@ enum Turns {
 
 impl Case {
     fn options(&self) -> ModelOptions {
-        ModelOptions {
-            density: self.density,
-            ..ModelOptions::with_window(self.window)
-        }
+        ModelOptions { density: self.density, ..ModelOptions::with_window(self.window) }
     }
 
     /// Returns the session with planted facts, and the facts.
@@ -59,15 +56,8 @@ impl Case {
     }
 
     fn name(&self) -> String {
-        let turns = if self.turns == Turns::Many {
-            "many turns"
-        } else {
-            "one turn"
-        };
-        format!(
-            "{} with {turns} at {} and {:?}",
-            self.session, self.window, self.density
-        )
+        let turns = if self.turns == Turns::Many { "many turns" } else { "one turn" };
+        format!("{} with {turns} at {} and {:?}", self.session, self.window, self.density)
     }
 
     /// Plays the whole session and checks the promises for long sessions.
@@ -75,14 +65,8 @@ impl Case {
         let name = self.name();
         let (replay, facts) = self.planted();
         let last = replay.requests().next_back().unwrap().body();
-        assert!(
-            size(&last, self.density).await >= 3 * self.window,
-            "{name}: three windows"
-        );
-        assert!(
-            !directly(self.options(), &last).await.is_answer(),
-            "{name}: it needs a proxy"
-        );
+        assert!(size(&last, self.density).await >= 3 * self.window, "{name}: three windows");
+        assert!(!directly(self.options(), &last).await.is_answer(), "{name}: it needs a proxy");
         let mut journey = Journey::start(self.options(), change).await;
         let steps = journey.play(bodies(&replay)).await;
         harmless(&name, &steps);
@@ -96,10 +80,7 @@ impl Case {
         }
         let (breaks, records) = (breaks(&steps), records(&steps));
         let clearings = tool_tokens(&last) / self.clearing();
-        assert!(
-            breaks <= clearings + records,
-            "{name}: {breaks} > {clearings} + {records}"
-        );
+        assert!(breaks <= clearings + records, "{name}: {breaks} > {clearings} + {records}");
         steps
     }
 
@@ -118,9 +99,7 @@ fn tool_tokens(body: &[u8]) -> usize {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap();
     let messages = body["messages"].as_array().unwrap();
     let results = messages.iter().filter(|message| message["role"] == "tool");
-    results
-        .map(|result| result["content"].to_string().len() / 4)
-        .sum()
+    results.map(|result| result["content"].to_string().len() / 4).sum()
 }
 
 /// Checks the promises for each of these sessions, concurrently.
@@ -140,12 +119,7 @@ async fn check(cases: &[Case], change: fn(&mut Config)) {
 }
 
 const fn case(session: &'static str, turns: Turns, window: u64, density: TokenDensity) -> Case {
-    Case {
-        session,
-        turns,
-        window,
-        density,
-    }
+    Case { session, turns, window, density }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,18 +144,8 @@ async fn sessions_of_three_smaller_windows_complete() {
     for case in [
         case("cli-0237", Turns::Many, 16_384, TokenDensity::STANDARD),
         case("cli-0238", Turns::Many, 16_384, TokenDensity::STANDARD),
-        case(
-            "context-evaluator-0335",
-            Turns::One,
-            16_384,
-            TokenDensity::DENSE,
-        ),
-        case(
-            "oh-my-posh-0289",
-            Turns::Many,
-            7_000,
-            TokenDensity::STANDARD,
-        ),
+        case("context-evaluator-0335", Turns::One, 16_384, TokenDensity::DENSE),
+        case("oh-my-posh-0289", Turns::Many, 7_000, TokenDensity::STANDARD),
     ] {
         checks.spawn(case.check(digests));
     }

@@ -30,9 +30,7 @@ pub(crate) async fn ask(
 ) -> ReceivedReply {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let origin = url.strip_suffix("/v1").unwrap();
-    let mut request = Request::builder()
-        .method(method)
-        .uri(format!("{origin}{path}"));
+    let mut request = Request::builder().method(method).uri(format!("{origin}{path}"));
     for (name, value) in fields {
         request = request.header(*name, *value);
     }
@@ -59,17 +57,12 @@ fn is_compacted(body: &[u8], compacted: &[u8]) {
     let (before, after) = (messages(body), messages(compacted));
     assert_eq!(before.first(), after.first());
     assert_eq!(before.last(), after.last());
-    let stands = after
-        .iter()
-        .filter(|text| text.contains(STANDS_FOR_HISTORY));
+    let stands = after.iter().filter(|text| text.contains(STANDS_FOR_HISTORY));
     assert_eq!(stands.count(), 1);
 }
 
 async fn check_compacted(conduct: SummaryBehaviour, change: fn(&mut Config), action: &str) {
-    let options = ModelOptions {
-        summary: conduct,
-        ..ModelOptions::with_window(HUGE)
-    };
+    let options = ModelOptions { summary: conduct, ..ModelOptions::with_window(HUGE) };
     let mut journey = Journey::start(options, change).await;
     let body = talk(20, 2_000);
     if action == "digest" {
@@ -108,10 +101,8 @@ async fn manual_compaction_makes_a_digest_if_the_summariser_fails() {
 
 #[tokio::test]
 async fn manual_digest_is_not_stored_before_an_upstream_has_answered() {
-    let refusing = ModelOptions {
-        summary: SummaryBehaviour::Fails,
-        ..ModelOptions::with_window(HUGE)
-    };
+    let refusing =
+        ModelOptions { summary: SummaryBehaviour::Fails, ..ModelOptions::with_window(HUGE) };
     for change in [|_: &mut Config| (), digests] {
         let mut journey = Journey::start(refusing.clone(), change).await;
         let body = talk(20, 2_000);
@@ -170,10 +161,7 @@ async fn manual_compaction_of_one_caller_is_not_used_for_another() {
         assert_eq!(of("Bearer a", path).await.status, 200);
     }
     assert_eq!(of("Bearer b", "/v1/chat/completions").await.action(), "");
-    assert_eq!(
-        of("Bearer a", "/v1/chat/completions").await.action(),
-        "digest"
-    );
+    assert_eq!(of("Bearer a", "/v1/chat/completions").await.action(), "digest");
 }
 
 #[tokio::test]
@@ -237,22 +225,9 @@ async fn reports_a_chat_beyond_a_limit_as_too_large_or_crowded() {
         let asked = (Method::POST, &[][..], &*body);
         check_refused(&journey.url(), asked, status, code).await;
     };
-    check(
-        |config| config.limits.body_bytes = 1_000,
-        413,
-        "chat_too_large",
-    )
-    .await;
-    check(
-        |config| config.limits.buffered_bytes = 1_000,
-        503,
-        "crowded",
-    )
-    .await;
-    let many = format!(
-        r#"{{"messages":[{}{{}}]}}"#,
-        r#"{"role":""},"#.repeat(300_000)
-    );
+    check(|config| config.limits.body_bytes = 1_000, 413, "chat_too_large").await;
+    check(|config| config.limits.buffered_bytes = 1_000, 503, "crowded").await;
+    let many = format!(r#"{{"messages":[{}{{}}]}}"#, r#"{"role":""},"#.repeat(300_000));
     let journey = Journey::start(huge.clone(), digests).await;
     let asked = (Method::POST, &[][..], many.as_bytes());
     check_refused(&journey.url(), asked, 413, "chat_too_large").await;
@@ -260,14 +235,10 @@ async fn reports_a_chat_beyond_a_limit_as_too_large_or_crowded() {
 
 #[tokio::test]
 async fn giving_up_logs_the_manual_options_verbatim() {
-    let model = Model::start(ModelOptions::with_window(2_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(2_000)).await.unwrap();
     let program = Program::told(&model.url(), &[("LONGHAUL_SUMMARY_MODEL", "none")]);
-    let body = format!(
-        r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#,
-        "word ".repeat(4_000)
-    );
+    let body =
+        format!(r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#, "word ".repeat(4_000));
     let arrived = Caller::of(program.address()).ask(body).await;
     assert_eq!(arrived.action(), "gave-up");
     let log = program.ended();
@@ -342,9 +313,7 @@ async fn compact_command_uses_the_callers_key_and_never_logs_it() {
 
 #[tokio::test]
 async fn compact_command_learns_the_window_from_its_refused_summary_call() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let upstream = model.url();
     let body = talk(50, 2_000);
     let output = tokio::task::spawn_blocking(move || {
@@ -411,10 +380,7 @@ fn compact_command_reports_an_unreachable_upstream_with_hints() {
         assert!(!told.contains("OPENAI_API_KEY"), "{told}");
     }
     let small = said(&run(&[], &away, &talk(1, 10)));
-    assert!(
-        !small.contains("OPENAI_API_KEY"),
-        "nobody was asked: {small}"
-    );
+    assert!(!small.contains("OPENAI_API_KEY"), "nobody was asked: {small}");
 }
 
 #[test]

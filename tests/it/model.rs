@@ -35,9 +35,7 @@ async fn ask(model: &Model, body: Vec<u8>) -> (StatusCode, String) {
 }
 
 fn chat(words: &str) -> Vec<u8> {
-    json!({"model": "m", "messages": [{"role": "user", "content": words}]})
-        .to_string()
-        .into()
+    json!({"model": "m", "messages": [{"role": "user", "content": words}]}).to_string().into()
 }
 
 fn summary_request(max_tokens: u64) -> Vec<u8> {
@@ -52,26 +50,18 @@ fn summary_request(max_tokens: u64) -> Vec<u8> {
 
 fn content(body: &str) -> String {
     let body: Value = body.parse().unwrap();
-    body["choices"][0]["message"]["content"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    body["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
 async fn long_session_overflows_a_small_window_and_fits_a_large_one() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let mut answered = 0;
     let session = session().unwrap();
     for request in session.requests() {
         let (status, body) = ask(&model, request.body()).await;
         if status != StatusCode::OK {
-            assert!(
-                body.contains("maximum context length is 32768 tokens"),
-                "{body}"
-            );
+            assert!(body.contains("maximum context length is 32768 tokens"), "{body}");
             break;
         }
         answered += 1;
@@ -106,9 +96,7 @@ async fn records_a_changed_prefix_and_caches_only_the_shared_tokens() {
     let of = |first: &str| {
         let messages = [("user", "same"), ("assistant", first), ("user", "more")];
         let messages = messages.map(|(role, words)| json!({"role": role, "content": words}));
-        json!({"model": "m", "messages": messages})
-            .to_string()
-            .into_bytes()
+        json!({"model": "m", "messages": messages}).to_string().into_bytes()
     };
     ask(&model, of("one")).await;
     let (_, body) = ask(&model, of("two")).await;
@@ -117,10 +105,7 @@ async fn records_a_changed_prefix_and_caches_only_the_shared_tokens() {
     assert!(!seen.keeps_prefix());
     let usage = &body.parse::<Value>().unwrap()["usage"];
     assert_eq!(usage["prompt_tokens"], seen.prompt_tokens);
-    assert_eq!(
-        usage["prompt_tokens_details"]["cached_tokens"],
-        seen.cached_tokens
-    );
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], seen.cached_tokens);
     assert_eq!(seen.cached_tokens, 6, "4 and the 2 tokens of `same`");
 }
 
@@ -132,10 +117,7 @@ async fn requested_output_counts_against_the_window() {
         body[name] = json!(output);
         let (got, text) = ask(&model, body.to_string().into()).await;
         assert_eq!(got.as_u16(), status, "{text}");
-        assert_eq!(
-            text.contains("requested 101 tokens (14 in the messages, 87"),
-            status == 400
-        );
+        assert_eq!(text.contains("requested 101 tokens (14 in the messages, 87"), status == 400);
     }
 }
 
@@ -146,10 +128,7 @@ async fn invalid_request_gets_the_message_of_the_broken_rule() {
         {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "c", "content": "r"}]});
     let (status, body) = ask(&model, orphan.to_string().into()).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(
-        body.contains("messages with role 'tool' must be a response"),
-        "{body}"
-    );
+    assert!(body.contains("messages with role 'tool' must be a response"), "{body}");
     assert_eq!(model.seen()[0].verdict, Verdict::Broken("tool-pair-back"));
     let (status, _) = ask(&model, b"{".to_vec()).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
@@ -159,18 +138,9 @@ async fn invalid_request_gets_the_message_of_the_broken_rule() {
 /// Checks every recorded overflow of a chat request, with this model's numbers filled in.
 #[tokio::test]
 async fn refuses_in_the_words_of_every_recorded_overflow() {
-    let model = Model::start(ModelOptions::with_window(1_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(1_000)).await.unwrap();
     let mut families = 0;
-    for Recorded {
-        about,
-        status,
-        content_type,
-        body,
-        ..
-    } in replies()
-    {
+    for Recorded { about, status, content_type, body, .. } in replies() {
         let number = |name: &str| about[name].as_u64();
         let (limit, output) = (number("limit"), number("output"));
         let floor = number("floor").filter(|_| output.is_some());
@@ -208,28 +178,17 @@ async fn refuses_in_an_event_stream_only_if_streaming_was_requested() {
     let options = ModelOptions::with_window(10).refusing_as(ErrorFamily::OpenRouterStream);
     let model = Model::start(options).await.unwrap();
     let (status, body) = ask(&model, chat(&"a".repeat(100))).await;
-    assert_eq!(
-        (status, body.starts_with('{')),
-        (StatusCode::BAD_REQUEST, true)
-    );
+    assert_eq!((status, body.starts_with('{')), (StatusCode::BAD_REQUEST, true));
     let asked = json!({"stream": true, "messages": [{"role": "user", "content": "a".repeat(100)}]});
     let (status, body) = ask(&model, asked.to_string().into()).await;
-    assert_eq!(
-        (status, body.starts_with(": OPENROUTER")),
-        (StatusCode::OK, true)
-    );
+    assert_eq!((status, body.starts_with(": OPENROUTER")), (StatusCode::OK, true));
 }
 
 #[tokio::test]
 async fn models_listing_omits_the_window() {
-    let model = Model::start(ModelOptions::with_window(54_321))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(54_321)).await.unwrap();
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
-    let reply = client
-        .get(format!("{}/models", model.url()).parse().unwrap())
-        .await
-        .unwrap();
+    let reply = client.get(format!("{}/models", model.url()).parse().unwrap()).await.unwrap();
     assert_eq!(reply.status(), StatusCode::OK);
     let body = reply.into_body().collect().await.unwrap().to_bytes();
     let body = str::from_utf8(&body).unwrap();
@@ -249,11 +208,7 @@ async fn summary_contains_facts_of_the_request() {
     assert_eq!(ask(&model, chat("hello")).await.0, StatusCode::OK);
     let kinds: Vec<RequestKind> = model.seen().iter().map(|seen| seen.kind).collect();
     assert_eq!(kinds, [RequestKind::Summary, RequestKind::Chat]);
-    assert_eq!(
-        model.seen()[1].previous_messages,
-        0,
-        "a summary is no step of the conversation"
-    );
+    assert_eq!(model.seen()[1].previous_messages, 0, "a summary is no step of the conversation");
 }
 
 #[tokio::test]
@@ -265,16 +220,8 @@ async fn summaries_fail_in_the_configured_way() {
         (SummaryBehaviour::None, 200, r"## Goal\n(none)"),
         (SummaryBehaviour::Refuses, 200, "I can't help"),
         (SummaryBehaviour::Throttled, 429, "rate_limit_exceeded"),
-        (
-            SummaryBehaviour::ToolCall,
-            200,
-            r#""finish_reason":"tool_calls""#,
-        ),
-        (
-            SummaryBehaviour::Truncated,
-            200,
-            r#""finish_reason":"length""#,
-        ),
+        (SummaryBehaviour::ToolCall, 200, r#""finish_reason":"tool_calls""#),
+        (SummaryBehaviour::Truncated, 200, r#""finish_reason":"length""#),
     ] {
         model.change(|options| options.summary = conduct);
         let (got, body) = ask(&model, summary_request(500)).await;
@@ -284,20 +231,13 @@ async fn summaries_fail_in_the_configured_way() {
     model.change(|options| options.summary = SummaryBehaviour::Forgetful);
     assert!(!ask(&model, summary_request(500)).await.1.contains("FACT-"));
     model.change(|options| options.summary = SummaryBehaviour::Faithful);
-    assert!(
-        ask(&model, summary_request(20))
-            .await
-            .1
-            .contains(r#""finish_reason":"length""#)
-    );
+    assert!(ask(&model, summary_request(20)).await.1.contains(r#""finish_reason":"length""#));
 }
 
 #[tokio::test]
 async fn records_a_client_that_disconnects_before_the_reply() {
-    let options = ModelOptions {
-        chat: ChatBehaviour::HangsAtHead,
-        ..ModelOptions::with_window(HUGE)
-    };
+    let options =
+        ModelOptions { chat: ChatBehaviour::HangsAtHead, ..ModelOptions::with_window(HUGE) };
     let model = Model::start(options).await.unwrap();
     let arrived = |seen: &[SeenRequest]| seen.len() == 1;
     tokio::select! {
@@ -305,36 +245,26 @@ async fn records_a_client_that_disconnects_before_the_reply() {
         seen = bounded(model.wait_for(arrived)) => assert_eq!(seen[0].ended, ReplyCompletion::Pending),
     }
     let seen = bounded(model.wait_for(|seen| seen[0].ended != ReplyCompletion::Pending)).await;
-    assert_eq!(
-        (seen[0].ended, seen[0].status),
-        (ReplyCompletion::Abandoned, 0)
-    );
+    assert_eq!((seen[0].ended, seen[0].status), (ReplyCompletion::Abandoned, 0));
 }
 
 #[tokio::test]
 async fn records_a_client_that_disconnects_during_the_reply() {
-    let options = ModelOptions {
-        chat: ChatBehaviour::HangsMidway,
-        ..ModelOptions::with_window(HUGE)
-    };
+    let options =
+        ModelOptions { chat: ChatBehaviour::HangsMidway, ..ModelOptions::with_window(HUGE) };
     let model = Model::start(options).await.unwrap();
     let mut body = send(&model, chat("hello")).await.into_body();
     assert!(body.frame().await.unwrap().is_ok());
     assert_eq!(model.seen()[0].ended, ReplyCompletion::Pending);
     drop(body);
     let seen = bounded(model.wait_for(|seen| seen[0].ended != ReplyCompletion::Pending)).await;
-    assert_eq!(
-        (seen[0].ended, seen[0].status),
-        (ReplyCompletion::Abandoned, 200)
-    );
+    assert_eq!((seen[0].ended, seen[0].status), (ReplyCompletion::Abandoned, 200));
 }
 
 #[tokio::test]
 async fn reset_reply_fails_for_the_client() {
-    let options = ModelOptions {
-        chat: ChatBehaviour::ResetsMidway,
-        ..ModelOptions::with_window(HUGE)
-    };
+    let options =
+        ModelOptions { chat: ChatBehaviour::ResetsMidway, ..ModelOptions::with_window(HUGE) };
     let model = Model::start(options).await.unwrap();
     for stream in [true, false] {
         let body = json!({"stream": stream, "messages": [{"role": "user", "content": "u"}]});
@@ -347,12 +277,7 @@ async fn reset_reply_fails_for_the_client() {
 #[tokio::test]
 async fn slow_reply_and_tool_call_arrive_complete() {
     let slow = ChatBehaviour::Slow(std::time::Duration::from_millis(1));
-    let model = Model::start(ModelOptions {
-        chat: slow,
-        ..ModelOptions::default()
-    })
-    .await
-    .unwrap();
+    let model = Model::start(ModelOptions { chat: slow, ..ModelOptions::default() }).await.unwrap();
     let body = json!({"stream": true, "messages": [{"role": "user", "content": "u"}],
         "tools": [{"type": "function", "function": {"name": "look"}}]})
     .to_string();
@@ -361,28 +286,20 @@ async fn slow_reply_and_tool_call_arrive_complete() {
     model.change(|options| options.chat = ChatBehaviour::CallsTool);
     let (_, text) = ask(&model, body.into()).await;
     assert!(text.contains(r#""name":"look""#), "{text}");
-    let ended = |seen: &[SeenRequest]| {
-        seen.iter()
-            .all(|seen| seen.ended == ReplyCompletion::Answered)
-    };
+    let ended =
+        |seen: &[SeenRequest]| seen.iter().all(|seen| seen.ended == ReplyCompletion::Answered);
     assert_eq!(bounded(model.wait_for(ended)).await.len(), 2);
 }
 
 #[tokio::test]
 async fn enforces_an_additional_validity_rule() {
     let validity = ValidityRules::standard().with("system-first").unwrap();
-    let options = ModelOptions {
-        validity,
-        ..ModelOptions::with_window(HUGE)
-    };
+    let options = ModelOptions { validity, ..ModelOptions::with_window(HUGE) };
     let model = Model::start(options).await.unwrap();
     let late =
         json!({"messages": [{"role": "user", "content": "u"}, {"role": "system", "content": "s"}]});
     let (_, body) = ask(&model, late.to_string().into()).await;
-    assert!(
-        body.contains("System message must be at the beginning."),
-        "{body}"
-    );
+    assert!(body.contains("System message must be at the beginning."), "{body}");
 }
 
 #[tokio::test]

@@ -23,9 +23,7 @@ fn body(model: &str, turns: usize) -> Vec<u8> {
         all.push(json!({"role": "assistant", "content": said}));
     }
     all.push(json!({"role": "user", "content": format!("Task {turns}")}));
-    json!({"model": model, "messages": all})
-        .to_string()
-        .into_bytes()
+    json!({"model": model, "messages": all}).to_string().into_bytes()
 }
 
 /// Plays a conversation of `turns` turns; `small` selects the turns sent to the small model.
@@ -40,11 +38,7 @@ async fn play(turns: usize, small: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] 
     let caller = Caller::of(program.address());
     let mut forwarded = [Vec::new(), Vec::new()];
     for turn in 1..turns {
-        let (to, name) = if small(turn) {
-            (0, "small")
-        } else {
-            (1, "large")
-        };
+        let (to, name) = if small(turn) { (0, "small") } else { (1, "large") };
         assert_eq!(caller.ask(body(name, turn)).await.status, 200);
         let seen = model.seen();
         assert_eq!(seen.len(), turn, "each is sent once");
@@ -54,9 +48,7 @@ async fn play(turns: usize, small: impl Fn(usize) -> bool) -> [Vec<Vec<u8>>; 2] 
 }
 
 fn is_condensed(body: &[u8]) -> bool {
-    messages(body)
-        .iter()
-        .any(|message| message.contains(STANDS_FOR_HISTORY))
+    messages(body).iter().any(|message| message.contains(STANDS_FOR_HISTORY))
 }
 
 /// Counts the forwarded bodies that do not extend the previous one.
@@ -79,10 +71,7 @@ async fn alternating_models_break_no_more_prefixes_than_each_alone() {
     let alone = [play(turns, |_| true).await, play(turns, |_| false).await];
     let [[small, _], [_, large]] = alone;
     let both = play(turns, |turn| turn % 4 == 0).await;
-    assert!(
-        both.iter()
-            .all(|forwarded| is_condensed(&forwarded[forwarded.len() - 1]))
-    );
+    assert!(both.iter().all(|forwarded| is_condensed(&forwarded[forwarded.len() - 1])));
     assert!(breaks(&both[0]) <= breaks(&small), "{}", breaks(&both[0]));
     assert!(breaks(&both[1]) <= breaks(&large), "{}", breaks(&both[1]));
     assert!(breaks(&large) > 1);

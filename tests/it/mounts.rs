@@ -34,10 +34,7 @@ impl Mounted {
         write(&settings, text.replace("KEY", key.to_str().unwrap())).unwrap();
         let mut environment = vec![("LONGHAUL_CONFIG", settings.to_str().unwrap())];
         environment.extend(env);
-        Self {
-            program: Program::told(upstream, &environment),
-            _settings: folder,
-        }
+        Self { program: Program::told(upstream, &environment), _settings: folder }
     }
 
     async fn ask(&self, path: &str, key: &str, body: &[u8]) -> ReceivedReply {
@@ -50,28 +47,17 @@ impl Mounted {
 
 #[tokio::test]
 async fn windows_and_records_of_one_upstream_do_not_apply_to_another() {
-    let small = Model::start(ModelOptions::with_window(16_384))
-        .await
-        .unwrap();
-    let large = Model::start(ModelOptions::with_window(200_000))
-        .await
-        .unwrap();
+    let small = Model::start(ModelOptions::with_window(16_384)).await.unwrap();
+    let large = Model::start(ModelOptions::with_window(200_000)).await.unwrap();
     let mounted = Mounted::start(&small.url(), &[("/large", &large.url())], "", &[]);
     let chat = talk(20, 2_000);
     let here = mounted.ask("/v1/chat/completions", "k", &chat).await;
     assert_eq!(here.status, 200);
     assert!(here.action().contains("retry"), "{}", here.action());
-    assert!(
-        small
-            .seen()
-            .iter()
-            .any(|seen| seen.kind == RequestKind::Summary)
-    );
+    assert!(small.seen().iter().any(|seen| seen.kind == RequestKind::Summary));
 
     // Neither the window learned here nor the record made from it applies to the other mount.
-    let there = mounted
-        .ask("/large/v1/chat/completions?a=1", "k", &chat)
-        .await;
+    let there = mounted.ask("/large/v1/chat/completions?a=1", "k", &chat).await;
     assert_eq!((there.status, there.action()), (200, ""));
     let seen = large.seen();
     assert_eq!(seen.len(), 1);
@@ -89,12 +75,8 @@ async fn windows_and_records_of_one_upstream_do_not_apply_to_another() {
 
 #[tokio::test]
 async fn overflow_of_a_mount_uses_only_that_mounts_upstream() {
-    let large = Model::start(ModelOptions::with_window(200_000))
-        .await
-        .unwrap();
-    let small = Model::start(ModelOptions::with_window(16_384))
-        .await
-        .unwrap();
+    let large = Model::start(ModelOptions::with_window(200_000)).await.unwrap();
+    let small = Model::start(ModelOptions::with_window(16_384)).await.unwrap();
     let mounted = Mounted::start(&large.url(), &[("/small", &small.url())], "", &[]);
     let chat = talk(20, 2_000);
     let there = mounted.ask("/small/v1/chat/completions", "k", &chat).await;
@@ -108,17 +90,12 @@ async fn overflow_of_a_mount_uses_only_that_mounts_upstream() {
 
 #[tokio::test]
 async fn each_upstream_receives_only_its_own_key() {
-    let general = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
-    let own = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let general = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
+    let own = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let env = [("LONGHAUL_UPSTREAM_API_KEY", "sk-general")];
-    for (more, expect) in [
-        ("api_key_file = \"KEY\"", "Bearer sk-of-the-mount"),
-        ("", "Bearer sk-of-the-client"),
-    ] {
+    for (more, expect) in
+        [("api_key_file = \"KEY\"", "Bearer sk-of-the-mount"), ("", "Bearer sk-of-the-client")]
+    {
         let mounted = Mounted::start(&general.url(), &[("/own", &own.url())], more, &env);
         for path in ["/v1/chat/completions", "/own/v1/chat/completions"] {
             let answer = mounted.ask(path, "sk-of-the-client", &talk(1, 10)).await;
@@ -132,20 +109,13 @@ async fn each_upstream_receives_only_its_own_key() {
 
 #[tokio::test]
 async fn routes_a_path_only_to_the_mount_it_literally_matches() {
-    let (general, one, two) = (
-        Upstream::bind().await,
-        Upstream::bind().await,
-        Upstream::bind().await,
-    );
+    let (general, one, two) =
+        (Upstream::bind().await, Upstream::bind().await, Upstream::bind().await);
     let (base, at_one, at_two) = (general.base("/v1"), one.base("/api/v1"), two.base(""));
     let mounts = [("/one", &*at_one), ("/one/two", &*at_two)];
     let mounted = Mounted::start(&base, &mounts, "", &[]);
     for (asked, upstream, expect) in [
-        (
-            "/one/v1/models?a=/one/two",
-            &one,
-            "/api/v1/models?a=/one/two",
-        ),
+        ("/one/v1/models?a=/one/two", &one, "/api/v1/models?a=/one/two"),
         ("/one/models", &one, "/api/v1/models"),
         ("/one", &one, "/"),
         ("/one/twofold", &one, "/twofold"),
@@ -162,17 +132,10 @@ async fn routes_a_path_only_to_the_mount_it_literally_matches() {
         ("http://elsewhere.internal/one/two/x", &two, "/x"),
     ] {
         let mut client = Wire::to(mounted.program.address()).await;
-        client
-            .send(&format!(
-                "GET {asked} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-            ))
-            .await;
+        client.send(&format!("GET {asked} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")).await;
         let mut server = upstream.accept().await;
         let head = server.until("\r\n\r\n").await;
-        assert!(
-            head.starts_with(&format!("GET {expect} HTTP/1.1\r\n")),
-            "{asked}: {head}"
-        );
+        assert!(head.starts_with(&format!("GET {expect} HTTP/1.1\r\n")), "{asked}: {head}");
         let host = format!("Host: {}\r\n", upstream.address());
         assert!(head.contains(&host), "{asked}: {head}");
         server.send(OK).await;
@@ -201,10 +164,7 @@ async fn warns_of_a_wrong_base_only_before_any_success() {
         client.rest().await;
     }
     let said = mounted.program.ended();
-    let blamed: Vec<_> = said
-        .lines()
-        .filter(|line| line.contains("upstream.base"))
-        .collect();
+    let blamed: Vec<_> = said.lines().filter(|line| line.contains("upstream.base")).collect();
     assert_eq!(blamed.len(), 1, "{said}");
     assert!(blamed[0].contains("became=\"/api/v1/models\""), "{said}");
 }
@@ -213,39 +173,16 @@ async fn warns_of_a_wrong_base_only_before_any_success() {
 async fn messages_api_requests_go_to_their_upstream_without_the_other_key() {
     let (general, messages) = (Upstream::bind().await, Upstream::bind().await);
     let (base, own) = (general.base("/v1"), messages.base("/v1"));
-    let env = [
-        ("LONGHAUL_UPSTREAM_MESSAGES", &*own),
-        ("LONGHAUL_UPSTREAM_API_KEY", "sk-general"),
-    ];
+    let env = [("LONGHAUL_UPSTREAM_MESSAGES", &*own), ("LONGHAUL_UPSTREAM_API_KEY", "sk-general")];
     let program = Program::told(&base, &env);
     let version = "anthropic-version: 2023-06-01\r\n";
     for (line, fields, upstream, key) in [
-        (
-            "POST /v1/messages?beta=true",
-            version,
-            &messages,
-            "x-api-key: sk-ant",
-        ),
+        ("POST /v1/messages?beta=true", version, &messages, "x-api-key: sk-ant"),
         ("POST /v1/messages", "", &messages, "x-api-key: sk-ant"),
-        (
-            "POST /messages/count_tokens",
-            "",
-            &messages,
-            "x-api-key: sk-ant",
-        ),
+        ("POST /messages/count_tokens", "", &messages, "x-api-key: sk-ant"),
         ("GET /v1/models", version, &messages, "x-api-key: sk-ant"),
-        (
-            "GET /v1/models",
-            "",
-            &general,
-            "authorization: Bearer sk-general",
-        ),
-        (
-            "GET /v1/threads/t/messages",
-            "",
-            &general,
-            "x-api-key: sk-ant",
-        ),
+        ("GET /v1/models", "", &general, "authorization: Bearer sk-general"),
+        ("GET /v1/threads/t/messages", "", &general, "x-api-key: sk-ant"),
         ("GET /v1x/messages", "", &general, "x-api-key: sk-ant"),
     ] {
         let mut client = Wire::to(program.address()).await;
@@ -256,11 +193,7 @@ async fn messages_api_requests_go_to_their_upstream_without_the_other_key() {
         let mut server = upstream.accept().await;
         let head = server.until("\r\n\r\n").await;
         assert!(head.contains(key), "{line}: {head}");
-        let neighbours = if key.contains("general") {
-            "sk-ant"
-        } else {
-            "sk-general"
-        };
+        let neighbours = if key.contains("general") { "sk-ant" } else { "sk-general" };
         assert!(!head.contains(neighbours), "{line}: {head}");
         server.send(OK).await;
         client.until("ok").await;

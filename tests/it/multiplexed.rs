@@ -178,10 +178,7 @@ async fn forwards_a_get_body_without_content_length_as_chunks() {
     let serving = async {
         let mut server = upstream.accept().await;
         let head = server.until("\r\n\r\n").await;
-        assert!(
-            head.contains("\r\ntransfer-encoding: chunked\r\n"),
-            "{head}"
-        );
+        assert!(head.contains("\r\ntransfer-encoding: chunked\r\n"), "{head}");
         server.until("4\r\nbody\r\n0\r\n\r\n").await;
         server.send(OK).await;
     };
@@ -191,11 +188,7 @@ async fn forwards_a_get_body_without_content_length_as_chunks() {
 
 /// Answers with a long field; one path streams without end, the others return `ok`.
 fn answer(request: &Request<Incoming>, endless: Endless) -> Response<Sent> {
-    let body = if request.uri().path() == "/v1/endless" {
-        endless.boxed()
-    } else {
-        whole("ok")
-    };
+    let body = if request.uri().path() == "/v1/endless" { endless.boxed() } else { whole("ok") };
     let reply = Response::builder().header("long", "x".repeat(LONG_FIELD));
     reply.body(body).unwrap()
 }
@@ -229,10 +222,7 @@ async fn multiplexed_upstream(endless: Endless) -> (TempDir, Proxy, Arc<Notify>)
             tokio::spawn(serve(TokioIo::new(session), endless, told));
         }
     });
-    let settings = [
-        ("upstream.ca_file", ca_file.to_str().unwrap()),
-        ("upstream.http2", "auto"),
-    ];
+    let settings = [("upstream.ca_file", ca_file.to_str().unwrap()), ("upstream.http2", "auto")];
     let proxy = Proxy::start(&format!("https://localhost:{port}/v1"), &settings).await;
     (dir, proxy, still)
 }
@@ -282,9 +272,6 @@ async fn dead_upstream_connection_is_detected_and_replaced() {
     pause();
     let reply = timeout(LONG, asked()).await.expect("it comes");
     resume();
-    assert!(
-        reply.contains("x-longhaul-fault: upstream_broke\r\n"),
-        "{reply}"
-    );
+    assert!(reply.contains("x-longhaul-fault: upstream_broke\r\n"), "{reply}");
     assert!(comes(asked()).await.starts_with("HTTP/1.1 200 "));
 }

@@ -66,10 +66,7 @@ const TRAPS: &[(&str, Option<Bypass>)] = &[
     ("tool-calls-string", Some(Bypass::Shape)),
     ("top-level-array", Some(Bypass::Shape)),
     ("top-level-string", Some(Bypass::Shape)),
-    (
-        "duplicate-key-behind-a-huge-number",
-        Some(Bypass::Duplicate),
-    ),
+    ("duplicate-key-behind-a-huge-number", Some(Bypass::Duplicate)),
     ("duplicate-arguments-and-input", Some(Bypass::Duplicate)),
     ("duplicate-arguments", Some(Bypass::Duplicate)),
     ("duplicate-cache-control", Some(Bypass::Duplicate)),
@@ -119,10 +116,7 @@ fn huge_numbers_are_read_like_small_ones() {
     let calm = body.replace("1e999", "1").replace(&"9".repeat(400), "9");
     let tree = reader::tree(calm.as_bytes()).unwrap();
     let conversation = read(body.as_bytes()).unwrap();
-    assert_eq!(
-        subject::reading(&conversation),
-        reader::reading(&tree).unwrap()
-    );
+    assert_eq!(subject::reading(&conversation), reader::reading(&tree).unwrap());
 }
 
 /// Nesting too deep for any stack, one level per byte.
@@ -165,20 +159,11 @@ fn clear_all() -> Rule {
 #[test]
 fn judges_nesting_of_any_depth_in_members_that_are_read() {
     for (body, reason) in [
-        (
-            format!(r#"{{"messages":{}{}}}"#, "[".repeat(DEEP), "]".repeat(DEEP)),
-            Bypass::Shape,
-        ),
-        (
-            format!(r#"{{"messages":{}"#, "[".repeat(DEEP)),
-            Bypass::Malformed,
-        ),
+        (format!(r#"{{"messages":{}{}}}"#, "[".repeat(DEEP), "]".repeat(DEEP)), Bypass::Shape),
+        (format!(r#"{{"messages":{}"#, "[".repeat(DEEP)), Bypass::Malformed),
         (r#"{"messages":"#.repeat(DEEP), Bypass::Malformed),
         ("[".repeat(DEEP), Bypass::Malformed),
-        (
-            format!("{}{}", "[".repeat(DEEP), "]".repeat(DEEP)),
-            Bypass::Shape,
-        ),
+        (format!("{}{}", "[".repeat(DEEP), "]".repeat(DEEP)), Bypass::Shape),
     ] {
         assert_eq!(judged_rightly(body.as_bytes()), Err(reason));
     }

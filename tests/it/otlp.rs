@@ -32,9 +32,7 @@ fn start(upstream: &str, collector: &Collector, more: &[(&str, &str)]) -> Progra
 }
 
 async fn model(window: u64) -> Model {
-    Model::start(ModelOptions::with_window(window))
-        .await
-        .unwrap()
+    Model::start(ModelOptions::with_window(window)).await.unwrap()
 }
 
 /// Stops the program with SIGTERM and waits for a successful exit; returns its log.

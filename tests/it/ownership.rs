@@ -41,10 +41,8 @@ async fn serve(
     hostile: Hostile,
     victims: Arc<Mutex<Vec<Bytes>>>,
 ) -> Result<Response<Full<Bytes>>, hyper::Error> {
-    let is_victim = request
-        .headers()
-        .get("authorization")
-        .is_some_and(|key| key == "Bearer victim");
+    let is_victim =
+        request.headers().get("authorization").is_some_and(|key| key == "Bearer victim");
     let is_chat = request.uri().path().ends_with("/chat/completions");
     let body = request.into_body().collect().await?.to_bytes();
     let (status, text) = match (is_victim, is_chat) {
@@ -60,9 +58,7 @@ async fn serve(
     };
     let mut reply = Response::new(Full::new(Bytes::from(text)));
     *reply.status_mut() = StatusCode::from_u16(status).unwrap();
-    reply
-        .headers_mut()
-        .insert("content-type", "application/json".parse().unwrap());
+    reply.headers_mut().insert("content-type", "application/json".parse().unwrap());
     Ok(reply)
 }
 
@@ -79,9 +75,7 @@ async fn check(hostile: Hostile, settings: &[(&str, &str)], path: &str, attacks:
             tokio::spawn(async move {
                 let serve = service_fn(|request| serve(request, hostile, Arc::clone(&seen)));
                 // The proxy may disconnect during an answer.
-                _ = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), serve)
-                    .await;
+                _ = http1::Builder::new().serve_connection(TokioIo::new(stream), serve).await;
             });
         }
     });
@@ -105,11 +99,7 @@ const CHAT: &str = "/v1/chat/completions";
 #[tokio::test]
 async fn a_forged_refusal_changes_no_other_caller() {
     for chat in [REFUSAL, ECHO] {
-        let hostile = Hostile {
-            status: 400,
-            chat,
-            models: SMALL_MODEL,
-        };
+        let hostile = Hostile { status: 400, chat, models: SMALL_MODEL };
         check(hostile, &[], CHAT, &[30]).await;
         check(hostile, &[("window", "200000")], CHAT, &[30]).await;
         check(hostile, &[], "/v1/attacker/chat/completions", &[30]).await;
@@ -118,18 +108,8 @@ async fn a_forged_refusal_changes_no_other_caller() {
 
 #[tokio::test]
 async fn a_path_that_quotes_an_overflow_changes_no_other_caller() {
-    let hostile = Hostile {
-        status: 404,
-        chat: NOT_FOUND,
-        models: SMALL_MODEL,
-    };
-    check(
-        hostile,
-        &[],
-        "/x/context_length_exceeded/chat/completions",
-        &[30],
-    )
-    .await;
+    let hostile = Hostile { status: 404, chat: NOT_FOUND, models: SMALL_MODEL };
+    check(hostile, &[], "/x/context_length_exceeded/chat/completions", &[30]).await;
 }
 
 #[tokio::test]
@@ -144,19 +124,9 @@ async fn model_listings_and_counts_of_one_caller_affect_no_other() {
             r#"{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"ok"}}],"usage":{"prompt_tokens":200000,"completion_tokens":1,"total_tokens":200001}}"#,
         ),
     ] {
-        let hostile = Hostile {
-            status: 200,
-            chat,
-            models: SMALL_MODEL,
-        };
+        let hostile = Hostile { status: 200, chat, models: SMALL_MODEL };
         assert!(chat.contains(&prompt_tokens.to_string()));
-        check(
-            hostile,
-            &[],
-            "/attacker/chat/completions",
-            &[10, 12, 15, 19],
-        )
-        .await;
+        check(hostile, &[], "/attacker/chat/completions", &[10, 12, 15, 19]).await;
     }
 }
 

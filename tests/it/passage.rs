@@ -115,9 +115,7 @@ async fn client_disconnect_before_the_reply_ends_the_upstream_request() {
 async fn client_disconnect_during_the_reply_ends_the_upstream_reply() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;
-    server
-        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n").await;
     client.until("1\r\na\r\n").await;
     drop(client);
     assert_eq!(server.rest().await, "");
@@ -127,16 +125,10 @@ async fn client_disconnect_during_the_reply_ends_the_upstream_reply() {
 async fn upstream_reset_ends_the_reply_without_a_last_chunk() {
     let (upstream, _proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;
-    server
-        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n").await;
     client.until("1\r\na\r\n").await;
     server.reset();
-    assert_eq!(
-        client.rest().await,
-        "",
-        "no last chunk: the end is not clean"
-    );
+    assert_eq!(client.rest().await, "", "no last chunk: the end is not clean");
 }
 
 #[tokio::test]
@@ -147,10 +139,7 @@ async fn websocket_upgrade_becomes_a_tunnel_that_ends_with_the_upstream() {
         .await;
     let mut server = upstream.accept().await;
     let head = server.until("\r\n\r\n").await;
-    assert!(
-        head.ends_with("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"),
-        "{head}"
-    );
+    assert!(head.ends_with("Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), "{head}");
     let switch =
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     server.send(switch).await;
@@ -177,9 +166,7 @@ async fn strips_upgrades_to_protocols_other_than_websocket() {
     for field in ["upgrade", "http2-settings"] {
         assert!(!head.contains(field), "{head}");
     }
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     client.until("ok").await;
 }
 
@@ -213,9 +200,7 @@ async fn shutdown_waits_for_a_request_in_flight() {
     let (upstream, proxy, mut client) = pair("").await;
     let mut server = asked(&upstream, &mut client, MODELS).await;
     let stopped = tokio::spawn(proxy.stop());
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     client.until("ok").await;
     stopped.await.unwrap();
 }
@@ -226,9 +211,7 @@ async fn http_1_0_client_gets_a_chunked_reply_unchunked() {
     client.send("GET /v1/models HTTP/1.0\r\n\r\n").await;
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
-    server
-        .send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n").await;
     let reply = client.rest().await;
     assert!(reply.starts_with("HTTP/1.0 200 OK\r\n"), "{reply}");
     assert!(reply.ends_with("\r\n\r\nhi"), "{reply}");
@@ -240,12 +223,7 @@ async fn relays_an_early_reply_of_an_upstream_that_closes() {
     let mut server = asked(&upstream, &mut client, &post(FILES, 9, "one")).await;
     let reply = "HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
     server.send(reply).await;
-    assert!(
-        client
-            .until("no")
-            .await
-            .starts_with("HTTP/1.1 413 Too Much\r\n")
-    );
+    assert!(client.until("no").await.starts_with("HTTP/1.1 413 Too Much\r\n"));
 }
 
 #[tokio::test]
@@ -253,16 +231,10 @@ async fn relays_an_upstream_refusal_sent_before_a_large_chat_is_read() {
     let (upstream, _proxy, mut client) = pair("").await;
     let body = "x".repeat(8 << 20);
     let head = format!("Host: x\r\nContent-Length: {}", body.len());
-    client
-        .send(&format!(
-            "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}"
-        ))
-        .await;
+    client.send(&format!("POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}")).await;
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
-    server
-        .send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
-        .await;
+    server.send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno").await;
     let reply = client.until("no").await;
     assert!(reply.starts_with("HTTP/1.1 413 Too Much\r\n"), "{reply}");
 }
@@ -295,12 +267,8 @@ async fn connection_beyond_the_limit_waits_until_another_has_no_request() {
     let mut first = proxy.connect().await;
     let mut server = asked(&upstream, &mut first, MODELS).await;
     let mut second = proxy.connect().await;
-    second
-        .send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\no")
-        .await;
+    second.send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\no").await;
     first.until("\r\n\r\no").await;
     assert!(second.is_silent(), "served although the first is in use");
     server.send("ne").await;
@@ -333,9 +301,7 @@ async fn local_reply_reaches_a_client_that_is_still_sending() {
     let answer = client.until("}}").await;
     assert!(answer.contains("x-longhaul-fault: "), "{answer}");
     // The connection remains usable.
-    client
-        .send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n")
-        .await;
+    client.send("GET /__longhaul__ HTTP/1.1\r\nHost: x\r\n\r\n").await;
     client.until("}}").await;
 }
 
@@ -346,9 +312,7 @@ async fn client_still_sending_after_an_early_reply_is_not_reset() {
     client.send(&head).await;
     let mut server = upstream.accept().await;
     server.until("\r\n\r\n").await;
-    server
-        .send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
-        .await;
+    server.send("HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno").await;
     let reply = client.until("no").await;
     assert!(reply.starts_with("HTTP/1.1 413 Too Much\r\n"), "{reply}");
     drop(server);

@@ -29,10 +29,10 @@ fn forwarded(body: &[u8], placeholder: Placeholder) -> Vec<u8> {
     let conversation = read(body).unwrap();
     let (policy, known) = (policy(placeholder), PriorRecords::default());
     let outlook = plan(&conversation, &policy, &known, SummarySource::Digest);
-    outlook.view.replacements(&conversation).map_or_else(
-        || body.to_vec(),
-        |plan| Splice::new(&conversation, &plan).unwrap().apply(),
-    )
+    outlook
+        .view
+        .replacements(&conversation)
+        .map_or_else(|| body.to_vec(), |plan| Splice::new(&conversation, &plan).unwrap().apply())
 }
 
 /// Returns the texts of all tool results of `body`.
@@ -57,12 +57,7 @@ fn described_placeholders_of_recorded_sessions_are_stable_and_idempotent() {
         let mut before: Vec<String> = Vec::new();
         for request in replay.requests().step_by(9) {
             let sent = forwarded(&request.body(), Placeholder::Described);
-            assert_eq!(
-                sent,
-                forwarded(&sent, Placeholder::Described),
-                "{}",
-                session.name
-            );
+            assert_eq!(sent, forwarded(&sent, Placeholder::Described), "{}", session.name);
             let now = results(&sent);
             for (was, is) in before.iter().zip(&now) {
                 let placed = was.starts_with("[Old tool result content cleared");

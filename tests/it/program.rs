@@ -244,12 +244,7 @@ impl Program {
         let output = child.stdout.take().expect("stdout is piped");
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         // From here on, a failure stops the child too.
-        let mut program = Self {
-            child,
-            address: unknown,
-            admin: None,
-            log: None,
-        };
+        let mut program = Self { child, address: unknown, admin: None, log: None };
         let addresses = listening_addresses(BufReader::new(output));
         let next = || addresses.recv_timeout(START);
         program.address = next().expect("it prints `http://ADDRESS` first, where it listens");

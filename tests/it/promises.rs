@@ -48,10 +48,7 @@ pub(crate) fn prunes_by_the_rule(body: &str, rule: &Rule) {
     };
     assert!(!outcome.cleared.is_empty());
     only_the_cuts_differ(body, &forwarded, &outcome);
-    assert_eq!(
-        reader::tree(forwarded.as_bytes()).unwrap(),
-        pruner::expected(body, &outcome)
-    );
+    assert_eq!(reader::tree(forwarded.as_bytes()).unwrap(), pruner::expected(body, &outcome));
     pairs_stay(body, &forwarded);
     planning_again_leaves_it(&forwarded, rule, &outcome);
 }
@@ -113,14 +110,7 @@ fn pairs_stay(body: &str, forwarded: &str) {
 pub(crate) fn reads_alike(body: &str) {
     let tree = reader::tree(body.as_bytes()).unwrap();
     let mut expected = reader::reading(&tree).unwrap();
-    let roles = [
-        "assistant",
-        "developer",
-        "function",
-        "system",
-        "tool",
-        "user",
-    ];
+    let roles = ["assistant", "developer", "function", "system", "tool", "user"];
     for message in &mut expected.messages {
         if !roles.contains(&message.role.as_str()) {
             "?".clone_into(&mut message.role);
@@ -128,18 +118,10 @@ pub(crate) fn reads_alike(body: &str) {
     }
     let recall = ParseCache::new(Scope::new(&[0; 32], &[]));
     let caller = Scope::new(&[1; 32], &[]);
-    let recalled = || {
-        Dialect::ChatCompletions
-            .read_cached(body.as_bytes(), caller, &recall)
-            .unwrap()
-    };
+    let recalled =
+        || Dialect::ChatCompletions.read_cached(body.as_bytes(), caller, &recall).unwrap();
     // With a cold cache, then message by message, then many messages at once.
-    let readings = [
-        read(body.as_bytes()).unwrap(),
-        recalled(),
-        recalled(),
-        recalled(),
-    ];
+    let readings = [read(body.as_bytes()).unwrap(), recalled(), recalled(), recalled()];
     for conversation in readings {
         assert_eq!(subject::reading(&conversation), expected);
         boundaries_part_no_unit(&conversation, &expected);
@@ -163,10 +145,7 @@ fn boundaries_part_no_unit(conversation: &Conversation<'_>, reading: &Reading) {
             "calls before the boundary {at} have no results"
         );
         let next = messages.get(at).map(|message| message.role.as_str());
-        assert!(
-            before.role != "user" || next != Some("user"),
-            "user messages parted"
-        );
+        assert!(before.role != "user" || next != Some("user"), "user messages parted");
     }
 }
 
@@ -220,11 +199,7 @@ pub(crate) fn forwarded(
         return body.to_vec();
     };
     let Some(splice) = Splice::new(conversation, &plan) else {
-        assert!(
-            !valid,
-            "what came in order can be rewritten: {:?}",
-            plan.as_slice()
-        );
+        assert!(!valid, "what came in order can be rewritten: {:?}", plan.as_slice());
         return body.to_vec();
     };
     let out = splice.apply();
@@ -238,10 +213,7 @@ pub(crate) fn forwarded(
     let sent = read(&out).map(|sent| sent.tokens());
     costs_what_it_says(conversation, view, sent.unwrap());
     let (before, after) = (messages(body), messages(&out));
-    let head = before
-        .iter()
-        .take_while(|message| instructs(message))
-        .count();
+    let head = before.iter().take_while(|message| instructs(message)).count();
     assert_eq!(before[..head], after[..head], "the head");
     let begun = usize::from(before.last().is_some_and(|last| begins_an_answer(last)));
     let kept = before.iter().rev().skip(begun);
@@ -341,13 +313,7 @@ pub(crate) fn compacts_soundly(body: &[u8], policy: &Policy) {
     let known = PriorRecords::default();
     let planned = plan(&conversation, policy, &known, SummarySource::Digest).view;
     forwarded(&conversation, body, policy, &planned, Newest::Kept);
-    match plan_recovery(
-        &conversation,
-        policy,
-        &known,
-        &planned,
-        SummarySource::Digest,
-    ) {
+    match plan_recovery(&conversation, policy, &known, &planned, SummarySource::Digest) {
         RecoveryDecision::Summarise(_) => panic!("nobody is there to ask"),
         RecoveryDecision::GiveUp => {}
         RecoveryDecision::Retry(view, rung) => {

@@ -112,10 +112,7 @@ const PROVIDERS: [Provider; 8] = [
         key_header: "authorization",
         asks: CHAT,
         model: "example.gguf",
-        pages: &[
-            ("/v1/models", "llama-cpp-models-old.json"),
-            ("/props", "llama-cpp-props.json"),
-        ],
+        pages: &[("/v1/models", "llama-cpp-models-old.json"), ("/props", "llama-cpp-props.json")],
         window: Some("32,768 tokens for example.gguf (the upstream)"),
     },
     Provider {
@@ -125,10 +122,7 @@ const PROVIDERS: [Provider; 8] = [
         key_header: "authorization",
         asks: CHAT,
         model: "served",
-        pages: &[
-            ("/v1/models", "ollama-models.json"),
-            ("/api/ps", "ollama-ps.json"),
-        ],
+        pages: &[("/v1/models", "ollama-models.json"), ("/api/ps", "ollama-ps.json")],
         window: Some("32,768 tokens for served (the upstream)"),
     },
     Provider {
@@ -176,9 +170,7 @@ impl Front {
             head.method.to_string(),
             field("host"),
             head.uri.path().to_owned(),
-            key.into_iter()
-                .find(|key| !key.is_empty())
-                .unwrap_or_default(),
+            key.into_iter().find(|key| !key.is_empty()).unwrap_or_default(),
         ]);
         let body = body.collect().await.unwrap().to_bytes();
         let path = head.uri.path();
@@ -208,9 +200,7 @@ impl Front {
             async move { Ok::<_, Infallible>(front.answer(request).await) }
         });
         // A client may leave at any time.
-        _ = http1::Builder::new()
-            .serve_connection(TokioIo::new(socket), answer)
-            .await;
+        _ = http1::Builder::new().serve_connection(TokioIo::new(socket), answer).await;
     }
 }
 
@@ -259,15 +249,10 @@ async fn doctor(
 }
 
 async fn play(provider: &'static Provider, recipe: &[&str]) {
-    let model = Model::start(ModelOptions::with_window(WINDOW))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(WINDOW)).await.unwrap();
     let received = Received::default();
-    let front = Front {
-        provider,
-        model: Caller::of(model.addr()),
-        received: Arc::clone(&received),
-    };
+    let front =
+        Front { provider, model: Caller::of(model.addr()), received: Arc::clone(&received) };
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem");
     let is_local = provider.authority.starts_with("localhost:");
@@ -285,21 +270,14 @@ async fn play(provider: &'static Provider, recipe: &[&str]) {
     let words = started.unwrap().split_whitespace().skip(1);
     let here = format!("localhost:{port}");
     let arguments: Vec<String> = words
-        .map(|word| {
-            if is_local {
-                word.replace(provider.authority, &here)
-            } else {
-                word.to_owned()
-            }
-        })
+        .map(
+            |word| {
+                if is_local { word.replace(provider.authority, &here) } else { word.to_owned() }
+            },
+        )
         .collect();
     let is_named = |word: &String| word.contains(&here);
-    assert_eq!(
-        is_local,
-        arguments.iter().any(is_named),
-        "{}",
-        provider.heading
-    );
+    assert_eq!(is_local, arguments.iter().any(is_named), "{}", provider.heading);
 
     if let Some(window) = provider.window {
         let (code, page) = doctor(provider, &arguments, environment).await;
@@ -323,9 +301,7 @@ async fn play(provider: &'static Provider, recipe: &[&str]) {
     if provider.heading == "Anthropic" {
         fields.push(("anthropic-version", "2023-06-01"));
     }
-    let reply = Caller::of(program.address())
-        .ask_at(path, &fields, body)
-        .await;
+    let reply = Caller::of(program.address()).ask_at(path, &fields, body).await;
     assert_eq!(reply.status, 200, "{}: {reply:?}", provider.heading);
     let host = if is_local { &here } else { provider.authority };
     let expect = ["POST", host, provider.chats, &key].map(str::to_owned);

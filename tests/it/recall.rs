@@ -34,17 +34,13 @@ fn with<'v>(more: &[(&'v str, &'v str)]) -> Vec<(&'v str, &'v str)> {
 }
 
 async fn large_model() -> Model {
-    Model::start(ModelOptions::with_window(1_000_000))
-        .await
-        .unwrap()
+    Model::start(ModelOptions::with_window(1_000_000)).await.unwrap()
 }
 
 /// Returns the last chat that the model received.
 fn last(model: &Model) -> String {
     let seen = model.seen();
-    let chat = seen
-        .into_iter()
-        .rfind(|seen| seen.kind == RequestKind::Chat);
+    let chat = seen.into_iter().rfind(|seen| seen.kind == RequestKind::Chat);
     String::from_utf8(chat.unwrap().body.to_vec()).unwrap()
 }
 
@@ -70,10 +66,7 @@ async fn get(proxy: std::net::SocketAddr, target: &str, fields: &str) -> (String
 
 fn longhaul(arguments: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(env.iter().copied());
+    command.args(arguments).env_clear().envs(env.iter().copied());
     command.output().unwrap()
 }
 
@@ -82,11 +75,7 @@ async fn recall_that_is_off_changes_no_byte_and_keeps_nothing() {
     let model = large_model().await;
     let body = chat(20, 500);
     let mut forwarded = Vec::new();
-    for more in [
-        &[][..],
-        &[URL, ("DISABLE_RECALL", "1")],
-        &[("LONGHAUL_RECALL", "off")],
-    ] {
+    for more in [&[][..], &[URL, ("DISABLE_RECALL", "1")], &[("LONGHAUL_RECALL", "off")]] {
         let program = Program::start(&model.url(), &with(more));
         let arrived = Caller::of(program.address()).ask(body.clone()).await;
         assert_eq!(arrived.action(), "prune");
@@ -123,27 +112,18 @@ async fn a_cleared_result_is_read_in_full_or_in_part_by_its_id() {
     let agent = Agent::of(program.address());
     let line = "line of 000 said.\n";
     assert_eq!(agent.recall(named[0], "?lines=3-4").await.1, line.repeat(2));
-    assert_eq!(
-        agent.recall(named[0], "?grep=000&lines=7").await.1,
-        format!("7: {line}")
-    );
+    assert_eq!(agent.recall(named[0], "?grep=000&lines=7").await.1, format!("7: {line}"));
     assert_eq!(agent.recall(&named[0].to_uppercase(), "").await.1, text);
     let (_, outline) = agent.recall(named[1], "?outline").await;
     assert!(outline.contains("read(src/file_3.rs)"), "{outline}");
     let (_, found) = agent.recall(named[1], "?search=of+003").await;
-    assert!(
-        found.contains("line of 003 said.") && found.contains("src/file_3.rs"),
-        "{found}"
-    );
+    assert!(found.contains("line of 003 said.") && found.contains("src/file_3.rs"), "{found}");
     // Later requests name the same IDs.
     Caller::of(program.address()).ask(chat(21, 500)).await;
     let later = last(&model);
     assert!(named.iter().all(|id| later.contains(id)));
     let log = program.ended();
-    assert!(
-        log.contains("/__longhaul__/recall/…") && !log.contains(named[0]),
-        "{log}"
-    );
+    assert!(log.contains("/__longhaul__/recall/…") && !log.contains(named[0]), "{log}");
 }
 
 #[tokio::test]
@@ -162,23 +142,15 @@ async fn unknown_ids_wrong_queries_and_foreign_pages_are_refused() {
     let target = format!("/__longhaul__/recall/{id}");
     for query in ["?lines=0", "?grep=", "?lines=9-3"] {
         let (head, said) = get(program.address(), &format!("{target}{query}"), "").await;
-        assert!(
-            head.starts_with("HTTP/1.1 400") && said.contains("recall_query"),
-            "{said}"
-        );
+        assert!(head.starts_with("HTTP/1.1 400") && said.contains("recall_query"), "{said}");
     }
-    for fields in [
-        "origin: https://evil.example\r\n",
-        "sec-fetch-site: cross-site\r\n",
-    ] {
+    for fields in ["origin: https://evil.example\r\n", "sec-fetch-site: cross-site\r\n"] {
         let (head, _) = get(program.address(), &target, fields).await;
         assert!(head.starts_with("HTTP/1.1 403"), "{head}");
     }
     let mut wire = Wire::to(program.address()).await;
-    wire.send(&format!(
-        "GET {target} HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n"
-    ))
-    .await;
+    wire.send(&format!("GET {target} HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n"))
+        .await;
     assert!(bounded(wire.rest()).await.starts_with("HTTP/1.1 403"));
 }
 
@@ -211,10 +183,7 @@ async fn originals_survive_a_kill_in_a_file_that_holds_no_word_of_them() {
     program.closed();
     let stats = longhaul(&["store", "stats", "--store", &store, "--json"], &[]);
     let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
-    assert!(
-        stats["scopes"][0]["originals"].as_u64().unwrap() > 20,
-        "{stats}"
-    );
+    assert!(stats["scopes"][0]["originals"].as_u64().unwrap() > 20, "{stats}");
     let purged = longhaul(&["store", "purge", "--store", &store], &[]);
     assert!(purged.status.success(), "{purged:?}");
     let program = Program::told(&model.url(), &env);
@@ -225,18 +194,12 @@ async fn originals_survive_a_kill_in_a_file_that_holds_no_word_of_them() {
 async fn a_store_that_does_not_answer_fails_no_chat_and_is_told_from_an_unknown_id() {
     let (model, nobody) = (large_model().await, Nobody::bind());
     let url = nobody.base("").replace("http://", "redis://");
-    let env = with(&[
-        URL,
-        ("LONGHAUL_STORE", &url),
-        ("LONGHAUL_STORE_SCOPE_SECRET", SECRET),
-    ]);
+    let env = with(&[URL, ("LONGHAUL_STORE", &url), ("LONGHAUL_STORE_SCOPE_SECRET", SECRET)]);
     let program = Program::start(&model.url(), &env);
     let arrived = Caller::of(program.address()).ask(chat(20, 500)).await;
     assert_eq!(arrived.action(), "prune");
     let forwarded = last(&model);
-    let (status, said) = Agent::of(program.address())
-        .recall(ids(&forwarded)[0], "")
-        .await;
+    let (status, said) = Agent::of(program.address()).recall(ids(&forwarded)[0], "").await;
     assert_eq!(status, 503);
     assert!(said.contains("recall_unavailable"), "{said}");
 }
@@ -248,15 +211,8 @@ async fn callers_have_ids_of_their_own_for_the_same_history() {
     let caller = Caller::of(program.address());
     let mut named = Vec::new();
     for key in ["Bearer one", "Bearer two"] {
-        caller
-            .ask_with(&[("authorization", key)], chat(20, 500))
-            .await;
-        named.push(
-            ids(&last(&model))
-                .into_iter()
-                .map(str::to_owned)
-                .collect::<Vec<_>>(),
-        );
+        caller.ask_with(&[("authorization", key)], chat(20, 500)).await;
+        named.push(ids(&last(&model)).into_iter().map(str::to_owned).collect::<Vec<_>>());
     }
     assert!(named[0].iter().all(|id| !named[1].contains(id)));
 }
@@ -279,10 +235,7 @@ async fn command_prints_what_the_url_answers() {
     assert_eq!(printed(&[]), result_of(&body, 0));
     let line = "line of 000 said.\n";
     assert_eq!(printed(&["--lines", "2-3"]), line.repeat(2));
-    assert_eq!(
-        printed(&["--grep", "of 000", "--lines", "-1"]),
-        format!("1: {line}")
-    );
+    assert_eq!(printed(&["--grep", "of 000", "--lines", "-1"]), format!("1: {line}"));
     assert!(printed(&["--outline"]).contains("src/file_3.rs"));
     assert!(printed(&["--search", "of 004"]).contains("line of 004 said."));
     let unknown = format!("{}{}", &id[..40], "a".repeat(12));
@@ -315,9 +268,7 @@ fn run_tells_its_command_where_originals_are() {
 fn chat_with_a_long_line() -> Vec<u8> {
     let mut body: Value = serde_json::from_slice(&chat(20, 500)).unwrap();
     let messages = body["messages"].as_array_mut().unwrap();
-    let result = messages
-        .iter_mut()
-        .find(|it| it["tool_call_id"] == json!("call_0"));
+    let result = messages.iter_mut().find(|it| it["tool_call_id"] == json!("call_0"));
     // The digits of a linear congruential generator.
     let mut state = 1_u32;
     let letters = std::iter::repeat_with(|| {
@@ -336,10 +287,9 @@ async fn eight_searches_of_one_caller_keep_no_other_waiting() {
     let model = large_model().await;
     let program = Program::told(&model.url(), &with(&[URL]));
     let mut targets = Vec::new();
-    for (key, body) in [
-        ("Bearer greedy", chat_with_a_long_line()),
-        ("Bearer modest", chat(20, 500)),
-    ] {
+    for (key, body) in
+        [("Bearer greedy", chat_with_a_long_line()), ("Bearer modest", chat(20, 500))]
+    {
         let fields = [("authorization", key)];
         let caller = Caller::of(program.address());
         caller.ask_with(&fields, body).await;
@@ -349,8 +299,7 @@ async fn eight_searches_of_one_caller_keep_no_other_waiting() {
     for _ in 0..8 {
         let mut wire = Wire::to(program.address()).await;
         let target = format!("{}?grep={SLOW_PATTERN}", targets[0]);
-        wire.send(&format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
-            .await;
+        wire.send(&format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await;
         searches.push(wire);
     }
     let (head, _) = get(program.address(), &targets[1], "").await;
@@ -393,25 +342,15 @@ async fn replicas_share_originals_within_a_bound_for_each_caller() {
     let server = RedisServer::start();
     let model = large_model().await;
     let url = server.url();
-    let env = with(&[
-        URL,
-        ("LONGHAUL_STORE", &url),
-        ("LONGHAUL_STORE_SCOPE_SECRET", SECRET),
-    ]);
+    let env = with(&[URL, ("LONGHAUL_STORE", &url), ("LONGHAUL_STORE_SCOPE_SECRET", SECRET)]);
     let body = chat(20, 500);
     let one = Program::start(&model.url(), &env);
     Caller::of(one.address()).ask(body.clone()).await;
     let forwarded = last(&model);
     let id = ids(&forwarded)[0].to_owned();
-    assert_eq!(
-        Agent::of(one.address()).recall(&id, "").await.1,
-        result_of(&body, 0)
-    );
+    assert_eq!(Agent::of(one.address()).recall(&id, "").await.1, result_of(&body, 0));
     let two = Program::start(&model.url(), &env);
-    assert_eq!(
-        Agent::of(two.address()).recall(&id, "").await.1,
-        result_of(&body, 0)
-    );
+    assert_eq!(Agent::of(two.address()).recall(&id, "").await.1, result_of(&body, 0));
     Caller::of(two.address()).ask(body).await;
     assert_eq!(last(&model), forwarded, "the same IDs on every replica");
     let names = server.asked(&["KEYS", "*"]);
@@ -429,14 +368,7 @@ async fn replicas_share_originals_within_a_bound_for_each_caller() {
         caller.ask(chat(turns, 500)).await;
         Agent::of(three.address()).recall(&id, "").await;
     }
-    let totals = names
-        .lines()
-        .find(|name| name.ends_with(":index:sizes"))
-        .unwrap();
-    let bytes: u64 = server
-        .asked(&["HGET", totals.trim(), "total"])
-        .trim()
-        .parse()
-        .unwrap();
+    let totals = names.lines().find(|name| name.ends_with(":index:sizes")).unwrap();
+    let bytes: u64 = server.asked(&["HGET", totals.trim(), "total"]).trim().parse().unwrap();
     assert!(bytes <= 40 << 10, "{bytes}");
 }

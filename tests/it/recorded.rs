@@ -39,13 +39,7 @@ fn recorded(about: Value) -> Recorded {
     };
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let content_type = field("content-type").unwrap_or_default().to_owned();
-    Recorded {
-        about,
-        raw,
-        status,
-        content_type,
-        body,
-    }
+    Recorded { about, raw, status, content_type, body }
 }
 
 /// Joins the chunks of a chunked body.

@@ -38,10 +38,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % sides.max(1)
     }
 
@@ -50,9 +48,7 @@ impl Dice {
     }
 
     fn letters(&mut self, count: usize, alphabet: &str) -> String {
-        (0..count)
-            .map(|_| char::from(alphabet.as_bytes()[self.roll(alphabet.len())]))
-            .collect()
+        (0..count).map(|_| char::from(alphabet.as_bytes()[self.roll(alphabet.len())])).collect()
     }
 
     /// Returns a sentence with a fact, and the fact.
@@ -71,15 +67,9 @@ impl Dice {
                 ("setting", format!("Set {fact} in the environment."), fact)
             }
             1 => {
-                let fact = format!(
-                    "{}-{number}",
-                    self.pick(&["FACT", "TICK", "OPS", "BUG", "REQ"])
-                );
-                (
-                    "ticket",
-                    format!("Remember {fact}: it is needed later."),
-                    fact,
-                )
+                let fact =
+                    format!("{}-{number}", self.pick(&["FACT", "TICK", "OPS", "BUG", "REQ"]));
+                ("ticket", format!("Remember {fact}: it is needed later."), fact)
             }
             2 => {
                 let fact = format!("{}-{number}-{star}", self.letters(2, UPPER));
@@ -100,11 +90,7 @@ impl Dice {
             }
             6 => {
                 let fact = format!("{}.internal:{}", flower, 3000 + self.roll(6000));
-                (
-                    "endpoint",
-                    format!("The database listens on {fact}, not the default."),
-                    fact,
-                )
+                ("endpoint", format!("The database listens on {fact}, not the default."), fact)
             }
             7 => {
                 let fact = format!("{flower}{}", self.letters(4, DIGITS));
@@ -117,11 +103,7 @@ impl Dice {
                     self.letters(3, DIGITS),
                     self.letters(2, UPPER)
                 );
-                (
-                    "serial",
-                    format!("Your confirmation number is {fact}."),
-                    fact,
-                )
+                ("serial", format!("Your confirmation number is {fact}."), fact)
             }
         }
     }
@@ -151,11 +133,8 @@ fn plant(
                 && (i == text.len() || text.as_bytes()[i].is_ascii_whitespace())
         })?;
         let lead = if dice.roll(2) == 0 { "\n" } else { " " };
-        message["content"] = Value::String(format!(
-            "{}{lead}{sentence}{}",
-            &text[..split],
-            &text[split..]
-        ));
+        message["content"] =
+            Value::String(format!("{}{lead}{sentence}{}", &text[..split], &text[split..]));
         return Some(role);
     }
     None
@@ -197,9 +176,7 @@ fn facts_found(window: u32) -> Tally {
             if text.contains(&fact) {
                 tally.found += 1;
             } else {
-                tally
-                    .missing
-                    .push(format!("{name}: {shape} in {role}: {fact}"));
+                tally.missing.push(format!("{name}: {shape} in {role}: {fact}"));
             }
         }
     }
@@ -207,11 +184,7 @@ fn facts_found(window: u32) -> Tally {
 }
 
 fn check_facts(window: u32, percent: u32) {
-    let Tally {
-        found,
-        planted,
-        missing,
-    } = facts_found(window);
+    let Tally { found, planted, missing } = facts_found(window);
     println!("window {window}: {found} of {planted} planted facts");
     assert!(planted > 100, "{planted} facts are too few to tell");
     assert!(
@@ -289,10 +262,7 @@ fn identifiers_kept(window: u32) -> (usize, usize) {
         for share in [50, 70, 90] {
             let length = messages.len() * share / 100;
             let mut prefix = body.clone();
-            prefix["messages"]
-                .as_array_mut()
-                .expect("messages")
-                .truncate(length);
+            prefix["messages"].as_array_mut().expect("messages").truncate(length);
             let bytes = prefix.to_string();
             let conversation = read(bytes.as_bytes()).expect("a conversation");
             if conversation.tokens() < policy.thresholds.hard {
@@ -324,10 +294,7 @@ fn digest_keeps_most_identifiers_that_are_used_next() {
     for (window, least) in [(16_000, 50), (32_000, 50), (128_000, 50)] {
         let (kept, bare) = identifiers_kept(window);
         println!("window {window}: {kept}% with the digest, {bare}% without");
-        assert!(
-            kept >= least,
-            "window {window}: {kept}%, without the digest {bare}%"
-        );
+        assert!(kept >= least, "window {window}: {kept}%, without the digest {bare}%");
         assert!(kept > bare);
     }
 }
@@ -346,10 +313,7 @@ fn digest_never_exceeds_its_budgets() {
             let part = conversation.head_len()..all / 2;
             for covered in [if window == 8_000 { 0..all } else { part }, all..all] {
                 let size = Tokens::estimate_text(&digest(&conversation, covered.clone(), &budgets));
-                assert!(
-                    size <= budgets.nominal(),
-                    "{name} at {window}, {covered:?}: {size}"
-                );
+                assert!(size <= budgets.nominal(), "{name} at {window}, {covered:?}: {size}");
                 let ledger = FileActivity::from_messages(&conversation, covered.clone())
                     .render(budgets.file_activity);
                 assert!(
@@ -371,18 +335,11 @@ fn digest_depends_only_on_the_messages_it_covers() {
             continue;
         };
         let mut shorter = body.clone();
-        shorter["messages"]
-            .as_array_mut()
-            .expect("messages")
-            .truncate(range.end);
+        shorter["messages"].as_array_mut().expect("messages").truncate(range.end);
         let bytes = shorter.to_string();
         let shorter = read(bytes.as_bytes()).expect("a conversation");
         let of_longer = digest(&longer, range.clone(), &policy.budgets);
-        assert_eq!(
-            of_longer,
-            digest(&shorter, range.clone(), &policy.budgets),
-            "{name}"
-        );
+        assert_eq!(of_longer, digest(&shorter, range.clone(), &policy.budgets), "{name}");
         assert_eq!(of_longer, digest(&longer, range, &policy.budgets), "{name}");
         assert!(!is_wrapped_summary(&of_longer) && is_wrapped_summary(&wrap_summary(&of_longer)));
     }
@@ -396,10 +353,7 @@ fn summary_requests_fit_the_summarisers_window_for_every_session() {
         let covered = conversation.head_len()..conversation.messages().len();
         for (window, calls) in [(8_000, 1), (32_000, 8)] {
             let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(window)).budgets;
-            let summariser = SummariserLimits {
-                window: Tokens::new(window),
-                max_calls: calls,
-            };
+            let summariser = SummariserLimits { window: Tokens::new(window), max_calls: calls };
             let brief = SummaryRequest::new(
                 &conversation,
                 &SegmentPlace {

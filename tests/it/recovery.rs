@@ -34,10 +34,7 @@ pub(crate) fn undisturbed(config: &mut Config) {
 
 /// Returns the size of a request in tokens, as the model counts them.
 pub(crate) async fn size(body: &[u8], density: TokenDensity) -> u64 {
-    let options = ModelOptions {
-        density,
-        ..ModelOptions::with_window(10_000_000)
-    };
+    let options = ModelOptions { density, ..ModelOptions::with_window(10_000_000) };
     let model = Model::start(options).await.unwrap();
     ask(&model.url(), body).await;
     model.seen()[0].prompt_tokens

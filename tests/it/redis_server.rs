@@ -51,9 +51,7 @@ pub(crate) fn free_port() -> u16 {
         u16::try_from(FIRST + next % COUNT).unwrap()
     })
     .take(COUNT as usize);
-    ports
-        .find(|&port| TcpListener::bind(("0.0.0.0", port)).is_ok())
-        .expect("a free port")
+    ports.find(|&port| TcpListener::bind(("0.0.0.0", port)).is_ok()).expect("a free port")
 }
 
 impl RedisServer {
@@ -66,11 +64,7 @@ impl RedisServer {
     pub(crate) fn with(settings: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.iter().map(|&one| one.to_owned()).collect();
-        Self {
-            child: launch(dir.path(), &settings),
-            dir,
-            settings,
-        }
+        Self { child: launch(dir.path(), &settings), dir, settings }
     }
 
     /// Returns the server's URL.
@@ -85,15 +79,9 @@ impl RedisServer {
 
     /// Returns the reply to a command.
     pub(crate) fn asked(&self, command: &[&str]) -> String {
-        let output = Command::new("redis-cli")
-            .args(["-s", &self.socket()])
-            .args(command)
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .trim_end()
-            .to_owned()
+        let output =
+            Command::new("redis-cli").args(["-s", &self.socket()]).args(command).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
     /// Kills the server.
@@ -152,11 +140,7 @@ impl Certified {
         all.extend(["--tls-cert-file", certificate.to_str().unwrap()]);
         all.extend(["--tls-key-file", &key, "--tls-auth-clients", "no"]);
         all.extend(settings);
-        Self {
-            _server: RedisServer::with(&all),
-            port,
-            dir,
-        }
+        Self { _server: RedisServer::with(&all), port, dir }
     }
 
     /// Returns the URL without a password.
@@ -185,9 +169,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts the servers and waits until each has joined the others.
     pub(crate) fn start() -> Self {
-        let ports: Vec<[String; 2]> = (0..3)
-            .map(|_| [free_port(), free_port()].map(|port| port.to_string()))
-            .collect();
+        let ports: Vec<[String; 2]> =
+            (0..3).map(|_| [free_port(), free_port()].map(|port| port.to_string())).collect();
         let slots = [["0", "5460"], ["5461", "10922"], ["10923", "16383"]];
         let start = |([port, bus], [from, to]): (&[String; 2], [&str; 2])| {
             let cluster = ["--cluster-enabled", "yes", "--cluster-port", bus];

@@ -49,9 +49,7 @@ fn protecting(tokens: u32) -> String {
 
 #[tokio::test]
 async fn requests_use_the_last_valid_settings_after_a_reload() {
-    let model = Model::start(ModelOptions::with_window(200_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(200_000)).await.unwrap();
     let folder = Folder::new();
     folder.put("settings.toml", &protecting(1_000_000));
     let program = folder.program(&model.url(), &[], Admin::Free);
@@ -73,16 +71,10 @@ async fn requests_use_the_last_valid_settings_after_a_reload() {
 
     // Wrong in kind, in combination, in a named file, or missing: nothing changes.
     for (wrong, named) in [
-        (
-            "[prune]\nprotect_tokens = \"many\"\n",
-            "prune.protect_tokens",
-        ),
+        ("[prune]\nprotect_tokens = \"many\"\n", "prune.protect_tokens"),
         ("mode = \"off\"\n[prune", "settings.toml"),
         ("mode = \"off\"\nmood = 1\n", "mood"),
-        (
-            "mode = \"off\"\nclient_tokens_file = \"none\"\n",
-            "client_tokens_file",
-        ),
+        ("mode = \"off\"\nclient_tokens_file = \"none\"\n", "client_tokens_file"),
     ] {
         folder.put("settings.toml", wrong);
         program.reads_again(named, 1).await;
@@ -108,10 +100,7 @@ async fn reload_can_hide_summaries_that_were_shown() {
         assert_eq!(caller.ask(body).await.status, 200);
     }
     let all = json_of(program.admin(), "/conversations").await;
-    let path = format!(
-        "/conversations/{}",
-        all["conversations"][0]["id"].as_str().unwrap()
-    );
+    let path = format!("/conversations/{}", all["conversations"][0]["id"].as_str().unwrap());
     assert!(json_of(program.admin(), &path).await["summary"].is_string());
     let last = format!("{path}/last");
     let explained = json_of(program.admin(), &last).await;
@@ -121,14 +110,8 @@ async fn reload_can_hide_summaries_that_were_shown() {
     let shown = json_of(program.admin(), &path).await;
     assert!(shown.get("summary").is_none());
     let explained = json_of(program.admin(), &last).await;
-    assert!(
-        !explained.to_string().contains("\"subject\""),
-        "{explained}"
-    );
-    assert!(
-        !shown["points"].as_array().unwrap().is_empty(),
-        "the rest is"
-    );
+    assert!(!explained.to_string().contains("\"subject\""), "{explained}");
+    assert!(!shown["points"].as_array().unwrap().is_empty(), "the rest is");
 }
 
 #[tokio::test]
@@ -136,13 +119,8 @@ async fn reload_logs_settings_that_change_only_on_restart() {
     let folder = Folder::new();
     folder.put("settings.toml", "");
     let program = folder.program("http://127.0.0.1:9/v1", &[], Admin::Off);
-    folder.put(
-        "settings.toml",
-        "[limits]\ndrain = \"1s\"\nbody = \"1MiB\"\n",
-    );
-    program
-        .reads_again("change only on restart: limits.drain\n", 1)
-        .await;
+    folder.put("settings.toml", "[limits]\ndrain = \"1s\"\nbody = \"1MiB\"\n");
+    program.reads_again("change only on restart: limits.drain\n", 1).await;
     assert!(program.said().contains("changed=\"limits.body\""));
 }
 
@@ -174,17 +152,13 @@ async fn reload_rereads_key_and_token_files() {
     folder.put("key", "sk-two");
     program.reads_again(READ, 1).await;
     // A request in flight keeps its settings.
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     assert!(client.until("ok").await.starts_with("HTTP/1.1 200 "));
     client.send(&head(TOKEN)).await;
     assert!(client.until("}}").await.starts_with("HTTP/1.1 401 "));
     client.send(&head(OTHER)).await;
     assert!(server.until("\r\n\r\n").await.contains("Bearer sk-two\r\n"));
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
     assert!(client.until("ok").await.starts_with("HTTP/1.1 200 "));
 
     let said = program.ended();
@@ -194,9 +168,7 @@ async fn reload_rereads_key_and_token_files() {
 }
 
 async fn model() -> Model {
-    Model::start(ModelOptions::with_window(200_000))
-        .await
-        .unwrap()
+    Model::start(ModelOptions::with_window(200_000)).await.unwrap()
 }
 
 /// Returns the status of the answer to a chat at `path`.
@@ -271,10 +243,8 @@ async fn removed_summariser_receives_nothing_after_a_reload() {
     let (general, own, summariser) = (model().await, model().await, model().await);
     let folder = Folder::new();
     let mount = format!("[[mount]]\npath = \"/own\"\nupstream = \"{}\"\n", own.url());
-    let elsewhere = format!(
-        "[summary]\nupstream = \"{}\"\nmodel = \"small\"\n{mount}",
-        summariser.url()
-    );
+    let elsewhere =
+        format!("[summary]\nupstream = \"{}\"\nmodel = \"small\"\n{mount}", summariser.url());
     folder.put("settings.toml", &elsewhere);
     let program = folder.program(&general.url(), &[], Admin::Off);
     let url = format!("http://{}/v1", program.address());
@@ -283,11 +253,7 @@ async fn removed_summariser_receives_nothing_after_a_reload() {
             let fields = [("authorization", key)];
             let body = talk(20, 2_000);
             let compacted = manual::ask((Method::POST, &url, path), &fields, &body).await;
-            assert_eq!(
-                (compacted.status, compacted.action()),
-                (200, "summary"),
-                "{path}"
-            );
+            assert_eq!((compacted.status, compacted.action()), (200, "summary"), "{path}");
         }
     };
     // Separate callers, so that they share no records.
@@ -299,11 +265,6 @@ async fn removed_summariser_receives_nothing_after_a_reload() {
     compact("Bearer two").await;
     assert_eq!(summariser.seen().len(), before);
     for model in [general, own] {
-        assert!(
-            model
-                .seen()
-                .iter()
-                .any(|seen| seen.kind == RequestKind::Summary)
-        );
+        assert!(model.seen().iter().any(|seen| seen.kind == RequestKind::Summary));
     }
 }

@@ -24,10 +24,7 @@ fn replay(arguments: &[&str], env: &[(&str, &str)], files: &[&str]) -> Output {
 }
 
 fn recorded(name: &str) -> String {
-    format!(
-        "{}/fixtures/sessions/{name}.json.gz",
-        env!("CARGO_MANIFEST_DIR")
-    )
+    format!("{}/fixtures/sessions/{name}.json.gz", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns the machine-readable report on that session.
@@ -103,10 +100,7 @@ fn report_quotes_the_refusal_that_ends_a_session() {
     let told = told(&[], &off);
     assert!(number(&told, "answered") < number(&told, "session_requests"));
     let why = told["broken_off"].as_str().unwrap();
-    assert!(
-        why.starts_with("400 This model's maximum context length is 32768"),
-        "{why}"
-    );
+    assert!(why.starts_with("400 This model's maximum context length is 32768"), "{why}");
 }
 
 #[test]
@@ -149,12 +143,7 @@ fn rejects_a_file_that_is_not_a_session_before_playing_any() {
     let cargo = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let real = recorded("cli-0059");
     check(&[], &[&real, "/does/not/exist"], 66, "/does/not/exist");
-    check(
-        &[],
-        &[&real, cargo],
-        65,
-        "the last request body of a session",
-    );
+    check(&[], &[&real, cargo], 65, "the last request body of a session");
     check(&[], &[], 64, "--replay");
     check(&["--body"], &[&real], 64, "--body");
 }

@@ -26,11 +26,7 @@ const MARGIN: u32 = 256;
 /// turn. Conversations of different names share neither a prefix nor a model.
 fn conversation(name: &str, expected: &Expected) -> Vec<u8> {
     // Few bytes of images do not explain a limit on bytes.
-    let bytes = if expected.answer == Answer::FewerBytes {
-        200_000
-    } else {
-        4
-    };
+    let bytes = if expected.answer == Answer::FewerBytes { 200_000 } else { 4 };
     let image = format!("data:image/png;base64,{}", "A".repeat(bytes));
     let mut all = vec![
         json!({"role": "system", "content": "You write code."}),
@@ -118,21 +114,12 @@ impl Case<'_> {
     fn is_given_up(&self) {
         let Recorded { status, body, .. } = self.recorded;
         assert_eq!(self.asked, [&self.sent[..]]);
-        assert_eq!(
-            (self.arrived.status, &self.arrived.body[..]),
-            (*status, body.as_bytes())
-        );
+        assert_eq!((self.arrived.status, &self.arrived.body[..]), (*status, body.as_bytes()));
         assert_eq!(self.arrived.action(), "gave-up");
     }
 
     fn is_compacted(&self) {
-        let Expected {
-            limit,
-            used,
-            excess,
-            file,
-            ..
-        } = self.expected;
+        let Expected { limit, used, excess, file, .. } = self.expected;
         let forwarded = estimate(self.is_mended("retry"));
         let before = estimate(&self.sent);
         let used = used.or_else(|| Some(limit.as_ref()? + excess.as_ref()?));
@@ -145,22 +132,12 @@ impl Case<'_> {
         };
         // In a tiny window, the ids and names that this estimate counts in addition to the texts are
         // significant.
-        let aim = if window < 2_000 {
-            window
-        } else {
-            window * 6 / 10
-        };
+        let aim = if window < 2_000 { window } else { window * 6 / 10 };
         assert!(forwarded <= aim, "{file}: {forwarded} of {window}");
     }
 
     fn has_less_output(&self) {
-        let Expected {
-            limit,
-            used,
-            output,
-            file,
-            ..
-        } = self.expected;
+        let Expected { limit, used, output, file, .. } = self.expected;
         let left = used.map(|used| limit.unwrap() - used);
         if left.is_some_and(|left| left <= MARGIN) {
             // The history leaves no room for an answer, so the history must be reduced.
@@ -175,20 +152,13 @@ impl Case<'_> {
         let asked = second["max_tokens"].as_u64().unwrap();
         let expect = left.map(|left| u64::from(left - MARGIN));
         assert!(asked < u64::from(output.unwrap()), "{file}: {asked}");
-        assert!(
-            expect.is_none_or(|expect| expect == asked),
-            "{file}: {asked}, not {expect:?}"
-        );
+        assert!(expect.is_none_or(|expect| expect == asked), "{file}: {asked}, not {expect:?}");
     }
 
     fn has_fewer_bytes(&self) {
         let second = self.is_mended("fewer-bytes");
         let image = b"data:image";
-        assert!(
-            memmem::find(second, image).is_none(),
-            "{}",
-            self.expected.file
-        );
+        assert!(memmem::find(second, image).is_none(), "{}", self.expected.file);
     }
 }
 
@@ -219,13 +189,7 @@ async fn play(pieces: Pieces, set: Option<u32>, check: impl Fn(&Case<'_>)) {
             (answer.clone().into_bytes(), Pieces::Whole),
         ]);
         let arrived = ask(&format!("http://{}/v1", proxy.address), &sent).await;
-        check(&Case {
-            recorded,
-            expected: &expected,
-            sent,
-            asked: upstream.asked(),
-            arrived,
-        });
+        check(&Case { recorded, expected: &expected, sent, asked: upstream.asked(), arrived });
     }
 }
 

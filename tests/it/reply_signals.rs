@@ -38,11 +38,7 @@ impl Stage {
     async fn with(replies: Vec<Reply>, change: impl FnOnce(&mut Config)) -> Self {
         let (address, asked) = scripted::upstream(replies).await;
         let proxy = proxy(&format!("http://{address}/v1"), change).await;
-        Self {
-            caller: Caller::of(proxy.address),
-            asked,
-            _proxy: proxy,
-        }
+        Self { caller: Caller::of(proxy.address), asked, _proxy: proxy }
     }
 
     async fn start(replies: Vec<Reply>) -> Self {
@@ -141,10 +137,7 @@ async fn refusal_in_a_stream_that_is_not_held_shrinks_the_next_request() {
     let size = tokens(&first());
     let text = format!("Request 7f8a exceeds the maximum number of tokens: {size} > 20480");
     let reply = stream(&[&json!({"error": {"message": text, "code": 400}}).to_string()]);
-    let replies = vec![
-        Reply::new(200, EVENTS, &*reply),
-        Reply::new(200, JSON, ANSWER),
-    ];
+    let replies = vec![Reply::new(200, EVENTS, &*reply), Reply::new(200, JSON, ANSWER)];
     let stage = Stage::with(replies, |config| {
         config.window = Tokens::new(262_144);
         config.window_place = Some("a test".into());
@@ -183,11 +176,7 @@ async fn empty_stream_that_comes_again_leads_to_a_smaller_request() {
     stage.ask(talk(21, 2_000), &empty).await;
     stage.ask(talk(22, 2_000), ANSWER.as_bytes()).await;
     let asked = stage.asked().await;
-    assert!(
-        tokens(&asked[3]) < tokens(&asked[2]),
-        "{}",
-        tokens(&asked[3])
-    );
+    assert!(tokens(&asked[3]) < tokens(&asked[2]), "{}", tokens(&asked[3]));
 }
 
 #[tokio::test]
@@ -218,9 +207,7 @@ async fn overflow_before_a_broken_reply_shrinks_the_next_request() {
     let caller = Caller::of(proxy.address);
     let (mut client, mut server) = asks(&proxy, &upstream).await;
     let events = format!("data: {CONTENT}\n\ndata: {REFUSED}\n\n");
-    server
-        .send("HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
-        .await;
+    server.send("HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n").await;
     server.send(&events).await;
     drop(server);
     let arrived = client.rest().await;
@@ -277,10 +264,7 @@ async fn answers(upstream: &Upstream) -> Vec<u8> {
     let (_, length) = head.split_once("content-length: ").unwrap();
     let length = length.lines().next().unwrap().parse().unwrap();
     let asked = server.exactly(length).await;
-    let reply = format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{ANSWER}",
-        ANSWER.len()
-    );
+    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{ANSWER}", ANSWER.len());
     server.send(&reply).await;
     asked
 }
@@ -288,10 +272,8 @@ async fn answers(upstream: &Upstream) -> Vec<u8> {
 #[tokio::test]
 async fn silently_truncated_prompt_is_learned_from_a_stagnant_count() {
     let replies = [16_000, 15_900].map(|input| end("stop", input, 9).replace("\"\"", "\"on\""));
-    let mut script: Vec<Reply> = replies
-        .iter()
-        .map(|reply| Reply::new(200, JSON, reply.as_str()))
-        .collect();
+    let mut script: Vec<Reply> =
+        replies.iter().map(|reply| Reply::new(200, JSON, reply.as_str())).collect();
     script.push(Reply::new(200, JSON, ANSWER));
     let stage = Stage::start(script).await;
     stage.ask(first(), replies[0].as_bytes()).await;
@@ -370,10 +352,7 @@ async fn silent_reply_to_a_smaller_retry_rules_out_an_overflow() {
 #[tokio::test]
 async fn learns_nothing_from_replies_if_recovery_is_disabled() {
     let reply = stream(&[CONTENT, REFUSED]);
-    let replies = vec![
-        Reply::new(200, EVENTS, reply.as_slice()),
-        Reply::new(200, JSON, ANSWER),
-    ];
+    let replies = vec![Reply::new(200, EVENTS, reply.as_slice()), Reply::new(200, JSON, ANSWER)];
     let stage = Stage::with(replies, |config| config.compaction.recover = false).await;
     stage.ask(first(), &reply).await;
     stage.ask(next(), ANSWER.as_bytes()).await;
@@ -408,10 +387,8 @@ async fn learns_nothing_from_any_recorded_model_text() {
         streams.push((JSON, body.to_string().into_bytes()));
     }
     assert_eq!(streams.len(), 2 * 78);
-    let mut replies: Vec<Reply> = streams
-        .iter()
-        .map(|(head, reply)| Reply::new(200, head, reply.as_slice()))
-        .collect();
+    let mut replies: Vec<Reply> =
+        streams.iter().map(|(head, reply)| Reply::new(200, head, reply.as_slice())).collect();
     replies.push(Reply::new(200, JSON, ANSWER));
     let stage = Stage::start(replies).await;
     for (_, reply) in &streams {

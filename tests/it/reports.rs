@@ -67,9 +67,7 @@ fn chat(tokens: usize) -> Vec<u8> {
         let text = line.repeat(tokens / 60 * 4 / line.len());
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
     }
-    json!({"model": "model-of-the-report", "messages": messages})
-        .to_string()
-        .into_bytes()
+    json!({"model": "model-of-the-report", "messages": messages}).to_string().into_bytes()
 }
 
 impl Reported {
@@ -116,11 +114,7 @@ fn converted(api: &str, mut chat: Value) -> Value {
 
 /// Sends a chat whose first reply is `reported`, and returns the sizes that the upstream received.
 async fn play(reported: &Reported, tokens: usize, change: impl FnOnce(&mut Config)) -> Vec<u32> {
-    let head = if reported.content_type.contains("event-stream") {
-        EVENTS
-    } else {
-        JSON
-    };
+    let head = if reported.content_type.contains("event-stream") { EVENTS } else { JSON };
     let refusal = Reply::new(reported.status, head, &*reported.body);
     let replies = vec![refusal, Reply::new(200, JSON, ANSWER)];
     let (address, asked) = scripted::upstream(replies).await;
@@ -170,11 +164,7 @@ async fn refusing(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let received = Arc::new(Mutex::new(Vec::new()));
-    let (sizes, status, text) = (
-        Arc::clone(&received),
-        reported.status,
-        reported.body.clone(),
-    );
+    let (sizes, status, text) = (Arc::clone(&received), reported.status, reported.body.clone());
     let is_stream = text.starts_with("data:") || text.starts_with("event:");
     let answer = reported.api().2;
     tokio::spawn(async move {
@@ -250,10 +240,7 @@ async fn is_right(reported: &Reported, mode: &str) -> bool {
     let mut replies = Vec::new();
     for _ in 0..2 {
         let reply = caller.ask_at(path, &[], whole.clone()).await;
-        replies.push((
-            reply.status,
-            String::from_utf8_lossy(&reply.body).into_owned(),
-        ));
+        replies.push((reply.status, String::from_utf8_lossy(&reply.body).into_owned()));
         if replies.last().is_some_and(|last| last.1 == answer) {
             break;
         }
@@ -303,9 +290,6 @@ async fn held_out_refusals_are_mended_and_look_alikes_are_left_alone() {
             (true, _) => 90,
             (false, _) => 100,
         };
-        assert!(
-            right * 100 >= all * least,
-            "{mode} {is_mended}: {right} of {all}"
-        );
+        assert!(right * 100 >= all * least, "{mode} {is_mended}: {right} of {all}");
     }
 }

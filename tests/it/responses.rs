@@ -26,12 +26,9 @@ impl RecordedInput {
     /// Opens every recorded session.
     pub(crate) fn all() -> Vec<Self> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sessions_responses");
-        let files = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> = files
-            .filter(|path| path.extension().is_some_and(|ending| ending == "gz"))
-            .collect();
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> =
+            files.filter(|path| path.extension().is_some_and(|ending| ending == "gz")).collect();
         files.sort();
         let open = |path: std::path::PathBuf| {
             let mut body = Vec::new();

@@ -53,19 +53,13 @@ async fn compare(session: &str, change: fn(&mut Config)) -> Changed {
     let mut steady = Journey::start(options.clone(), change).await;
     let mut restarted = Journey::start(options, change).await;
     let mut changed = Changed::default();
-    for (at, body) in bodies(&named(session).replay())
-        .map(|body| streamed(&body))
-        .enumerate()
-    {
+    for (at, body) in bodies(&named(session).replay()).map(|body| streamed(&body)).enumerate() {
         if at % INTERVAL == INTERVAL - 1 {
             restarted.restart().await;
         }
         let one = steady.step(body.clone()).await;
         let other = restarted.step(body).await;
-        assert!(
-            one.forwarded().body == other.forwarded().body,
-            "{session}, request {at}"
-        );
+        assert!(one.forwarded().body == other.forwarded().body, "{session}, request {at}");
         changed.cleared += usize::from(contains(&one, CLEARED));
         changed.digested += usize::from(contains(&one, STANDS_FOR_HISTORY));
     }
@@ -117,25 +111,16 @@ async fn digests_before_the_first_summary_are_identical_after_restarts() {
 
 #[tokio::test]
 async fn a_restarted_process_begins_with_the_windows_that_it_learned() {
-    let model = Model::start(ModelOptions::with_window(32_768))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let home = tempfile::tempdir().unwrap();
-    let env = [
-        ("HOME", home.path().to_str().unwrap()),
-        ("LONGHAUL_SUMMARY_MODEL", "none"),
-    ];
+    let env = [("HOME", home.path().to_str().unwrap()), ("LONGHAUL_SUMMARY_MODEL", "none")];
     let mut refusals = Vec::new();
     for tokens in [2_000, 2_100] {
         let program = Program::told(&model.url(), &env);
         let reply = Caller::of(program.address()).ask(talk(20, tokens)).await;
         assert_eq!(reply.status, 200);
         program.closed();
-        let refused = model
-            .seen()
-            .iter()
-            .filter(|seen| seen.status == 400)
-            .count();
+        let refused = model.seen().iter().filter(|seen| seen.status == 400).count();
         refusals.push(refused);
     }
     assert_eq!(refusals, [1, 1], "the second process knows the window");

@@ -22,14 +22,7 @@ fn run(arguments: &[&str], env: &[(&str, &str)]) -> Command {
 
 /// Runs a shell command in front of an upstream that receives no requests.
 fn shell(line: &str) -> Output {
-    let arguments = [
-        "--upstream",
-        "http://127.0.0.1:9/v1",
-        "--",
-        "sh",
-        "-c",
-        line,
-    ];
+    let arguments = ["--upstream", "http://127.0.0.1:9/v1", "--", "sh", "-c", line];
     run(&arguments, &[]).output().unwrap()
 }
 
@@ -66,10 +59,7 @@ fn sets_the_agents_base_url_variables_to_the_proxy() {
 fn command_environment_contains_no_longhaul_secrets() {
     let env = [
         ("LONGHAUL_UPSTREAM_API_KEY", "sk-hunter2"),
-        (
-            "LONGHAUL_STORE_SCOPE_SECRET",
-            "hunter2-hunter2-hunter2-hunter2-hunter2",
-        ),
+        ("LONGHAUL_STORE_SCOPE_SECRET", "hunter2-hunter2-hunter2-hunter2-hunter2"),
         ("LONGHAUL_PROXY_HTTP", "http://u:hunter2@127.0.0.1:9"),
         ("LONGHAUL_STORE", "memory"),
         ("OPENAI_API_KEY", "the-agents-own"),
@@ -80,21 +70,18 @@ fn command_environment_contains_no_longhaul_secrets() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
-    for stays in [
-        "LONGHAUL_STORE=memory",
-        "OPENAI_API_KEY=the-agents-own",
-        "http_proxy=http://agents:own@",
-    ] {
+    for stays in
+        ["LONGHAUL_STORE=memory", "OPENAI_API_KEY=the-agents-own", "http_proxy=http://agents:own@"]
+    {
         assert!(said.contains(stays), "{stays}: {said}");
     }
 }
 
 #[test]
 fn unrunnable_command_exits_with_127_or_126_as_in_a_shell() {
-    for (program, code, hint) in [
-        ("/nowhere/agent", 127, "installed and on PATH?\n"),
-        ("/", 126, "\n"),
-    ] {
+    for (program, code, hint) in
+        [("/nowhere/agent", 127, "installed and on PATH?\n"), ("/", 126, "\n")]
+    {
         let output = run(&["--upstream", "http://127.0.0.1:9/v1", "--", program], &[]);
         let output = { output }.output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -247,10 +234,8 @@ async fn run_forwards_messages_requests_to_the_preset_anthropic_base_url() {
     let upstream = Upstream::bind().await;
     let base = upstream.base("/");
     let line = "echo $ANTHROPIC_BASE_URL; cat";
-    let (mut child, origin) = started(run(
-        &["--", "sh", "-c", line],
-        &[("ANTHROPIC_BASE_URL", &base)],
-    ));
+    let (mut child, origin) =
+        started(run(&["--", "sh", "-c", line], &[("ANTHROPIC_BASE_URL", &base)]));
     let address = origin.strip_prefix("http://").unwrap().parse().unwrap();
     let mut client = Wire::to(address).await;
     let head = "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n";
@@ -285,12 +270,7 @@ fn started(mut command: Command) -> (Child, String) {
 fn ended(mut child: Child) -> (Option<i32>, String) {
     drop(child.stdin.take());
     let mut told = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut told)
-        .unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     (child.wait().unwrap().code(), told)
 }
 
@@ -327,24 +307,15 @@ async fn relays_chats_and_reports_them_at_the_end() {
 #[test]
 fn forwards_sigterm_and_exits_with_the_commands_code() {
     let line = "trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
-    let mut child = run(
-        &["--upstream", "http://127.0.0.1:9", "--", "sh", "-c", line],
-        &[],
-    )
-    .stdin(Stdio::null())
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
+    let mut child = run(&["--upstream", "http://127.0.0.1:9", "--", "sh", "-c", line], &[])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap());
     said.read_line(&mut String::new()).unwrap();
     let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(42));
 }
 
@@ -356,20 +327,15 @@ fn a_dashboard_and_a_log_are_there_on_request_and_lessons_in_the_state_folder() 
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().to_str().unwrap();
     let log = dir.path().join("agent.log");
-    let health = format!(
-        "{} health --admin {admin}; kill -0 $$; echo $?",
-        env!("CARGO_BIN_EXE_longhaul")
-    );
+    let health =
+        format!("{} health --admin {admin}; kill -0 $$; echo $?", env!("CARGO_BIN_EXE_longhaul"));
     let upstream = ["--upstream", "http://127.0.0.1:9/v1", "--admin", &admin];
     let log_file = ["--log", log.to_str().unwrap(), "--", "sh", "-c", &health];
     let output = run(&[&upstream[..], &log_file].concat(), &[("HOME", home)]);
     let output = { output }.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{output:?}");
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        told.contains(&format!("dashboard at http://{admin}")),
-        "{told}"
-    );
+    assert!(told.contains(&format!("dashboard at http://{admin}")), "{told}");
     assert!(log.exists());
     let state = dir.path().join(".local/state/longhaul");
     assert!(state.join("lessons.db").exists());

@@ -141,11 +141,7 @@ fn step() -> impl Strategy<Value = Step> {
         });
         let any_answers = vec((0..=count, said()), 0..5);
         let answers = prop_oneof![6 => complete(), 1 => reversed, 2 => any_answers];
-        answers.prop_map(move |answers| Step {
-            asks,
-            calls: calls.clone(),
-            answers,
-        })
+        answers.prop_map(move |answers| Step { asks, calls: calls.clone(), answers })
     })
 }
 
@@ -178,19 +174,8 @@ fn rule() -> impl Strategy<Value = (Rule, usize)> {
     ];
     (numbers, any::<[bool; 3]>()).prop_map(
         |(((protect, minimum, user_turns), scale), [exempt, keep_errors, described])| {
-            let exempt_tools = if exempt {
-                vec!["keep".to_owned()]
-            } else {
-                vec![]
-            };
-            let rule = Rule {
-                protect,
-                minimum,
-                user_turns,
-                exempt_tools,
-                keep_errors,
-                described,
-            };
+            let exempt_tools = if exempt { vec!["keep".to_owned()] } else { vec![] };
+            let rule = Rule { protect, minimum, user_turns, exempt_tools, keep_errors, described };
             (rule, scale)
         },
     )

@@ -43,10 +43,7 @@ fn check(script: &Script) {
     let proxied = script.run(&base_url, &base_url);
     assert_eq!(proxied, direct, "what the script printed");
     assert_eq!(api.take_requests(), asked_direct, "what the API was asked");
-    assert!(
-        asked_direct.len() >= 5,
-        "every part of the script asked the API"
-    );
+    assert!(asked_direct.len() >= 5, "every part of the script asked the API");
 }
 
 impl Script {
@@ -74,11 +71,7 @@ impl Script {
 
     /// Fails unless the SDK is installed.
     fn require(&self) {
-        assert!(
-            self.installed.exists(),
-            "run tests/sdk/install before {}",
-            self.file
-        );
+        assert!(self.installed.exists(), "run tests/sdk/install before {}", self.file);
     }
 
     /// Runs the script with `argument` and `base_url` in its environment. Returns its output.
@@ -94,11 +87,7 @@ impl Script {
             .output()
             .unwrap_or_else(|error| panic!("{} starts: {error}", self.interpreter.display()));
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{} against {base_url}: {errors}",
-            self.file
-        );
+        assert!(output.status.success(), "{} against {base_url}: {errors}", self.file);
         String::from_utf8(output.stdout).expect("the script prints UTF-8")
     }
 }

@@ -19,53 +19,30 @@ fn telling() -> String {
 
 #[tokio::test]
 async fn logs_contain_no_conversation_text_or_key_at_any_level() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
-    let trace = [
-        ("LONGHAUL_LOG_LEVEL", "trace"),
-        ("LONGHAUL_LOG_FORMAT", "json"),
-    ];
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
+    let trace = [("LONGHAUL_LOG_LEVEL", "trace"), ("LONGHAUL_LOG_FORMAT", "json")];
     let program = Program::told(&model.url(), &trace);
     let caller = Caller::of(program.address());
     let key = format!("Bearer {SECRET}");
     let with = |extra: &'static [(&'static str, &'static str)]| {
-        [
-            &[
-                ("authorization", key.as_str()),
-                ("x-own", SECRET),
-                ("cookie", SECRET),
-            ],
-            extra,
-        ]
-        .concat()
+        [&[("authorization", key.as_str()), ("x-own", SECRET), ("cookie", SECRET)], extra].concat()
     };
     // Requests recovered with a summary, compacted at once, in shadow mode, and refused.
     let recovered = caller.ask_with(&with(&[]), telling()).await;
     assert_eq!(recovered.action(), "retry, summary");
-    let other = telling()
-        .replace("And now?", SECRET)
-        .replacen("000", "abc", 1);
+    let other = telling().replace("And now?", SECRET).replacen("000", "abc", 1);
     model.change(|options| options.window = 10_000_000);
-    let now = caller
-        .ask_with(&with(&[("x-longhaul-compact", "now")]), other)
-        .await;
+    let now = caller.ask_with(&with(&[("x-longhaul-compact", "now")]), other).await;
     assert_eq!(now.action(), "summary");
-    caller
-        .ask_with(&with(&[("x-longhaul-mode", "shadow")]), telling())
-        .await;
-    caller
-        .ask_with(&with(&[]), format!("{{\"{SECRET}\":"))
-        .await;
+    caller.ask_with(&with(&[("x-longhaul-mode", "shadow")]), telling()).await;
+    caller.ask_with(&with(&[]), format!("{{\"{SECRET}\":")).await;
     // Failing summaries, and an overflow that cannot be recovered.
     model.change(|options| {
         options.window = SMALL;
         options.summary = SummaryBehaviour::Fails;
     });
     // Another model, whose window is still unknown.
-    let third = telling()
-        .replacen("000", "def", 1)
-        .replace("\"m\"", "\"n\"");
+    let third = telling().replacen("000", "def", 1).replace("\"m\"", "\"n\"");
     let digested = caller.ask_with(&with(&[]), third).await;
     assert_eq!(digested.action(), "retry, digest");
     // The log names models, so the model has a name of its own.
@@ -73,19 +50,10 @@ async fn logs_contain_no_conversation_text_or_key_at_any_level() {
         r#"{{"model":"hopeless","messages":[{{"role":"user","content":"{}"}}]}}"#,
         SECRET.repeat(30_000)
     );
-    assert_eq!(
-        caller.ask_with(&with(&[]), hopeless).await.action(),
-        "gave-up"
-    );
+    assert_eq!(caller.ask_with(&with(&[]), hopeless).await.action(), "gave-up");
 
     let said = program.ended();
-    for line in [
-        "compacting",
-        "summary made",
-        "no summary",
-        "Compaction failed",
-        "\"request\"",
-    ] {
+    for line in ["compacting", "summary made", "no summary", "Compaction failed", "\"request\""] {
         assert!(said.contains(line), "{line:?} was never said:\n{said}");
     }
     let told = said.lines().find(|line| line.contains(SECRET));
@@ -94,9 +62,7 @@ async fn logs_contain_no_conversation_text_or_key_at_any_level() {
 
 #[tokio::test]
 async fn callers_with_different_keys_share_neither_record_nor_summary() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     // Without this switch, a digest would serve every request after the window is learned.
     let program = Program::start(&model.url(), &[("DISABLE_AUTOCOMPACT", "1")]);
     let caller = Caller::of(program.address());
@@ -120,10 +86,7 @@ async fn callers_with_different_keys_share_neither_record_nor_summary() {
         assert_eq!(summaries(), expect, "{fields:?}");
         // The summary call used the caller's own key.
         let seen = model.seen();
-        let asked = seen
-            .iter()
-            .rfind(|seen| seen.kind == RequestKind::Summary)
-            .unwrap();
+        let asked = seen.iter().rfind(|seen| seen.kind == RequestKind::Summary).unwrap();
         for (name, value) in fields {
             assert_eq!(asked.headers[*name], *value);
         }

@@ -63,16 +63,10 @@ fn the_manifest_lists_every_file_and_its_digest() {
     let mut names = Vec::new();
     for session in sessions() {
         assert_eq!(sha256_16(&session.body), session.digest, "{}", session.name);
-        assert!(
-            ["MIT", "Apache-2.0"].contains(&session.licence.as_str()),
-            "{}",
-            session.name
-        );
+        assert!(["MIT", "Apache-2.0"].contains(&session.licence.as_str()), "{}", session.name);
         names.push(format!("{}.json.gz", session.name));
     }
-    let files = fs::read_dir(directory())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name());
+    let files = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut files: Vec<String> = files
         .map(|name| name.into_string().unwrap())
         .filter(|name| name != "MANIFEST.tsv")
@@ -129,31 +123,15 @@ fn plants_facts_in_every_session_with_a_suitable_position() {
     for session in sessions() {
         let (planted, facts) = session.replay().planted(&PlantedFact::one_each()).unwrap();
         let last = planted.requests().next_back().unwrap().body();
-        assert_eq!(
-            validity.broken_by(&last).map(|rule| rule.id),
-            None,
-            "{}",
-            session.name
-        );
+        assert_eq!(validity.broken_by(&last).map(|rule| rule.id), None, "{}", session.name);
         let text = str::from_utf8(&last).unwrap();
         for plant in PlantedFact::one_each() {
             let times = usize::from(facts.contains(&plant));
-            assert_eq!(
-                text.matches(&plant.token).count(),
-                times,
-                "{}: {plant:?}",
-                session.name
-            );
+            assert_eq!(text.matches(&plant.token).count(), times, "{}: {plant:?}", session.name);
         }
-        let second = facts
-            .iter()
-            .any(|plant| plant.place == PlantPosition::SecondUser);
+        let second = facts.iter().any(|plant| plant.place == PlantPosition::SecondUser);
         assert_eq!(second, session.user_messages > 1, "{}", session.name);
-        deep += usize::from(
-            facts
-                .iter()
-                .any(|plant| plant.place == PlantPosition::ToolResult),
-        );
+        deep += usize::from(facts.iter().any(|plant| plant.place == PlantPosition::ToolResult));
     }
     assert!(deep >= 60, "{deep}");
 }
@@ -164,11 +142,7 @@ fn replay_requests_are_bounded_by_user_messages_and_tool_results() {
         let replay = session.replay();
         let asked = replay.requests().len();
         assert!(asked >= session.user_messages, "{}", session.name);
-        assert!(
-            asked <= session.user_messages + session.tool_results,
-            "{}",
-            session.name
-        );
+        assert!(asked <= session.user_messages + session.tool_results, "{}", session.name);
     }
 }
 
@@ -177,9 +151,7 @@ fn replay_requests_are_bounded_by_user_messages_and_tool_results() {
 fn counts_the_sessions_that_break_each_optional_rule() {
     let breaks = |id: &str| {
         let validity = ValidityRules::only(id).unwrap();
-        sessions()
-            .filter(|session| validity.broken_by(&session.body).is_some())
-            .count()
+        sessions().filter(|session| validity.broken_by(&session.body).is_some()).count()
     };
     let counts = [
         "alternation",
@@ -206,10 +178,6 @@ fn counts_the_sessions_that_break_each_optional_rule() {
 /// Returns the first 16 hex digits of a SHA-256.
 fn sha256_16(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    let hex = digest
-        .as_ref()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"));
+    let hex = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}"));
     hex.collect::<Vec<_>>().concat()
 }

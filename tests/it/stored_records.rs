@@ -27,9 +27,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        Self { dir: tempfile::tempdir().unwrap() }
     }
 
     /// Path of the database, in a directory that does not exist yet.
@@ -52,17 +50,13 @@ impl Place {
 }
 
 fn summaries(seen: &[SeenRequest]) -> usize {
-    seen.iter()
-        .filter(|seen| seen.kind == RequestKind::Summary)
-        .count()
+    seen.iter().filter(|seen| seen.kind == RequestKind::Summary).count()
 }
 
 /// Returns the last chat that the model received.
 fn last(model: &Model) -> SeenRequest {
     let seen = model.seen();
-    seen.into_iter()
-        .rfind(|seen| seen.kind == RequestKind::Chat)
-        .unwrap()
+    seen.into_iter().rfind(|seen| seen.kind == RequestKind::Chat).unwrap()
 }
 
 #[cfg(unix)]
@@ -79,9 +73,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[tokio::test]
 async fn summary_survives_a_kill_right_after_its_reply() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -113,15 +105,10 @@ async fn summary_survives_a_kill_right_after_its_reply() {
 
 #[tokio::test]
 async fn store_file_is_intact_after_a_kill_at_any_moment() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
-    let env = [
-        ("LONGHAUL_STORE", setting.as_str()),
-        ("LONGHAUL_WINDOW", "32768"),
-    ];
+    let env = [("LONGHAUL_STORE", setting.as_str()), ("LONGHAUL_WINDOW", "32768")];
     let (tell, mut kept) = unbounded_channel();
     for round in 0..10 {
         let program = Program::told(&model.url(), &env);
@@ -172,9 +159,7 @@ const MANY: usize = 400;
 
 #[tokio::test]
 async fn full_disk_is_logged_once_and_affects_no_client() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -185,9 +170,7 @@ async fn full_disk_is_logged_once_and_affects_no_client() {
     let caller = Caller::of(program.address());
     // Each conversation needs a record of its own: a new file has room for many.
     for kept in 0..MANY {
-        let arrived = caller
-            .ask(apart(&format!("{kept} {}", "x".repeat(8_000))))
-            .await;
+        let arrived = caller.ask(apart(&format!("{kept} {}", "x".repeat(8_000)))).await;
         assert_eq!(arrived.status, 200);
         assert!(arrived.action().contains("summary") || arrived.action().contains("digest"));
     }
@@ -208,9 +191,7 @@ async fn full_disk_is_logged_once_and_affects_no_client() {
 #[cfg(unix)]
 #[tokio::test]
 async fn read_only_store_file_affects_no_client_and_stays_unchanged() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -247,9 +228,7 @@ async fn read_only_store_file_affects_no_client_and_stays_unchanged() {
 
 #[tokio::test]
 async fn warns_if_the_store_secret_is_missing_or_damaged() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -268,15 +247,10 @@ async fn warns_if_the_store_secret_is_missing_or_damaged() {
 
 #[tokio::test]
 async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
-    drop(Program::start(
-        &model.url(),
-        &[("LONGHAUL_STORE", &setting)],
-    ));
+    drop(Program::start(&model.url(), &[("LONGHAUL_STORE", &setting)]));
     std::fs::write(place.file(), "no database at all\n".repeat(1_000)).unwrap();
     // Read-only commands leave the repair to the proxy.
     for what in ["list", "stats", "purge"] {
@@ -296,9 +270,7 @@ async fn a_store_that_is_damaged_is_set_aside_and_the_proxy_starts() {
 
 #[tokio::test]
 async fn damaged_store_is_set_aside_without_a_panic_message() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
     let env = [("LONGHAUL_STORE", setting.as_str())];
@@ -318,21 +290,13 @@ async fn damaged_store_is_set_aside_without_a_panic_message() {
 
 #[tokio::test]
 async fn separates_callers_by_a_trusted_header_that_is_not_forwarded() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
-    let env = [
-        ("LONGHAUL_STORE_SCOPE", "header:x-user"),
-        ("LONGHAUL_STORE_TRUSTED_HEADERS", "x-user"),
-    ];
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
+    let env =
+        [("LONGHAUL_STORE_SCOPE", "header:x-user"), ("LONGHAUL_STORE_TRUSTED_HEADERS", "x-user")];
     let program = Program::start(&model.url(), &env);
     let caller = Caller::of(program.address());
     let ask = async |user: &str, key: &str| {
-        let fields = [
-            ("x-user", user),
-            ("authorization", key),
-            ("x-other", "stays"),
-        ];
+        let fields = [("x-user", user), ("authorization", key), ("x-other", "stays")];
         let arrived = caller.ask_with(&fields, talk(20, 2_000)).await;
         arrived.action().to_owned()
     };

@@ -27,11 +27,7 @@ pub(crate) fn policy(rule: &Rule) -> Policy {
         user_turns: Some(u32::try_from(rule.user_turns).unwrap()),
         exempt_tools: rule.exempt_tools.clone(),
         keep_errors: rule.keep_errors,
-        placeholder: Some(if rule.described {
-            Placeholder::Described
-        } else {
-            Placeholder::Fixed
-        }),
+        placeholder: Some(if rule.described { Placeholder::Described } else { Placeholder::Fixed }),
         // Pruning alone: every window is large enough.
         proactive: false,
         adds_cache_mark: false,
@@ -45,15 +41,7 @@ pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usiz
     let conversation = read(body.as_bytes()).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let fold = fold(
-        &conversation,
-        &policy,
-        kept,
-        None,
-        HardThresholdMode::Cut,
-        &[],
-    )
-    .prune_state;
+    let fold = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut, &[]).prune_state;
     let cleared = fold
         .cleared()
         .map(|result| {
@@ -68,19 +56,10 @@ pub(crate) fn cleared(body: &str, rule: &Rule) -> (BTreeMap<usize, String>, usiz
 /// Returns the body forwarded for `body`.
 pub(crate) fn forwarded(body: &[u8], rule: &Rule) -> Result<Vec<u8>, Bypass> {
     let conversation = read(body)?;
-    let outlook = plan(
-        &conversation,
-        &policy(rule),
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
-    let plan = outlook
-        .view
-        .replacements(&conversation)
-        .ok_or(Bypass::Nothing)?;
-    Splice::new(&conversation, &plan)
-        .map(|splice| splice.apply())
-        .ok_or(Bypass::Unsound)
+    let outlook =
+        plan(&conversation, &policy(rule), &PriorRecords::default(), SummarySource::Digest);
+    let plan = outlook.view.replacements(&conversation).ok_or(Bypass::Nothing)?;
+    Splice::new(&conversation, &plan).map(|splice| splice.apply()).ok_or(Bypass::Unsound)
 }
 
 /// Converts the product's reading of a body to the oracle's types. Unknown roles become `?`.
@@ -106,10 +85,7 @@ pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
     Reading {
         model: conversation.model().into_owned(),
         streaming: conversation.params().streaming,
-        output: conversation
-            .params()
-            .output_limit
-            .map(|limit| limit.tokens.get()),
+        output: conversation.params().output_limit.map(|limit| limit.tokens.get()),
         messages: messages.collect(),
     }
 }

@@ -34,11 +34,7 @@ impl Stage {
         digests(&mut config);
         change(&mut config);
         let proxy = Proxy::with(config).await;
-        Self {
-            caller: Caller::of(proxy.address),
-            asked,
-            _proxy: proxy,
-        }
+        Self { caller: Caller::of(proxy.address), asked, _proxy: proxy }
     }
 
     async fn ask(&self, body: Vec<u8>, status: u16, expect: &str) -> ReceivedReply {
@@ -51,10 +47,7 @@ impl Stage {
     /// Returns the sizes of the requests that the upstream received, in estimated tokens.
     async fn sizes(self) -> Vec<u32> {
         let asked = self.asked.await.unwrap();
-        asked
-            .iter()
-            .map(|body| read(body).unwrap().tokens().get())
-            .collect()
+        asked.iter().map(|body| read(body).unwrap().tokens().get()).collect()
     }
 }
 
@@ -68,9 +61,7 @@ fn named(name: &str, turns: usize) -> Vec<u8> {
     let body: serde_json::Value = serde_json::from_slice(&talk(turns, 2_000)).unwrap();
     let mut messages = body["messages"].as_array().unwrap().clone();
     messages[1]["content"] = name.into();
-    json!({"model": "m", "messages": messages})
-        .to_string()
-        .into_bytes()
+    json!({"model": "m", "messages": messages}).to_string().into_bytes()
 }
 
 #[tokio::test]
@@ -112,10 +103,7 @@ async fn byte_limit_without_old_images_leads_to_a_smaller_request() {
     stage.ask(named("c", 2), 413, page).await;
     let sizes = stage.sizes().await;
     assert_eq!(sizes.len(), 4);
-    assert!(
-        sizes[1] < sizes[0] * 7 / 10 && sizes[2] < sizes[0],
-        "{sizes:?}"
-    );
+    assert!(sizes[1] < sizes[0] * 7 / 10 && sizes[2] < sizes[0], "{sizes:?}");
 }
 
 #[tokio::test]
@@ -129,10 +117,7 @@ async fn refusal_text_quoted_from_the_request_is_no_evidence() {
     stage.ask(conversation(quoted), 400, &refusal).await;
     stage.ask(conversation("b"), 200, ANSWER).await;
     let sizes = stage.sizes().await;
-    assert!(
-        sizes.iter().all(|size| size.abs_diff(sizes[0]) < 20),
-        "{sizes:?}"
-    );
+    assert!(sizes.iter().all(|size| size.abs_diff(sizes[0]) < 20), "{sizes:?}");
 }
 
 #[tokio::test]
@@ -156,17 +141,12 @@ async fn per_request_limit_is_remembered_for_other_conversations() {
     let reply = stage.ask(conversation("b"), 200, ANSWER).await;
     assert_eq!(reply.action(), "digest");
     let sizes = stage.sizes().await;
-    assert!(
-        sizes[1] < sizes[0] * 3 / 4 && sizes[2] < sizes[0] * 3 / 4,
-        "{sizes:?}"
-    );
+    assert!(sizes[1] < sizes[0] * 3 / 4 && sizes[2] < sizes[0] * 3 / 4, "{sizes:?}");
 }
 
 #[tokio::test]
 async fn per_request_limit_far_from_the_request_counts_for_its_conversation_alone() {
-    let small = REQUEST_LIMIT
-        .replace("15000", "3000")
-        .replace("20000", "4000");
+    let small = REQUEST_LIMIT.replace("15000", "3000").replace("20000", "4000");
     let replies = [(413, small.as_str()), (200, ANSWER), (200, ANSWER)];
     let stage = Stage::start(&replies, |_| ()).await;
     stage.ask(conversation("a"), 200, ANSWER).await;

@@ -55,11 +55,7 @@ impl Stage {
     async fn with(options: ModelOptions, environment: &[(&str, &str)]) -> Self {
         let model = Model::start(options).await.unwrap();
         let program = Program::told(&model.url(), environment);
-        Self {
-            caller: Caller::of(program.address()),
-            model,
-            program,
-        }
+        Self { caller: Caller::of(program.address()), model, program }
     }
 
     /// Waits until the log has the end of every summary job.
@@ -79,18 +75,12 @@ impl Stage {
     async fn send_with(&self, fields: &[(&str, &str)], body: Vec<u8>) -> Sent {
         let before = self.model.seen().len();
         let arrived = self.caller.ask_with(fields, body.clone()).await;
-        Sent {
-            body,
-            arrived,
-            upstream: self.model.seen().split_off(before),
-        }
+        Sent { body, arrived, upstream: self.model.seen().split_off(before) }
     }
 
     fn summaries(&self) -> usize {
         let seen = self.model.seen();
-        seen.iter()
-            .filter(|seen| seen.kind == RequestKind::Summary)
-            .count()
+        seen.iter().filter(|seen| seen.kind == RequestKind::Summary).count()
     }
 }
 
@@ -98,9 +88,7 @@ impl Sent {
     /// Returns the chats among the model's requests.
     fn chats(&self) -> Vec<&SeenRequest> {
         let chats = self.upstream.iter();
-        chats
-            .filter(|seen| seen.kind == RequestKind::Chat)
-            .collect()
+        chats.filter(|seen| seen.kind == RequestKind::Chat).collect()
     }
 
     fn last_chat(&self) -> &str {
@@ -213,10 +201,8 @@ async fn actions_until_a_summary(environment: &[(&str, &str)]) -> (Stage, Vec<St
         if action.contains("summary") {
             break;
         }
-        let ended = |seen: &[SeenRequest]| {
-            seen.iter()
-                .all(|seen| seen.ended != ReplyCompletion::Pending)
-        };
+        let ended =
+            |seen: &[SeenRequest]| seen.iter().all(|seen| seen.ended != ReplyCompletion::Pending);
         bounded(stage.model.wait_for(ended)).await;
         // The record is stored after the model's reply.
         stage.jobs_end().await;
@@ -274,11 +260,7 @@ async fn without_compact_on_overflow_the_refusal_is_relayed() {
         let sent = stage.send(body).await;
         sent.went_untouched();
         assert_eq!(sent.arrived.status, 400);
-        assert!(
-            str::from_utf8(&sent.arrived.body)
-                .unwrap()
-                .contains("context_length_exceeded")
-        );
+        assert!(str::from_utf8(&sent.arrived.body).unwrap().contains("context_length_exceeded"));
         assert_eq!(stage.summaries(), 0);
     }
 }
@@ -334,10 +316,7 @@ async fn without_autocompact_the_summary_of_an_overflow_stays_in_use() {
     second.was_answered();
     assert_eq!(second.chats().len(), 1, "no second overflow");
     assert_eq!(second.arrived.action(), "summary");
-    assert!(
-        second.chats()[0].keeps_prefix(),
-        "the cached prefix is kept"
-    );
+    assert!(second.chats()[0].keeps_prefix(), "the cached prefix is kept");
     assert_eq!(stage.summaries(), 1);
 }
 
@@ -349,20 +328,11 @@ async fn without_compact_on_overflow_no_reply_is_held() {
     let upstream = Upstream::bind().await;
     let program = Program::start(&upstream.base("/v1"), &[OVERFLOW]);
     let mut client = Wire::to(program.address()).await;
-    client
-        .send(&post(
-            "",
-            r#"{"stream":true,"messages":[{"role":"user","content":"x"}]}"#,
-        ))
-        .await;
+    client.send(&post("", r#"{"stream":true,"messages":[{"role":"user","content":"x"}]}"#)).await;
     let mut server = upstream.accept().await;
     server.until("]}").await;
-    server
-        .send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: wait\n\n")
-        .await;
-    tokio::time::timeout(HELD, client.until(": wait\n\n"))
-        .await
-        .expect("the comment is held");
+    server.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: wait\n\n").await;
+    tokio::time::timeout(HELD, client.until(": wait\n\n")).await.expect("the comment is held");
 }
 
 // ---- a plain wire
@@ -382,9 +352,7 @@ async fn check_wire(environment: &[(&str, &str)], fields: &str) {
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{fields}Transfer-Encoding: chunked\r\n\r\n"
     );
-    client
-        .send(&format!("{head}c\r\n{{\"messages\":\r\n"))
-        .await;
+    client.send(&format!("{head}c\r\n{{\"messages\":\r\n")).await;
     let mut server = upstream.accept().await;
     let got = server.until("{\"messages\":\r\n").await;
     assert!(!got.to_lowercase().contains("x-longhaul"), "{got}");
@@ -439,10 +407,7 @@ fn switches_accept_eight_boolean_words_and_the_empty_value() {
             Some((*name, words[1]))
         })
         .collect();
-    assert!(
-        switches.contains(&(PRUNE.0, "prune.disabled")),
-        "{switches:?}"
-    );
+    assert!(switches.contains(&(PRUNE.0, "prune.disabled")), "{switches:?}");
     for (name, key) in switches {
         let of = |value: &str| {
             let (code, said) = check_said(name, value);

@@ -43,10 +43,7 @@ fn wanted() -> (Vec<String>, &'static [u64]) {
 }
 
 fn options(window: u64, thinking: ThinkingRules) -> ModelOptions {
-    ModelOptions {
-        thinking,
-        ..ModelOptions::with_window(window)
-    }
+    ModelOptions { thinking, ..ModelOptions::with_window(window) }
 }
 
 fn digests(config: &mut Config) {
@@ -71,10 +68,7 @@ async fn enforcing_model_refuses_at_most_one_edit_unseen_by_the_client() {
             let mut agent = Agent::new(session, BINDING);
             let steps = play.whole(&mut agent).await;
             unharmed(&name, &steps);
-            assert!(
-                stale_refusals(&steps) <= 1,
-                "{name}: the rule is learned once"
-            );
+            assert!(stale_refusals(&steps) <= 1, "{name}: the rule is learned once");
         }
     }
 }
@@ -95,9 +89,7 @@ async fn conversation_with_summaries_shows_no_refusal_to_the_client() {
     let play = Play::start(options(window, ThinkingRules::Bound), change).await;
     let steps = play.whole(&mut Agent::new("cli-0018", BINDING)).await;
     unharmed("with summaries", &steps);
-    let written = steps
-        .iter()
-        .any(|step| step.arrived.action().contains("summary"));
+    let written = steps.iter().any(|step| step.arrived.action().contains("summary"));
     assert!(written, "a summary was used");
 }
 
@@ -106,18 +98,12 @@ async fn thinking_made_after_an_edit_stays() {
     let play = Play::start(options(32_768, ThinkingRules::Bound), within(32_768)).await;
     let steps = play.whole(&mut Agent::new("cli-0018", BINDING)).await;
     let removed = |step: &&crate::journey::Step| step.arrived.action().contains("without-thinking");
-    assert!(
-        steps.iter().any(|step| removed(&step)),
-        "some thinking was removed"
-    );
+    assert!(steps.iter().any(|step| removed(&step)), "some thinking was removed");
     let last = steps.last().unwrap();
     let count = |body: &[u8]| {
         let body: serde_json::Value = serde_json::from_slice(body).unwrap();
         let messages = body["messages"].as_array().unwrap();
-        messages
-            .iter()
-            .filter(|it| it.get("reasoning_details").is_some())
-            .count()
+        messages.iter().filter(|it| it.get("reasoning_details").is_some()).count()
     };
     let (sent, forwarded) = (count(&last.sent), count(&last.forwarded().body));
     assert!(forwarded > 0 && forwarded < sent, "{forwarded} of {sent}");
@@ -134,9 +120,7 @@ async fn without_enforcement_all_thinking_stays() {
     for step in &steps {
         assert!(!step.arrived.action().contains("without-thinking"));
     }
-    let edited = steps
-        .iter()
-        .any(|step| step.arrived.action().contains("digest"));
+    let edited = steps.iter().any(|step| step.arrived.action().contains("digest"));
     assert!(edited, "the conversation was edited");
 }
 
@@ -151,10 +135,7 @@ async fn manual_thinking_of_the_current_turn_stays() {
             let steps = play.whole(&mut agent).await;
             unharmed(&name, &steps);
             for step in &steps {
-                assert!(
-                    !step.arrived.action().contains("without-thinking"),
-                    "{name}"
-                );
+                assert!(!step.arrived.action().contains("without-thinking"), "{name}");
             }
         }
     }

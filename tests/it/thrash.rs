@@ -55,9 +55,7 @@ fn digest(step: &Step) -> String {
 /// Returns the requests at which the text that replaces history changed.
 fn compactions(steps: &[Step]) -> Vec<usize> {
     let texts: Vec<String> = steps.iter().map(digest).collect();
-    (1..steps.len())
-        .filter(|&at| texts[at] != texts[at - 1])
-        .collect()
+    (1..steps.len()).filter(|&at| texts[at] != texts[at - 1]).collect()
 }
 
 async fn play(prune: bool, restarts: &[usize]) -> Vec<Step> {
@@ -139,10 +137,8 @@ async fn warns_once_of_what_fills_the_window_without_quoting_it() {
         assert_eq!(caller.ask(body).await.status, 200);
     }
     let log = program.ended();
-    let told: Vec<&str> = log
-        .lines()
-        .filter(|line| line.contains("fills its window again"))
-        .collect();
+    let told: Vec<&str> =
+        log.lines().filter(|line| line.contains("fills its window again")).collect();
     assert_eq!(told.len(), 1, "{log}");
     assert!(told[0].contains("WARN") && told[0].contains("kind=\"tool result\""));
     assert!(told[0].contains("tokens=8"), "{}", told[0]);

@@ -30,33 +30,18 @@ struct File {
 /// Returns all text files under `folder`, except generated files and recorded sessions.
 fn files(folder: &str) -> Vec<File> {
     let mut found = Vec::new();
-    walk(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
-        folder,
-        &mut found,
-    );
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), folder, &mut found);
     assert!(!found.is_empty(), "no files in {folder:?}");
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
 fn walk(folder: &Path, path: &str, found: &mut Vec<File>) {
-    const MADE: [&str; 6] = [
-        ".git",
-        ".venv",
-        "node_modules",
-        "sessions",
-        "target",
-        "vendor",
-    ];
+    const MADE: [&str; 6] = [".git", ".venv", "node_modules", "sessions", "target", "vendor"];
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
-        let path = if path.is_empty() {
-            name.clone()
-        } else {
-            format!("{path}/{name}")
-        };
+        let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         if MADE.contains(&name.as_str()) {
             continue;
         }
@@ -85,9 +70,7 @@ fn sources() -> Vec<File> {
 }
 
 fn has_ending(path: &str, ending: &str) -> bool {
-    Path::new(path)
-        .extension()
-        .is_some_and(|found| found == ending)
+    Path::new(path).extension().is_some_and(|found| found == ending)
 }
 
 /// Applies `rule`, which returns the violations of a file, to all `files`; panics with all
@@ -97,9 +80,7 @@ fn check(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
         .iter()
         .flat_map(|file| {
             let path = &file.path;
-            rule(file)
-                .into_iter()
-                .map(move |what| format!("{path}: {what}"))
+            rule(file).into_iter().map(move |what| format!("{path}: {what}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -118,10 +99,7 @@ fn one_call_alone_is_unsafe() {
         "crates/longhaul-mock-model/",
     ] {
         let manifest = read(&format!("{folder}Cargo.toml"));
-        assert!(
-            manifest.contains("\n[lints]\nworkspace = true\n"),
-            "{folder}"
-        );
+        assert!(manifest.contains("\n[lints]\nworkspace = true\n"), "{folder}");
     }
     for library in [
         "crates/longhaul-console",
@@ -130,10 +108,7 @@ fn one_call_alone_is_unsafe() {
         "crates/longhaul-mock-model",
     ] {
         let root_module = read(&format!("{library}/src/lib.rs"));
-        assert!(
-            root_module.contains("\n#![forbid(unsafe_code)]\n"),
-            "{library}"
-        );
+        assert!(root_module.contains("\n#![forbid(unsafe_code)]\n"), "{library}");
     }
     // Each exception from the lint names the lint.
     let exceptions = files("src")
@@ -156,10 +131,7 @@ fn no_source_file_exceeds_the_line_limit() {
 fn every_source_file_starts_with_a_doc_comment() {
     check(&sources(), |file| {
         let says = file.text.starts_with("//! ");
-        (!says)
-            .then(|| "its first line is no `//!`".to_owned())
-            .into_iter()
-            .collect()
+        (!says).then(|| "its first line is no `//!`".to_owned()).into_iter().collect()
     });
 }
 
@@ -167,18 +139,11 @@ fn every_source_file_starts_with_a_doc_comment() {
 fn no_module_has_a_generic_name() {
     check(&sources(), |file| {
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        [
-            "common.rs",
-            "helpers.rs",
-            "mod.rs",
-            "types.rs",
-            "util.rs",
-            "utils.rs",
-        ]
-        .into_iter()
-        .filter(|banned| *banned == name)
-        .map(|banned| format!("no file is called {banned}"))
-        .collect()
+        ["common.rs", "helpers.rs", "mod.rs", "types.rs", "util.rs", "utils.rs"]
+            .into_iter()
+            .filter(|banned| *banned == name)
+            .map(|banned| format!("no file is called {banned}"))
+            .collect()
     });
 }
 
@@ -196,10 +161,7 @@ fn sources_contain_no_todos_and_no_ticket_references() {
 
 /// Finds numbers of issues and pull requests in comments: the comment must state the reason itself.
 fn tickets(file: &File) -> Vec<String> {
-    let comments = file
-        .text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("//"));
+    let comments = file.text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
     comments
         .filter(|comment| {
             comment.match_indices('#').any(|(at, _)| {
@@ -240,16 +202,11 @@ fn no_file_contains_machine_paths_or_registry_hosts() {
 fn every_prompt_is_compiled_in() {
     let sources = sources();
     check(&files("crates/longhaul-core/src/summary/prompts"), |file| {
-        let name = file
-            .path
-            .strip_prefix("crates/longhaul-core/src/summary/")
-            .unwrap_or(&file.path);
+        let name =
+            file.path.strip_prefix("crates/longhaul-core/src/summary/").unwrap_or(&file.path);
         let include = format!("include_str!(\"{name}\")");
         let used = sources.iter().any(|source| source.text.contains(&include));
-        (!used)
-            .then(|| "no source file includes it".to_owned())
-            .into_iter()
-            .collect()
+        (!used).then(|| "no source file includes it".to_owned()).into_iter().collect()
     });
 }
 

@@ -47,10 +47,7 @@ pub(crate) async fn upstream(ca_file: &Path, name: &str) -> (u16, tokio::task::J
         while memmem::find(&read, b"\r\n\r\n").is_none()
             && session.read_buf(&mut read).await.unwrap() > 0
         {}
-        session
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
-            .await
-            .unwrap();
+        session.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await.unwrap();
         String::from_utf8_lossy(&read).into_owned()
     });
     (port, served)
@@ -69,15 +66,9 @@ async fn trusts_a_private_ca_from_the_configured_file() {
     let ca_file = dir.path().join("ca.pem");
     for http2 in ["off", "auto"] {
         let (port, served) = upstream(&ca_file, "localhost").await;
-        let trusting = [
-            ("upstream.ca_file", ca_file.to_str().unwrap()),
-            ("upstream.http2", http2),
-        ];
+        let trusting = [("upstream.ca_file", ca_file.to_str().unwrap()), ("upstream.http2", http2)];
         let reply = ask(port, &trusting).await;
-        assert!(
-            reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("hello"),
-            "{reply}"
-        );
+        assert!(reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("hello"), "{reply}");
         served.await.unwrap();
     }
 }
@@ -93,10 +84,7 @@ async fn output_of(
     let ca_file = dir.path().join("ca.pem");
     let acceptor = acceptor(&ca_file, name);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!(
-        "https://localhost:{}/v1",
-        listener.local_addr().unwrap().port()
-    );
+    let base = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
     let served = tokio::spawn(async move {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
@@ -119,10 +107,8 @@ async fn output_of(
 
 #[tokio::test]
 async fn commands_say_why_a_certificate_is_refused() {
-    let certificates = [
-        (("localhost", false), "UnknownIssuer"),
-        (("other.test", true), "not valid for name"),
-    ];
+    let certificates =
+        [(("localhost", false), "UnknownIssuer"), (("other.test", true), "not valid for name")];
     for (certificate, reason) in certificates {
         let ask = &["check", "--model", "m", "--ask"];
         let output = output_of(certificate, ask, b"").await;
@@ -137,9 +123,6 @@ async fn rejects_an_upstream_certificate_of_an_unknown_ca() {
     let dir = tempfile::tempdir().unwrap();
     let (port, served) = upstream(&dir.path().join("ca.pem"), "localhost").await;
     let reply = ask(port, &[]).await;
-    assert!(
-        reply.contains("x-longhaul-fault: upstream_tls\r\n"),
-        "{reply}"
-    );
+    assert!(reply.contains("x-longhaul-fault: upstream_tls\r\n"), "{reply}");
     served.await.unwrap();
 }

@@ -29,19 +29,11 @@ const AT_ONCE: usize = 8;
 
 /// Starts the compiled program in front of a case's upstream.
 fn program(ahead: &Ahead<'_>) -> Standing {
-    let ca_file = ahead
-        .ca_file
-        .map(|file| ("LONGHAUL_UPSTREAM_CA_FILE", file));
+    let ca_file = ahead.ca_file.map(|file| ("LONGHAUL_UPSTREAM_CA_FILE", file));
     // Open to any host name, as for a proxy after another.
-    let environment: Vec<_> = ca_file
-        .into_iter()
-        .chain([("LONGHAUL_PUBLIC", "true")])
-        .collect();
+    let environment: Vec<_> = ca_file.into_iter().chain([("LONGHAUL_PUBLIC", "true")]).collect();
     let program = Program::start(ahead.upstream, &environment);
-    Standing {
-        address: program.address(),
-        ends_with: Box::new(program),
-    }
+    Standing { address: program.address(), ends_with: Box::new(program) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,19 +62,11 @@ async fn both_sides_receive_the_same_bytes_except_for_listed_exceptions() {
     }
     println!("{held} exchanges are the same with and without longhaul, but for:\n");
     println!("{}", markdown());
-    assert!(
-        failures.is_empty(),
-        "{} lines broken:\n\n{}",
-        failures.len(),
-        failures.join("\n\n")
-    );
+    assert!(failures.is_empty(), "{} lines broken:\n\n{}", failures.len(), failures.join("\n\n"));
     if wanted.is_empty() {
         let names = EXCEPTIONS.iter().map(|exception| exception.name);
         let unused: Vec<_> = names.filter(|name| !used.contains(name)).collect();
-        assert!(
-            unused.is_empty(),
-            "no case needs these exceptions: {unused:?}"
-        );
+        assert!(unused.is_empty(), "no case needs these exceptions: {unused:?}");
     }
 }
 
@@ -93,16 +77,11 @@ const CHATS: [&str; 3] = ["/v1/chat/completions", "/v1/responses", "/v1/messages
 async fn clients_on_http2_exchange_the_same_messages_in_each_api() {
     let upstream = Upstream::listen(0);
     let base = format!("http://{}/v1", upstream.local_addr().unwrap());
-    let standing = program(&Ahead {
-        upstream: &base,
-        ca_file: None,
-    });
+    let standing = program(&Ahead { upstream: &base, ca_file: None });
     let mut played = [0_usize; CHATS.len()];
     let mut failures = Vec::new();
     for case in contract::cases() {
-        let Some(api) = CHATS
-            .iter()
-            .position(|path| case.name.ends_with(&format!("({path})")))
+        let Some(api) = CHATS.iter().position(|path| case.name.ends_with(&format!("({path})")))
         else {
             continue;
         };
@@ -124,11 +103,7 @@ async fn check(case: Case) -> Result<Vec<&'static str>, String> {
     let (direct, proxied) = played.map_err(|error| format!("{name}: {error}"))?;
     judge(&direct, &proxied, allows).map_err(|error| format!("{name}: {error}"))?;
     let needed = allows.iter().copied().filter(|exception| {
-        let others: Vec<_> = allows
-            .iter()
-            .copied()
-            .filter(|other| other != exception)
-            .collect();
+        let others: Vec<_> = allows.iter().copied().filter(|other| other != exception).collect();
         !is_enough(&direct, &proxied, &others)
     });
     Ok(needed.collect())
@@ -136,20 +111,14 @@ async fn check(case: Case) -> Result<Vec<&'static str>, String> {
 
 #[test]
 fn documented_table_matches_the_tested_table() {
-    let page = std::fs::read_to_string(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/docs/reference/wire.md"
-    ));
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/wire.md"));
     let page = page.expect("the page is there");
     let shown = page
         .split_once("<!-- exceptions:begin -->\n")
         .and_then(|(_, rest)| rest.split_once("<!-- exceptions:end -->"))
         .map(|(table, _)| table.trim());
-    assert_eq!(
-        shown,
-        Some(markdown().trim()),
-        "between the exceptions markers"
-    );
+    assert_eq!(shown, Some(markdown().trim()), "between the exceptions markers");
 }
 
 /// Builds the transcript of an exchange, for the tests of the comparison itself.
@@ -174,35 +143,19 @@ fn comparison_detects_every_kind_of_change() {
         ("x-two: 2\r\n", "x-two: 2\r\nvia: b\r\n"),
         ("x-two: 2\r\n", ""),
         ("x-two: 2", "x-two:  2"),
-        (
-            "Content-Length: 2\r\n\r\nhi",
-            "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-        ),
+        ("Content-Length: 2\r\n\r\nhi", "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"),
         ("hi", "ho"),
         ("hi", "h"),
         ("hi", "hi!"),
     ] {
         assert!(request.contains(from), "{from} is in the request");
         let changed = heard(&request.replace(from, to), OK);
-        assert!(
-            judge(&truth, &changed, &[]).is_err(),
-            "{from} became {to} unseen"
-        );
+        assert!(judge(&truth, &changed, &[]).is_err(), "{from} became {to} unseen");
     }
-    for reply in [
-        "HTTP/1.1 200 Ok\r\nContent-Length: 2\r\n\r\nok",
-        "",
-        &format!("{OK}{OK}"),
-    ] {
+    for reply in ["HTTP/1.1 200 Ok\r\nContent-Length: 2\r\n\r\nok", "", &format!("{OK}{OK}")] {
         let changed = heard(request, reply);
-        assert!(
-            judge(&truth, &changed, &[]).is_err(),
-            "the reply became {reply} unseen"
-        );
+        assert!(judge(&truth, &changed, &[]).is_err(), "the reply became {reply} unseen");
     }
     assert_eq!(judge(&truth, &truth, &[]), Ok(()));
-    assert!(
-        judge(&truth, &truth, &["host"]).is_err(),
-        "an exception without need"
-    );
+    assert!(judge(&truth, &truth, &["host"]).is_err(), "an exception without need");
 }

@@ -21,12 +21,8 @@ use crate::script;
 
 /// Rules about the order of speakers. A user message replaces history, next to the user messages
 /// around it. An upstream that requires alternating turns refuses that, and the original is sent.
-const TURN_TAKING: [&str; 4] = [
-    "alternation",
-    "anthropic-merge",
-    "role-order-mistral",
-    "tool-order-gemini",
-];
+const TURN_TAKING: [&str; 4] =
+    ["alternation", "anthropic-merge", "role-order-mistral", "tool-order-gemini"];
 
 /// A random mix of events in a history; each number selects an event.
 #[derive(Clone, Debug)]
@@ -70,9 +66,7 @@ impl History {
 
     fn body(&self) -> Vec<u8> {
         let tools = json!([{"type": "function", "function": {"name": "read", "parameters": {}}}]);
-        json!({"model": "m", "messages": self.messages(), "tools": tools})
-            .to_string()
-            .into()
+        json!({"model": "m", "messages": self.messages(), "tools": tools}).to_string().into()
     }
 }
 
@@ -121,13 +115,8 @@ impl Sent {
         let conversation = read(body).unwrap();
         let known = PriorRecords::default();
         let planned = plan(&conversation, policy, &known, SummarySource::Digest).view;
-        let recovered = plan_recovery(
-            &conversation,
-            policy,
-            &known,
-            &planned,
-            SummarySource::Digest,
-        );
+        let recovered =
+            plan_recovery(&conversation, policy, &known, &planned, SummarySource::Digest);
         let recovered = match recovered {
             RecoveryDecision::Retry(view, _) => forwarded(&conversation, &view),
             RecoveryDecision::Summarise(_) | RecoveryDecision::GiveUp => None,
@@ -158,9 +147,7 @@ fn role(message: &str) -> String {
 /// can be found in a merged message.
 fn content_of(message: &str) -> &str {
     let content = message.split_once(r#""content":"#).unwrap().1;
-    content
-        .trim_start_matches(['[', '"'])
-        .trim_end_matches(['}', ']', '"'])
+    content.trim_start_matches(['[', '"']).trim_end_matches(['}', ']', '"'])
 }
 
 fn reasons(message: &str) -> bool {
@@ -170,9 +157,7 @@ fn reasons(message: &str) -> bool {
 /// Returns the position in `before` of the message after the one that replaces history; `None` if
 /// either is missing.
 fn cut(before: &[&str], after: &[&str]) -> Option<usize> {
-    let stands = after
-        .iter()
-        .position(|text| text.contains(STANDS_FOR_HISTORY))?;
+    let stands = after.iter().position(|text| text.contains(STANDS_FOR_HISTORY))?;
     let behind = after.len() - stands - 1;
     (behind > 0).then(|| before.len() - behind)
 }
@@ -207,11 +192,7 @@ fn holds(body: &[u8], policy: &Policy) {
         assert_eq!(newly_broken(body, sent), [""; 0]);
         let (before, after) = (reader::messages(body), reader::messages(sent));
         assert_eq!(before[0], after[0], "the head");
-        let first = if merges {
-            content_of(before[1])
-        } else {
-            before[1]
-        };
+        let first = if merges { content_of(before[1]) } else { before[1] };
         assert!(after[1].contains(first), "a small first message");
         let answered = before.iter().rposition(|text| role(text) == "assistant");
         let waiting = &before[answered.map_or(2, |at| at + 1)..];
@@ -228,11 +209,7 @@ fn holds(body: &[u8], policy: &Policy) {
         // At most twice the retained part, and half of the usable window.
         let keeps = policy.keep_recent.percent(100 * halves);
         if let Some(cut) = cut(&before, &reader::messages(planned)) {
-            keeps_runs_whole(
-                &before,
-                cut,
-                keeps.min(policy.thresholds.capacity.divided_by(2)),
-            );
+            keeps_runs_whole(&before, cut, keeps.min(policy.thresholds.capacity.divided_by(2)));
         }
     }
 }
@@ -267,10 +244,7 @@ fn keeps_the_current_run_whole_if_the_kept_part_exceeds_the_window() {
         16_172_245,
         0,
     ];
-    let history = History {
-        draws,
-        broken: true,
-    };
+    let history = History { draws, broken: true };
     let wishes = CompactionSettings {
         user_turns: Some(2),
         keep_recent: Some(Tokens::new(7_416)),
@@ -284,18 +258,13 @@ fn keeps_the_current_run_whole_if_the_kept_part_exceeds_the_window() {
 /// Builds `count` reasoning steps, each of about `words` tokens.
 fn run(from: usize, count: usize, words: usize) -> Vec<Value> {
     let steps = from..from + count;
-    steps
-        .flat_map(|at| step(at, 0, &"word".repeat(words)))
-        .collect()
+    steps.flat_map(|at| step(at, 0, &"word".repeat(words))).collect()
 }
 
 /// Compacts a body under a window. Returns the forwarded body and the position of the cut.
 fn compacted(messages_of: &[Value], window: u32) -> (Vec<u8>, usize) {
     let body: Vec<u8> = json!({"messages": messages_of}).to_string().into();
-    let wishes = CompactionSettings {
-        prune: false,
-        ..CompactionSettings::default()
-    };
+    let wishes = CompactionSettings { prune: false, ..CompactionSettings::default() };
     let policy = Policy::new(&wishes, Tokens::new(window));
     let sent = Sent::of(&body, &policy).planned.unwrap();
     let cut = cut(&reader::messages(&body), &reader::messages(&sent)).expect("it was compacted");
@@ -321,10 +290,7 @@ fn cut_does_not_split_a_run_of_reasoning_steps() {
     messages.push(json!({"role": "user", "content": "And now?"}));
     let (body, cut) = compacted(&messages, 8_000);
     let sent = reader::messages(&body);
-    assert!(
-        !reasons(sent[cut]) || role(sent[cut - 1]) != "tool",
-        "cut at {cut}"
-    );
+    assert!(!reasons(sent[cut]) || role(sent[cut - 1]) != "tool", "cut at {cut}");
 }
 
 #[test]
@@ -333,10 +299,7 @@ fn cut_splits_a_run_of_reasoning_steps_if_nothing_else_fits() {
     messages.extend(run(0, 60, 100));
     let (body, cut) = compacted(&messages, 8_000);
     let sent = reader::messages(&body);
-    assert!(
-        reasons(sent[cut]) && role(sent[cut - 1]) == "tool",
-        "cut at {cut}"
-    );
+    assert!(reasons(sent[cut]) && role(sent[cut - 1]) == "tool", "cut at {cut}");
 }
 
 #[test]

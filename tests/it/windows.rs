@@ -72,9 +72,7 @@ impl Server {
                 tokio::spawn(async move {
                     let serve = service_fn(|request| serve(request, &tell, &pages));
                     // The proxy may disconnect during an answer.
-                    _ = http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), serve)
-                        .await;
+                    _ = http1::Builder::new().serve_connection(TokioIo::new(stream), serve).await;
                 });
             }
         });
@@ -84,10 +82,7 @@ impl Server {
     /// Waits for `count` listing requests and returns them.
     async fn questions(&self, count: usize) -> Vec<Heard> {
         let mut heard = self.heard.clone();
-        bounded(heard.wait_for(|heard| heard.len() >= count))
-            .await
-            .unwrap()
-            .clone()
+        bounded(heard.wait_for(|heard| heard.len() >= count)).await.unwrap().clone()
     }
 
     fn targets(&self) -> Vec<String> {
@@ -114,10 +109,7 @@ async fn serve(
     }
     let target = head.uri.path_and_query().unwrap().as_str().to_owned();
     let page = pages.iter().find(|(path, _)| *path == target);
-    let heard = Heard {
-        target,
-        headers: head.headers,
-    };
+    let heard = Heard { target, headers: head.headers };
     let credential = heard.headers.get("authorization").cloned();
     tell.lock().unwrap().send_modify(|all| all.push(heard));
     let (status, body) = match page.map(|(_, page)| *page) {
@@ -229,16 +221,9 @@ async fn listing_request_carries_only_the_callers_credentials() {
     ];
     caller.ask_with(&fields, large("served")).await;
     let question = server.questions(1).await.remove(0);
-    let mut names: Vec<&str> = question
-        .headers
-        .keys()
-        .map(http::HeaderName::as_str)
-        .collect();
+    let mut names: Vec<&str> = question.headers.keys().map(http::HeaderName::as_str).collect();
     names.sort_unstable();
-    assert_eq!(
-        names,
-        ["accept", "authorization", "host", "openai-organization"]
-    );
+    assert_eq!(names, ["accept", "authorization", "host", "openai-organization"]);
     assert_eq!(question.headers["authorization"], "Bearer caller");
     proxy.stop().await;
 }
@@ -248,21 +233,15 @@ async fn listing_request_carries_the_proxys_key_and_no_client_token() {
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TOKEN).unwrap();
-    let settings = [
-        ("client_tokens_file", file.path().to_str().unwrap()),
-        ("upstream.api_key", "sk-ours"),
-    ];
+    let settings =
+        [("client_tokens_file", file.path().to_str().unwrap()), ("upstream.api_key", "sk-ours")];
     let pages = vec![("/v1/models", recorded!("vllm.json"))];
     let (server, proxy, caller) = begin(pages, &settings).await;
     let token = format!("Bearer {TOKEN}");
     let fields = [("authorization", &*token), ("x-api-key", TOKEN)];
     assert_eq!(caller.ask_with(&fields, large("served")).await.status, 200);
     let question = server.questions(1).await.remove(0);
-    let mut names: Vec<_> = question
-        .headers
-        .keys()
-        .map(http::HeaderName::as_str)
-        .collect();
+    let mut names: Vec<_> = question.headers.keys().map(http::HeaderName::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["accept", "authorization", "host"]);
     assert_eq!(question.headers["authorization"], "Bearer sk-ours");
@@ -275,14 +254,8 @@ async fn refused_caller_triggers_no_listing_request_and_blocks_no_other() {
     let pages = vec![("/v1/models", recorded!("vllm.json"))];
     let (server, proxy, caller) = begin(pages, &[]).await;
     let body = large("served");
-    for (key, status) in [
-        ("Bearer refused", 401),
-        ("Bearer refused", 401),
-        ("Bearer k", 200),
-    ] {
-        let arrived = caller
-            .ask_with(&[("authorization", key)], body.clone())
-            .await;
+    for (key, status) in [("Bearer refused", 401), ("Bearer refused", 401), ("Bearer k", 200)] {
+        let arrived = caller.ask_with(&[("authorization", key)], body.clone()).await;
         assert_eq!(arrived.status, status);
     }
     until_compacted(&caller, &[("authorization", "Bearer k")], &body).await;
@@ -310,13 +283,7 @@ async fn sends_no_listing_request_if_the_path_selects_the_model() {
 #[tokio::test]
 async fn failed_listing_request_affects_no_chat_and_is_not_repeated() {
     let garbage = Page::Body(b"<html>\xff");
-    for page in [
-        Page::Status(401),
-        Page::Status(404),
-        Page::Status(500),
-        garbage,
-        Page::Hangs,
-    ] {
+    for page in [Page::Status(401), Page::Status(404), Page::Status(500), garbage, Page::Hangs] {
         let (server, proxy, caller) = begin(vec![("/v1/models", page)], &[]).await;
         for _ in 0..3 {
             let arrived = caller.ask(large("served")).await;
@@ -335,15 +302,11 @@ async fn caller_repeats_the_listing_request_if_anothers_was_refused() {
     let pages = vec![("/v1/models", Page::For("Bearer two", LIST))];
     let (server, proxy, caller) = begin(pages, &[]).await;
     let body = large("served");
-    caller
-        .ask_with(&[("authorization", "Bearer one")], body.clone())
-        .await;
+    caller.ask_with(&[("authorization", "Bearer one")], body.clone()).await;
     server.questions(1).await;
     // A second listing request never starts before the first has ended.
     for _ in 0..2_000 {
-        caller
-            .ask_with(&[("authorization", "Bearer two")], body.clone())
-            .await;
+        caller.ask_with(&[("authorization", "Bearer two")], body.clone()).await;
         if server.targets().len() == 2 {
             break;
         }
@@ -385,10 +348,7 @@ async fn check_ask_queries_the_upstream_with_the_key_of_the_environment() {
     };
     let said = check("key", 0).await.unwrap();
     assert!(said.contains("asked   32,768 tokens"), "{said}");
-    assert!(
-        said.contains("usable 28,672, soft 23,224, hard 25,804"),
-        "{said}"
-    );
+    assert!(said.contains("usable 28,672, soft 23,224, hard 25,804"), "{said}");
     let said = check("other", 1).await.unwrap();
     assert!(said.contains("refuses the credentials"), "{said}");
     assert_eq!(server.targets(), ["/v1/models", "/v1/models"]);
@@ -397,10 +357,7 @@ async fn check_ask_queries_the_upstream_with_the_key_of_the_environment() {
 /// Returns the results that are cleared.
 fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
     let conversation = read(body).unwrap();
-    let known = PriorRecords {
-        seen: true,
-        ..PriorRecords::default()
-    };
+    let known = PriorRecords { seen: true, ..PriorRecords::default() };
     let outlook = plan(&conversation, policy, &known, SummarySource::Model);
     let plan = outlook.view.replacements(&conversation);
     let cuts = plan.iter().flatten();
@@ -417,10 +374,7 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
 
 /// Returns the settings under which no record is made without an explicit request.
 fn without_records() -> CompactionSettings {
-    CompactionSettings {
-        proactive: false,
-        ..CompactionSettings::default()
-    }
+    CompactionSettings { proactive: false, ..CompactionSettings::default() }
 }
 
 #[test]

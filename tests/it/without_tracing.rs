@@ -28,9 +28,7 @@ fn check_reports_missing_trace_support_if_traces_are_requested() {
 
 #[tokio::test]
 async fn serve_logs_missing_trace_support_once_and_serves() {
-    let model = Model::start(ModelOptions::with_window(200_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(200_000)).await.unwrap();
     let program = Program::told(&model.url(), &[ENDPOINT]);
     let caller = Caller::of(program.address());
     for _ in 0..2 {

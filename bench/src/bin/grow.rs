@@ -69,10 +69,8 @@ async fn session(address: &str, process: Process, messages: &str) -> Result<Vec<
             let before = process.processor_time()?;
             connection.exchange("", body).await?;
             let spent = process.processor_time()?.saturating_sub(before);
-            turns.push(Turn {
-                megabytes: bytes / 1e6,
-                per_byte: spent.as_secs_f64() * 1e9 / bytes,
-            });
+            turns
+                .push(Turn { megabytes: bytes / 1e6, per_byte: spent.as_secs_f64() * 1e9 / bytes });
         }
     }
     Ok(turns)

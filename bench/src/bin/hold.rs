@@ -29,9 +29,7 @@ async fn idle_streams(address: &str, process: Process, streams: usize) -> Result
     let mut held = Vec::new();
     for at in 1..=streams {
         let mut connection = Connection::open(address).await?;
-        let mut reply = connection
-            .send(IDLE, Bytes::from_static(CHAT.as_bytes()))
-            .await?;
+        let mut reply = connection.send(IDLE, Bytes::from_static(CHAT.as_bytes())).await?;
         reply.body_mut().frame().await.ok_or("no first event")??;
         held.push((connection, reply));
         if at == 1 || at == streams {

@@ -41,11 +41,8 @@ async fn serve(address: String) -> Result<(), Failure> {
 
 async fn forward(mut request: Request<Incoming>, client: Upstream) -> Result<Reply, Failure> {
     let target = request.uri().path_and_query().map_or("/", |it| it.as_str());
-    *request.uri_mut() = Uri::builder()
-        .scheme("http")
-        .authority(UPSTREAM)
-        .path_and_query(target)
-        .build()?;
+    *request.uri_mut() =
+        Uri::builder().scheme("http").authority(UPSTREAM).path_and_query(target).build()?;
     let headers = request.headers_mut();
     headers.remove(CONNECTION);
     headers.insert(HOST, HeaderValue::from_static(UPSTREAM));

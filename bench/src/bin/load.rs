@@ -27,20 +27,9 @@ const WORKLOADS: [Workload; 9] = [
     workload("1 MB", "1m", 1, None),
     workload("4 MB", "4m", 1, None),
     workload("4 KB, 100 events at once", "4k", 4, Some("events=100")),
-    workload(
-        "4 KB, 40 events 5 ms apart",
-        "4k",
-        32,
-        Some("events=40&pause_us=5000"),
-    ),
-    Workload {
-        path: "/v1/responses",
-        ..workload("Codex, 1 MB", "codex", 1, None)
-    },
-    Workload {
-        path: "/v1/messages",
-        ..workload("Claude Code, 1.2 MB", "claude", 1, None)
-    },
+    workload("4 KB, 40 events 5 ms apart", "4k", 32, Some("events=40&pause_us=5000")),
+    Workload { path: "/v1/responses", ..workload("Codex, 1 MB", "codex", 1, None) },
+    Workload { path: "/v1/messages", ..workload("Claude Code, 1.2 MB", "claude", 1, None) },
 ];
 
 const fn workload(
@@ -49,13 +38,7 @@ const fn workload(
     connections: usize,
     events: Option<&'static str>,
 ) -> Workload {
-    Workload {
-        name,
-        body,
-        connections,
-        events,
-        path: "/v1/chat/completions",
-    }
+    Workload { name, body, connections, events, path: "/v1/chat/completions" }
 }
 
 struct Target {
@@ -110,11 +93,7 @@ fn main() -> Result<(), Failure> {
     }
     for target in &targets {
         let peak = target.process.memory_kib("VmHWM")?;
-        println!(
-            "\n{}: peak memory {:.1} MB",
-            target.name,
-            peak as f64 / 1024.0
-        );
+        println!("\n{}: peak memory {:.1} MB", target.name, peak as f64 / 1024.0);
     }
     Ok(())
 }
@@ -182,9 +161,7 @@ async fn run(
 fn print_rows(workload: &Workload, targets: &[Target], medians: &[Figures]) {
     let of = |name: &str| {
         let mut named = targets.iter().zip(medians);
-        named
-            .find(|(target, _)| target.name == name)
-            .map(|(_, figures)| *figures)
+        named.find(|(target, _)| target.name == name).map(|(_, figures)| *figures)
     };
     let (nginx, direct) = (of("nginx"), of("direct"));
     for (target, figures) in targets.iter().zip(medians) {
@@ -210,10 +187,7 @@ fn median_of(rounds: &[Figures]) -> Figures {
         let mut all: Vec<f64> = rounds.iter().map(figure).collect();
         median(&mut all)
     };
-    Figures {
-        processor: of(|round| round.processor),
-        latency: of(|round| round.latency),
-    }
+    Figures { processor: of(|round| round.processor), latency: of(|round| round.latency) }
 }
 
 fn median(figures: &mut [f64]) -> f64 {

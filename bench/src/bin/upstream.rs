@@ -63,10 +63,7 @@ async fn answer(request: Request<Incoming>) -> Result<Reply, hyper::Error> {
         None => ("application/json", Either::Left(Full::from(whole))),
     };
     let mut reply = Response::new(body);
-    reply.headers_mut().insert(
-        "content-type",
-        hyper::header::HeaderValue::from_static(kind),
-    );
+    reply.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));
     Ok(reply)
 }
 
@@ -77,11 +74,7 @@ fn stream(events: u64, pause_us: u64) -> Channel<Bytes> {
             if at > 0 && pause_us > 0 {
                 tokio::time::sleep(Duration::from_micros(pause_us)).await;
             }
-            if sender
-                .send_data(Bytes::from_static(EVENT.as_bytes()))
-                .await
-                .is_err()
-            {
+            if sender.send_data(Bytes::from_static(EVENT.as_bytes())).await.is_err() {
                 return;
             }
             // Sends each event separately, like a model's tokens.

@@ -99,11 +99,7 @@ fn dealt(sessions: &[Session], density: TokenDensity) -> Vec<Vec<&Session>> {
     let mut parts = vec![Vec::new(); PARTS];
     for (at, dealt) in all.iter().enumerate() {
         let (round, place) = (at / PARTS, at % PARTS);
-        let place = if round % 2 == 0 {
-            place
-        } else {
-            PARTS - 1 - place
-        };
+        let place = if round % 2 == 0 { place } else { PARTS - 1 - place };
         if let Some(part) = parts.get_mut(place) {
             part.push(*dealt);
         }
@@ -123,12 +119,8 @@ fn dealt(sessions: &[Session], density: TokenDensity) -> Vec<Vec<&Session>> {
 fn exchanged<'s>(parts: &[Vec<Dealt<'s>>]) -> Option<Vec<Vec<Dealt<'s>>>> {
     let mut best: Option<(u64, Vec<Vec<Dealt<'s>>>)> = None;
     let now = unlike(parts);
-    let places = || {
-        parts
-            .iter()
-            .enumerate()
-            .flat_map(|(at, part)| (0..part.len()).map(move |it| (at, it)))
-    };
+    let places =
+        || parts.iter().enumerate().flat_map(|(at, part)| (0..part.len()).map(move |it| (at, it)));
     for (one, first) in places() {
         for (other, second) in places().filter(|(other, _)| *other > one) {
             let mut tried = parts.to_vec();
@@ -188,10 +180,7 @@ fn link_of(session: &Session, part: usize, place: usize) -> Result<Vec<Value>, F
 }
 
 fn is_head(message: &Value) -> bool {
-    matches!(
-        message.get("role").and_then(Value::as_str),
-        Some("system" | "developer")
-    )
+    matches!(message.get("role").and_then(Value::as_str), Some("system" | "developer"))
 }
 
 fn messages_of(body: &[u8]) -> Result<Vec<Value>, Failure> {

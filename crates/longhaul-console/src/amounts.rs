@@ -9,10 +9,7 @@ const NANOS_PER_USD: f64 = 1e9;
 
 /// Formats tokens with at most four significant characters: `812`, `35.9k`, `123k`, `1.20M`.
 pub fn short_tokens(tokens: u64) -> String {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "only three digits of the number are shown"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "only three digits of the number are shown")]
     let number = tokens as f64;
     if tokens < 1_000 {
         tokens.to_string()
@@ -46,11 +43,7 @@ pub fn short_usd(usd: Usd) -> String {
 /// Formats a duration in milliseconds below ten seconds, and in seconds above.
 pub fn short_duration(took: Duration) -> String {
     let millis = took.as_millis();
-    if millis < 10_000 {
-        format!("{millis} ms")
-    } else {
-        format!("{:.1} s", took.as_secs_f64())
-    }
+    if millis < 10_000 { format!("{millis} ms") } else { format!("{:.1} s", took.as_secs_f64()) }
 }
 
 /// Returns `part` of `whole` in whole percent; `None` if `whole` is zero.
@@ -92,24 +85,11 @@ mod tests {
     #[test]
     fn amounts_keep_three_digits_or_less() {
         let tokens = [0, 812, 1_000, 35_855, 99_949, 99_950, 999_499, 1_204_000].map(short_tokens);
-        let expect = [
-            "0", "812", "1.0k", "35.9k", "99.9k", "100k", "999k", "1.20M",
-        ];
+        let expect = ["0", "812", "1.0k", "35.9k", "99.9k", "100k", "999k", "1.20M"];
         assert_eq!(tokens, expect);
         let usd = |nanos| short_usd(Usd::from_nanos(nanos));
-        let written = [
-            0,
-            1_230_000_000,
-            90_000_000,
-            4_500_000,
-            120_000,
-            -2_500_000_000,
-        ]
-        .map(usd);
-        assert_eq!(
-            written,
-            ["$0.00", "$1.23", "$0.090", "$0.0045", "$0.000120", "−$2.50"]
-        );
+        let written = [0, 1_230_000_000, 90_000_000, 4_500_000, 120_000, -2_500_000_000].map(usd);
+        assert_eq!(written, ["$0.00", "$1.23", "$0.090", "$0.0045", "$0.000120", "−$2.50"]);
         let took = [44, 9_999, 12_345].map(|millis| short_duration(Duration::from_millis(millis)));
         assert_eq!(took, ["44 ms", "9999 ms", "12.3 s"]);
         assert_eq!((percent(1, 3), percent(0, 0)), (Some(33), None));

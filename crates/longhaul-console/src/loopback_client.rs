@@ -53,10 +53,7 @@ impl LoopbackReply {
 impl LoopbackClient {
     /// Creates a client of the server at `address`.
     pub fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            pool: Client::builder(TokioExecutor::new()).build_http(),
-        }
+        Self { address, pool: Client::builder(TokioExecutor::new()).build_http() }
     }
 
     /// Posts a JSON body and reads the reply, at most `most` bytes of it, within `limit`. Fails if
@@ -87,19 +84,13 @@ impl LoopbackClient {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let request = request
-            .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
+        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         let exchange = async {
             let reply = self.pool.request(request).await;
             let (head, body) = reply.map_err(|error| error.to_string())?.into_parts();
             let body = Limited::new(body, most).collect().await;
             let body = body.map_err(|error| format!("the reply broke off: {error}"))?;
-            Ok(LoopbackReply {
-                status: head.status,
-                headers: head.headers,
-                body: body.to_bytes(),
-            })
+            Ok(LoopbackReply { status: head.status, headers: head.headers, body: body.to_bytes() })
         };
         let late = || format!("no whole reply within {} s", limit.as_secs());
         timeout(limit, exchange).await.map_err(|_| late())?

@@ -14,17 +14,12 @@ pub fn is_printable(letter: char) -> bool {
 /// printable.
 pub fn printable_name(text: &str) -> String {
     let letters = text.chars();
-    letters
-        .map(|it| if is_printable(it) { it } else { '\u{fffd}' })
-        .collect()
+    letters.map(|it| if is_printable(it) { it } else { '\u{fffd}' }).collect()
 }
 
 /// Returns the printable characters of `text`, at most `most`.
 pub fn shortened(text: &str, most: usize) -> String {
-    text.chars()
-        .filter(|letter| is_printable(*letter))
-        .take(most)
-        .collect()
+    text.chars().filter(|letter| is_printable(*letter)).take(most).collect()
 }
 
 #[cfg(test)]

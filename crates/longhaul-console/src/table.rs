@@ -31,11 +31,7 @@ pub struct Table {
 impl Table {
     /// Makes a table without headings.
     pub fn new(columns: impl IntoIterator<Item = Align>) -> Self {
-        Self {
-            columns: columns.into_iter().collect(),
-            headings: None,
-            rows: Vec::new(),
-        }
+        Self { columns: columns.into_iter().collect(), headings: None, rows: Vec::new() }
     }
 
     /// Makes a table of lines that begin with a name.
@@ -45,14 +41,9 @@ impl Table {
 
     /// Makes a table of columns with headings.
     pub fn with_headings<T: Into<String>>(columns: impl IntoIterator<Item = (Align, T)>) -> Self {
-        let (columns, headings): (Vec<Align>, Vec<String>) = columns
-            .into_iter()
-            .map(|(align, heading)| (align, heading.into()))
-            .unzip();
-        Self {
-            headings: Some(headings),
-            ..Self::new(columns)
-        }
+        let (columns, headings): (Vec<Align>, Vec<String>) =
+            columns.into_iter().map(|(align, heading)| (align, heading.into())).unzip();
+        Self { headings: Some(headings), ..Self::new(columns) }
     }
 
     /// Appends a row. Cells beyond the number of columns are dropped.
@@ -171,11 +162,7 @@ fn fixed_width(widths: &[usize], has_text: bool) -> usize {
     let others = widths.iter().enumerate().skip(1);
     others
         .map(|(column, width)| {
-            let least = if column == last && has_text {
-                LEAST_TEXT.min(*width)
-            } else {
-                *width
-            };
+            let least = if column == last && has_text { LEAST_TEXT.min(*width) } else { *width };
             GAP + least
         })
         .sum()
@@ -209,11 +196,7 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::with_headings([(Left, "model"), (Right, "tokens"), (Left, "why")]);
-        table.push([
-            "gpt-4o",
-            "12",
-            "older than the newest forty thousand tokens",
-        ]);
+        table.push(["gpt-4o", "12", "older than the newest forty thousand tokens"]);
         table.push(["a-model-with-a-long-name", "3,456", "short"]);
         table
     }
@@ -277,9 +260,6 @@ model a-model-with-a-long-name
         let mut table = Table::new([Left, Right]);
         table.push(["\u{1b}[1mok\u{1b}[0m", "1"]);
         table.push(["failed", "22"]);
-        assert_eq!(
-            table.render(None),
-            "\u{1b}[1mok\u{1b}[0m       1\nfailed  22\n"
-        );
+        assert_eq!(table.render(None), "\u{1b}[1mok\u{1b}[0m       1\nfailed  22\n");
     }
 }

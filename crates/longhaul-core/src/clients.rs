@@ -90,9 +90,7 @@ fn stripped<'t>(kind: &str, text: &'t str) -> Option<&'t str> {
 /// Returns what stands before the last words of a row; all of `text` without them.
 fn before_end<'t>(text: &'t str, row: &Row) -> &'t str {
     let end = text.rfind(&row.end).filter(|_| !row.end.is_empty());
-    text.get(..end.unwrap_or(text.len()))
-        .unwrap_or_default()
-        .trim()
+    text.get(..end.unwrap_or(text.len())).unwrap_or_default().trim()
 }
 
 #[cfg(test)]

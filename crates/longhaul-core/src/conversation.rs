@@ -215,9 +215,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the requested model; empty if the request names none.
     pub fn model(&self) -> Cow<'a, str> {
-        self.params
-            .model
-            .map_or(Cow::Borrowed(""), |model| model.decode(self.body))
+        self.params.model.map_or(Cow::Borrowed(""), |model| model.decode(self.body))
     }
 
     /// Whether the provider keeps the history. The messages are then only its newest part, and every
@@ -298,9 +296,7 @@ impl<'a> Conversation<'a> {
     /// Returns the hash of a message's text.
     pub(super) fn text_hash(&self, message: &Message) -> [u8; 32] {
         let hash = || blake3::hash(self.text(message).as_bytes()).into();
-        message
-            .memo()
-            .map_or_else(hash, |memo| *memo.text_hash.get_or_init(hash))
+        message.memo().map_or_else(hash, |memo| *memo.text_hash.get_or_init(hash))
     }
 
     /// Returns the batches of tool results, in order.
@@ -336,9 +332,7 @@ impl<'a> Conversation<'a> {
         let mut end = self.without_prefill(upto);
         // Reminders after a result belong to the result: the model has seen neither.
         while end > self.head_len() + 1
-            && self
-                .message(end - 1)
-                .is_some_and(|it| it.role.is_instruction())
+            && self.message(end - 1).is_some_and(|it| it.role.is_instruction())
         {
             end -= 1;
         }
@@ -370,9 +364,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns the request points greater than `past`, without scanning the messages before it.
     pub(crate) fn request_points_after(&self, past: usize) -> impl Iterator<Item = usize> + '_ {
-        let first = self
-            .batches
-            .partition_point(|batch| batch.results.end <= past);
+        let first = self.batches.partition_point(|batch| batch.results.end <= past);
         let batches = self.batches.get(first..).unwrap_or_default();
         let mut batches = batches.iter().peekable();
         (past + 1..=self.messages().len()).filter(move |&end| {

@@ -240,10 +240,7 @@ impl Dialect {
         prompt: &str,
         output: Tokens,
     ) -> Option<String> {
-        dispatch!(
-            self,
-            summary_request::append_prompt(forwarded, upto, prompt, output)
-        )
+        dispatch!(self, summary_request::append_prompt(forwarded, upto, prompt, output))
     }
 
     /// Formats the body of an error reply of longhaul itself, whose HTTP status is `status`.

@@ -161,16 +161,12 @@ pub enum Evidence {
 impl Overflow {
     /// Returns the prompt size that the reply states, or that follows from its limit and excess.
     pub fn prompt_size(&self) -> Option<u32> {
-        self.used
-            .or_else(|| Some(self.limit?.saturating_add(self.excess?)))
+        self.used.or_else(|| Some(self.limit?.saturating_add(self.excess?)))
     }
 
     /// Creates an overflow inferred from an empty reply, without numbers.
     pub fn from_empty_reply() -> Self {
-        Self {
-            evidence: Evidence::EmptyReply,
-            ..Self::stated(None, None)
-        }
+        Self { evidence: Evidence::EmptyReply, ..Self::stated(None, None) }
     }
 
     /// Creates an overflow that the reply names, with the given window and prompt size.
@@ -311,9 +307,7 @@ fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> 
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {
-    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
-        .iter()
-        .any(|start| bytes.starts_with(start))
+    [&b":"[..], b"data:", b"event:", b"id:", b"retry:"].iter().any(|start| bytes.starts_with(start))
 }
 
 /// A limit on the body without a number.
@@ -358,10 +352,7 @@ fn classify_cause(status: u16, details: &ErrorDetails, rules: RuleSet<'_>) -> Ve
     };
     // A code is about the request, whatever the words count.
     let has_code = rules.table.states_overflow(status, details);
-    let is_open = matches!(
-        verdict,
-        Verdict::Failed | Verdict::Fine | Verdict::Unexplained(_)
-    );
+    let is_open = matches!(verdict, Verdict::Failed | Verdict::Fine | Verdict::Unexplained(_));
     if (is_open || is_large(verdict)) && !has_code && refusal.counts_larger_body() {
         return if is_open { verdict } else { Verdict::Fine };
     }
@@ -424,18 +415,11 @@ fn classify_by_table(status: u16, details: &ErrorDetails, rules: &ClassifierRule
     if statuses.any(|inner| inner != status && rules.is_vetoed_status(inner)) {
         return Verdict::Fine;
     }
-    let mut limits = details
-        .texts
-        .iter()
-        .filter_map(|text| rules.text_limit(text));
+    let mut limits = details.texts.iter().filter_map(|text| rules.text_limit(text));
     if let Some(characters) = limits.find(|limit| *limit >= LEAST_TEXT_LIMIT) {
         return Verdict::TextTooLong { characters };
     }
-    let states = |list| {
-        details
-            .texts_and_codes()
-            .any(|text| rules.matches(list, text))
-    };
+    let states = |list| details.texts_and_codes().any(|text| rules.matches(list, text));
     if states("veto") {
         return Verdict::Fine;
     }

@@ -221,10 +221,9 @@ impl Thresholds {
         };
         let (hard, capacity) = match settings.hard {
             ThresholdSetting::Percent(percent) => (size_limit.percent(percent), size_limit),
-            ThresholdSetting::Tokens(tokens) => (
-                settings.hard.resolve(usable, HARD_PERCENT),
-                usable.min(tokens),
-            ),
+            ThresholdSetting::Tokens(tokens) => {
+                (settings.hard.resolve(usable, HARD_PERCENT), usable.min(tokens))
+            }
         };
         let latest_soft = hard - SUMMARY_LEAD.min(hard.percent(SUMMARY_LEAD_PERCENT));
         let max_soft = match (settings.soft, settings.hard) {
@@ -269,18 +268,14 @@ impl Thresholds {
     /// Returns the size that recovery from an overflow aims at: well inside the window, and clear
     /// of the output.
     pub(crate) fn recovery_target(&self, output: Option<Tokens>) -> Tokens {
-        self.window
-            .percent(60)
-            .min(self.max_input(output) - self.window.percent(5))
+        self.window.percent(60).min(self.max_input(output) - self.window.percent(5))
     }
 
     /// Returns the budget for the first and the newest user request together, given `fixed` tokens
     /// that cannot be removed. Most of the space below the hard threshold is left for later messages. Otherwise
     /// large requests would cause more compactions than they are worth.
     pub fn requests_budget(&self, fixed: Tokens) -> Tokens {
-        (self.hard - fixed)
-            .divided_by(4)
-            .min(self.capacity.divided_by(5))
+        (self.hard - fixed).divided_by(4).min(self.capacity.divided_by(5))
     }
 }
 
@@ -371,9 +366,7 @@ impl Policy {
         let clearing = [rule.protect, rule.protect.min(share)];
         let keep_recent = keep_recent(settings, &thresholds);
         Self {
-            prune: settings
-                .prune
-                .then(|| (settings.prune_trigger.unwrap_or(when), rule)),
+            prune: settings.prune.then(|| (settings.prune_trigger.unwrap_or(when), rule)),
             clip_above: settings.clip_above,
             weighs_clearing: matches!(settings.profile, Profile::Auto | Profile::Frugal)
                 && settings.prune_trigger.is_none()
@@ -418,9 +411,7 @@ impl Policy {
     /// Returns the minimum space for a replacement text that makes a compaction worthwhile: a fifth of the
     /// capacity, or a smaller text.
     pub(crate) fn least_room(&self) -> Tokens {
-        self.budgets
-            .usual()
-            .min(self.thresholds.capacity.divided_by(5))
+        self.budgets.usual().min(self.thresholds.capacity.divided_by(5))
     }
 
     /// Applies a window of `tokens` reported by the upstream. This decides when records are made,

@@ -45,13 +45,7 @@ impl RecallLink {
         form: RecallForm,
     ) -> Self {
         let sample = wording::recall_line(&form, &RecallId::sample().to_string());
-        Self {
-            key: link_key(scope, conversation),
-            scope: scope.tag(),
-            form,
-            prefixes,
-            sample,
-        }
+        Self { key: link_key(scope, conversation), scope: scope.tag(), form, prefixes, sample }
     }
 
     /// Returns the line that names `id`.
@@ -95,9 +89,7 @@ impl RecallLink {
     }
 
     fn prefix(&self, messages: usize) -> Option<RecordKey> {
-        let found = self
-            .prefixes
-            .binary_search_by_key(&messages, |(end, _)| *end);
+        let found = self.prefixes.binary_search_by_key(&messages, |(end, _)| *end);
         self.prefixes.get(found.ok()?).map(|(_, key)| *key)
     }
 
@@ -146,12 +138,7 @@ mod tests {
     fn link(secret: u8, conversation: &str) -> RecallLink {
         let scope = Scope::new(&[secret; 32], &[b"caller"]);
         let prefixes = [(1, scope.named_key("one")), (5, scope.named_key("five"))];
-        RecallLink::new(
-            scope,
-            scope.named_key(conversation),
-            prefixes.into(),
-            RecallForm::Command,
-        )
+        RecallLink::new(scope, scope.named_key(conversation), prefixes.into(), RecallForm::Command)
     }
 
     #[test]
@@ -170,11 +157,7 @@ mod tests {
     fn a_segment_has_an_id_only_if_it_ends_at_a_boundary() {
         let link = link(1, "a");
         assert_eq!(link.segment_id(1, 4), None);
-        let ids = [
-            link.segment_id(0, 5),
-            link.segment_id(1, 5),
-            link.segment_id(0, 1),
-        ];
+        let ids = [link.segment_id(0, 5), link.segment_id(1, 5), link.segment_id(0, 1)];
         assert!(ids.iter().all(Option::is_some));
         assert!(ids[0] != ids[1] && ids[0] != ids[2]);
     }
@@ -193,10 +176,7 @@ mod tests {
             };
             let line = link.line(link.result_id(&[7; 32]));
             assert_eq!(line.len(), link.sample.len());
-            assert_eq!(
-                wording::split_recall_line(&format!("x\n{line}")),
-                ("x", Some(&*line))
-            );
+            assert_eq!(wording::split_recall_line(&format!("x\n{line}")), ("x", Some(&*line)));
             assert!(!format!("{link:?}").contains("key"));
         }
     }

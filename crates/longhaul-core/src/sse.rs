@@ -31,11 +31,7 @@ pub struct Event<'a> {
 impl<'a> Event<'a> {
     /// Creates an event without a name.
     pub fn unnamed(data: &'a [u8]) -> Self {
-        Self {
-            name: b"",
-            data,
-            dropped: 0,
-        }
+        Self { name: b"", data, dropped: 0 }
     }
 }
 
@@ -150,11 +146,7 @@ impl Splitter {
 
     fn dispatch(&mut self, each: &mut impl FnMut(Event<'_>)) {
         if self.data_lines > 0 {
-            each(Event {
-                name: &self.name,
-                data: &self.data,
-                dropped: self.dropped,
-            });
+            each(Event { name: &self.name, data: &self.data, dropped: self.dropped });
         }
         self.name.clear();
         self.data.clear();

@@ -89,10 +89,7 @@ pub fn accept(
         return Err(SummaryRejection::ToolCalls);
     }
     let mut sections = Section::parse(&text);
-    if sections
-        .iter()
-        .filter(|section| prompts.requests_heading(section.heading))
-        .count()
+    if sections.iter().filter(|section| prompts.requests_heading(section.heading)).count()
         < prompts.min_headings()
     {
         return Err(SummaryRejection::MissingHeadings);
@@ -169,10 +166,7 @@ fn strip_reasoning(text: &str) -> String {
 fn find_reasoning_tag(text: &str) -> Option<(usize, &'static str)> {
     text.match_indices('<').find_map(|(at, _)| {
         let name = text.get(at + 1..)?;
-        let opens = |tag: &&str| {
-            name.strip_prefix(*tag)
-                .is_some_and(|rest| rest.starts_with('>'))
-        };
+        let opens = |tag: &&str| name.strip_prefix(*tag).is_some_and(|rest| rest.starts_with('>'));
         Some((at, REASONING_TAGS.into_iter().find(opens)?))
     })
 }

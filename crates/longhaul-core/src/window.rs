@@ -166,10 +166,7 @@ impl WindowSources {
     pub fn with_conversation_window(self, own: Option<Tokens>) -> Self {
         let refused = self.refusal.map(RefusalWindow::tokens);
         let smaller = own.filter(|own| refused.is_none_or(|refused| *own < refused));
-        Self {
-            refusal: smaller.map(RefusalWindow::Estimated).or(self.refusal),
-            ..self
-        }
+        Self { refusal: smaller.map(RefusalWindow::Estimated).or(self.refusal), ..self }
     }
 
     /// Returns the window from the upstream's model listing if that source prevails. The listing
@@ -288,10 +285,7 @@ mod tests {
     fn a_lower_stated_refusal_overrides_the_setting() {
         let sources = WindowSources {
             setting: Some(k(64)),
-            refusal: Some(RefusalWindow::Stated {
-                stated: k(32),
-                refused: k(9),
-            }),
+            refusal: Some(RefusalWindow::Stated { stated: k(32), refused: k(9) }),
             reported: Some(k(128)),
             ..NOTHING
         };
@@ -300,25 +294,17 @@ mod tests {
 
     #[test]
     fn reported_window_may_exceed_the_assumed_default() {
-        let sources = WindowSources {
-            reported: Some(k(1_000)),
-            ..NOTHING
-        };
+        let sources = WindowSources { reported: Some(k(1_000)), ..NOTHING };
         check(sources, 200, WindowSource::Assumed, 1_000);
         assert!(NOTHING.is_assumed() && !sources.is_assumed());
     }
 
     #[test]
     fn output_is_separate_only_if_the_tables_input_limit_applies() {
-        let mut sources = WindowSources {
-            table: Some(TableWindow::Input(Tokens::new(272_000))),
-            ..NOTHING
-        };
+        let mut sources =
+            WindowSources { table: Some(TableWindow::Input(Tokens::new(272_000))), ..NOTHING };
         let output = |sources: WindowSources| {
-            sources
-                .policy(&CompactionSettings::default())
-                .thresholds
-                .output
+            sources.policy(&CompactionSettings::default()).thresholds.output
         };
         assert_eq!(output(sources), OutputWindow::Separate);
         sources.reported = Some(k(400));
@@ -336,10 +322,7 @@ mod tests {
     fn a_setting_confirmed_by_a_refusal_stays_the_source() {
         let sources = WindowSources {
             setting: Some(k(32)),
-            refusal: Some(RefusalWindow::Stated {
-                stated: k(32),
-                refused: k(9),
-            }),
+            refusal: Some(RefusalWindow::Stated { stated: k(32), refused: k(9) }),
             ..NOTHING
         };
         check(sources, 32, WindowSource::Setting, 32);
@@ -348,12 +331,7 @@ mod tests {
     #[test]
     fn refusal_window_is_converted_to_estimated_tokens() {
         let learned = |limit, used, excess| {
-            let overflow = Overflow {
-                excess,
-                limit,
-                used,
-                ..Overflow::from_empty_reply()
-            };
+            let overflow = Overflow { excess, limit, used, ..Overflow::from_empty_reply() };
             window_from_refusal(Tokens::new(9_000), &overflow).get()
         };
         // The provider counts ten tokens for nine estimated ones.
@@ -371,10 +349,7 @@ mod tests {
     #[test]
     fn a_known_smaller_window_counts_beside_an_unnumbered_refusal() {
         let learned = |limit, known| {
-            let overflow = Overflow {
-                limit,
-                ..Overflow::from_empty_reply()
-            };
+            let overflow = Overflow { limit, ..Overflow::from_empty_reply() };
             window_from_repeated_refusal(k(10), &overflow, known)
         };
         assert_eq!(learned(None, None), k(9));
@@ -386,18 +361,12 @@ mod tests {
     #[test]
     fn a_conversations_own_window_applies_if_it_is_smaller() {
         let refused = |sources: WindowSources, own| {
-            sources
-                .with_conversation_window(own)
-                .refusal
-                .map(RefusalWindow::tokens)
+            sources.with_conversation_window(own).refusal.map(RefusalWindow::tokens)
         };
         assert_eq!(refused(NOTHING, None), None);
         assert_eq!(refused(NOTHING, Some(k(8))), Some(k(8)));
         let sources = WindowSources {
-            refusal: Some(RefusalWindow::Stated {
-                stated: k(32),
-                refused: k(9),
-            }),
+            refusal: Some(RefusalWindow::Stated { stated: k(32), refused: k(9) }),
             ..NOTHING
         };
         assert_eq!(refused(sources, Some(k(31))), Some(k(31)));
@@ -436,10 +405,7 @@ mod tests {
 
     #[test]
     fn calibration_applies_near_the_thresholds_except_to_estimated_windows() {
-        let sources = WindowSources {
-            default: k(8),
-            ..NOTHING
-        };
+        let sources = WindowSources { default: k(8), ..NOTHING };
         // 7,000 of 8,000 tokens are usable, and the first threshold is at 4,200. At the highest
         // ratio, a provider may count that much for a quarter as many estimated tokens.
         let holds = |sources: WindowSources, tokens: u32| {
@@ -447,10 +413,7 @@ mod tests {
             let counts = || {
                 was_read.set(true);
                 let last = CountSample::new(Tokens::new(1_000), 2_000);
-                TokenCalibration {
-                    last_sample: last,
-                    ..TokenCalibration::default()
-                }
+                TokenCalibration { last_sample: last, ..TokenCalibration::default() }
             };
             let body = one_message(&"a".repeat(Tokens::new(tokens - 4).to_chars()));
             let conversation = read(body.as_bytes()).unwrap();
@@ -461,23 +424,15 @@ mod tests {
         };
         assert_eq!(holds(sources, 1_049), (8_000, false));
         assert_eq!(holds(sources, 1_050), (7_000, true));
-        let set = WindowSources {
-            setting: Some(k(8)),
-            ..sources
-        };
+        let set = WindowSources { setting: Some(k(8)), ..sources };
         assert_eq!(holds(set, 1_050), (7_000, true));
-        let refused = |refused| WindowSources {
-            refusal: Some(refused),
-            ..sources
-        };
+        let refused = |refused| WindowSources { refusal: Some(refused), ..sources };
         let estimated = refused(RefusalWindow::Estimated(k(8)));
         assert_eq!(holds(estimated, 1_050), (8_000, false));
         // 7,000 fit: a sixth more than the refused window is less dense, an eighth is not.
         for (refused_at, expect) in [(6_000, 7_000), (6_224, 6_200)] {
-            let counted = refused(RefusalWindow::Stated {
-                stated: k(8),
-                refused: Tokens::new(refused_at),
-            });
+            let counted =
+                refused(RefusalWindow::Stated { stated: k(8), refused: Tokens::new(refused_at) });
             assert_eq!(holds(counted, 1_050), (expect, true));
         }
     }

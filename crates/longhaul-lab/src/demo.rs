@@ -49,12 +49,7 @@ struct DemoOptions {
     )]
     #[arg(hide_possible_values = true)]
     dialect: String,
-    #[arg(
-        long = "summary-model",
-        value_name = "own|none",
-        value_enum,
-        default_value = "own"
-    )]
+    #[arg(long = "summary-model", value_name = "own|none", value_enum, default_value = "own")]
     #[arg(help = "Writer of summaries: the model, or none, for digests [default: own]")]
     #[arg(hide_possible_values = true)]
     summariser: Summariser,
@@ -92,10 +87,7 @@ pub fn demo(settings: DefaultsWith, matches: &ArgMatches) -> Result<DemoOutcome,
     };
     let played = runtime()?.block_on(play_both(&session, settings, &wanted));
     Ok(match played {
-        Ok(report) => DemoOutcome {
-            page: render(&report, &wanted),
-            failures: report.failures(),
-        },
+        Ok(report) => DemoOutcome { page: render(&report, &wanted), failures: report.failures() },
         Err(error) => DemoOutcome {
             page: String::new(),
             failures: vec![format!("cannot set up the demo: {error}")],
@@ -145,15 +137,7 @@ fn render(report: &DemoReport, options: &DemoOptions) -> String {
         return report.json();
     }
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let paint = if io::stdout().is_terminal() && !plain {
-        Paint::Colours
-    } else {
-        Paint::Plain
-    };
-    let rows = if options.all {
-        RowSelection::All
-    } else {
-        RowSelection::Notable
-    };
+    let paint = if io::stdout().is_terminal() && !plain { Paint::Colours } else { Paint::Plain };
+    let rows = if options.all { RowSelection::All } else { RowSelection::Notable };
     table::render_page(report, rows, paint, longhaul_console::terminal::width())
 }

@@ -180,11 +180,7 @@ fn eval_arms(
         options.results.display(),
         page.display()
     ));
-    Ok(if options.is_json {
-        report.json()
-    } else {
-        report.table(terminal::width())
-    })
+    Ok(if options.is_json { report.json() } else { report.table(terminal::width()) })
 }
 
 /// Starts the client of the endpoint for summaries, if the settings name one.
@@ -211,11 +207,7 @@ async fn run(
     for (number, session) in sessions.iter().enumerate() {
         progress.show_step("replaying session", number + 1, sessions.len());
         let bodies = session.bodies();
-        may_fit.push(
-            bodies
-                .map(|body| caller.may_fit(session.dialect, &body))
-                .collect(),
-        );
+        may_fit.push(bodies.map(|body| caller.may_fit(session.dialect, &body)).collect());
         let mut of_arms = Vec::new();
         for arm in arms {
             let replayed = replay::replay(arm, session, &options.model, None, None).await?;
@@ -250,9 +242,7 @@ async fn run(
         failed_summaries: caller.failed_summaries.load(Ordering::Relaxed),
         spent: spending.spent(),
         is_stopped_by_cost: spending.is_exhausted(),
-        arms: reports
-            .map(|(number, arm)| ArmReport::new(&arm.name, number, &samples))
-            .collect(),
+        arms: reports.map(|(number, arm)| ArmReport::new(&arm.name, number, &samples)).collect(),
         samples,
     })
 }
@@ -264,10 +254,7 @@ fn new_caller(
     results: ResultsFile,
 ) -> PaidClient {
     let known = settings.known_model(&options.model);
-    let model = PricedModel {
-        name: options.model.clone(),
-        prices: known.prices,
-    };
+    let model = PricedModel { name: options.model.clone(), prices: known.prices };
     let spending = Spending::new(options.max_cost, results.cost());
     PaidClient {
         is_spending: AtomicBool::new(false),
@@ -332,10 +319,7 @@ fn plan_text(
     } else {
         String::new()
     };
-    let text = format!(
-        "longhaul: {count} of {} changed requests{apart}",
-        choice.changed
-    );
+    let text = format!("longhaul: {count} of {} changed requests{apart}", choice.changed);
     let spent = caller.spending.lock().spent();
     let so_far = if spent > Usd::ZERO {
         format!("; the results file has cost {} so far", short_usd(spent))
@@ -408,14 +392,11 @@ fn write_page(path: &Path, page: &str) -> Result<(), LabError> {
 /// Parses the most output of a step.
 fn output_limit(text: &str) -> Result<Tokens, String> {
     let most = token_count(text).filter(|most| *most > 0);
-    most.map(Tokens::new)
-        .ok_or_else(|| "expected tokens, like 1024 or 2k".to_owned())
+    most.map(Tokens::new).ok_or_else(|| "expected tokens, like 1024 or 2k".to_owned())
 }
 
 /// Parses an amount of dollars.
 fn dollars(text: &str) -> Result<Usd, String> {
     let number = text.trim().trim_start_matches('$').parse().ok();
-    number
-        .and_then(Usd::from_dollars)
-        .ok_or_else(|| "expected dollars, like 2 or 0.50".to_owned())
+    number.and_then(Usd::from_dollars).ok_or_else(|| "expected dollars, like 2 or 0.50".to_owned())
 }

@@ -92,9 +92,7 @@ impl<'a> SessionPlayer<'a> {
         for (at, asked) in self.session.requests().enumerate() {
             let what = format!("{}: request", self.name);
             self.progress.show_step(&what, at + 1, self.session.len());
-            let tokens = TokenDensity::STANDARD
-                .request_tokens(&asked.body)
-                .unwrap_or(0);
+            let tokens = TokenDensity::STANDARD.request_tokens(&asked.body).unwrap_or(0);
             let body = Bytes::from(asked.body.clone());
             let reply = AgentReply::read(self.runner.send(body, background).await);
             let all = self.model.seen();
@@ -128,10 +126,7 @@ fn prefer_summary(
 }
 
 fn injected_message(row: &PlayRow, sent: &[u8], seen: &[SeenRequest]) -> Option<InjectedMessage> {
-    let forwarded = seen
-        .iter()
-        .rev()
-        .find(|seen| seen.kind == RequestKind::Chat)?;
+    let forwarded = seen.iter().rev().find(|seen| seen.kind == RequestKind::Chat)?;
     Some(InjectedMessage {
         request: row.request,
         action: row.action.clone(),

@@ -18,9 +18,7 @@ pub(crate) struct ProgressLine {
 impl ProgressLine {
     /// Creates the line. Writes nothing unless standard error is a terminal.
     pub(crate) fn new() -> Self {
-        Self {
-            is_visible: io::stderr().is_terminal(),
-        }
+        Self { is_visible: io::stderr().is_terminal() }
     }
 
     /// Shows that the step `number` of `all`, counted from 1, is in progress.

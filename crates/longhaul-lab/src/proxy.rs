@@ -136,17 +136,12 @@ pub struct RunningProxy {
 impl RunningProxy {
     /// Creates a value for the proxy at `address`, which stops when `guard` is dropped.
     pub fn new(address: SocketAddr, guard: impl Send + Sync + 'static) -> Self {
-        Self {
-            address,
-            _guard: Box::new(guard),
-        }
+        Self { address, _guard: Box::new(guard) }
     }
 }
 
 impl Debug for RunningProxy {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        to.debug_struct("RunningProxy")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        to.debug_struct("RunningProxy").field("address", &self.address).finish_non_exhaustive()
     }
 }

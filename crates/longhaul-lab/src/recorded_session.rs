@@ -18,16 +18,8 @@ type Recording = fn() -> Result<SessionRecording, NotASession>;
 /// The built-in sessions: the word for the API, the session's name, and its recording.
 pub(crate) const BUILT_IN: [(&str, &str, Recording); 3] = [
     ("chat", "cli-0018, a recorded coding session", session),
-    (
-        "messages",
-        "cli-3a782158, a recorded session of Claude Code",
-        messages_session,
-    ),
-    (
-        "responses",
-        "session-bridge-d6382a98, a recorded session of Codex",
-        responses_session,
-    ),
+    ("messages", "cli-3a782158, a recorded session of Claude Code", messages_session),
+    ("responses", "session-bridge-d6382a98, a recorded session of Codex", responses_session),
 ];
 
 /// A recorded session whose requests alternate between plain and streamed replies.
@@ -65,10 +57,8 @@ impl RecordedSession {
     /// Reads a session from a file that holds its last request body. Fails if the file cannot be
     /// read or holds no session.
     pub(crate) fn read(file: &Path) -> Result<Self, LabError> {
-        let input = open_input(file).map_err(|error| LabError::Input {
-            path: file.into(),
-            reason: error.to_string(),
-        })?;
+        let input = open_input(file)
+            .map_err(|error| LabError::Input { path: file.into(), reason: error.to_string() })?;
         let session = read_limited(input)
             .and_then(|body| Self::from_body(&file.display().to_string(), &body));
         session.map_err(|reason| invalid_session(file, &reason))
@@ -89,11 +79,7 @@ impl RecordedSession {
         let body: Option<Value> = serde_json::from_slice(&last).ok();
         let says = body.is_some_and(|body| body.get("stream").is_some());
         let streamed = (!says).then(|| whole.clone().with_field("stream", "true"));
-        Ok(Self {
-            name: name.to_owned(),
-            whole,
-            streamed,
-        })
+        Ok(Self { name: name.to_owned(), whole, streamed })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -111,10 +97,7 @@ impl RecordedSession {
         let both = self.whole.requests().zip(streamed);
         both.enumerate().map(|(at, (whole, streamed))| {
             let request = if at % 2 == 0 { whole } else { streamed };
-            SessionRequest {
-                messages: request.messages(),
-                body: request.body(),
-            }
+            SessionRequest { messages: request.messages(), body: request.body() }
         })
     }
 }
@@ -184,10 +167,7 @@ mod tests {
         check(b"no JSON", Err("give the last request body of a session"));
         check(b"{}", Err("messages"));
         check(b"{\"messages\": []}", Err("no messages"));
-        check(
-            br#"{"messages": [{"role": "system", "content": "a"}]}"#,
-            Err("no user message"),
-        );
+        check(br#"{"messages": [{"role": "system", "content": "a"}]}"#, Err("no user message"));
         check(&[0x1f, 0x8b, 0], Err("end of file"));
     }
 }

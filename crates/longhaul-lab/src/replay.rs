@@ -68,11 +68,7 @@ pub fn replay<E: From<LabError>>(
             vec![LabError::Input { path, reason }.into()]
         })?;
     }
-    let form = if matches.get_flag("json") {
-        ReportForm::Json
-    } else {
-        ReportForm::Page
-    };
+    let form = if matches.get_flag("json") { ReportForm::Json } else { ReportForm::Page };
     let folders = paths.iter().copied().filter(|path| path.is_dir());
     let folders: Vec<&Path> = folders.collect();
     let replayed = if folders.is_empty() {
@@ -144,33 +140,20 @@ impl SessionReplay {
     ) -> Result<Self, LabError> {
         let last = session.requests().last().map(|asked| asked.body);
         let last = last.unwrap_or_default();
-        let conversation = Dialect::read_any(&last).map_err(|bypass| LabError::Unreadable {
-            path: file.to_owned(),
-            bypass,
-        })?;
+        let conversation = Dialect::read_any(&last)
+            .map_err(|bypass| LabError::Unreadable { path: file.to_owned(), bypass })?;
         let model = conversation.model().into_owned();
-        Ok(Self {
-            known: settings.known_model(&model),
-            model,
-            session,
-        })
+        Ok(Self { known: settings.known_model(&model), model, session })
     }
 
     /// Plays every request to the real proxy, in front of a strict model. Fails if loopback cannot
     /// be used.
     fn play(&self, settings: &dyn ProxySettings) -> Result<SessionReport, LabError> {
-        let summariser = if settings.has_summary_model() {
-            Summariser::Own
-        } else {
-            Summariser::Nobody
-        };
+        let summariser =
+            if settings.has_summary_model() { Summariser::Own } else { Summariser::Nobody };
         let options = ModelOptions::with_window(self.known.actual_window.get().into());
         let start = async |base: &str| {
-            let target = ReplayTarget {
-                base,
-                model: &self.known,
-                summaries: None,
-            };
+            let target = ReplayTarget { base, model: &self.known, summaries: None };
             settings.start(ProxyRole::Replay(target)).await
         };
         let played = play_through_proxy(&self.session, options, summariser, start);

@@ -55,11 +55,7 @@ pub(crate) struct SessionRunner {
 impl SessionRunner {
     /// Creates an agent of the API at `path`, which the base URL of `server` precedes.
     pub(crate) fn new(server: SocketAddr, path: &str, patience: Duration) -> Self {
-        Self {
-            client: LoopbackClient::new(server),
-            path: format!("/v1{path}"),
-            patience,
-        }
+        Self { client: LoopbackClient::new(server), path: format!("/v1{path}"), patience }
     }
 
     /// Sends a request and reads its reply. Then waits until the work of `background` has finished, so that

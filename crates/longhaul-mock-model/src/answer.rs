@@ -57,11 +57,7 @@ impl ModelAnswer<'_> {
         let mut message = json!({"role": "assistant", "content": null, "refusal": null});
         match &self.content {
             AnswerContent::Call(name, arguments) => {
-                set(
-                    &mut message,
-                    "tool_calls",
-                    json!([self.call(name, arguments)]),
-                );
+                set(&mut message, "tool_calls", json!([self.call(name, arguments)]));
             }
             AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
                 set(&mut message, "content", json!(text));
@@ -72,8 +68,7 @@ impl ModelAnswer<'_> {
         }
         let choice = json!({"index": 0, "message": message, "logprobs": null,
             "finish_reason": self.finish()});
-        self.object("chat.completion", json!([choice]), self.usage())
-            .to_string()
+        self.object("chat.completion", json!([choice]), self.usage()).to_string()
     }
 
     fn events(&self) -> Vec<Bytes> {
@@ -91,17 +86,11 @@ impl ModelAnswer<'_> {
                 deltas.extend(split(text).map(|piece| json!({"content": piece})));
             }
         }
-        let mut events: Vec<Bytes> = deltas
-            .into_iter()
-            .map(|delta| self.event(&delta, &Value::Null))
-            .collect();
+        let mut events: Vec<Bytes> =
+            deltas.into_iter().map(|delta| self.event(&delta, &Value::Null)).collect();
         events.push(self.event(&json!({}), &json!(self.finish())));
         if self.chat.wants_usage() {
-            events.push(event(&self.object(
-                "chat.completion.chunk",
-                json!([]),
-                self.usage(),
-            )));
+            events.push(event(&self.object("chat.completion.chunk", json!([]), self.usage())));
         }
         events.push(Bytes::from_static(b"data: [DONE]\n\n"));
         events
@@ -195,22 +184,11 @@ mod tests {
             ordinal: 1,
         };
         let pieces = answer.pieces();
-        expect(
-            &pieces
-                .iter()
-                .map(|p| String::from_utf8(p.to_vec()).unwrap())
-                .collect::<Vec<_>>(),
-        );
+        expect(&pieces.iter().map(|p| String::from_utf8(p.to_vec()).unwrap()).collect::<Vec<_>>());
     }
 
     fn data(event: &str) -> Value {
-        event
-            .strip_prefix("data: ")
-            .unwrap()
-            .strip_suffix("\n\n")
-            .unwrap()
-            .parse()
-            .unwrap()
+        event.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap().parse().unwrap()
     }
 
     #[test]
@@ -227,30 +205,18 @@ mod tests {
 
     #[test]
     fn streams_role_text_finish_reason_and_done() {
-        check(
-            r#"{"stream": true}"#,
-            &AnswerContent::TextCut("ééé, ééé".into()),
-            |pieces| {
-                assert_eq!(data(&pieces[0])["choices"][0]["delta"]["role"], "assistant");
-                let last = pieces.len() - 1;
-                assert_eq!(pieces[last], "data: [DONE]\n\n");
-                assert_eq!(
-                    data(&pieces[last - 1])["choices"][0]["finish_reason"],
-                    "length"
-                );
-                let texts = pieces[1..last - 1].iter().map(|event| data(event));
-                let text: String = texts
-                    .map(|event| {
-                        event["choices"][0]["delta"]["content"]
-                            .as_str()
-                            .unwrap()
-                            .to_owned()
-                    })
-                    .collect();
-                assert_eq!(text, "ééé, ééé");
-                assert!(last > 4, "{pieces:?}");
-            },
-        );
+        check(r#"{"stream": true}"#, &AnswerContent::TextCut("ééé, ééé".into()), |pieces| {
+            assert_eq!(data(&pieces[0])["choices"][0]["delta"]["role"], "assistant");
+            let last = pieces.len() - 1;
+            assert_eq!(pieces[last], "data: [DONE]\n\n");
+            assert_eq!(data(&pieces[last - 1])["choices"][0]["finish_reason"], "length");
+            let texts = pieces[1..last - 1].iter().map(|event| data(event));
+            let text: String = texts
+                .map(|event| event["choices"][0]["delta"]["content"].as_str().unwrap().to_owned())
+                .collect();
+            assert_eq!(text, "ééé, ééé");
+            assert!(last > 4, "{pieces:?}");
+        });
     }
 
     #[test]
@@ -261,13 +227,9 @@ mod tests {
             assert_eq!(usage["choices"], json!([]));
             assert_eq!(usage["usage"]["total_tokens"], 10);
         });
-        check(
-            r#"{"stream": true}"#,
-            &AnswerContent::Text("a".into()),
-            |pieces| {
-                assert!(!pieces.concat().contains("total_tokens"));
-            },
-        );
+        check(r#"{"stream": true}"#, &AnswerContent::Text("a".into()), |pieces| {
+            assert!(!pieces.concat().contains("total_tokens"));
+        });
     }
 
     #[test]
@@ -275,17 +237,11 @@ mod tests {
         let call = AnswerContent::Call("read".into(), json!({"path": "a"}));
         check("{}", &call, |pieces| {
             let body: Value = pieces[0].parse().unwrap();
-            assert_eq!(
-                body["choices"][0]["message"]["tool_calls"][0]["function"]["name"],
-                "read"
-            );
+            assert_eq!(body["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "read");
             assert_eq!(body["choices"][0]["finish_reason"], "tool_calls");
         });
         check(r#"{"stream": true}"#, &call, |pieces| {
-            assert_eq!(
-                data(&pieces[1])["choices"][0]["delta"]["tool_calls"][0]["index"],
-                0
-            );
+            assert_eq!(data(&pieces[1])["choices"][0]["delta"]["tool_calls"][0]["index"], 0);
         });
     }
 }

@@ -48,10 +48,7 @@ impl CountedMessages {
             .update(system.to_string().as_bytes());
         let weigh = |(message, sent): (&Value, &Value)| {
             add_without_marks(&mut chain, sent);
-            (
-                density.message_tokens(message),
-                *chain.finalize().as_bytes(),
-            )
+            (density.message_tokens(message), *chain.finalize().as_bytes())
         };
         let messages = chat.messages().iter().zip(chat.sent_messages());
         let messages = messages.map(weigh).collect();
@@ -62,9 +59,7 @@ impl CountedMessages {
                 Api::ChatCompletions | Api::Messages => 0,
                 Api::Responses => RESPONSES_MINIMUM,
             },
-            marked: chat
-                .is_messages()
-                .then(|| MarkedPrompt::read(chat, density)),
+            marked: chat.is_messages().then(|| MarkedPrompt::read(chat, density)),
         }
     }
 
@@ -74,13 +69,7 @@ impl CountedMessages {
     }
 
     fn first(&self, count: usize) -> u64 {
-        self.tools_tokens
-            + self
-                .messages
-                .iter()
-                .take(count)
-                .map(|(tokens, _)| tokens)
-                .sum::<u64>()
+        self.tools_tokens + self.messages.iter().take(count).map(|(tokens, _)| tokens).sum::<u64>()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -90,9 +79,7 @@ impl CountedMessages {
     /// Returns the number of leading messages that are the same in `other`.
     pub(crate) fn shared_with(&self, other: &Self) -> usize {
         let pairs = self.messages.iter().zip(&other.messages);
-        pairs
-            .take_while(|(mine, theirs)| mine.1 == theirs.1)
-            .count()
+        pairs.take_while(|(mine, theirs)| mine.1 == theirs.1).count()
     }
 }
 
@@ -145,10 +132,7 @@ impl PrefixCache {
         let last = counted.messages.iter().rposition(known);
         let read = last.map_or(0, |last| counted.first(last + 1));
         self.insert(counted.messages.iter().map(|(_, prefix)| *prefix));
-        CachedTokens {
-            read: if read < counted.minimum { 0 } else { read },
-            written: 0,
-        }
+        CachedTokens { read: if read < counted.minimum { 0 } else { read }, written: 0 }
     }
 
     fn insert(&mut self, prefixes: impl Iterator<Item = [u8; 32]>) {

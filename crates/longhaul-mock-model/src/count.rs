@@ -10,15 +10,8 @@ const MESSAGE_TOKENS: u64 = 4;
 /// Tokens of an image, a sound or a file of any size.
 const MEDIA_TOKENS: u64 = 1_000;
 /// Members whose strings a tokenizer never processes as text.
-const NOT_TEXT: [&str; 7] = [
-    "cache_control",
-    "id",
-    "role",
-    "signature",
-    "tool_call_id",
-    "tool_use_id",
-    "type",
-];
+const NOT_TEXT: [&str; 7] =
+    ["cache_control", "id", "role", "signature", "tool_call_id", "tool_use_id", "type"];
 /// Members whose strings are media.
 const MEDIA: [&str; 4] = ["image_url", "input_audio", "file", "source"];
 
@@ -73,17 +66,12 @@ impl TokenDensity {
     /// Returns each block of a content, with the tokens of the content up to its end. A string is one
     /// block of text.
     pub(crate) fn blocks(self, content: &Value) -> Vec<(u64, Value)> {
-        let whole = content
-            .as_str()
-            .map(|text| json!({"type": "text", "text": text}));
+        let whole = content.as_str().map(|text| json!({"type": "text", "text": text}));
         let mut text = CountableText::default();
         let blocks = whole.as_slice().iter().chain(list(content));
         let count = |block: &Value| {
             text.add(block);
-            (
-                self.tokens(text.bytes) + text.media * MEDIA_TOKENS,
-                block.clone(),
-            )
+            (self.tokens(text.bytes) + text.media * MEDIA_TOKENS, block.clone())
         };
         blocks.map(count).collect()
     }
@@ -153,26 +141,10 @@ mod tests {
 
     #[test]
     fn counts_decoded_bytes_and_an_overhead() {
-        check(
-            &json!({"role": "user", "content": "a".repeat(33)}),
-            TokenDensity::STANDARD,
-            14,
-        );
-        check(
-            &json!({"role": "user", "content": "a".repeat(26)}),
-            TokenDensity::DENSE,
-            14,
-        );
-        check(
-            &json!({"role": "user", "content": "\"".repeat(33)}),
-            TokenDensity::STANDARD,
-            14,
-        );
-        check(
-            &json!({"role": "user", "content": ""}),
-            TokenDensity::STANDARD,
-            4,
-        );
+        check(&json!({"role": "user", "content": "a".repeat(33)}), TokenDensity::STANDARD, 14);
+        check(&json!({"role": "user", "content": "a".repeat(26)}), TokenDensity::DENSE, 14);
+        check(&json!({"role": "user", "content": "\"".repeat(33)}), TokenDensity::STANDARD, 14);
+        check(&json!({"role": "user", "content": ""}), TokenDensity::STANDARD, 4);
     }
 
     #[test]
@@ -205,10 +177,7 @@ mod tests {
     #[test]
     fn request_tokens_cover_messages_and_tools() {
         let body = br#"{"messages": [{"role": "user", "content": "abcdef"}], "tools": [{"a": 1}]}"#;
-        assert_eq!(
-            TokenDensity::from_tenths(10).request_tokens(body),
-            Some(4 + 6 + 9)
-        );
+        assert_eq!(TokenDensity::from_tenths(10).request_tokens(body), Some(4 + 6 + 9));
         assert_eq!(TokenDensity::STANDARD.request_tokens(b"[]"), None);
     }
 
@@ -216,9 +185,6 @@ mod tests {
     fn counts_tools_as_they_are_written() {
         assert_eq!(TokenDensity::STANDARD.tools_tokens(&json!([])), 0);
         assert_eq!(TokenDensity::STANDARD.tools_tokens(&Value::Null), 0);
-        assert_eq!(
-            TokenDensity::from_tenths(10).tools_tokens(&json!([{"a": 1}])),
-            9
-        );
+        assert_eq!(TokenDensity::from_tenths(10).tools_tokens(&json!([{"a": 1}])), 9);
     }
 }

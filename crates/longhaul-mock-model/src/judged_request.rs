@@ -56,25 +56,15 @@ impl ModelReply {
         let status = self.status()?;
         let (kind, steps) = match self {
             Self::Answer(kind, steps) => (HeaderValue::from_static(kind).into(), steps),
-            Self::Refusal(RefusalReply {
-                content_type, body, ..
-            }) => {
+            Self::Refusal(RefusalReply { content_type, body, .. }) => {
                 let kind = HeaderValue::from_str(&content_type).ok();
                 let body = Bytes::from(body.into_owned());
-                let steps = if body.is_empty() {
-                    Vec::new()
-                } else {
-                    vec![ScriptStep::Send(body)]
-                };
+                let steps = if body.is_empty() { Vec::new() } else { vec![ScriptStep::Send(body)] };
                 (kind.filter(|kind| !kind.is_empty()), steps)
             }
             Self::Silence => return None,
         };
-        Some(WireReply {
-            status,
-            content_type: kind,
-            steps,
-        })
+        Some(WireReply { status, content_type: kind, steps })
     }
 }
 
@@ -114,11 +104,7 @@ impl JudgedRequest {
         } else {
             RefusalReply::new(404, "application/json", NOT_FOUND)
         };
-        Self::new(
-            RequestKind::Other,
-            Verdict::Unread,
-            ModelReply::Refusal(reply),
-        )
+        Self::new(RequestKind::Other, Verdict::Unread, ModelReply::Refusal(reply))
     }
 }
 
@@ -129,10 +115,7 @@ impl ModelAnswer<'_> {
         if let [whole] = pieces.as_slice()
             && *conduct != ChatBehaviour::Steady
         {
-            let halves = (
-                whole.slice(..whole.len() / 2),
-                whole.slice(whole.len() / 2..),
-            );
+            let halves = (whole.slice(..whole.len() / 2), whole.slice(whole.len() / 2..));
             pieces = vec![halves.0, halves.1];
         }
         let half = pieces.len() / 2;
@@ -158,11 +141,7 @@ impl ModelAnswer<'_> {
             steps.push(ScriptStep::Send(piece));
         }
         steps.extend(ending);
-        let kind = if self.chat.wants_stream() {
-            "text/event-stream"
-        } else {
-            "application/json"
-        };
+        let kind = if self.chat.wants_stream() { "text/event-stream" } else { "application/json" };
         ModelReply::Answer(kind, steps)
     }
 }

@@ -31,9 +31,8 @@ pub(crate) const LOGIN_RULE: &str = "m-system-oauth";
 pub(crate) fn judge_login(chat: &ChatBody) -> Option<(&'static str, RefusalReply)> {
     let first = list(chat.system()).first();
     let text = first.and_then(|block| member(block, "text").as_str());
-    let is_own = OWN_PROMPTS
-        .iter()
-        .any(|beginning| text.is_some_and(|text| text.starts_with(beginning)));
+    let is_own =
+        OWN_PROMPTS.iter().any(|beginning| text.is_some_and(|text| text.starts_with(beginning)));
     let is_login = chat.api() == Api::Messages && chat.credential().starts_with(LOGIN);
     let error = json!({"type": "error",
         "error": {"type": "rate_limit_error", "message": "Error"}});

@@ -62,11 +62,7 @@ struct RequestHistory {
 
 impl ModelState {
     pub(crate) fn new(options: ModelOptions) -> Self {
-        Self {
-            options: Mutex::new(options),
-            history: Mutex::default(),
-            log: Arc::default(),
-        }
+        Self { options: Mutex::new(options), history: Mutex::default(), log: Arc::default() }
     }
 
     pub(crate) fn log(&self) -> &Arc<RequestJournal> {
@@ -85,10 +81,7 @@ impl ModelState {
             JudgedRequest::new(RequestKind::Other, verdict, ModelReply::Refusal(reply))
         };
         let Ok(chat) = ChatBody::parse_as(Api::Messages, body) else {
-            return counted(
-                Verdict::Unread,
-                RefusalReply::new(400, "application/json", NOT_JSON),
-            );
+            return counted(Verdict::Unread, RefusalReply::new(400, "application/json", NOT_JSON));
         };
         #[cfg(feature = "validity")]
         if let Some(rule) = broken_messages_rules(chat.original())
@@ -102,10 +95,7 @@ impl ModelState {
         }
         let tokens = CountedMessages::count(&chat, options.density).tokens();
         let count = json!({"input_tokens": tokens}).to_string();
-        counted(
-            Verdict::Unread,
-            RefusalReply::new(200, "application/json", count),
-        )
+        counted(Verdict::Unread, RefusalReply::new(200, "application/json", count))
     }
 
     /// Judges a chat request and creates its reply. Stores accepted requests.
@@ -130,11 +120,7 @@ impl ModelState {
         let mut memory = self.history.lock();
         let chat = chat.with_credential(credential).with_stored(&memory.stored);
         let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
-        let kind = if asked {
-            RequestKind::Summary
-        } else {
-            RequestKind::Chat
-        };
+        let kind = if asked { RequestKind::Summary } else { RequestKind::Chat };
         let counted = CountedMessages::count(&chat, options.density);
         memory.requests += 1;
         let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
@@ -212,30 +198,17 @@ fn refuse(
         return None;
     }
     let alone = overflow.prompt > overflow.limit;
-    let refusal = if alone {
-        &options.refusal
-    } else {
-        &options.sum_refusal
-    };
+    let refusal = if alone { &options.refusal } else { &options.sum_refusal };
     // The standard refusal is that of the API.
-    let own = [ErrorFamily::OpenAi, ErrorFamily::Anthropic].map(|family| {
-        if alone {
-            family.refusal()
-        } else {
-            family.sum_refusal()
-        }
-    });
+    let own = [ErrorFamily::OpenAi, ErrorFamily::Anthropic]
+        .map(|family| if alone { family.refusal() } else { family.sum_refusal() });
     let [openai, anthropic] = own;
     let is_default = *refusal == openai;
     let is_unstreamed = refusal.is_stream() && !chat.wants_stream();
     if chat.api() == Api::Responses && (is_default || is_unstreamed) {
         return Some((Verdict::Overflowed, responses::overflow()));
     }
-    let refusal = if chat.api() == Api::Messages && is_default {
-        &anthropic
-    } else {
-        refusal
-    };
+    let refusal = if chat.api() == Api::Messages && is_default { &anthropic } else { refusal };
     let filled = if refusal.is_stream() && !chat.wants_stream() {
         ErrorFamily::OpenAi.refusal().with_numbers(overflow)
     } else {
@@ -261,11 +234,7 @@ fn summarise(
         SummaryBehaviour::Faithful | SummaryBehaviour::Forgetful | SummaryBehaviour::None => {
             let text = written();
             let most = options.density.bytes(limit);
-            if text.len() > most {
-                cut(&text, most)
-            } else {
-                AnswerContent::Text(text)
-            }
+            if text.len() > most { cut(&text, most) } else { AnswerContent::Text(text) }
         }
         SummaryBehaviour::Hangs => return ModelReply::Silence,
         SummaryBehaviour::Refuses => AnswerContent::Text(DECLINED.to_owned()),
@@ -281,9 +250,7 @@ fn summarise(
 
 fn cut(text: &str, bytes: usize) -> AnswerContent {
     AnswerContent::TextCut(
-        text.get(..text.floor_char_boundary(bytes))
-            .unwrap_or_default()
-            .to_owned(),
+        text.get(..text.floor_char_boundary(bytes)).unwrap_or_default().to_owned(),
     )
 }
 
@@ -384,10 +351,7 @@ fn shared_prefix_bytes(one: &[u8], other: &[u8]) -> usize {
     const BLOCK: usize = 4_096;
     // Whole blocks compare at memory speed; only the differing block is compared by byte.
     let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));
-    let same = blocks
-        .take_while(|(a, b)| a == b)
-        .map(|(a, _)| a.len())
-        .sum::<usize>();
+    let same = blocks.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum::<usize>();
     let pairs = one.iter().skip(same).zip(other.iter().skip(same));
     same + pairs.take_while(|(a, b)| a == b).count()
 }

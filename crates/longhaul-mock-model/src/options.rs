@@ -67,20 +67,13 @@ impl Default for ModelOptions {
 impl ModelOptions {
     /// Returns the standard options with this window.
     pub fn with_window(window: u64) -> Self {
-        Self {
-            window,
-            ..Self::default()
-        }
+        Self { window, ..Self::default() }
     }
 
     /// Sets both refusals to those of a provider.
     #[must_use]
     pub fn refusing_as(self, family: ErrorFamily) -> Self {
-        Self {
-            refusal: family.refusal(),
-            sum_refusal: family.sum_refusal(),
-            ..self
-        }
+        Self { refusal: family.refusal(), sum_refusal: family.sum_refusal(), ..self }
     }
 }
 

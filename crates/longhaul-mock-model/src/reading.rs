@@ -71,10 +71,7 @@ impl FileReading {
     /// Makes the model end its turn once, after it has requested this many files.
     #[must_use]
     pub fn pausing_after(self, files: Option<usize>) -> Self {
-        Self {
-            pause: files,
-            ..self
-        }
+        Self { pause: files, ..self }
     }
 
     pub(crate) fn pauses_after(&self, asked: usize) -> bool {
@@ -87,9 +84,7 @@ impl FileReading {
         let chats = seen
             .iter()
             .filter(|seen| seen.kind == RequestKind::Chat && seen.verdict == Verdict::Accepted);
-        let bodies: Vec<_> = chats
-            .map(|chat| String::from_utf8_lossy(&chat.body))
-            .collect();
+        let bodies: Vec<_> = chats.map(|chat| String::from_utf8_lossy(&chat.body)).collect();
         let is_shown = |part: &usize| {
             let holds = |body: &str| lines(*part).all(|line| body.contains(line.trim_end()));
             bodies.iter().any(|body| holds(body))
@@ -144,11 +139,7 @@ fn lines(part: usize) -> impl Iterator<Item = String> {
 fn arguments(function: &Value, path: &str) -> Value {
     let schema = ["parameters", "input_schema"].map(|name| member(function, name));
     let [parameters, input] = schema;
-    let parameters = if parameters.is_null() {
-        input
-    } else {
-        parameters
-    };
+    let parameters = if parameters.is_null() { input } else { parameters };
     let properties = member(parameters, "properties");
     let required = list(member(parameters, "required"));
     let filled = required.iter().filter_map(Value::as_str).map(|name| {

@@ -121,10 +121,7 @@ impl JournalRecords {
 
 impl Default for RequestJournal {
     fn default() -> Self {
-        Self {
-            records: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
+        Self { records: Mutex::default(), changed: watch::Sender::new(()) }
     }
 }
 
@@ -137,11 +134,7 @@ impl RequestJournal {
     pub(crate) fn record(self: &Arc<Self>, seen: SeenRequest) -> ReplyGuard {
         let at = self.records.lock().push(seen);
         self.changed.send_replace(());
-        ReplyGuard {
-            log: Arc::clone(self),
-            at,
-            ended: ReplyCompletion::Abandoned,
-        }
+        ReplyGuard { log: Arc::clone(self), at, ended: ReplyCompletion::Abandoned }
     }
 
     /// Waits until the records satisfy `enough` and returns them.

@@ -59,11 +59,7 @@ impl RefusalReply {
         content_type: impl Into<Cow<'static, str>>,
         body: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self {
-            status,
-            content_type: content_type.into(),
-            body: body.into(),
-        }
+        Self { status, content_type: content_type.into(), body: body.into() }
     }
 
     /// Converts a provider's recorded body into a template, with placeholders for its numbers.
@@ -77,16 +73,11 @@ impl RefusalReply {
         requested: Option<u64>,
         output: Option<u64>,
     ) -> Self {
-        let named: Vec<u64> = numbers(&self.body)
-            .filter_map(|(_, text)| text.parse().ok())
-            .collect();
-        let prompt = requested
-            .zip(output)
-            .and_then(|(sum, output)| sum.checked_sub(output));
+        let named: Vec<u64> =
+            numbers(&self.body).filter_map(|(_, text)| text.parse().ok()).collect();
+        let prompt = requested.zip(output).and_then(|(sum, output)| sum.checked_sub(output));
         let prompt = prompt.filter(|prompt| *prompt > 0 && named.contains(prompt));
-        let room = limit
-            .zip(output)
-            .and_then(|(limit, output)| limit.checked_sub(output));
+        let room = limit.zip(output).and_then(|(limit, output)| limit.checked_sub(output));
         let floor = room.map(|room| room + 1);
         let counted_to_the_floor = requested.is_some() && requested == floor;
         let name = |number: u64| {
@@ -98,11 +89,7 @@ impl RefusalReply {
             } else if number == requested && prompt.is_some() {
                 Some("<total>")
             } else if number == requested {
-                Some(if counted_to_the_floor {
-                    "<floor>"
-                } else {
-                    "<prompt>"
-                })
+                Some(if counted_to_the_floor { "<floor>" } else { "<prompt>" })
             } else if number == output {
                 Some("<output>")
             } else if number == room {
@@ -113,10 +100,7 @@ impl RefusalReply {
                 None
             }
         };
-        Self {
-            body: renamed(&self.body, name).into(),
-            ..self
-        }
+        Self { body: renamed(&self.body, name).into(), ..self }
     }
 
     /// Whether the reply is a stream of events.
@@ -128,14 +112,8 @@ impl RefusalReply {
     pub(crate) fn with_numbers(&self, overflow: OverflowNumbers) -> Self {
         let fill =
             |body: String, (name, number): (&str, u64)| body.replace(name, &number.to_string());
-        let body = overflow
-            .numbers()
-            .into_iter()
-            .fold(self.body.clone().into_owned(), fill);
-        Self {
-            body: body.into(),
-            ..self.clone()
-        }
+        let body = overflow.numbers().into_iter().fold(self.body.clone().into_owned(), fill);
+        Self { body: body.into(), ..self.clone() }
     }
 }
 

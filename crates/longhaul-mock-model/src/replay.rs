@@ -94,10 +94,7 @@ impl PlantedFact {
             (PlantPosition::AssistantText, "FACT-a3q9"),
             (PlantPosition::ToolResult, "FACT-t4z2"),
         ]
-        .map(|(place, token)| Self {
-            place,
-            token: token.to_owned(),
-        })
+        .map(|(place, token)| Self { place, token: token.to_owned() })
         .into()
     }
 
@@ -148,11 +145,7 @@ impl SessionRecording {
         let as_chat = read(body).map(|messages| {
             let points = points(&messages);
             let is_messages = ChatBody::parse_any(body.as_bytes()).is_ok_and(|it| it.is_messages());
-            let path = if is_messages {
-                "/messages"
-            } else {
-                "/chat/completions"
-            };
+            let path = if is_messages { "/messages" } else { "/chat/completions" };
             (messages, points, path)
         });
         let as_input = || {
@@ -166,13 +159,7 @@ impl SessionRecording {
             return Err(NotASession("found no messages".to_owned()));
         };
         let (text, tail) = body.split_at(end);
-        Ok(Self {
-            text: text.into(),
-            tail: tail.into(),
-            messages,
-            points,
-            path,
-        })
+        Ok(Self { text: text.into(), tail: tail.into(), messages, points, path })
     }
 
     /// Returns the path of the session's API, after the base URL.
@@ -185,21 +172,14 @@ impl SessionRecording {
     pub fn requests(
         &self,
     ) -> impl DoubleEndedIterator<Item = ReplayRequest<'_>> + ExactSizeIterator {
-        self.points.iter().map(|&messages| ReplayRequest {
-            replay: self,
-            messages,
-        })
+        self.points.iter().map(|&messages| ReplayRequest { replay: self, messages })
     }
 
     /// Adds a member at the end of every body, for example `stream`, `true`. `json` is its
     /// serialised value.
     #[must_use]
     pub fn with_field(mut self, name: &str, json: &str) -> Self {
-        let close = self
-            .tail
-            .iter()
-            .rposition(|&byte| byte == b'}')
-            .unwrap_or(self.tail.len());
+        let close = self.tail.iter().rposition(|&byte| byte == b'}').unwrap_or(self.tail.len());
         let member = format!(", {}: {json}", serde_json::Value::from(name));
         self.tail.splice(close..close, member.into_bytes());
         self
@@ -208,10 +188,7 @@ impl SessionRecording {
     /// Returns the session of an agent without a person: the first user message and, after it, only
     /// the steps with tools.
     pub fn headless(&self) -> Result<Self, NotASession> {
-        let first = self
-            .messages
-            .iter()
-            .position(|message| message.role == Role::User);
+        let first = self.messages.iter().position(|message| message.role == Role::User);
         let first = first.ok_or_else(|| NotASession("found no user message".to_owned()))?;
         let mut kept = Vec::new();
         let mut from = 0;
@@ -233,10 +210,8 @@ impl SessionRecording {
 
     /// Returns the session with facts planted, and the plants for which a place was found.
     pub fn planted(&self, plants: &[PlantedFact]) -> Result<(Self, Vec<PlantedFact>), NotASession> {
-        let mut placed: Vec<(usize, &PlantedFact)> = plants
-            .iter()
-            .filter_map(|plant| Some((self.position(plant.place)?, plant)))
-            .collect();
+        let mut placed: Vec<(usize, &PlantedFact)> =
+            plants.iter().filter_map(|plant| Some((self.position(plant.place)?, plant))).collect();
         placed.sort_by_key(|(position, _)| *position);
         let mut body = self.body(self.messages.len());
         for (position, plant) in placed.iter().rev() {
@@ -247,22 +222,13 @@ impl SessionRecording {
     }
 
     fn body(&self, messages: usize) -> Vec<u8> {
-        let end = messages
-            .checked_sub(1)
-            .and_then(|last| self.messages.get(last));
-        let text = self
-            .text
-            .get(..end.map_or(0, |last| last.end))
-            .unwrap_or_default();
+        let end = messages.checked_sub(1).and_then(|last| self.messages.get(last));
+        let text = self.text.get(..end.map_or(0, |last| last.end)).unwrap_or_default();
         [text, &self.tail].concat()
     }
 
     fn position(&self, place: PlantPosition) -> Option<usize> {
-        let with_words = |role| {
-            self.messages
-                .iter()
-                .filter(move |message| message.role == role)
-        };
+        let with_words = |role| self.messages.iter().filter(move |message| message.role == role);
         let beginning = |message: &RecordedMessage| message.words.map(|(start, _)| start);
         match place {
             PlantPosition::AssistantText => with_words(Role::Assistant).find_map(beginning),
@@ -362,9 +328,7 @@ fn read(body: &str) -> serde_json::Result<Vec<RecordedMessage>> {
         let message: Message<'_> = serde_json::from_str(raw.get())?;
         let parts = message.content.and_then(|content| {
             let parts: Vec<Part<'_>> = serde_json::from_str(content.get()).ok()?;
-            parts
-                .into_iter()
-                .find_map(|part| part.text.and_then(inside))
+            parts.into_iter().find_map(|part| part.text.and_then(inside))
         });
         recorded.push(RecordedMessage {
             start: position(raw),
@@ -376,12 +340,7 @@ fn read(body: &str) -> serde_json::Result<Vec<RecordedMessage>> {
                 _ => Role::Other,
             },
             words: message.content.and_then(inside).or(parts),
-            calls: message
-                .tool_calls
-                .unwrap_or_default()
-                .into_iter()
-                .map(|c| c.id)
-                .collect(),
+            calls: message.tool_calls.unwrap_or_default().into_iter().map(|c| c.id).collect(),
             answers: message.tool_call_id,
         });
     }

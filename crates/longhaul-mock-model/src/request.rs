@@ -44,16 +44,9 @@ impl ChatBody {
     /// Parses a body. Returns the reason if it is not a JSON object.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(body).map_err(|error| error.to_string())?;
-        let body: Value = text
-            .parse()
-            .map_err(|error: serde_json::Error| error.to_string())?;
+        let body: Value = text.parse().map_err(|error: serde_json::Error| error.to_string())?;
         if body.is_object() {
-            Ok(Self {
-                api: Api::ChatCompletions,
-                body,
-                original: None,
-                credential: String::new(),
-            })
+            Ok(Self { api: Api::ChatCompletions, body, original: None, credential: String::new() })
         } else {
             Err("expected an object".to_owned())
         }
@@ -81,10 +74,7 @@ impl ChatBody {
         if parsed.body.get("input").is_some() {
             Self::parse_as(Api::Responses, body)
         } else if parsed.body.get("system").is_some() || parsed.tools().iter().any(has_schema) {
-            Ok(Self {
-                api: Api::Messages,
-                ..parsed
-            })
+            Ok(Self { api: Api::Messages, ..parsed })
         } else {
             Ok(parsed)
         }
@@ -92,10 +82,7 @@ impl ChatBody {
 
     /// Sets the credential of the request.
     pub(crate) fn with_credential(self, credential: &str) -> Self {
-        Self {
-            credential: credential.to_owned(),
-            ..self
-        }
+        Self { credential: credential.to_owned(), ..self }
     }
 
     pub(crate) fn credential(&self) -> &str {
@@ -105,11 +92,9 @@ impl ChatBody {
     /// Returns the body with the history that the server keeps for it.
     pub(crate) fn with_stored(self, stored: &StoredResponses) -> Self {
         match self.original.as_ref().and_then(|sent| stored.resolve(sent)) {
-            Some(resolved) => Self {
-                body: responses::as_chat(&resolved),
-                original: Some(resolved),
-                ..self
-            },
+            Some(resolved) => {
+                Self { body: responses::as_chat(&resolved), original: Some(resolved), ..self }
+            }
             None => self,
         }
     }
@@ -145,10 +130,7 @@ impl ChatBody {
 
     /// Returns each message as it was sent, in the order of [`Self::messages`].
     pub(crate) fn sent_messages(&self) -> impl Iterator<Item = &Value> {
-        let items = self
-            .original
-            .as_ref()
-            .map(|sent| list(member(sent, "input")));
+        let items = self.original.as_ref().map(|sent| list(member(sent, "input")));
         let items = items.unwrap_or_default();
         // Instructions and an input that is a string have no item.
         let others = self.messages().len() - items.len();
@@ -162,10 +144,7 @@ impl ChatBody {
     /// Returns the messages after the leading system and developer messages.
     pub(crate) fn turns(&self) -> &[Value] {
         let messages = self.messages();
-        let head = messages
-            .iter()
-            .take_while(|message| is_head(message))
-            .count();
+        let head = messages.iter().take_while(|message| is_head(message)).count();
         messages.get(head..).unwrap_or_default()
     }
 
@@ -174,9 +153,7 @@ impl ChatBody {
     }
 
     pub(crate) fn wants_usage(&self) -> bool {
-        member(self.field("stream_options"), "include_usage")
-            .as_bool()
-            .unwrap_or(false)
+        member(self.field("stream_options"), "include_usage").as_bool().unwrap_or(false)
     }
 
     /// Returns the requested output limit, if any; the model counts a missing limit as 0.
@@ -211,10 +188,6 @@ pub(crate) fn is_head(message: &Value) -> bool {
 /// Returns the text of a message: its string, or its text parts joined by line ends.
 pub(crate) fn text(message: &Value) -> String {
     let content = member(message, "content");
-    let parts = list(content)
-        .iter()
-        .filter_map(|part| member(part, "text").as_str());
-    content
-        .as_str()
-        .map_or_else(|| parts.collect::<Vec<_>>().join("\n"), str::to_owned)
+    let parts = list(content).iter().filter_map(|part| member(part, "text").as_str());
+    content.as_str().map_or_else(|| parts.collect::<Vec<_>>().join("\n"), str::to_owned)
 }

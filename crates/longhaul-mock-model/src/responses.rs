@@ -38,9 +38,7 @@ pub(crate) fn as_chat(body: &Value) -> Value {
     let instructions = member(body, "instructions").as_str();
     let system = instructions.map(|text| json!({"role": "system", "content": text}));
     let input = member(body, "input");
-    let asked = input
-        .as_str()
-        .map(|text| json!({"role": "user", "content": text}));
+    let asked = input.as_str().map(|text| json!({"role": "user", "content": text}));
     let items = list(input).iter().map(countable);
     let messages: Vec<Value> = system.into_iter().chain(asked).chain(items).collect();
     json!({

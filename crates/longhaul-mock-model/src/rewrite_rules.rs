@@ -12,46 +12,16 @@ struct RewriteRule {
 }
 
 const RULES: [RewriteRule; 10] = [
-    RewriteRule {
-        id: "r-compaction-one",
-        is_broken: loses_trigger,
-    },
-    RewriteRule {
-        id: "r-encrypted-include",
-        is_broken: asks_for_another_reply,
-    },
-    RewriteRule {
-        id: "r-item-reference",
-        is_broken: torn_from_reference,
-    },
-    RewriteRule {
-        id: "r-last-item",
-        is_broken: ends_otherwise,
-    },
-    RewriteRule {
-        id: "r-phase",
-        is_broken: rewords_the_model,
-    },
-    RewriteRule {
-        id: "r-store",
-        is_broken: edits_stored_history,
-    },
-    RewriteRule {
-        id: "r-summary-form",
-        is_broken: inserts_another_form,
-    },
-    RewriteRule {
-        id: "m-bound-round",
-        is_broken: changes_open_round,
-    },
-    RewriteRule {
-        id: "m-encrypted",
-        is_broken: forges_encrypted,
-    },
-    RewriteRule {
-        id: "m-result-cache-edits",
-        is_broken: edits_beside_cache_edits,
-    },
+    RewriteRule { id: "r-compaction-one", is_broken: loses_trigger },
+    RewriteRule { id: "r-encrypted-include", is_broken: asks_for_another_reply },
+    RewriteRule { id: "r-item-reference", is_broken: torn_from_reference },
+    RewriteRule { id: "r-last-item", is_broken: ends_otherwise },
+    RewriteRule { id: "r-phase", is_broken: rewords_the_model },
+    RewriteRule { id: "r-store", is_broken: edits_stored_history },
+    RewriteRule { id: "r-summary-form", is_broken: inserts_another_form },
+    RewriteRule { id: "m-bound-round", is_broken: changes_open_round },
+    RewriteRule { id: "m-encrypted", is_broken: forges_encrypted },
+    RewriteRule { id: "m-result-cache-edits", is_broken: edits_beside_cache_edits },
 ];
 
 /// Returns the ids of the rules that the rewrite of `original` to `sent` breaks.
@@ -121,9 +91,7 @@ fn torn_from_reference(original: &Value, sent: &Value) -> bool {
             return false;
         };
         let place = items(original).iter().position(|item| item == next);
-        let before = place
-            .and_then(|at| at.checked_sub(1))
-            .and_then(|at| items(original).get(at));
+        let before = place.and_then(|at| at.checked_sub(1)).and_then(|at| items(original).get(at));
         is_reference(next) || before.is_some_and(is_reference) && !is_user(next)
     })
 }
@@ -142,18 +110,14 @@ fn ends_otherwise(original: &Value, sent: &Value) -> bool {
 fn loses_trigger(original: &Value, sent: &Value) -> bool {
     let triggers = |body: &Value| {
         let orders = items(body).iter();
-        orders
-            .filter(|item| kind(item) == "compaction_trigger")
-            .count()
+        orders.filter(|item| kind(item) == "compaction_trigger").count()
     };
     triggers(original) != triggers(sent)
 }
 
 /// The reply lacks members that a client without stored responses has to send again.
 fn asks_for_another_reply(original: &Value, sent: &Value) -> bool {
-    ["include", "store", "stream"]
-        .iter()
-        .any(|key| member(original, key) != member(sent, key))
+    ["include", "store", "stream"].iter().any(|key| member(original, key) != member(sent, key))
 }
 
 /// The provider would keep the changed input as part of the client's history.
@@ -192,10 +156,7 @@ fn changes_open_round(original: &Value, sent: &Value) -> bool {
     calls.is_some_and(|calls| {
         let blocks = |message: &Value| without_marks(member(message, "content"));
         let calls = blocks(calls);
-        !messages(sent)
-            .iter()
-            .rev()
-            .any(|message| blocks(message) == calls)
+        !messages(sent).iter().rev().any(|message| blocks(message) == calls)
     })
 }
 
@@ -216,10 +177,7 @@ fn forges_encrypted(original: &Value, sent: &Value) -> bool {
     encrypted(member(original, "messages"), &mut own);
     encrypted(member(sent, "messages"), &mut found);
     // Most texts stand where they stood, seen from the end.
-    found
-        .iter()
-        .rev()
-        .any(|text| !own.iter().rev().any(|own| own == text))
+    found.iter().rev().any(|text| !own.iter().rev().any(|own| own == text))
 }
 
 fn encrypted<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
@@ -240,9 +198,7 @@ fn encrypted<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
 
 /// The provider deletes results itself, and the body differs.
 fn edits_beside_cache_edits(original: &Value, sent: &Value) -> bool {
-    let mut blocks = messages(original)
-        .iter()
-        .flat_map(|message| list(member(message, "content")));
+    let mut blocks = messages(original).iter().flat_map(|message| list(member(message, "content")));
     let is_edited =
         |block: &Value| kind(block) == "cache_edits" || block.get("cache_reference").is_some();
     blocks.any(is_edited) && original != sent
@@ -277,26 +233,14 @@ mod tests {
             call["arguments"] = arguments.into();
             body(&[&user, &said, &reference, &call, &output])
         };
-        check(
-            &with(r#"{"content":"long"}"#),
-            &with(r#"{"content":"l"}"#),
-            &[],
-        );
+        check(&with(r#"{"content":"long"}"#), &with(r#"{"content":"l"}"#), &[]);
         check(
             &with(r#"{"content":"long"}"#),
             &with(r#"{"content":"l"#),
             &["r-phase", "r-summary-form"],
         );
-        check(
-            &own,
-            &body(&[&user, &summary, &reference, &call, &output]),
-            &["r-item-reference"],
-        );
-        check(
-            &own,
-            &body(&[&user, &summary, &call, &output]),
-            &["r-item-reference"],
-        );
+        check(&own, &body(&[&user, &summary, &reference, &call, &output]), &["r-item-reference"]);
+        check(&own, &body(&[&user, &summary, &call, &output]), &["r-item-reference"]);
         check(&own, &body(&[&user, &said]), &["r-last-item"]);
         let mut reworded = said.clone();
         reworded.as_object_mut().unwrap().remove("phase");
@@ -308,11 +252,7 @@ mod tests {
         let bare = json!({"role": "user", "content": "s"});
         let own = body(&[&user, &said, &user, &call, &output]);
         check(&own, &body(&[&user, &summary, &user, &call, &output]), &[]);
-        check(
-            &own,
-            &body(&[&user, &bare, &user, &call, &output]),
-            &["r-summary-form"],
-        );
+        check(&own, &body(&[&user, &bare, &user, &call, &output]), &["r-summary-form"]);
     }
 
     #[test]

@@ -38,12 +38,8 @@ pub(crate) struct ScriptedBody {
 
 impl ScriptedBody {
     pub(crate) fn new(steps: impl IntoIterator<Item = ScriptStep>, ticket: ReplyGuard) -> Self {
-        let mut script = Self {
-            steps: steps.into_iter().collect(),
-            pause: None,
-            flushed: false,
-            ticket,
-        };
+        let mut script =
+            Self { steps: steps.into_iter().collect(), pause: None, flushed: false, ticket };
         script.mark_if_finished();
         script
     }

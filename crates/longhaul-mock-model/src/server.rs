@@ -43,11 +43,7 @@ impl Model {
         let shared = Arc::clone(&state);
         let serve = move |request| serve(Arc::clone(&shared), request);
         let accepting = tokio::spawn(serve_connections(listener, serve));
-        Ok(Self {
-            addr,
-            state,
-            accepting,
-        })
+        Ok(Self { addr, state, accepting })
     }
 
     /// Returns the listener's address.
@@ -121,10 +117,7 @@ async fn serve(
     request: Request<Incoming>,
 ) -> io::Result<Response<ScriptedBody>> {
     let (head, body) = request.into_parts();
-    let body = Limited::new(body, BODY_BYTES)
-        .collect()
-        .await
-        .map_err(io::Error::other)?;
+    let body = Limited::new(body, BODY_BYTES).collect().await.map_err(io::Error::other)?;
     let body = body.to_bytes();
     let path = head.uri.path();
     let turn = match Api::of_path(path).filter(|_| head.method == Method::POST) {
@@ -132,16 +125,9 @@ async fn serve(
         None if path.ends_with("/v1/messages/count_tokens") => state.count(&body),
         None => JudgedRequest::not_a_chat(path),
     };
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("/", http::uri::PathAndQuery::as_str);
-    let seen = SeenRequest {
-        target: target.to_owned(),
-        headers: head.headers,
-        body,
-        ..turn.seen.clone()
-    };
+    let target = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let seen =
+        SeenRequest { target: target.to_owned(), headers: head.headers, body, ..turn.seen.clone() };
     let ticket = state.log().record(seen);
     let Some(sent) = turn.reply.into_wire() else {
         // The guard is held to record when the client gives up.
@@ -159,8 +145,6 @@ async fn serve(
 /// Returns the credential of a request; empty without one.
 fn credential(headers: &http::HeaderMap) -> &str {
     let names = ["authorization", "x-api-key"];
-    let values = names
-        .iter()
-        .filter_map(|name| headers.get(*name)?.to_str().ok());
+    let values = names.iter().filter_map(|name| headers.get(*name)?.to_str().ok());
     values.into_iter().next().unwrap_or_default()
 }

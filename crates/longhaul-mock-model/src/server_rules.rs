@@ -188,12 +188,7 @@ fn media_in_output(body: &Value) -> bool {
 }
 
 fn unknown_item(body: &Value) -> bool {
-    const KNOWN: [&str; 4] = [
-        "function_call",
-        "function_call_output",
-        "message",
-        "reasoning",
-    ];
+    const KNOWN: [&str; 4] = ["function_call", "function_call_output", "message", "reasoning"];
     items(body).any(|item| !KNOWN.contains(&kind(item)))
 }
 
@@ -205,10 +200,7 @@ fn late_instructions(body: &Value) -> bool {
 
 /// Two user messages stand in a row.
 fn repeated_user(body: &Value) -> bool {
-    let mut roles = items(body)
-        .map(role)
-        .filter(|role| *role != "system")
-        .peekable();
+    let mut roles = items(body).map(role).filter(|role| *role != "system").peekable();
     while let Some(role) = roles.next() {
         if role == "user" && roles.peek() == Some(&"user") {
             return true;
@@ -223,10 +215,7 @@ fn is_system(message: &Value) -> bool {
 
 /// Thinking is on, and an assistant's message calls a tool without it.
 fn call_without_thinking(body: &Value) -> bool {
-    let is_on = matches!(
-        kind(member(body, "thinking")),
-        "adaptive" | "between_tools" | "enabled"
-    );
+    let is_on = matches!(kind(member(body, "thinking")), "adaptive" | "between_tools" | "enabled");
     let mut messages = list(member(body, "messages")).iter();
     is_on
         && messages.any(|message| {
@@ -268,10 +257,7 @@ mod tests {
             (
                 call("")
                     .replace(r#""store":false"#, r#""store":true"#)
-                    .replace(
-                        r#""call_id":"c","name""#,
-                        r#""call_id":"c","id":"fc_1","name""#,
-                    ),
+                    .replace(r#""call_id":"c","name""#, r#""call_id":"c","id":"fc_1","name""#),
                 vec!["r-chatgpt-backend"],
             ),
             (
@@ -282,18 +268,12 @@ mod tests {
                 call("").replace(r#""output":"b""#, r#""output":[{"type":"input_file"}]"#),
                 vec!["r-azure-ids", "r-output-llamacpp"],
             ),
-            (
-                call(r#",{"type":"compaction_trigger"}"#),
-                vec!["r-azure-ids", "r-unknown-items"],
-            ),
+            (call(r#",{"type":"compaction_trigger"}"#), vec!["r-azure-ids", "r-unknown-items"]),
             (
                 call(r#",{"role":"developer","content":"d"}"#),
                 vec!["r-azure-ids", "r-developer-mid"],
             ),
-            (
-                call(&format!(",{user},{user}")),
-                vec!["r-azure-ids", "r-alternation"],
-            ),
+            (call(&format!(",{user},{user}")), vec!["r-azure-ids", "r-alternation"]),
             (turn(r#"{"type":"thinking","thinking":"t"},"#), vec![]),
             (turn(""), vec!["m-thinking-deepseek"]),
             (

@@ -43,9 +43,7 @@ pub fn messages_session() -> Result<SessionRecording, NotASession> {
     let body = unpack(CLI_3A782158)?;
     let body = SMALLER_OUTPUT
         .iter()
-        .fold(body, |body, (recorded, smaller)| {
-            body.replacen(recorded, smaller, 1)
-        });
+        .fold(body, |body, (recorded, smaller)| body.replacen(recorded, smaller, 1));
     let session = SessionRecording::parse(body.as_bytes())?;
     Ok(session.with_field("cache_control", r#"{"type":"ephemeral"}"#))
 }

@@ -24,20 +24,14 @@ const LINE: usize = 120;
 /// Whether a request is for a summary. Such a request has no tools, a transcript in its last user
 /// message, and one of [`WORDS`]. A last user message with `instruction`, if given, is sufficient.
 pub(crate) fn is_summary_request(chat: &ChatBody, instruction: Option<&str>) -> bool {
-    let Some(last) = chat
-        .messages()
-        .last()
-        .filter(|message| role(message) == "user")
-    else {
+    let Some(last) = chat.messages().last().filter(|message| role(message) == "user") else {
         return false;
     };
     let last = text(last);
     if instruction.is_some_and(|words| last.contains(words)) {
         return true;
     }
-    let spoken = last
-        .lines()
-        .any(|line| SPEAKERS.iter().any(|speaker| line.starts_with(speaker)));
+    let spoken = last.lines().any(|line| SPEAKERS.iter().any(|speaker| line.starts_with(speaker)));
     let wanted = |text: &str| {
         let text = text.to_lowercase();
         WORDS.iter().any(|word| text.contains(word))
@@ -66,17 +60,11 @@ impl SummaryTranscript {
         let all = all.join("\n");
         // Takes a heading from an earlier summary only: a template has a placeholder under its
         // heading.
-        let headed = all
-            .split("## Goal\n")
-            .skip(1)
-            .filter_map(|behind| behind.lines().next());
+        let headed = all.split("## Goal\n").skip(1).filter_map(|behind| behind.lines().next());
         let written = |line: &&str| !line.is_empty() && !line.starts_with(['[', '<', '(', '{']);
         let asked = || all.lines().find_map(|line| line.strip_prefix("[User]:"));
         let goal = headed.into_iter().find(written).or_else(asked).map(clipped);
-        let steps = all
-            .lines()
-            .filter_map(|line| line.strip_prefix("[Assistant]:"))
-            .map(clipped);
+        let steps = all.lines().filter_map(|line| line.strip_prefix("[Assistant]:")).map(clipped);
         let mut steps: Vec<String> = steps.filter(|step| !step.is_empty()).collect();
         let older = steps.len().saturating_sub(STEPS);
         steps.drain(..older);
@@ -137,30 +125,18 @@ fn fill_template(transcript: &SummaryTranscript, next: &str) -> String {
 }
 
 fn lines<'a>(items: impl IntoIterator<Item = &'a String>, bullet: &str) -> String {
-    let lines: Vec<String> = items
-        .into_iter()
-        .map(|item| format!("{bullet}{item}"))
-        .collect();
-    if lines.is_empty() {
-        "(none)".to_owned()
-    } else {
-        lines.join("\n")
-    }
+    let lines: Vec<String> = items.into_iter().map(|item| format!("{bullet}{item}")).collect();
+    if lines.is_empty() { "(none)".to_owned() } else { lines.join("\n") }
 }
 
 fn clipped(line: &str) -> String {
     let line = line.trim();
-    line.get(..line.floor_char_boundary(LINE))
-        .unwrap_or(line)
-        .to_owned()
+    line.get(..line.floor_char_boundary(LINE)).unwrap_or(line).to_owned()
 }
 
 /// Returns every token that begins with [`FACT`] once, in order of first appearance.
 pub(crate) fn facts(text: &str) -> impl Iterator<Item = String> {
-    let end = |rest: &str| {
-        rest.find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(rest.len())
-    };
+    let end = |rest: &str| rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
     let mut known = BTreeSet::new();
     text.split(FACT).skip(1).filter_map(move |rest| {
         let fact = format!("{FACT}{}", rest.get(..end(rest))?);

@@ -12,12 +12,8 @@ use crate::request::{ChatBody, list, member, role};
 use chain::{Chain, SignatureError, SignedPrefix};
 
 /// Members that carry thinking next to the content, in the shapes of `OpenRouter` and `LiteLLM`.
-const MEMBERS: [&str; 4] = [
-    "reasoning",
-    "reasoning_content",
-    "reasoning_details",
-    "thinking_blocks",
-];
+const MEMBERS: [&str; 4] =
+    ["reasoning", "reasoning_content", "reasoning_details", "thinking_blocks"];
 /// Types of blocks of thinking within the content.
 const BLOCKS: [&str; 2] = ["thinking", "redacted_thinking"];
 
@@ -69,11 +65,7 @@ impl ThinkingRules {
                     SignatureError::Prefix => (STALE_THINKING, at, format!("{STALE}{DIFFERS}")),
                 }
             }
-            Self::Manual => (
-                THINKING_LEFT_OUT,
-                turn_without_thinking(chat)?,
-                LEFT_OUT.to_owned(),
-            ),
+            Self::Manual => (THINKING_LEFT_OUT, turn_without_thinking(chat)?, LEFT_OUT.to_owned()),
         };
         let message = format!("messages.{at}.content.0: {text}");
         let error = json!({"type": "invalid_request_error", "message": message});
@@ -103,10 +95,8 @@ impl ThinkingRules {
                 "format": "anthropic-claude-v1", "index": 0}]));
         }
         let signature = chain.sign(&prefix, &text);
-        Some(
-            json!([{"type": "reasoning.text", "text": text, "signature": signature,
-            "format": "anthropic-claude-v1", "index": 0}]),
-        )
+        Some(json!([{"type": "reasoning.text", "text": text, "signature": signature,
+            "format": "anthropic-claude-v1", "index": 0}]))
     }
 }
 
@@ -155,9 +145,7 @@ fn blocks(message: &Value) -> Vec<(&str, &str)> {
     let beside = ["reasoning_details", "thinking_blocks"]
         .into_iter()
         .flat_map(|name| list(member(message, name)));
-    let within = list(member(message, "content"))
-        .iter()
-        .filter(|part| is_thinking(part));
+    let within = list(member(message, "content")).iter().filter(|part| is_thinking(part));
     beside
         .chain(within)
         .filter_map(|block| {

@@ -81,9 +81,7 @@ impl ValidityRules {
     /// Returns the rules that every recorded session obeys.
     pub fn standard() -> Self {
         let enforced = |rule: &&ValidityRule| rule.enforcement == Enforcement::Enforced;
-        Self {
-            rules: RULES.iter().filter(enforced).collect(),
-        }
+        Self { rules: RULES.iter().filter(enforced).collect() }
     }
 
     /// Adds a rule, evaluated first so that its error text takes precedence.
@@ -103,9 +101,7 @@ impl ValidityRules {
 
     /// Creates a set with a single rule.
     pub fn only(id: &str) -> Result<Self, UnknownRule> {
-        Ok(Self {
-            rules: vec![find(id)?],
-        })
+        Ok(Self { rules: vec![find(id)?] })
     }
 
     /// Returns the first rule that a body breaks.
@@ -145,10 +141,7 @@ impl ValidityRule {
 }
 
 fn find(id: &str) -> Result<&'static ValidityRule, UnknownRule> {
-    RULES
-        .iter()
-        .find(|rule| rule.id == id)
-        .ok_or_else(|| UnknownRule(id.to_owned()))
+    RULES.iter().find(|rule| rule.id == id).ok_or_else(|| UnknownRule(id.to_owned()))
 }
 
 fn tool_calls(message: &Value) -> &[Value] {

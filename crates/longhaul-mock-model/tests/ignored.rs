@@ -16,10 +16,8 @@ fn main() {
         count(&root.join(folder), &mut needs);
     }
     let all: usize = needs.values().sum();
-    let listed: Vec<String> = needs
-        .iter()
-        .map(|(what, count)| format!("{count} need {what}"))
-        .collect();
+    let listed: Vec<String> =
+        needs.iter().map(|(what, count)| format!("{count} need {what}")).collect();
     let listed = listed.join("; ");
     if std::env::args().any(|argument| argument.ends_with("ignored")) {
         println!("\nignored tests: none; of those that ran, {listed}");
@@ -38,9 +36,7 @@ fn count(folder: &Path, needs: &mut BTreeMap<String, usize>) {
             count(&path, needs);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).unwrap_or_default();
-            let lines = text
-                .lines()
-                .filter_map(|line| line.trim().strip_prefix(ATTRIBUTE));
+            let lines = text.lines().filter_map(|line| line.trim().strip_prefix(ATTRIBUTE));
             for line in lines {
                 let what = line.trim_end_matches([']', '"']);
                 *needs.entry(what.to_owned()).or_default() += 1;

@@ -55,13 +55,7 @@ pub(crate) enum Exhausted {
 
 impl FairShare {
     pub(crate) fn new(total: u64) -> Self {
-        Self {
-            total,
-            held: Mutex::new(Held {
-                free: total,
-                by_holder: HashMap::default(),
-            }),
-        }
+        Self { total, held: Mutex::new(Held { free: total, by_holder: HashMap::default() }) }
     }
 
     /// Takes `more` for `owners` and leaves at least `min_free` free. Without owners, no share
@@ -120,9 +114,7 @@ impl FairShare {
     pub(crate) fn held_by(&self, owners: &Owners) -> u64 {
         let held = self.held.lock();
         let of_one = |holder: &Holder| !matches!(holder, Holder::Peer(_));
-        let quantities = holders(owners)
-            .filter(of_one)
-            .map(|holder| held.quantity(&holder));
+        let quantities = holders(owners).filter(of_one).map(|holder| held.quantity(&holder));
         quantities.max().unwrap_or_default()
     }
 }

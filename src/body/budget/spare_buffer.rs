@@ -163,17 +163,9 @@ mod tests {
     async fn unused_buffer_is_freed_after_its_lifetime() {
         let (spare, _) = after(LONG);
         tokio::time::sleep(SPARE_LIFETIME / 2).await;
-        drop(
-            spare
-                .take(LONG as u64)
-                .map(|room| spare.recycle_on_drop(room)),
-        );
+        drop(spare.take(LONG as u64).map(|room| spare.recycle_on_drop(room)));
         tokio::time::sleep(SPARE_LIFETIME * 3 / 4).await;
-        assert_eq!(
-            spare.0.lock().buffer.capacity(),
-            LONG,
-            "the buffer was used since"
-        );
+        assert_eq!(spare.0.lock().buffer.capacity(), LONG, "the buffer was used since");
         tokio::time::sleep(SPARE_LIFETIME / 2).await;
         assert_eq!(spare.0.lock().buffer.capacity(), 0);
         assert_eq!(spare.0.lock().put_at, None, "the expiry task has ended");

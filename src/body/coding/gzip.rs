@@ -27,12 +27,7 @@ pub(super) struct Gzip {
 
 impl Default for Gzip {
     fn default() -> Self {
-        Self {
-            member: GzDecoder::new(Vec::new()),
-            members: 0,
-            is_begun: false,
-            emitted: 0,
-        }
+        Self { member: GzDecoder::new(Vec::new()), members: 0, is_begun: false, emitted: 0 }
     }
 }
 
@@ -64,10 +59,7 @@ impl Gzip {
                 if checked.is_err() || self.members >= MAX_MEMBERS {
                     return Err(DecodeError::Corrupt);
                 }
-                *self = Self {
-                    members: self.members + 1,
-                    ..Self::default()
-                };
+                *self = Self { members: self.members + 1, ..Self::default() };
             }
         }
     }

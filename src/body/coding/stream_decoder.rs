@@ -192,22 +192,14 @@ pub(super) struct Zstd {
 impl Zstd {
     fn new() -> Option<Self> {
         let mut decoder = ZstdDecoder::new().ok()?;
-        decoder
-            .set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG))
-            .ok()?;
-        Some(Self {
-            decoder,
-            ended: false,
-        })
+        decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).ok()?;
+        Some(Self { decoder, ended: false })
     }
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress, DecodeError> {
         let status = self.decoder.run_on_buffers(input, output);
         let status = status.map_err(|_| DecodeError::Corrupt)?;
-        let progress = Progress {
-            read: status.bytes_read,
-            written: status.bytes_written,
-        };
+        let progress = Progress { read: status.bytes_read, written: status.bytes_written };
         // If nothing was read or written, `remaining` already refers to the next frame.
         if progress.read + progress.written > 0 {
             self.ended = status.remaining == 0;

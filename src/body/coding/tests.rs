@@ -30,28 +30,19 @@ fn encode(coding: &str, text: &[u8]) -> Vec<u8> {
             text,
             brotli::CompressorWriter::into_inner,
         ),
-        "deflate" => finished(ZlibEncoder::new(Vec::new(), level), text, |encoder| {
-            encoder.finish().unwrap()
-        }),
-        "gzip" => finished(GzEncoder::new(Vec::new(), level), text, |encoder| {
-            encoder.finish().unwrap()
-        }),
+        "deflate" => {
+            finished(ZlibEncoder::new(Vec::new(), level), text, |encoder| encoder.finish().unwrap())
+        }
+        "gzip" => {
+            finished(GzEncoder::new(Vec::new(), level), text, |encoder| encoder.finish().unwrap())
+        }
         "zstd" => zstd::encode_all(text, 3).unwrap(),
-        codings => codings
-            .split(", ")
-            .fold(text.to_vec(), |text, coding| encode(coding, &text)),
+        codings => codings.split(", ").fold(text.to_vec(), |text, coding| encode(coding, &text)),
     }
 }
 
-const CODINGS_READ: [&str; 7] = [
-    "br",
-    "deflate",
-    "gzip",
-    "zstd",
-    "gzip, br",
-    "zstd, gzip",
-    "deflate, zstd, br",
-];
+const CODINGS_READ: [&str; 7] =
+    ["br", "deflate", "gzip", "zstd", "gzip, br", "zstd, gzip", "deflate, zstd, br"];
 
 fn named(codings: &[&str]) -> Option<Decoder> {
     let mut headers = HeaderMap::new();
@@ -85,13 +76,8 @@ fn decode(
 fn check(codings: &str, encoded: &[u8], expect: Result<(&[u8], bool), DecodeError>) {
     for chunk_bytes in [1, 997, usize::MAX] {
         let got = decode(decoder(codings), encoded, chunk_bytes);
-        let got = got
-            .as_ref()
-            .map(|(plain, ended)| (plain.as_slice(), *ended));
-        assert!(
-            got == expect.as_ref().map(|&expect| expect),
-            "{codings} by {chunk_bytes}"
-        );
+        let got = got.as_ref().map(|(plain, ended)| (plain.as_slice(), *ended));
+        assert!(got == expect.as_ref().map(|&expect| expect), "{codings} by {chunk_bytes}");
     }
 }
 
@@ -108,11 +94,7 @@ fn decodes_every_coding_in_any_chunking() {
 fn undoes_several_codings_last_first_from_one_or_more_fields() {
     let text = text();
     let encoded = encode("gzip, zstd", &text);
-    for fields in [
-        &["gzip, zstd"][..],
-        &["gzip", "zstd"],
-        &["X-GZIP ,, identity", "", "\tZstd"],
-    ] {
+    for fields in [&["gzip, zstd"][..], &["gzip", "zstd"], &["X-GZIP ,, identity", "", "\tZstd"]] {
         let got = decode(named(fields).unwrap(), &encoded, 100);
         assert!(got == Ok((text.clone(), true)), "{fields:?}");
     }
@@ -123,21 +105,13 @@ fn passes_identity_coding_through_uncopied() {
     for fields in [&[][..], &["identity"], &["", "Identity, identity"]] {
         let mut decoder = named(fields).unwrap();
         assert!(decoder.is_identity() && decoder.is_ended());
-        assert!(matches!(
-            decoder.decode_chunk(b"x"),
-            Some(Cow::Borrowed(b"x"))
-        ));
+        assert!(matches!(decoder.decode_chunk(b"x"), Some(Cow::Borrowed(b"x"))));
     }
 }
 
 #[test]
 fn rejects_unknown_codings_and_more_than_three() {
-    for fields in [
-        &["compress"][..],
-        &["gzip", "dcz"],
-        &["gzip;q=1"],
-        &["gzip, br", "gzip, br"],
-    ] {
+    for fields in [&["compress"][..], &["gzip", "dcz"], &["gzip;q=1"], &["gzip, br", "gzip, br"]] {
         assert!(named(fields).is_none(), "{fields:?}");
     }
     assert!(named(&["gzip, br, zstd"]).is_some());
@@ -157,11 +131,7 @@ fn decodes_raw_deflate_under_the_name_deflate() {
 #[test]
 fn decodes_concatenated_gzip_members_and_zstd_frames() {
     for coding in ["gzip", "zstd"] {
-        let two = [
-            encode(coding, b"{\"a\":"),
-            encode(coding, b""),
-            encode(coding, b"1}"),
-        ];
+        let two = [encode(coding, b"{\"a\":"), encode(coding, b""), encode(coding, b"1}")];
         check(coding, &two.concat(), Ok((b"{\"a\":1}", true)));
     }
 }
@@ -220,11 +190,7 @@ fn damaged_or_unencoded_input_never_decodes_cleanly() {
     check("gzip", &encoded, Ok((&text(), false)));
     let more = [&*encoded, &encode("gzip", b"{}")].concat();
     check("gzip", &more, Err(DecodeError::Corrupt));
-    check(
-        "gzip",
-        &encode("gzip", b"").repeat(2_000),
-        Err(DecodeError::Corrupt),
-    );
+    check("gzip", &encode("gzip", b"").repeat(2_000), Err(DecodeError::Corrupt));
     for codings in CODINGS_READ {
         let got = decode(decoder(codings), b"{\"messages\": [], \"model\": \"m\"}", 5);
         assert!(!matches!(got, Ok((_, true))), "{codings}");
@@ -242,11 +208,8 @@ fn rejects_zstd_dictionaries_and_windows_over_8_mib() {
 
 #[test]
 fn rejects_brotli_large_windows() {
-    let params = brotli::enc::BrotliEncoderParams {
-        large_window: true,
-        lgwin: 28,
-        ..Default::default()
-    };
+    let params =
+        brotli::enc::BrotliEncoderParams { large_window: true, lgwin: 28, ..Default::default() };
     let mut large = Vec::new();
     brotli::BrotliCompress(&mut text().as_slice(), &mut large, &params).unwrap();
     check("br", &large, Err(DecodeError::Corrupt));
@@ -267,11 +230,7 @@ fn expansion_beyond_that_of_text_is_a_bomb() {
 #[test]
 fn detects_a_bomb_in_any_of_several_codings() {
     // Very many skippable frames, which hold no content.
-    let skipped = [
-        b"\x50\x2a\x4d\x18\x00\x00\x80\x00",
-        vec![0; 8 << 20].as_slice(),
-    ]
-    .concat();
+    let skipped = [b"\x50\x2a\x4d\x18\x00\x00\x80\x00", vec![0; 8 << 20].as_slice()].concat();
     let bomb = encode("gzip", &[skipped, encode("zstd", b"{}")].concat());
     check("zstd, gzip", &bomb, Err(DecodeError::Bomb));
 }
@@ -291,10 +250,7 @@ fn refuses_output_beyond_the_byte_limit() {
     for codings in CODINGS_READ {
         let encoded = encode(codings, &text);
         let within = |bytes| decode(decoder(codings).with_max_bytes(bytes), &encoded, 64);
-        assert!(
-            within(bytes.max(encoded.len() as u64 + 1_000)).is_ok(),
-            "{codings}"
-        );
+        assert!(within(bytes.max(encoded.len() as u64 + 1_000)).is_ok(), "{codings}");
         assert_eq!(within(bytes - 1), Err(DecodeError::TooLarge), "{codings}");
     }
 }
@@ -313,19 +269,15 @@ fn flushed(coding: &str, event: &[u8]) -> Vec<u8> {
             event,
             brotli::CompressorWriter::get_ref,
         ),
-        "deflate" => sent(
-            ZlibEncoder::new(Vec::new(), level),
-            event,
-            ZlibEncoder::get_ref,
-        ),
+        "deflate" => sent(ZlibEncoder::new(Vec::new(), level), event, ZlibEncoder::get_ref),
         "gzip" => sent(GzEncoder::new(Vec::new(), level), event, GzEncoder::get_ref),
         "zstd" => {
             let encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
             sent(encoder, event, zstd::Encoder::get_ref)
         }
-        codings => codings
-            .split(", ")
-            .fold(event.to_vec(), |event, coding| flushed(coding, &event)),
+        codings => {
+            codings.split(", ").fold(event.to_vec(), |event, coding| flushed(coding, &event))
+        }
     }
 }
 
@@ -337,12 +289,7 @@ fn decodes_a_flushed_event_without_waiting_for_more() {
             let mut decoder = decoder(codings);
             let sent = flushed(codings, event);
             let plain = decoder.decode_chunk(&sent).unwrap();
-            assert!(
-                plain == event,
-                "{codings}: {} of {}",
-                plain.len(),
-                event.len()
-            );
+            assert!(plain == event, "{codings}: {} of {}", plain.len(), event.len());
             assert!(!decoder.is_ended(), "{codings}");
         }
     }

@@ -28,9 +28,7 @@ fn insert(cache: &FairCache<RecordKey, ()>, caller: u32, numbers: std::ops::Rang
 }
 
 fn kept(cache: &FairCache<RecordKey, ()>, caller: u32, numbers: std::ops::Range<u32>) -> Vec<u32> {
-    numbers
-        .filter(|number| cache.get(&key(caller, *number)).is_some())
-        .collect()
+    numbers.filter(|number| cache.get(&key(caller, *number)).is_some()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,10 +42,7 @@ async fn counts_the_entries_of_all_callers_that_have_not_expired() {
     cache.insert(key(2, 0), 3);
     assert_eq!(cache.count(|_| true), 3);
     tokio::time::advance(MINUTE / 2 + Duration::from_secs(1)).await;
-    assert_eq!(
-        (cache.count(|_| true), cache.count(|value| *value == 3)),
-        (2, 1)
-    );
+    assert_eq!((cache.count(|_| true), cache.count(|value| *value == 3)), (2, 1));
 }
 
 #[tokio::test]
@@ -173,13 +168,7 @@ async fn a_share_is_free_for_another_caller_after_its_entries_expired() {
     assert_eq!(cache.state.lock().newcomers.weight, 1);
     tokio::time::advance(Duration::from_secs(61)).await;
     cache.insert(key(callers, 1), ());
-    assert!(
-        cache
-            .state
-            .lock()
-            .by_caller
-            .contains_key(&key(callers, 1).scope())
-    );
+    assert!(cache.state.lock().by_caller.contains_key(&key(callers, 1).scope()));
 }
 
 #[tokio::test]
@@ -192,10 +181,5 @@ async fn the_newest_entry_stays_even_if_all_others_were_used() {
     let newest: Vec<u32> = (130..200).collect();
     assert_eq!(kept(&cache, 1, 0..200), newest);
     let state = cache.state.lock();
-    assert!(
-        state
-            .by_caller
-            .values()
-            .all(|entries| entries.queue.len() == 70)
-    );
+    assert!(state.by_caller.values().all(|entries| entries.queue.len() == 70));
 }

@@ -37,20 +37,12 @@ impl<'a> KnownWindow<'a> {
         chat: &'a Chat<'_>,
         record: Option<&'a CompactionRecord>,
     ) -> Self {
-        Self {
-            record,
-            ..Self::of_model(chat, &chat.model)
-        }
+        Self { record, ..Self::of_model(chat, &chat.model) }
     }
 
     /// Looks up the window of `model`, for no conversation.
     pub(in crate::chat) fn of_model(chat: &'a Chat<'_>, model: &'a str) -> Self {
-        Self {
-            chat,
-            model,
-            record: None,
-            sizes: chat.learned.windows.sizes(model),
-        }
+        Self { chat, model, record: None, sizes: chat.learned.windows.sizes(model) }
     }
 
     /// Collects the sources for the window.
@@ -62,9 +54,7 @@ impl<'a> KnownWindow<'a> {
         let kept = record.and_then(|record| record.window);
         let sources = WindowSources {
             setting: settings.configured_window(),
-            refusal: kept
-                .map(RefusalWindow::Estimated)
-                .or_else(|| self.of_other_conversations()),
+            refusal: kept.map(RefusalWindow::Estimated).or_else(|| self.of_other_conversations()),
             reported: chat.learned.reported_windows.window(model),
             table: if *model == *chat.model {
                 chat.table_window
@@ -79,9 +69,7 @@ impl<'a> KnownWindow<'a> {
         let own = chat.learned.windows.conversation_window(&chat.prefix_keys);
         let limit = self.sizes.request_limit();
         let limit = limit.filter(|_| counted == CountedRefusals::RequestLimit);
-        sources
-            .with_conversation_window(own)
-            .with_conversation_window(limit)
+        sources.with_conversation_window(own).with_conversation_window(limit)
     }
 
     /// Returns all sources for the window.
@@ -132,9 +120,7 @@ impl<'a> KnownWindow<'a> {
         let own = own.conversation_window(&self.chat.prefix_keys);
         let kept = record.and_then(|record| record.window);
         let window = kept.into_iter().chain(own);
-        window
-            .min()
-            .is_some_and(|window| tokens.percent(90) > window)
+        window.min().is_some_and(|window| tokens.percent(90) > window)
             && tokens > self.sizes.largest_accepted
     }
 

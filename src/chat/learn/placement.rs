@@ -59,17 +59,14 @@ pub(in crate::chat) fn has_other_placement(chat: &Chat<'_>, refusals: PlacementR
 /// counted; the second in a row is attributed to the placement. Returns whether a rewrite may
 /// still be tried: in another placement, or once more in this one.
 fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
-    let (Some(key), Some((_, now))) = (
-        chat.prefix_keys.first_key(),
-        chat.prefix_keys.stable_prefix(),
-    ) else {
+    let (Some(key), Some((_, now))) =
+        (chat.prefix_keys.first_key(), chat.prefix_keys.stable_prefix())
+    else {
         return true;
     };
     let forms = &chat.learned.placements;
     let prefixes = chat.prefix_keys.newest_first().map(|(_, prefix)| prefix);
-    if !forms
-        .suspicions
-        .record_refusal(ConversationModelKey::new(key, &chat.model), now, prefixes)
+    if !forms.suspicions.record_refusal(ConversationModelKey::new(key, &chat.model), now, prefixes)
     {
         return true;
     }
@@ -83,10 +80,7 @@ fn suspect_rewrite(chat: &Chat<'_>, suspected: Option<Placement>) -> bool {
 /// Records that the original was refused too. After an unexplained refusal, the conversation
 /// itself is at fault.
 pub(in crate::chat) fn record_original_refused(chat: &Chat<'_>, retry: Retry) {
-    if let Retry::Original {
-        why: RewriteRefusal::Unexplained,
-        ..
-    } = retry
+    if let Retry::Original { why: RewriteRefusal::Unexplained, .. } = retry
         && let Some(key) = chat.prefix_keys.first_key()
     {
         let suspicions = &chat.learned.placements.suspicions;

@@ -69,11 +69,7 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
     if state.summary_endpoint.is_some() {
         return;
     }
-    let CallOverflow {
-        tokens,
-        status,
-        overflow,
-    } = refused;
+    let CallOverflow { tokens, status, overflow } = refused;
     match &state.config.summary.model {
         SummaryModel::Named(name) if **name != *chat.model => {
             let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
@@ -117,10 +113,7 @@ pub(in crate::chat) fn body_limits(
         }
         Ok(50..90) if conversation.is_text_only() => limits,
         // The limit may be far below.
-        _ => BodyLimits {
-            goal: refused / 2,
-            ..limits
-        },
+        _ => BodyLimits { goal: refused / 2, ..limits },
     }
 }
 

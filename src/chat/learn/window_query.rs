@@ -38,11 +38,8 @@ fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, WindowSour
     if host == HostKind::Local {
         return tokens >= NEAR_LOCAL_WINDOW;
     }
-    let divisor = if source == WindowSource::Assumed {
-        NEAR_ASSUMED_WINDOW
-    } else {
-        NEAR_TABLE_WINDOW
-    };
+    let divisor =
+        if source == WindowSource::Assumed { NEAR_ASSUMED_WINDOW } else { NEAR_TABLE_WINDOW };
     tokens >= window.divided_by(divisor)
 }
 
@@ -89,9 +86,7 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         } else {
             identifying_query(chat.request.route.mapped.query())
         },
-        headers: state
-            .keys
-            .replace_credentials(chat.request.head, path, fields),
+        headers: state.keys.replace_credentials(chat.request.head, path, fields),
     };
     chat.learned.reported_windows.query_in_background(
         question,
@@ -108,10 +103,7 @@ mod tests {
     #[test]
     fn assumed_window_is_near_at_a_smaller_size_than_a_listed_one() {
         let window = Tokens::new(200_000);
-        for (source, near) in [
-            (WindowSource::Table, 100_000),
-            (WindowSource::Assumed, 12_500),
-        ] {
+        for (source, near) in [(WindowSource::Table, 100_000), (WindowSource::Assumed, 12_500)] {
             let is_near =
                 |tokens| is_near(Tokens::new(tokens), HostKind::Unknown, (window, source));
             assert!(is_near(near) && !is_near(near - 1));

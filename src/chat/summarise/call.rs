@@ -44,10 +44,7 @@ pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> Summar
 /// summary endpoint if one is configured.
 fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
     if let Some(endpoint) = &request.state.summary_endpoint {
-        return Some((
-            endpoint.request_head(call_dialect(request)),
-            SummaryTarget::Dedicated,
-        ));
+        return Some((endpoint.request_head(call_dialect(request)), SummaryTarget::Dedicated));
     }
     let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
     let framing = BodyFraming::Length(0);
@@ -107,9 +104,7 @@ fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
 /// Creates the cost meter of a summary's calls.
 fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     let state = chat.state();
-    let prices = state
-        .config
-        .prices_at(summary_host(&state.config), summary_model(chat));
+    let prices = state.config.prices_at(summary_host(&state.config), summary_model(chat));
     CostMeter::new(&state.metrics, prices).paid_by(&state.spending, state.config.caps, chat.payer())
 }
 

@@ -55,17 +55,13 @@ impl SummaryTask {
             }
             LeaseOutcome::Acquired(lease) => lease,
         };
-        let _counted = state
-            .summary_guards
-            .record_start(&self.permit, &self.job.cost_meter);
+        let _counted = state.summary_guards.record_start(&self.permit, &self.job.cost_meter);
         let dashboard = self.dashboard.clone();
         let _shown = dashboard.map(|dashboard| dashboard.begin_compaction(&self.job.cost_meter));
         let elsewhere = state.summary_endpoint.as_ref();
         let upstream = elsewhere.map_or(&state.upstream, |endpoint| &endpoint.upstream);
         let began = Instant::now();
-        let written = lease
-            .renew_during(summaries::write(&self.job, upstream))
-            .await;
+        let written = lease.renew_during(summaries::write(&self.job, upstream)).await;
         let took = began.elapsed();
         let seconds = took.as_secs();
         state.metrics.summary_duration.observe(took);
@@ -101,15 +97,10 @@ impl SummaryTask {
 
     async fn store_record(&self, record: CompactionRecord) {
         let store = &self.state.store;
-        let record = CompactionRecord {
-            thrash: self.thrash,
-            cache_price: self.cache_price,
-            ..record
-        };
+        let record =
+            CompactionRecord { thrash: self.thrash, cache_price: self.cache_price, ..record };
         if let Some(near) = self.renewal_key {
-            store
-                .store_record(near, record.renewed_at(self.job.summarised_until))
-                .await;
+            store.store_record(near, record.renewed_at(self.job.summarised_until)).await;
         }
         store.store_record(self.key, record).await;
     }
@@ -119,10 +110,7 @@ impl<'m> SummaryOutcomeGuard<'m> {
     /// Starts with the outcome `Aborted`; overwritten when the task ends.
     fn new(metrics: &'m Metrics) -> Self {
         tracing::debug!("summary job started");
-        Self {
-            metrics,
-            outcome: Outcome::Aborted,
-        }
+        Self { metrics, outcome: Outcome::Aborted }
     }
 }
 

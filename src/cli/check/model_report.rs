@@ -87,11 +87,7 @@ impl ModelReport {
     pub(super) fn page(&self, width: Option<usize>) -> String {
         let window = &self.window;
         let marks = &self.marks;
-        let room = if window.separate_output {
-            " of input; output has its own limit"
-        } else {
-            ""
-        };
+        let room = if window.separate_output { " of input; output has its own limit" } else { "" };
         let source = if window.known {
             &window.source
         } else {
@@ -109,10 +105,7 @@ impl ModelReport {
         push("asked", self.asked.clone());
         let [usable, soft, hard] =
             [marks.usable, marks.soft, marks.hard].map(|mark| with_thousands(mark.get()));
-        push(
-            "marks",
-            format!("usable {usable}, soft {soft}, hard {hard}"),
-        );
+        push("marks", format!("usable {usable}, soft {soft}, hard {hard}"));
         push("rule", self.rule.clone());
         table.render(width)
     }

@@ -43,11 +43,7 @@ async fn loop_problems(config: &Config) -> Vec<Problem> {
     };
     let mut problems = Vec::new();
     for listen in [config.listen].into_iter().chain(admin) {
-        problems.extend(
-            refuse_self_loop(config.upstream_bases(), listen)
-                .await
-                .err(),
-        );
+        problems.extend(refuse_self_loop(config.upstream_bases(), listen).await.err());
     }
     problems
 }

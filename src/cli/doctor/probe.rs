@@ -105,17 +105,13 @@ impl Probe {
         let path = format!("/v1{path}");
         match self.send(Method::POST, &path, body.into()).await {
             Err(why) => Finding::failed("request", why),
-            Ok(reply) if reply.status.is_success() => Finding::passed(
-                "request",
-                format!("{model} answered a chat through longhaul"),
-            ),
+            Ok(reply) if reply.status.is_success() => {
+                Finding::passed("request", format!("{model} answered a chat through longhaul"))
+            }
             // Such a reply may repeat the key.
             Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Finding::failed(
                 "request",
-                format!(
-                    "{model}: {}: the upstream refuses the key{foreign}",
-                    reply.status
-                ),
+                format!("{model}: {}: the upstream refuses the key{foreign}", reply.status),
             ),
             Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => {
                 Finding::failed("request", format!("{model}: {}", error_message(&reply)))
@@ -136,16 +132,12 @@ impl Probe {
         let is_elsewhere = is_at_openai && !config.selects_by_credential();
         let login = (is_elsewhere && self.authorization.is_empty()).then_some(WrongBase::Login);
         let foreign = wrong_base(&key, base).or(login);
-        foreign.map_or_else(String::new, |foreign| {
-            format!("; {}", foreign.sentence(base))
-        })
+        foreign.map_or_else(String::new, |foreign| format!("; {}", foreign.sentence(base)))
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<LoopbackReply, String> {
         let limits = (REPLY_BYTES, PROBE_TIMEOUT);
-        let sent = self
-            .client
-            .send(method, path, &self.authorization, body, limits);
+        let sent = self.client.send(method, path, &self.authorization, body, limits);
         sent.await
     }
 }
@@ -178,9 +170,7 @@ fn clock_finding(headers: &HeaderMap) -> Finding {
         return Finding::passed("clock", "not compared: the upstream sends no date");
     };
     let now = SystemTime::now();
-    let apart = now
-        .duration_since(theirs)
-        .or_else(|_| theirs.duration_since(now));
+    let apart = now.duration_since(theirs).or_else(|_| theirs.duration_since(now));
     let seconds = apart.unwrap_or_default().as_secs();
     if seconds > CLOCK_SKEW_SECONDS {
         return Finding::warned(

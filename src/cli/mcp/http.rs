@@ -153,11 +153,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_does_not_end_has_a_time() {
-        for begun in [
-            "",
-            "POST / HTTP/1.1\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
-        ] {
+        for begun in
+            ["", "POST / HTTP/1.1\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"]
+        {
             let (address, _serving) = served().await;
             let mut silent = sent(address, begun).await;
             pause();

@@ -24,9 +24,7 @@ pub(super) struct RecallTools {
 
 impl RecallTools {
     pub(super) fn new(client: RecallClient) -> Self {
-        Self {
-            client: Arc::new(client),
-        }
+        Self { client: Arc::new(client) }
     }
 
     async fn call(&self, name: &str, arguments: &JsonObject) -> Result<CallToolResult, ErrorData> {
@@ -39,20 +37,16 @@ impl RecallTools {
                 let said = self.client.keep(id, some("quote"), name == "keep").await;
                 return Ok(result_of(said));
             }
-            "recall" => RecallPart {
-                grep: some("grep"),
-                lines: some("lines"),
-                ..RecallPart::default()
-            },
+            "recall" => {
+                RecallPart { grep: some("grep"), lines: some("lines"), ..RecallPart::default() }
+            }
             "search_history" => RecallPart {
                 search: Some(text("pattern").ok_or_else(|| wrong("pattern"))?),
                 ..RecallPart::default()
             },
-            "conversation_outline" => RecallPart {
-                is_outline: true,
-                lines: some("lines"),
-                ..RecallPart::default()
-            },
+            "conversation_outline" => {
+                RecallPart { is_outline: true, lines: some("lines"), ..RecallPart::default() }
+            }
             _ => return Err(ErrorData::invalid_params("there is no such tool", None)),
         };
         Ok(result_of(self.client.read(id, part).await))

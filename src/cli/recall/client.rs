@@ -53,10 +53,7 @@ impl RecallClient {
         let unusable = "the client token holds characters that no header can carry";
         let unusable = || Problem::CommandLine(unusable.into());
         let value = |token| bearer_value(token).ok_or_else(unusable);
-        Ok(Self {
-            base,
-            authorization: token.map(value).transpose()?,
-        })
+        Ok(Self { base, authorization: token.map(value).transpose()? })
     }
 
     /// Reads a part of the original with the ID `id`. Fails if the text is not an ID, no longhaul
@@ -119,9 +116,7 @@ impl RecallClient {
             return Ok(String::from_utf8_lossy(&body).into_owned());
         }
         let message: Option<Value> = serde_json::from_slice(&body).ok();
-        let message = message
-            .as_ref()
-            .and_then(|body| body.pointer("/error/message")?.as_str());
+        let message = message.as_ref().and_then(|body| body.pointer("/error/message")?.as_str());
         let message = message.map_or_else(|| format!("the answer is {status}"), str::to_owned);
         Err(if status == StatusCode::BAD_REQUEST {
             Problem::CommandLine(message)

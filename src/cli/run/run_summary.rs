@@ -21,27 +21,17 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
         return no_chat_note(metrics, base, agent, &faults);
     }
     let did = |act| metrics.actions.get(act);
-    let mut text = format!(
-        "longhaul: {}, about {} tokens",
-        counted(chats, "chat"),
-        with_thousands(before)
-    );
+    let mut text =
+        format!("longhaul: {}, about {} tokens", counted(chats, "chat"), with_thousands(before));
     if after < before {
         let percent = (before - after) * 100 / before.max(1);
-        _ = write!(
-            text,
-            ", {} forwarded ({percent}% less)",
-            with_thousands(after)
-        );
+        _ = write!(text, ", {} forwarded ({percent}% less)", with_thousands(after));
     } else {
         text.push_str(", all forwarded unchanged");
     }
     let counts = [
         (did(Action::Prune), "with old results cleared"),
-        (
-            did(Action::Digest) + did(Action::Summary),
-            "with old history condensed",
-        ),
+        (did(Action::Digest) + did(Action::Summary), "with old history condensed"),
         (did(Action::Retry), "refused at first and retried"),
         (did(Action::GaveUp), "too large even after compaction"),
     ];
@@ -128,18 +118,9 @@ mod tests {
     #[test]
     fn run_summary_states_the_savings_and_actions() {
         let metrics = Metrics::default();
-        metrics
-            .chats
-            .add(Tokens::new(1_000_000), Tokens::new(300_000));
-        metrics
-            .chats
-            .add(Tokens::new(234_567), Tokens::new(234_567));
-        for act in [
-            Action::Prune,
-            Action::Digest,
-            Action::Summary,
-            Action::Retry,
-        ] {
+        metrics.chats.add(Tokens::new(1_000_000), Tokens::new(300_000));
+        metrics.chats.add(Tokens::new(234_567), Tokens::new(234_567));
+        for act in [Action::Prune, Action::Digest, Action::Summary, Action::Retry] {
             metrics.actions.add(act);
         }
         assert_eq!(

@@ -83,8 +83,7 @@ fn is_in_foreground() -> bool {
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 #[cfg(not(unix))]
@@ -100,10 +99,7 @@ impl ForwardedSignal {
 
 #[cfg(not(unix))]
 impl Signals {
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the same signature as where it can fail"
-    )]
+    #[expect(clippy::unnecessary_wraps, reason = "the same signature as where it can fail")]
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {})
     }

@@ -175,19 +175,11 @@ mod tests {
     fn adds_its_own_address_to_no_proxy_if_a_proxy_is_set() {
         let proxy = ("https_proxy", "http://corp:3128");
         check(&[], "127.0.0.1", None);
-        check(
-            &[("NO_PROXY", "corp"), ("HTTP_PROXY", "")],
-            "127.0.0.1",
-            None,
-        );
+        check(&[("NO_PROXY", "corp"), ("HTTP_PROXY", "")], "127.0.0.1", None);
         check(&[proxy], "127.0.0.1", Some("127.0.0.1"));
         check(&[proxy], "::1", Some("::1"));
         let except = ("no_proxy", "corp,10.0.0.0/8");
-        check(
-            &[proxy, except],
-            "10.1.2.3",
-            Some("corp,10.0.0.0/8,10.1.2.3"),
-        );
+        check(&[proxy, except], "10.1.2.3", Some("corp,10.0.0.0/8,10.1.2.3"));
         for all in ["*", " * "] {
             check(&[proxy, ("NO_PROXY", all)], "127.0.0.1", Some(all));
         }

@@ -26,10 +26,7 @@ const LOWERED: &str = "limits.connections and limits.requests are lowered to wha
 pub(super) fn fit(mut config: Config) -> Config {
     let limit = getrlimit(Resource::Nofile);
     let mut open_files = limit.current;
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
+    let raised = Rlimit { current: limit.maximum, ..limit };
     if raised != limit {
         match setrlimit(Resource::Nofile, raised) {
             Ok(()) => open_files = limit.maximum,

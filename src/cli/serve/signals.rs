@@ -62,10 +62,7 @@ fn is_at_terminal() -> bool {
 
 #[cfg(not(unix))]
 impl Signals {
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "the same signature as where it can fail"
-    )]
+    #[expect(clippy::unnecessary_wraps, reason = "the same signature as where it can fail")]
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {})
     }

@@ -22,10 +22,8 @@ fn keys_and_environment_names_are_distinct() {
 
 #[test]
 fn settings_of_one_section_are_adjacent() {
-    let mut sections: Vec<&str> = ALL_SETTINGS
-        .iter()
-        .map(|entry| entry.key.split_once('.').map_or("", |(s, _)| s))
-        .collect();
+    let mut sections: Vec<&str> =
+        ALL_SETTINGS.iter().map(|entry| entry.key.split_once('.').map_or("", |(s, _)| s)).collect();
     sections.dedup();
     let runs = sections.len();
     sections.sort_unstable();

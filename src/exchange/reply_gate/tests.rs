@@ -104,8 +104,7 @@ impl Body for Script {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.announced
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        self.announced.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -115,19 +114,13 @@ fn chunk(text: impl AsRef<[u8]>) -> Act {
 
 fn reply(status: u16, acts: impl IntoIterator<Item = Act>) -> Response<Script> {
     let acts = acts.into_iter().collect();
-    let body = Script {
-        acts,
-        waiting: None,
-        announced: None,
-    };
+    let body = Script { acts, waiting: None, announced: None };
     Response::builder().status(status).body(body).unwrap()
 }
 
 fn encoded(reply: Response<Script>, coding: &'static str) -> Response<Script> {
     let mut reply = reply;
-    reply
-        .headers_mut()
-        .insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+    reply.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
     reply
 }
 
@@ -138,14 +131,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 }
 
 async fn relayed(judged: JudgedReply<Script>) -> Vec<u8> {
-    judged
-        .response
-        .into_body()
-        .collect()
-        .await
-        .unwrap()
-        .to_bytes()
-        .to_vec()
+    judged.response.into_body().collect().await.unwrap().to_bytes().to_vec()
 }
 
 /// Checks the verdict on a reply, and that the reply is relayed byte for byte, in three chunkings.
@@ -197,13 +183,7 @@ async fn judges_every_reply_format_and_relays_it_byte_for_byte() {
     check(200, None, REFUSED.as_bytes(), OVERFLOW).await;
     check(200, None, stream.as_bytes(), OVERFLOW).await;
     check(200, None, answer.as_bytes(), Verdict::Fine).await;
-    check(
-        200,
-        None,
-        format!("{ROLE}{CONTENT}data: {REFUSED}\n\n").as_bytes(),
-        Verdict::Fine,
-    )
-    .await;
+    check(200, None, format!("{ROLE}{CONTENT}data: {REFUSED}\n\n").as_bytes(), Verdict::Fine).await;
     check(429, None, REFUSED.as_bytes(), Verdict::Fine).await;
     check(
         413,
@@ -225,13 +205,7 @@ async fn a_compressed_reply_is_judged_on_a_copy() {
     check(400, Some("zstd"), &zstd, OVERFLOW).await;
     check(400, Some("zstd, gzip"), &gzip(&zstd), OVERFLOW).await;
     check(400, Some("identity"), REFUSED.as_bytes(), OVERFLOW).await;
-    check(
-        200,
-        Some("GZIP"),
-        &gzip(format!("data: {REFUSED}\n\n").as_bytes()),
-        OVERFLOW,
-    )
-    .await;
+    check(200, Some("GZIP"), &gzip(format!("data: {REFUSED}\n\n").as_bytes()), OVERFLOW).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,17 +222,11 @@ async fn undecodable_or_bomb_reply_passes_unjudged() {
 #[tokio::test(start_paused = true)]
 async fn judges_a_compressed_stream_at_its_first_event() {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder
-        .write_all(format!("data: {REFUSED}\n\n").as_bytes())
-        .unwrap();
+    encoder.write_all(format!("data: {REFUSED}\n\n").as_bytes()).unwrap();
     encoder.flush().unwrap();
     for (coding, event) in [("gzip", encoder.get_ref().as_slice()), ("br", EVENT_BROTLI)] {
         let reply = encoded(reply(200, [chunk(event), Act::Hang]), coding);
-        assert_eq!(
-            judge(reply, HoldPolicy::Everything).await.verdict,
-            OVERFLOW,
-            "{coding}"
-        );
+        assert_eq!(judge(reply, HoldPolicy::Everything).await.verdict, OVERFLOW, "{coding}");
     }
 }
 
@@ -311,11 +279,7 @@ async fn check_let_go(holding: HoldPolicy, reply: Response<Script>) {
 async fn releases_a_reply_at_once_if_holding_it_is_not_needed() {
     let answer = r#"{"id":"a","object":"chat.completion","choices":[{"message":{"content":"H"#;
     let everything = HoldPolicy::Everything;
-    check_let_go(
-        everything,
-        reply(200, [chunk(ROLE), chunk(CONTENT), Act::Hang]),
-    )
-    .await;
+    check_let_go(everything, reply(200, [chunk(ROLE), chunk(CONTENT), Act::Hang])).await;
     check_let_go(everything, reply(200, [chunk(answer), Act::Hang])).await;
     check_let_go(everything, reply(429, [Act::Hang])).await;
     check_let_go(everything, reply(302, [Act::Hang])).await;
@@ -350,11 +314,7 @@ async fn holds_stream_comments_for_ten_seconds_and_relays_them_all() {
     let second = || Act::Wait(Duration::from_secs(1));
     let acts = (0..20).flat_map(|_| [second(), chunk(COMMENT)]);
     let before = Instant::now();
-    let judged = judge(
-        reply(200, acts.chain([chunk(CONTENT)])),
-        HoldPolicy::Everything,
-    )
-    .await;
+    let judged = judge(reply(200, acts.chain([chunk(CONTENT)])), HoldPolicy::Everything).await;
     assert_eq!(before.elapsed(), Duration::from_secs(10));
     assert_eq!(judged.verdict, Verdict::Fine);
     let whole = format!("{}{CONTENT}", COMMENT.repeat(20));
@@ -391,11 +351,9 @@ async fn relays_a_failure_during_holding_at_its_position() {
 async fn relays_trailers_and_counts_held_bytes_in_the_size() {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-checksum", HeaderValue::from_static("1"));
-    let judged = judge(
-        reply(400, [chunk(REFUSED), Act::Trailers(trailers.clone())]),
-        HoldPolicy::Errors,
-    )
-    .await;
+    let judged =
+        judge(reply(400, [chunk(REFUSED), Act::Trailers(trailers.clone())]), HoldPolicy::Errors)
+            .await;
     assert_eq!(judged.verdict, OVERFLOW);
     let body = judged.response.into_body();
     let bytes = u64::try_from(REFUSED.len()).unwrap();
@@ -414,18 +372,9 @@ async fn partly_read_body_announces_its_remaining_size() {
     assert_eq!(held.read_ahead().await, ReadAhead::Chunk("012".into()));
     assert_eq!(held.read_ahead().await, ReadAhead::Chunk("3456".into()));
     // The script announces its third chunk alone, like a body that has already returned the others.
-    assert_eq!(
-        (held.peeked_bytes(), held.size_hint().exact()),
-        (7, Some(10))
-    );
-    assert_eq!(
-        held.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "012"
-    );
-    assert_eq!(
-        (held.peeked_bytes(), held.size_hint().exact()),
-        (4, Some(7))
-    );
+    assert_eq!((held.peeked_bytes(), held.size_hint().exact()), (7, Some(10)));
+    assert_eq!(held.frame().await.unwrap().unwrap().into_data().unwrap(), "012");
+    assert_eq!((held.peeked_bytes(), held.size_hint().exact()), (4, Some(7)));
     assert_eq!(held.read_ahead().await, ReadAhead::Chunk("789".into()));
     assert_eq!(held.read_ahead().await, ReadAhead::Ended);
     assert_eq!(held.size_hint().exact(), Some(7));

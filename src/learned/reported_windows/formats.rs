@@ -44,10 +44,7 @@ pub(super) struct ModelsPage {
 /// - `context_length` of Together, whose list is a bare array.
 pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
     let page = if bytes.trim_ascii_start().starts_with(b"[") {
-        ModelsResponse {
-            data: serde_json::from_slice(bytes).ok()?,
-            links: None,
-        }
+        ModelsResponse { data: serde_json::from_slice(bytes).ok()?, links: None }
     } else {
         serde_json::from_slice(bytes).ok()?
     };
@@ -80,12 +77,7 @@ fn entry(json: &&RawValue) -> Option<Value> {
 /// Returns the smallest window that an entry states: if a model and its first server differ, a request may reach
 /// that server.
 fn smallest_window(entry: &Value) -> Option<Tokens> {
-    let paths = [
-        "/context_length",
-        "/top_provider/context_length",
-        "/max_model_len",
-        SLOT_WINDOW,
-    ];
+    let paths = ["/context_length", "/top_provider/context_length", "/max_model_len", SLOT_WINDOW];
     let stated = paths.into_iter().filter_map(|path| tokens_at(entry, path));
     stated.min()
 }
@@ -93,10 +85,7 @@ fn smallest_window(entry: &Value) -> Option<Tokens> {
 /// Parses llama.cpp's `GET /props`: the window of one slot, so no division is needed. The server
 /// has one model.
 fn llama_cpp(bytes: &[u8], _model: &str) -> Option<Tokens> {
-    tokens_at(
-        &serde_json::from_slice(bytes).ok()?,
-        "/default_generation_settings/n_ctx",
-    )
+    tokens_at(&serde_json::from_slice(bytes).ok()?, "/default_generation_settings/n_ctx")
 }
 
 /// Parses LM Studio's `GET /api/v0/models`: the context length with which the model was loaded.

@@ -123,10 +123,7 @@ impl QueryRun<'_> {
                 }
             }
         }
-        QueryOutcome {
-            answer,
-            ..self.outcome
-        }
+        QueryOutcome { answer, ..self.outcome }
     }
 
     /// Queries the list of models, page by page.
@@ -141,11 +138,7 @@ impl QueryRun<'_> {
             let Some(listing) = self.parse(bytes, formats::models_page).await else {
                 return WindowAnswer::Failed;
             };
-            let ModelsPage {
-                models,
-                window,
-                next,
-            } = listing;
+            let ModelsPage { models, window, next } = listing;
             self.outcome.models_listed += models;
             match (window, next) {
                 (Some(tokens), _) => return WindowAnswer::Window(tokens),
@@ -193,9 +186,7 @@ impl QueryRun<'_> {
             }
             _ => return Err(WindowAnswer::Failed),
         }
-        let body = Limited::new(reply.into_body(), self.bytes_left)
-            .collect()
-            .await;
+        let body = Limited::new(reply.into_body(), self.bytes_left).collect().await;
         let bytes = body.map_err(|_| WindowAnswer::Failed)?.to_bytes();
         self.bytes_left = self.bytes_left.saturating_sub(bytes.len());
         Ok(bytes)
@@ -234,10 +225,8 @@ mod tests {
         page: impl Fn(&str) -> Option<Vec<u8>> + Clone + Send + 'static,
     ) -> (Vec<String>, WindowAnswer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let question = WindowQuery {
-            credentials: credentials.to_owned(),
-            ..question(&listener, place)
-        };
+        let question =
+            WindowQuery { credentials: credentials.to_owned(), ..question(&listener, place) };
         let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -295,10 +284,7 @@ mod tests {
     async fn queries_non_api_paths_only_on_local_servers() {
         let list = || vec!["/v1/models".to_owned()];
         let none = |_: &str| None;
-        assert_eq!(
-            asked(HostKind::Unknown, none).await,
-            (list(), WindowAnswer::Failed)
-        );
+        assert_eq!(asked(HostKind::Unknown, none).await, (list(), WindowAnswer::Failed));
         let provider = HostKind::Provider("openai");
         assert_eq!(asked(provider, none).await, (list(), WindowAnswer::Failed));
         let (paths, answer) = asked(HostKind::Local, none).await;
@@ -346,18 +332,11 @@ mod tests {
     #[tokio::test]
     async fn credentials_in_the_query_accompany_every_page() {
         let page = |target: &str| {
-            let text = if target.contains("more") {
-                WINDOW
-            } else {
-                MORE
-            };
+            let text = if target.contains("more") { WINDOW } else { MORE };
             Some(text.into())
         };
         let (targets, answer) = asked_as("key=k&token=t", HostKind::Unknown, page).await;
-        assert_eq!(
-            targets,
-            ["/v1/models?key=k&token=t", "/v1/models?more&key=k&token=t"]
-        );
+        assert_eq!(targets, ["/v1/models?key=k&token=t", "/v1/models?more&key=k&token=t"]);
         assert_eq!(answer, WindowAnswer::Window(Tokens::new(32_768)));
     }
 }

@@ -64,10 +64,7 @@ mod tests {
     use super::*;
 
     fn size(tokens: u32, tools: u32) -> RequestSize {
-        RequestSize {
-            tokens: Tokens::new(tokens),
-            tools: Tokens::new(tools),
-        }
+        RequestSize { tokens: Tokens::new(tokens), tools: Tokens::new(tools) }
     }
 
     #[test]

@@ -12,11 +12,7 @@ use longhaul_core::window::window_from_refusal;
 /// Builds the end of a reply with these counts.
 fn reply_end(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
     ReplyEnd {
-        usage: Some(Usage {
-            input,
-            output: Some(output),
-            ..Usage::default()
-        }),
+        usage: Some(Usage { input, output: Some(output), ..Usage::default() }),
         finish: Some(finish),
         has_content: output > 0,
         verdict: Verdict::Fine,
@@ -25,19 +21,12 @@ fn reply_end(input: u32, output: u32, finish: FinishReason) -> ReplyEnd {
 
 /// Builds the size of a request without tools.
 fn size(tokens: u32) -> RequestSize {
-    RequestSize {
-        tokens: Tokens::new(tokens),
-        tools: Tokens::ZERO,
-    }
+    RequestSize { tokens: Tokens::new(tokens), tools: Tokens::ZERO }
 }
 
 /// Builds a text request of this size.
 fn sent(estimate: u32) -> SentSize {
-    SentSize {
-        estimate: Tokens::new(estimate),
-        output_limit: None,
-        is_text_only: true,
-    }
+    SentSize { estimate: Tokens::new(estimate), output_limit: None, is_text_only: true }
 }
 
 const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 32000 tokens. However, your messages resulted in 40000 tokens."}}"#;
@@ -47,9 +36,7 @@ fn overflow() -> Overflow {
         ReplyClassifier::new(Dialect::ChatCompletions, 400, ClassifierRules::standard()).unwrap();
     assert_eq!(reading.push(REFUSED), ClassifierStep::Hold);
     let verdict = reading.finish();
-    let Verdict::Overflow(overflow) = verdict else {
-        panic!("{verdict:?}")
-    };
+    let Verdict::Overflow(overflow) = verdict else { panic!("{verdict:?}") };
     overflow
 }
 
@@ -88,10 +75,7 @@ fn an_accepted_request_proves_smaller_ones_except_above_a_set_window() {
     assert!(!proves(32_329, Some(32_000), true));
     assert!(proves(32_000, Some(32_000), true));
     assert!(proves(32_329, Some(32_000), false));
-    let other_tools = RequestSize {
-        tools: Tokens::new(9_000),
-        ..size(10_000)
-    };
+    let other_tools = RequestSize { tools: Tokens::new(9_000), ..size(10_000) };
     let sizes = windows.sizes("m");
     assert!(!sizes.is_known_to_fit(other_tools, None, false));
 }
@@ -143,10 +127,7 @@ fn truncation_window_persists_until_a_reply_counts_a_larger_input() {
     let shown = windows.sizes("m");
     assert_eq!(shown.window(), Some(Tokens::new(4_096)));
     assert!(!shown.is_known_to_fit(size(4_097), Some(Tokens::new(4_096)), false));
-    assert_eq!(
-        windows.learn_from_reply_end("m", sent(5_000), &stop(4_500)),
-        None
-    );
+    assert_eq!(windows.learn_from_reply_end("m", sent(5_000), &stop(4_500)), None);
     assert_eq!(windows.sizes("m").window(), None);
 }
 
@@ -174,10 +155,7 @@ fn facts(sizes: &LearnedSizes) -> ModelFacts {
 
 /// Returns facts that contain a window alone.
 fn window_facts(window: Timestamped<Option<LearnedWindow>>) -> ModelFacts {
-    ModelFacts {
-        window: Some(window),
-        ..ModelFacts::default()
-    }
+    ModelFacts { window: Some(window), ..ModelFacts::default() }
 }
 
 /// Exchanges the windows of two processes and returns both after the exchange.
@@ -248,20 +226,14 @@ fn ignores_and_replaces_windows_stamped_in_the_future() {
         assert_eq!(windows.sizes("m").learned, None);
         let (tokens, refused) = (Tokens::new(30_000), overflow());
         windows.learn_from_refusal("m", tokens, &refused);
-        assert_eq!(
-            windows.sizes("m").window(),
-            Some(window_from_refusal(tokens, &refused))
-        );
+        assert_eq!(windows.sizes("m").window(), Some(window_from_refusal(tokens, &refused)));
     }
 }
 
 #[test]
 fn images_and_files_do_not_affect_the_text_ratio() {
     let windows = LearnedWindows::default();
-    let file = SentSize {
-        is_text_only: false,
-        ..sent(10_000)
-    };
+    let file = SentSize { is_text_only: false, ..sent(10_000) };
     _ = windows.learn_from_reply_end("m", file, &reply_end(50_000, 5, FinishReason::Stop));
     assert_eq!(windows.sizes("m").average_ratio, None);
 }
@@ -290,29 +262,18 @@ fn suspected_truncation_alone_changes_nothing() {
     let ended =
         windows.learn_from_reply_end("m", sent(10_000), &reply_end(4_000, 5, FinishReason::Stop));
     assert_eq!((ended, windows.sizes("m").window()), (None, None));
-    assert!(
-        windows
-            .sizes("m")
-            .is_known_to_fit(size(10_000), None, false)
-    );
+    assert!(windows.sizes("m").is_known_to_fit(size(10_000), None, false));
 }
 
 /// Builds the end of a stream that refuses the request.
 fn refused_in_a_stream() -> ReplyEnd {
-    ReplyEnd {
-        verdict: Verdict::Overflow(overflow()),
-        ..reply_end(0, 0, FinishReason::Stop)
-    }
+    ReplyEnd { verdict: Verdict::Overflow(overflow()), ..reply_end(0, 0, FinishReason::Stop) }
 }
 
 #[test]
 fn refusal_contradicted_by_accepted_sizes_only_lowers_the_proven_size() {
     let windows = LearnedWindows::default();
-    let proves = |request| {
-        windows
-            .sizes("m")
-            .is_known_to_fit(size(request), None, false)
-    };
+    let proves = |request| windows.sizes("m").is_known_to_fit(size(request), None, false);
     windows.record_accepted("m", size(55_000));
     assert!(proves(50_000));
     // 32,000 of 40,000 tokens are four fifths of the 12,000.

@@ -7,9 +7,7 @@ use http_body_util::Full;
 use super::*;
 
 fn lines(map: &HeaderMap) -> Vec<String> {
-    map.iter()
-        .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-        .collect()
+    map.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
 }
 
 fn check(framing: BodyFraming, fields: &[(&str, &str)], expect: &[&str]) {
@@ -76,12 +74,7 @@ fn joins_split_http_2_cookies_into_one_header() {
         let built = Request::builder().version(version).header("host", "x");
         let built = built.header("cookie", "a=1").header("z", "1");
         let (head, ()) = built.header("cookie", "b=2").body(()).unwrap().into_parts();
-        lines(&request(
-            &head,
-            &HeaderValue::from_static("up"),
-            BodyFraming::Unchanged,
-        ))
-        .split_off(1)
+        lines(&request(&head, &HeaderValue::from_static("up"), BodyFraming::Unchanged)).split_off(1)
     };
     assert_eq!(cookies(Version::HTTP_2), ["cookie: a=1; b=2", "z: 1"]);
     let apart = ["cookie: a=1", "cookie: b=2", "z: 1"];
@@ -92,11 +85,7 @@ fn joins_split_http_2_cookies_into_one_header() {
 fn connection_header_cannot_remove_content_length_or_host() {
     check(
         BodyFraming::Unchanged,
-        &[
-            ("connection", "content-length, host"),
-            ("content-length", "3"),
-            ("host", "me"),
-        ],
+        &[("connection", "content-length, host"), ("content-length", "3"), ("host", "me")],
         &["content-length: 3", "host: up"],
     );
 }
@@ -106,11 +95,7 @@ fn forwards_only_trailers_of_the_te_header() {
     check(BodyFraming::Unchanged, &[("te", "gzip")], &["host: up"]);
     check(
         BodyFraming::Unchanged,
-        &[
-            ("connection", "TE"),
-            ("te", "gzip, Trailers"),
-            ("trailer", "x"),
-        ],
+        &[("connection", "TE"), ("te", "gzip, Trailers"), ("trailer", "x")],
         &["host: up", "te: trailers", "trailer: x"],
     );
 }
@@ -123,16 +108,8 @@ fn replaces_the_framing_of_a_buffered_body_with_its_length() {
         &[("a", "1"), ("transfer-encoding", "chunked"), ("b", "2")],
         &["host: up", "a: 1", "content-length: 7", "b: 2"],
     );
-    check(
-        counted,
-        &[("content-length", "9")],
-        &["host: up", "content-length: 7"],
-    );
-    check(
-        counted,
-        &[("host", "x")],
-        &["host: up", "content-length: 7"],
-    );
+    check(counted, &[("content-length", "9")], &["host: up", "content-length: 7"]);
+    check(counted, &[("host", "x")], &["host: up", "content-length: 7"]);
 }
 
 #[test]
@@ -183,11 +160,7 @@ fn summary_request_changes_the_initiator_from_user_to_agent() {
 fn upgrade_request_keeps_its_upgrade_headers() {
     check(
         BodyFraming::Upgrade,
-        &[
-            ("host", "x"),
-            ("connection", "Upgrade"),
-            ("upgrade", "websocket"),
-        ],
+        &[("host", "x"), ("connection", "Upgrade"), ("upgrade", "websocket")],
         &["host: up", "connection: Upgrade", "upgrade: websocket"],
     );
 }
@@ -238,10 +211,7 @@ fn reply_codings_end_in_chunked_and_omit_identity() {
     let chunked = "transfer-encoding: chunked";
     let both = ["transfer-encoding: gzip", chunked];
     check_reply(&[("transfer-encoding", "gzip")], &both);
-    let apart = [
-        ("transfer-encoding", "gzip"),
-        ("transfer-encoding", "chunked"),
-    ];
+    let apart = [("transfer-encoding", "gzip"), ("transfer-encoding", "chunked")];
     check_reply(&apart, &both);
     let together = "gzip, Chunked";
     let line = format!("transfer-encoding: {together}");
@@ -299,10 +269,7 @@ fn http_2_body_without_a_length_is_forwarded_chunked() {
         if let Some(length) = length {
             builder = builder.header("content-length", length);
         }
-        let (head, body) = builder
-            .body(Full::<Bytes>::from(body))
-            .unwrap()
-            .into_parts();
+        let (head, body) = builder.body(Full::<Bytes>::from(body)).unwrap().into_parts();
         let framing = BodyFraming::for_streamed(&head, &body);
         let kept = request(&head, &HeaderValue::from_static("up"), framing);
         lines(&kept).contains(&"transfer-encoding: chunked".to_owned())

@@ -76,11 +76,7 @@ impl BodyBuffer {
     fn make_room_for(&mut self, needed: u64) -> Result<(), UnreadReason> {
         let doubled = (self.bytes.capacity() as u64).saturating_mul(2);
         let room = doubled.max(self.expected.min(BODY_RESERVE_BYTES));
-        let most = if needed <= self.expected {
-            self.expected.min(self.limit)
-        } else {
-            self.limit
-        };
+        let most = if needed <= self.expected { self.expected.min(self.limit) } else { self.limit };
         let room = room.min(most).max(needed);
         let coming = if needed <= self.expected { most } else { room };
         if let Some(mut spare) = self.spare.take(coming) {
@@ -108,10 +104,7 @@ pub(crate) struct RequestSlots {
 impl RequestSlots {
     /// Creates `limit` slots.
     pub(crate) fn new(limit: u32) -> Self {
-        Self {
-            share: Arc::new(FairShare::new(limit.into())),
-            bodies: Arc::default(),
-        }
+        Self { share: Arc::new(FairShare::new(limit.into())), bodies: Arc::default() }
     }
 
     /// Takes a slot for a request of `owners`, which holds `memory` until its end. If the slots have run
@@ -143,9 +136,7 @@ impl RequestSlots {
             return false;
         }
         let own = self.share.held_by(owners) + 1;
-        let ended = self
-            .bodies
-            .end_slowest(|other| self.share.held_by(other), own);
+        let ended = self.bodies.end_slowest(|other| self.share.held_by(other), own);
         let Some(ended) = ended else {
             return false;
         };
@@ -193,9 +184,8 @@ mod slots_tests {
             let owners = Owners::of_tags(&[ScopeTag([owner; 8])]);
             slots.take(owners, BufferBudget::new(1).reservation())
         };
-        let held: Vec<RequestSlot> = (0..=9)
-            .flat_map(|owner| (0..8).map_while(move |_| take(owner).ok()))
-            .collect();
+        let held: Vec<RequestSlot> =
+            (0..=9).flat_map(|owner| (0..8).map_while(move |_| take(owner).ok())).collect();
         for slot in &held {
             slot.progress.record_wait(Waker::noop());
         }
@@ -226,9 +216,7 @@ impl BodyDecoding {
         budget: &BufferBudget,
         limit: u64,
     ) -> Result<Self, UnreadReason> {
-        let decoder = decoder
-            .with_max_bytes(limit)
-            .charged_to(budget.reservation());
+        let decoder = decoder.with_max_bytes(limit).charged_to(budget.reservation());
         Ok(Self {
             decoder: decoder.map_err(UnreadReason::from)?,
             plain: BodyBuffer::new(budget, limit, None),
@@ -282,11 +270,7 @@ mod tests {
     fn allocates_the_declared_length_at_once_unless_it_is_long() {
         const MIB: usize = 1 << 20;
         check(Some(3_000_000), &[1, 2_999_999], &[3_000_000; 2]);
-        check(
-            Some(20 << 20),
-            &[1, 8 * MIB, 8 * MIB],
-            &[8 * MIB, 16 * MIB, 20 * MIB],
-        );
+        check(Some(20 << 20), &[1, 8 * MIB, 8 * MIB], &[8 * MIB, 16 * MIB, 20 * MIB]);
     }
 
     #[test]
@@ -359,23 +343,11 @@ mod decoding_tests {
         let budget = BufferBudget::new(64 << 20);
         let limit = 32 << 20;
         let spaces = zstd(&vec![b' '; 1 << 20]);
-        assert_eq!(
-            check(&spaces, limit, &budget).await,
-            Err(UnreadReason::Bomb)
-        );
-        assert_eq!(
-            check(b"{}{}{}", limit, &budget).await,
-            Err(UnreadReason::Corrupt)
-        );
+        assert_eq!(check(&spaces, limit, &budget).await, Err(UnreadReason::Bomb));
+        assert_eq!(check(b"{}{}{}", limit, &budget).await, Err(UnreadReason::Corrupt));
         let half = &zstd(b"{\"a\":1}")[..8];
-        assert_eq!(
-            check(half, limit, &budget).await,
-            Err(UnreadReason::Corrupt)
-        );
-        assert_eq!(
-            check(&zstd(b"0123456789"), 9, &budget).await,
-            Err(UnreadReason::Large)
-        );
+        assert_eq!(check(half, limit, &budget).await, Err(UnreadReason::Corrupt));
+        assert_eq!(check(&zstd(b"0123456789"), 9, &budget).await, Err(UnreadReason::Large));
     }
 
     #[tokio::test]

@@ -123,10 +123,7 @@ mod tests {
 
     #[test]
     fn encoded_metadata_decodes_to_itself() {
-        let met = EntryMeta {
-            seen: true,
-            ..EntryMeta::default()
-        };
+        let met = EntryMeta { seen: true, ..EntryMeta::default() };
         for mark in [mark(), EntryMeta::default(), met] {
             assert_eq!(EntryMeta::decode(&mark.encode()), Some(mark));
         }
@@ -146,10 +143,7 @@ mod tests {
     #[test]
     fn metadata_weight_includes_record_and_notes() {
         assert_eq!(EntryMeta::default().weight(), ENTRY_OVERHEAD_BYTES);
-        assert_eq!(
-            mark().weight(),
-            ENTRY_OVERHEAD_BYTES + 80_000 + 8 + 2 + 3 + 8 + 2
-        );
+        assert_eq!(mark().weight(), ENTRY_OVERHEAD_BYTES + 80_000 + 8 + 2 + 3 + 8 + 2);
     }
 
     #[test]

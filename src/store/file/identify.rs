@@ -37,9 +37,7 @@ pub(super) fn identify(path: &Path, beside: &Path) -> Result<FileIdentity, Probl
             "{} exists and is not the secret of a store, which has {LENGTH} bytes",
             beside.display()
         ))),
-        (Ok(_), LENGTH) => File::open(path)
-            .map(|_| FileIdentity::Store)
-            .map_err(OpenError::Io),
+        (Ok(_), LENGTH) => File::open(path).map(|_| FileIdentity::Store).map_err(OpenError::Io),
         (Ok(_), _) => identify_database(path),
         (Err(refused), _) => Err(refused),
     };

@@ -167,11 +167,7 @@ impl StoreFile {
             Some(lock) => read_or_generate_secret(lock, &beside, intent, found)?,
             None => Secret::generate()?,
         };
-        let place = Self {
-            path: path.to_owned(),
-            intent,
-            _lock: lock,
-        };
+        let place = Self { path: path.to_owned(), intent, _lock: lock };
         Ok((place, secret))
     }
 
@@ -243,9 +239,7 @@ pub(in crate::store) fn check(path: &Path) -> Result<(), Problem> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             try_create_beside(&beside).map_err(|error| OpenError::Io(error).into_problem(path))
         }
-        found => found
-            .map(drop)
-            .map_err(|error| OpenError::Io(error).into_problem(&beside)),
+        found => found.map(drop).map_err(|error| OpenError::Io(error).into_problem(&beside)),
     }
 }
 
@@ -296,9 +290,7 @@ fn open_database(path: &Path) -> Result<Database, OpenError> {
             None if is_new => {}
             None => return Err(OpenError::Foreign(FOREIGN_REASON.into())),
         }
-        writing
-            .open_table(ABOUT)?
-            .insert(FORMAT_KEY, u64::from(FORMAT))?;
+        writing.open_table(ABOUT)?.insert(FORMAT_KEY, u64::from(FORMAT))?;
         writing.open_table(METADATA)?;
         writing.open_table(RECORDS)?;
         writing.commit()?;
@@ -317,9 +309,7 @@ fn read_or_generate_secret(
 ) -> Result<Secret, Problem> {
     let system = |error| OpenError::Io(error).into_problem(path);
     let mut bytes = Vec::new();
-    file.take(LENGTH + 1)
-        .read_to_end(&mut bytes)
-        .map_err(system)?;
+    file.take(LENGTH + 1).read_to_end(&mut bytes).map_err(system)?;
     if let Ok(secret) = <[u8; 32]>::try_from(&bytes[..]) {
         return Ok(Secret::from_bytes(secret));
     }

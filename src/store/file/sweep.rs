@@ -46,9 +46,7 @@ pub(super) fn sweep(
 ) -> Result<u64, redb::Error> {
     let since = bounds.expiry(now);
     let steps = bytes_by_step(database, since, now)?;
-    let held = steps
-        .iter()
-        .map(|(scope, steps)| (*scope, steps.values().sum()));
+    let held = steps.iter().map(|(scope, steps)| (*scope, steps.values().sum()));
     let shares = share_by_scope(held.collect(), bounds.max_bytes, owner_of);
     let cut = |(scope, steps): (&ScopeTag, &Steps)| {
         let share = shares.get(scope).copied().unwrap_or_default();
@@ -156,11 +154,7 @@ fn bytes_by_step(
 
 /// Returns when the step of a last use began. A step is a minute, or a second of the last sixty.
 fn time_step(used: u64, now: u64) -> u64 {
-    if used.saturating_add(60) > now {
-        used
-    } else {
-        used / 60 * 60
-    }
+    if used.saturating_add(60) > now { used } else { used / 60 * 60 }
 }
 
 /// Cutoff of a sweep.
@@ -179,12 +173,7 @@ struct SweepCutoff {
 impl SweepCutoff {
     /// Computes the cutoff for these steps, all of them since `since`, and a limit of `bytes`.
     fn new(steps: &BTreeMap<u64, u64>, bytes: u64, since: u64) -> Self {
-        let mut cut = Self {
-            keep_since: since,
-            trim_since: since,
-            room: 0,
-            kept_bytes: 0,
-        };
+        let mut cut = Self { keep_since: since, trim_since: since, room: 0, kept_bytes: 0 };
         if steps.values().sum::<u64>() <= bytes {
             return cut;
         }
@@ -241,17 +230,13 @@ mod tests {
         }
         transaction.commit().unwrap();
 
-        let bounds = FileLimits {
-            max_bytes: bytes,
-            idle_secs: IDLE,
-        };
+        let bounds = FileLimits { max_bytes: bytes, idle_secs: IDLE };
         let left = sweep(&database, bounds, now, |scope| scope).unwrap();
         let transaction = database.begin_read().unwrap();
         let marks = transaction.open_table(METADATA).unwrap();
         let marks = marks.iter().unwrap().map(|found| found.unwrap().1);
-        let mut used: Vec<_> = marks
-            .map(|mark| EntryMeta::decode(mark.value()).unwrap().last_used)
-            .collect();
+        let mut used: Vec<_> =
+            marks.map(|mark| EntryMeta::decode(mark.value()).unwrap().last_used).collect();
         used.sort_unstable();
         (used, left)
     }

@@ -50,10 +50,7 @@ pub(super) fn read(
     let marks = transaction.open_table(METADATA)?;
     let records = transaction.open_table(RECORDS)?;
     let now = wall_clock::unix_seconds();
-    let mut read = ReadEntries {
-        entries: Vec::with_capacity(keys.len()),
-        to_touch: Vec::new(),
-    };
+    let mut read = ReadEntries { entries: Vec::with_capacity(keys.len()), to_touch: Vec::new() };
     for key in keys {
         let bytes = key.to_bytes();
         let mark = marks.get(&bytes[..])?;
@@ -102,11 +99,7 @@ pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEnt
         let idle = Duration::from_secs(now.saturating_sub(mark.last_used));
         let record = records.get(&key.to_bytes()[..])?;
         let record = record.map(|record| Bytes::copy_from_slice(record.value()));
-        entries.push(ListedEntry {
-            key,
-            entry: mark.into_entry(record),
-            idle: Some(idle),
-        });
+        entries.push(ListedEntry { key, entry: mark.into_entry(record), idle: Some(idle) });
     }
     Ok(entries)
 }
@@ -141,9 +134,7 @@ fn apply_write(
     write: &EntryWrite,
 ) -> Result<(WriteResult, u64), redb::Error> {
     let key = write.key.to_bytes();
-    let before = marks
-        .get(&key[..])?
-        .map(|mark| EntryMeta::decode(mark.value()));
+    let before = marks.get(&key[..])?.map(|mark| EntryMeta::decode(mark.value()));
     let before = before.flatten();
     let weighed = before.as_ref().map_or(0, EntryMeta::weight);
     let mut mark = before.unwrap_or_default();
@@ -155,9 +146,8 @@ fn apply_write(
             Change::Refused => mark.refused = true,
             Change::Note(name, note) => mark.set_note(*name, note.clone()),
             Change::Discard(unreadable) => {
-                let is_it = records
-                    .get(&key[..])?
-                    .is_some_and(|record| record.value() == unreadable);
+                let is_it =
+                    records.get(&key[..])?.is_some_and(|record| record.value() == unreadable);
                 if is_it {
                     records.remove(&key[..])?;
                     mark.record_bytes = 0;
@@ -195,9 +185,7 @@ pub(super) fn touch(database: &Database, keys: &[RecordKey]) -> Result<(), redb:
         let mut marks = transaction.open_table(METADATA)?;
         for key in keys {
             let key = key.to_bytes();
-            let mark = marks
-                .get(&key[..])?
-                .and_then(|mark| EntryMeta::decode(mark.value()));
+            let mark = marks.get(&key[..])?.and_then(|mark| EntryMeta::decode(mark.value()));
             if let Some(mut mark) = mark {
                 mark.last_used = mark.last_used.max(wall_clock::unix_seconds());
                 marks.insert(&key[..], &mark.encode()[..])?;
@@ -225,9 +213,7 @@ mod tests {
         let transaction = database.begin_write().unwrap();
         {
             let mut marks = transaction.open_table(METADATA).unwrap();
-            marks
-                .insert(&key.to_bytes()[..], &mark.encode()[..])
-                .unwrap();
+            marks.insert(&key.to_bytes()[..], &mark.encode()[..]).unwrap();
             transaction.open_table(RECORDS).unwrap();
         }
         transaction.commit().unwrap();

@@ -53,8 +53,7 @@ impl Place {
     /// Whether any of the files contains a word.
     fn holds(&self, word: &str) -> bool {
         let is_word = |bytes: &[u8]| bytes == word.as_bytes();
-        self.files()
-            .any(|path| fs::read(path).unwrap().windows(word.len()).any(is_word))
+        self.files().any(|path| fs::read(path).unwrap().windows(word.len()).any(is_word))
     }
 }
 
@@ -67,10 +66,7 @@ fn record(text: &'static str) -> Change {
 }
 
 async fn write(file: &FileStore, name: &str, changes: &[Change]) -> WriteResult {
-    let write = EntryWrite {
-        key: key(name),
-        changes: changes.to_vec(),
-    };
+    let write = EntryWrite { key: key(name), changes: changes.to_vec() };
     file.write(&[write]).await.unwrap().pop().unwrap()
 }
 
@@ -79,10 +75,7 @@ async fn read(file: &FileStore, name: &str) -> Option<StoredEntry> {
 }
 
 fn entry(record: &'static str) -> StoredEntry {
-    StoredEntry {
-        record: Some(Bytes::from_static(record.as_bytes())),
-        ..StoredEntry::default()
-    }
+    StoredEntry { record: Some(Bytes::from_static(record.as_bytes())), ..StoredEntry::default() }
 }
 
 #[tokio::test]
@@ -102,35 +95,20 @@ async fn written_entries_survive_reopening() {
         notes: vec![(NoteName([1; 8]), Bytes::from_static(b"new"))],
         ..entry("first")
     };
-    let two = StoredEntry {
-        refused: true,
-        ..StoredEntry::default()
-    };
+    let two = StoredEntry { refused: true, ..StoredEntry::default() };
     let keys = [key("two"), key("none"), key("one")];
-    assert_eq!(
-        file.read(&keys).await.unwrap(),
-        [Some(two), None, Some(one)]
-    );
+    assert_eq!(file.read(&keys).await.unwrap(), [Some(two), None, Some(one)]);
 }
 
 #[tokio::test]
 async fn first_record_stays_until_it_is_discarded_as_unreadable() {
     let place = Place::new();
     let file = place.open();
-    let winner = |text: &'static str, adopted| WriteResult {
-        record: entry(text).record,
-        adopted,
-    };
-    assert_eq!(
-        write(&file, "k", &[record("first")]).await,
-        winner("first", false)
-    );
+    let winner = |text: &'static str, adopted| WriteResult { record: entry(text).record, adopted };
+    assert_eq!(write(&file, "k", &[record("first")]).await, winner("first", false));
     let adopted = [record("second"), Change::Adopted];
     assert_eq!(write(&file, "k", &adopted).await, winner("first", true));
-    assert_eq!(
-        write(&file, "k", &[record("third")]).await,
-        winner("first", true)
-    );
+    assert_eq!(write(&file, "k", &[record("third")]).await, winner("first", true));
     for (there, expect, adopted) in [("second", "first", true), ("first", "fourth", false)] {
         let discard = Change::Discard(Bytes::from_static(there.as_bytes()));
         let changes = [discard, record("fourth")];
@@ -151,11 +129,7 @@ async fn second_opener_is_refused_without_disturbing_the_first() {
 #[tokio::test]
 async fn error_names_a_path_that_cannot_be_written() {
     let place = Place::new();
-    fs::write(
-        place.0.path().join("a"),
-        "a file where a directory should be",
-    )
-    .unwrap();
+    fs::write(place.0.path().join("a"), "a file where a directory should be").unwrap();
     let problem = place.try_open("512MiB").err().unwrap().to_string();
     let path = place.path();
     assert!(problem.contains(path.to_str().unwrap()), "{problem}");
@@ -176,10 +150,7 @@ async fn check(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> usize {
     let file = place.open();
     for at in 0..20 {
         let found = read(&file, &at.to_string()).await;
-        let whole = StoredEntry {
-            adopted: true,
-            ..entry("kept")
-        };
+        let whole = StoredEntry { adopted: true, ..entry("kept") };
         assert!(found.is_none() || found == Some(whole), "{name}: {found:?}");
     }
     write(&file, "new", &[record("new")]).await;
@@ -191,15 +162,9 @@ async fn check(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> usize {
 async fn a_damaged_file_is_set_aside_and_a_new_one_is_begun() {
     assert_eq!(check("as it was", |_| ()).await, 0);
     assert_eq!(check("garbage", |bytes| bytes.fill(0x5a)).await, 1);
-    assert_eq!(
-        check("text", |bytes| *bytes = b"what is this".to_vec()).await,
-        1
-    );
+    assert_eq!(check("text", |bytes| *bytes = b"what is this".to_vec()).await, 1);
     assert_eq!(check("empty", Vec::clear).await, 0);
-    assert_eq!(
-        check("cut", |bytes| bytes.truncate(bytes.len() / 2)).await,
-        1
-    );
+    assert_eq!(check("cut", |bytes| bytes.truncate(bytes.len() / 2)).await, 1);
     assert_eq!(check("zeroed", |bytes| bytes[4_096..].fill(0)).await, 1);
 }
 
@@ -319,20 +284,13 @@ async fn notes_count_against_the_bound_of_a_file() {
     let notes = (0..16).map(|model| Change::Note(NoteName([model; 8]), text.clone()));
     let notes: Vec<_> = notes.collect();
     for batch in 0..40 {
-        let writes = (0..100).map(|at| EntryWrite {
-            key: key(&format!("{batch} {at}")),
-            changes: notes.clone(),
-        });
+        let writes = (0..100)
+            .map(|at| EntryWrite { key: key(&format!("{batch} {at}")), changes: notes.clone() });
         file.write(&writes.collect::<Vec<_>>()).await.unwrap();
     }
     let mut bytes = 0;
     let mut show = |listed: ListedEntry| {
-        bytes += listed
-            .entry
-            .notes
-            .iter()
-            .map(|(_, n)| n.len())
-            .sum::<usize>();
+        bytes += listed.entry.notes.iter().map(|(_, n)| n.len()).sum::<usize>();
     };
     file.for_each_entry(None, &mut show).await.unwrap();
     assert!(bytes <= (1 << 20) + 100 * 16 * text.len(), "{bytes}");
@@ -359,10 +317,7 @@ async fn purged_text_is_gone_from_the_bytes_of_the_file() {
     assert!(place.holds("ours") && place.holds("theirs"));
     assert_eq!(file.purge(Some(first.tag())).await.unwrap(), 1);
     assert!(!place.holds("ours") && place.holds("theirs"));
-    let theirs = StoredEntry {
-        adopted: true,
-        ..entry("theirs")
-    };
+    let theirs = StoredEntry { adopted: true, ..entry("theirs") };
     let keys = [first.named_key("k"), second.named_key("k")];
     assert_eq!(file.read(&keys).await.unwrap(), [None, Some(theirs)]);
     write(&file, "new", &[record("written")]).await;

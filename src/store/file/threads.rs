@@ -70,11 +70,7 @@ impl FileThreads {
         };
         spawn("store-read", move || reads.iter().for_each(|read| read()))?;
         spawn("store-write", move || write_thread.run(&orders))?;
-        Ok(Self {
-            database,
-            reader,
-            writer,
-        })
+        Ok(Self { database, reader, writer })
     }
 
     pub(super) fn ensure_open(&self) -> Answer<()> {
@@ -189,11 +185,7 @@ impl WriteThread {
     fn run(mut self, orders: &Receiver<Order>) {
         loop {
             let is_open = self.database.is_open();
-            let wait = if is_open {
-                SWEEP_INTERVAL
-            } else {
-                REOPEN_INTERVAL
-            };
+            let wait = if is_open { SWEEP_INTERVAL } else { REOPEN_INTERVAL };
             match orders.recv_timeout(wait) {
                 Ok(Order::Work(work)) => work(&mut self),
                 Ok(Order::Close(answer)) => {

@@ -44,14 +44,8 @@ async fn content(store: &OriginalStore, number: u8) -> Option<OriginalContent> {
 async fn a_result_and_a_segment_refer_to_units_that_are_kept_once() {
     let store = in_memory();
     assert!(store.keep(originals()).await);
-    assert_eq!(
-        content(&store, 10).await,
-        Some(OriginalContent::Slice(id(1), 8, 14))
-    );
-    assert_eq!(
-        content(&store, 20).await,
-        Some(OriginalContent::Units(vec![id(0), id(1)]))
-    );
+    assert_eq!(content(&store, 10).await, Some(OriginalContent::Slice(id(1), 8, 14)));
+    assert_eq!(content(&store, 20).await, Some(OriginalContent::Units(vec![id(0), id(1)])));
     let text = OriginalContent::Text("text of step 1".into());
     assert_eq!(content(&store, 1).await, Some(text));
     let Some(OriginalContent::Outline(units)) = content(&store, 100).await else {

@@ -76,9 +76,7 @@ impl RedisClient {
             "valkeys" => Some("valkey"),
             _ => None,
         };
-        let tls = plain
-            .map(|_| connector(config.ca_file.as_deref()))
-            .transpose()?;
+        let tls = plain.map(|_| connector(config.ca_file.as_deref())).transpose()?;
         // The dialer does the handshake, so that it can bound what the server sends.
         let scheme = plain.unwrap_or(scheme);
         if !cluster {
@@ -86,9 +84,8 @@ impl RedisClient {
             let dialer = Dialer::new(tls, node.redis_settings().clone());
             return Ok(Self::Single(node.addr().clone(), dialer));
         }
-        let nodes: Result<Vec<ConnectionInfo>, String> = seed_urls(rest)
-            .map(|seed| connection_info(scheme, &seed))
-            .collect();
+        let nodes: Result<Vec<ConnectionInfo>, String> =
+            seed_urls(rest).map(|seed| connection_info(scheme, &seed)).collect();
         let nodes = nodes?;
         let login = nodes.first().ok_or("it names no server")?.redis_settings();
         let dialer = Dialer::new(tls, login.clone());
@@ -102,19 +99,15 @@ impl RedisClient {
             .max_retry_wait(MAX_REDIRECTION_WAIT_MS)
             .min_retry_wait(1)
             .build()
-            .map(|client| Self::Cluster {
-                client: Box::new(client),
-                _dialer: dialer,
-            })
+            .map(|client| Self::Cluster { client: Box::new(client), _dialer: dialer })
             .map_err(|error| invalid_settings(&error))
     }
 
     pub(super) async fn connect(&self) -> Result<RedisConnection, RedisError> {
         match self {
-            Self::Cluster { client, .. } => client
-                .get_async_generic_connection()
-                .await
-                .map(RedisConnection::Cluster),
+            Self::Cluster { client, .. } => {
+                client.get_async_generic_connection().await.map(RedisConnection::Cluster)
+            }
             Self::Single(address, dialer) => {
                 let config =
                     AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_TIMEOUT));
@@ -135,10 +128,7 @@ impl RedisConnection {
         let count = commands.len();
         match (self, node) {
             (Self::Cluster(link), CommandRoute::Node(host, port)) => {
-                let route = SingleNodeRoutingInfo::ByAddress {
-                    host: host.clone(),
-                    port: *port,
-                };
+                let route = SingleNodeRoutingInfo::ByAddress { host: host.clone(), port: *port };
                 link.route_pipeline(commands.clone(), 0, count, route).await
             }
             (Self::Cluster(link), CommandRoute::KeyOwner) => {
@@ -236,9 +226,7 @@ fn from_file(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let added = certificate.map(|certificate| roots.add(certificate));
-        added
-            .map_err(|error| error.to_string())?
-            .map_err(|error| error.to_string())?;
+        added.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     }
     if roots.is_empty() {
         return Err("it holds no certificate".to_owned());
@@ -304,11 +292,7 @@ mod tls_tests {
         let machine = rustls_native_certs::load_native_certs().certs;
         let mut roots = RootCertStore::empty();
         let (usable, _) = roots.add_parsable_certificates(machine);
-        let expect = if usable > 0 {
-            usable
-        } else {
-            webpki_roots::TLS_SERVER_ROOTS.len()
-        };
+        let expect = if usable > 0 { usable } else { webpki_roots::TLS_SERVER_ROOTS.len() };
         assert_eq!(SYSTEM_ROOTS.len(), expect);
     }
 

@@ -61,12 +61,7 @@ impl ReconnectingConnection {
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper.run());
-        Self {
-            state,
-            check_requests: doubts,
-            replica_epoch: copies,
-            _keeper: tasks,
-        }
+        Self { state, check_requests: doubts, replica_epoch: copies, _keeper: tasks }
     }
 
     /// Waits until there is a connection, an attempt has failed, or the longest wait is over.
@@ -87,11 +82,7 @@ impl ReconnectingConnection {
     /// scope. Returns an answer for each. If the connection breaks, commands may be sent twice.
     pub(super) async fn send_to_key_owner(&self, commands: &Pipeline) -> Answer<Vec<Value>> {
         let answers = self.send_to(&CommandRoute::KeyOwner, commands).await?;
-        if answers.len() == commands.len() {
-            Ok(answers)
-        } else {
-            Err(MALFORMED_ANSWER)
-        }
+        if answers.len() == commands.len() { Ok(answers) } else { Err(MALFORMED_ANSWER) }
     }
 
     /// Sends one command to one node. Fails if the answer is an error.
@@ -227,8 +218,7 @@ impl ConnectionKeeper {
         let first = self.epoch + 1;
         loop {
             self.epoch += 1;
-            self.state_sender
-                .send_replace(ConnectionState::Up(link.clone(), self.epoch));
+            self.state_sender.send_replace(ConnectionState::Up(link.clone(), self.epoch));
             let copies = &mut self.replica_epoch;
             let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
             tokio::select! {
@@ -336,13 +326,7 @@ mod tests {
             std::io::Error::from(std::io::ErrorKind::ConnectionRefused),
             "the server cannot be reached",
         );
-        check(
-            std::io::Error::from(std::io::ErrorKind::TimedOut),
-            NO_ANSWER.0,
-        );
-        check(
-            (ErrorKind::UnexpectedReturnType, "what"),
-            "the server rejects the command",
-        );
+        check(std::io::Error::from(std::io::ErrorKind::TimedOut), NO_ANSWER.0);
+        check((ErrorKind::UnexpectedReturnType, "what"), "the server rejects the command");
     }
 }

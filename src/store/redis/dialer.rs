@@ -76,11 +76,7 @@ impl Dialer {
         let (link, driver) = connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let mut tasks = JoinSet::new();
         tasks.spawn(driver);
-        Ok(BoundedConnection {
-            link,
-            received,
-            _driver: Arc::new(tasks),
-        })
+        Ok(BoundedConnection { link, received, _driver: Arc::new(tasks) })
     }
 
     async fn open(&self, address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
@@ -204,11 +200,7 @@ fn bounded<S: AsyncRead + AsyncWrite + Send + Unpin>(
         let words = "the replies of the server exceed their bound";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, words)))
     };
-    StreamWithHooks {
-        io: stream,
-        read,
-        written: |_| (),
-    }
+    StreamWithHooks { io: stream, read, written: |_| () }
 }
 
 #[cfg(test)]
@@ -232,9 +224,7 @@ mod tests {
     fn values_without_text_count_as_the_memory_that_they_take() {
         let received = Received::default();
         let values = b":1\r\n".repeat(1_000);
-        let within = (0..MAX_BYTES)
-            .take_while(|_| received.count(&values))
-            .count();
+        let within = (0..MAX_BYTES).take_while(|_| received.count(&values)).count();
         assert_eq!(within as u64, MAX_BYTES / (1_000 * (4 + LINE_BYTES)));
     }
 }

@@ -111,11 +111,7 @@ pub(super) fn parse_entry(answer: Value) -> Option<StoredEntry> {
 
 fn pairs(answer: Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let text = |value| {
-        if let Value::BulkString(bytes) = value {
-            Some(bytes)
-        } else {
-            None
-        }
+        if let Value::BulkString(bytes) = value { Some(bytes) } else { None }
     };
     if let Value::Map(pairs) = answer {
         let pairs = pairs.into_iter();
@@ -183,18 +179,13 @@ pub(super) fn parse_write_result(write: &EntryWrite, answer: Value) -> Option<Wr
         return None;
     };
     let mut records = write.changes.iter().rev().filter_map(Change::record);
-    let given = records
-        .find(|record| record.len() <= MAX_RECORD_BYTES)
-        .cloned();
+    let given = records.find(|record| record.len() <= MAX_RECORD_BYTES).cloned();
     let record = match (ours, answer.next()) {
         (1, _) => given,
         (_, Some(Value::BulkString(theirs))) => Some(Bytes::from(theirs)),
         _ => return None,
     };
-    Some(WriteResult {
-        record,
-        adopted: adopted == 1,
-    })
+    Some(WriteResult { record, adopted: adopted == 1 })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -229,10 +220,7 @@ mod tests {
     #[test]
     fn redis_key_parses_back_to_its_record_key() {
         let name = redis_key(some_key());
-        assert!(
-            name.starts_with("longhaul:3:{0001020304050607}:0809"),
-            "{name}"
-        );
+        assert!(name.starts_with("longhaul:3:{0001020304050607}:0809"), "{name}");
         assert_eq!(parse_key(&name), Some(some_key()));
         for other in [
             lease_redis_key(some_key()),
@@ -254,10 +242,7 @@ mod tests {
             Value::Array(vec![bulk("record"), Value::Int(3)]),
             Value::Array(vec![bulk("something"), bulk("else")]),
             Value::Array(vec![bulk("note:12"), bulk("short name")]),
-            Value::Array(vec![
-                bulk("record"),
-                Value::BulkString(vec![0; MAX_RECORD_BYTES + 1]),
-            ]),
+            Value::Array(vec![bulk("record"), Value::BulkString(vec![0; MAX_RECORD_BYTES + 1])]),
         ] {
             assert_eq!(parse_entry(answer.clone()), None, "{answer:?}");
         }
@@ -265,16 +250,9 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_in_both_protocols() {
-        let fields = [
-            ("record", "r"),
-            ("adopted", "1"),
-            ("new", "to us"),
-            ("note:0001020304050607", "n"),
-        ];
-        let flat = fields
-            .iter()
-            .flat_map(|(f, v)| [bulk(f), bulk(v)])
-            .collect();
+        let fields =
+            [("record", "r"), ("adopted", "1"), ("new", "to us"), ("note:0001020304050607", "n")];
+        let flat = fields.iter().flat_map(|(f, v)| [bulk(f), bulk(v)]).collect();
         let paired = fields.iter().map(|(f, v)| (bulk(f), bulk(v))).collect();
         let expect = StoredEntry {
             record: Some("r".into()),

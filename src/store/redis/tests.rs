@@ -201,9 +201,7 @@ async fn reading_an_entry_renews_its_expiry_and_listing_does_not() {
     // A listing does not count as use.
     server.asked(&["EXPIRE", &name, "100"]);
     let mut idle = None;
-    tier.for_each_entry(None, &mut |listed| idle = listed.idle)
-        .await
-        .unwrap();
+    tier.for_each_entry(None, &mut |listed| idle = listed.idle).await.unwrap();
     assert!(left() <= 100);
     assert!(idle.unwrap() + Duration::from_secs(100) >= TTL);
 }
@@ -215,51 +213,20 @@ async fn lease_belongs_to_one_holder_until_it_ends() {
     let (one, other) = (tier(&server.url(), &[]), tier(&server.url(), &[]));
     let (mine, theirs) = (LeaseToken(1), LeaseToken(2));
     let key = key(1, "a");
-    assert_eq!(
-        one.lease(LeaseAction::Acquire, key, mine, TTL).await,
-        Ok(true)
-    );
-    assert_eq!(
-        other.lease(LeaseAction::Acquire, key, theirs, TTL).await,
-        Ok(false)
-    );
+    assert_eq!(one.lease(LeaseAction::Acquire, key, mine, TTL).await, Ok(true));
+    assert_eq!(other.lease(LeaseAction::Acquire, key, theirs, TTL).await, Ok(false));
     // The first answer may have been lost.
-    assert_eq!(
-        one.lease(LeaseAction::Acquire, key, mine, TTL).await,
-        Ok(true)
-    );
-    assert_eq!(
-        other.lease(LeaseAction::Renew, key, theirs, TTL).await,
-        Ok(false)
-    );
-    assert_eq!(
-        other
-            .lease(LeaseAction::Release, key, theirs, Duration::ZERO)
-            .await,
-        Ok(false)
-    );
+    assert_eq!(one.lease(LeaseAction::Acquire, key, mine, TTL).await, Ok(true));
+    assert_eq!(other.lease(LeaseAction::Renew, key, theirs, TTL).await, Ok(false));
+    assert_eq!(other.lease(LeaseAction::Release, key, theirs, Duration::ZERO).await, Ok(false));
     let brief = Duration::from_millis(20);
-    assert_eq!(
-        one.lease(LeaseAction::Renew, key, mine, brief).await,
-        Ok(true)
-    );
+    assert_eq!(one.lease(LeaseAction::Renew, key, mine, brief).await, Ok(true));
     let taking =
         async { while other.lease(LeaseAction::Acquire, key, theirs, TTL).await == Ok(false) {} };
     tokio::time::timeout(PATIENCE, taking).await.unwrap();
-    assert_eq!(
-        one.lease(LeaseAction::Renew, key, mine, TTL).await,
-        Ok(false)
-    );
-    assert_eq!(
-        other
-            .lease(LeaseAction::Release, key, theirs, Duration::ZERO)
-            .await,
-        Ok(true)
-    );
-    assert_eq!(
-        one.lease(LeaseAction::Acquire, key, mine, TTL).await,
-        Ok(true)
-    );
+    assert_eq!(one.lease(LeaseAction::Renew, key, mine, TTL).await, Ok(false));
+    assert_eq!(other.lease(LeaseAction::Release, key, theirs, Duration::ZERO).await, Ok(true));
+    assert_eq!(one.lease(LeaseAction::Acquire, key, mine, TTL).await, Ok(true));
 }
 
 #[tokio::test]
@@ -273,9 +240,7 @@ async fn entries_are_listed_and_purged_by_scope_and_nothing_else_is() {
     tier.write(&writes).await.unwrap();
     server.asked(&["SET", "longhaul:3:{of}:another", "x"]);
     server.asked(&["SET", "mine", "x"]);
-    tier.lease(LeaseAction::Acquire, key(0, "0"), LeaseToken(1), TTL)
-        .await
-        .unwrap();
+    tier.lease(LeaseAction::Acquire, key(0, "0"), LeaseToken(1), TTL).await.unwrap();
     let listed = async |scope| {
         let mut keys = std::collections::HashSet::new();
         let mut take = |listed: ListedEntry| {
@@ -375,10 +340,8 @@ async fn finds_cluster_entries_on_whichever_node_holds_them() {
     let cluster = Cluster::start();
     let tier = tier(&cluster.url(), &[]);
     let keys: Vec<RecordKey> = (0..30).map(|scope| key(scope, "a")).collect();
-    let writes: Vec<EntryWrite> = keys
-        .iter()
-        .map(|key| write(*key, [record("kept"), Change::Adopted]))
-        .collect();
+    let writes: Vec<EntryWrite> =
+        keys.iter().map(|key| write(*key, [record("kept"), Change::Adopted])).collect();
     let winners = tier.write(&writes).await.unwrap();
     assert!(winners.iter().all(|winner| winner.adopted));
     for node in &cluster.nodes {
@@ -389,14 +352,10 @@ async fn finds_cluster_entries_on_whichever_node_holds_them() {
     }
     let many: Vec<RecordKey> = (0..512).map(|at| key(3, &at.to_string())).collect();
     assert_eq!(tier.read(&many).await.unwrap().len(), 512);
-    let lease = tier
-        .lease(LeaseAction::Acquire, keys[0], LeaseToken(1), TTL)
-        .await;
+    let lease = tier.lease(LeaseAction::Acquire, keys[0], LeaseToken(1), TTL).await;
     assert_eq!(lease, Ok(true));
     let mut listed = 0;
-    tier.for_each_entry(None, &mut |_| listed += 1)
-        .await
-        .unwrap();
+    tier.for_each_entry(None, &mut |_| listed += 1).await.unwrap();
     assert_eq!(listed, 30);
     assert_eq!(tier.purge(Some(keys[4].scope())).await, Ok(1));
     assert_eq!(tier.purge(None).await, Ok(29));

@@ -17,42 +17,20 @@ pub(crate) async fn check_discard(far: &DurableStore) {
         winners.into_iter().next().unwrap()
     };
     let stands = async || far.read(&[key]).await.unwrap().pop().unwrap().unwrap();
-    let marked = StoredEntry {
-        seen: true,
-        refused: true,
-        ..StoredEntry::default()
-    };
-    let first = [
-        Change::Record(text("first")),
-        Change::Adopted,
-        Change::Seen,
-        Change::Refused,
-    ];
+    let marked = StoredEntry { seen: true, refused: true, ..StoredEntry::default() };
+    let first = [Change::Record(text("first")), Change::Adopted, Change::Seen, Change::Refused];
     write(&first).await;
     write(&[Change::Discard(text("another"))]).await;
-    let whole = StoredEntry {
-        record: Some(text("first")),
-        adopted: true,
-        ..marked.clone()
-    };
+    let whole = StoredEntry { record: Some(text("first")), adopted: true, ..marked.clone() };
     assert_eq!(stands().await, whole, "another record is stored");
     write(&[Change::Discard(text("first"))]).await;
     assert_eq!(stands().await, marked);
     let second = write(&[Change::Record(text("second"))]).await;
-    let expect = WriteResult {
-        record: Some(text("second")),
-        adopted: false,
-    };
+    let expect = WriteResult { record: Some(text("second")), adopted: false };
     assert_eq!(second, expect);
-    let replaced = [
-        Change::Discard(text("second")),
-        Change::Record(text("third")),
-        Change::Adopted,
-    ];
-    assert!(
-        write(&replaced).await.adopted,
-        "the third record keeps its own mark"
-    );
+    let replaced =
+        [Change::Discard(text("second")), Change::Record(text("third")), Change::Adopted];
+    assert!(write(&replaced).await.adopted, "the third record keeps its own mark");
 }
 
 #[tokio::test]

@@ -19,10 +19,7 @@ fn replica(far: &ScriptedStore) -> Store {
 
 /// Whether this process gets the lease; otherwise another has made the summary.
 async fn is_ours(store: &Store, key: RecordKey) -> bool {
-    matches!(
-        store.acquire_summary_lease(key).await,
-        LeaseOutcome::Acquired(_)
-    )
+    matches!(store.acquire_summary_lease(key).await, LeaseOutcome::Acquired(_))
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,10 +52,7 @@ async fn dead_lease_holder_delays_others_by_one_lease() {
     let began = Instant::now();
     assert!(is_ours(&other, key).await);
     let took = began.elapsed();
-    assert!(
-        took >= LEASE_TTL && took <= LEASE_TTL + Duration::from_secs(1),
-        "{took:?}"
-    );
+    assert!(took >= LEASE_TTL && took <= LEASE_TTL + Duration::from_secs(1), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,14 +85,10 @@ async fn each_process_proceeds_alone_without_the_durable_store() {
     for answers in [ScriptedReply::Fails, ScriptedReply::Never] {
         far.script().answers = answers;
         let began = Instant::now();
-        let (first, second) = (
-            one.acquire_summary_lease(key).await,
-            other.acquire_summary_lease(key).await,
-        );
-        let both = matches!(
-            (first, second),
-            (LeaseOutcome::Acquired(_), LeaseOutcome::Acquired(_))
-        );
+        let (first, second) =
+            (one.acquire_summary_lease(key).await, other.acquire_summary_lease(key).await);
+        let both =
+            matches!((first, second), (LeaseOutcome::Acquired(_), LeaseOutcome::Acquired(_)));
         assert!(both && began.elapsed() <= READ * 2, "{answers:?}");
     }
     assert!(is_ours(&memory(ROOM), key).await);

@@ -24,10 +24,7 @@ fn model() -> RecordKey {
 
 fn window(at: u64, tokens: Option<u32>) -> ModelFacts {
     let holds = tokens.map(|tokens| LearnedWindow::at_most(Tokens::new(tokens)));
-    ModelFacts {
-        window: Some(Timestamped::superseding(None, at, holds)),
-        ..ModelFacts::default()
-    }
+    ModelFacts { window: Some(Timestamped::superseding(None, at, holds)), ..ModelFacts::default() }
 }
 
 fn token_ratio(at: u64) -> ModelFacts {
@@ -39,11 +36,7 @@ fn token_ratio(at: u64) -> ModelFacts {
 }
 
 async fn learns(store: &Store, facts: ModelFacts) {
-    store
-        .tiered
-        .as_ref()
-        .unwrap()
-        .publish_model_facts(model(), facts);
+    store.tiered.as_ref().unwrap().publish_model_facts(model(), facts);
     store.tiered.as_ref().unwrap().queue.flush().await;
 }
 
@@ -124,13 +117,9 @@ async fn facts_from_a_fast_clock_yield_to_newly_learned_ones() {
     let now = crate::wall_clock::unix_millis();
     let ahead = window(now + 1_000_000_000_000, Some(8_000));
     let sealed = one.sealer.seal(model(), &ahead).unwrap();
-    let entry = StoredEntry {
-        notes: vec![(NoteName(*b"\0learned"), sealed)],
-        ..StoredEntry::default()
-    };
-    far.script()
-        .entries
-        .insert(model(), (entry, tokio::time::Instant::now()));
+    let entry =
+        StoredEntry { notes: vec![(NoteName(*b"\0learned"), sealed)], ..StoredEntry::default() };
+    far.script().entries.insert(model(), (entry, tokio::time::Instant::now()));
     assert_eq!(asked(&one).await, ModelFacts::default());
     learns(&one, window(now, Some(9_000))).await;
     for store in [&one, &replica(&far)] {
@@ -150,14 +139,7 @@ async fn unshared_store_is_read_until_it_answers_and_not_again() {
     learns(&restarted, token_ratio(2)).await;
     let both = window(1, Some(8_000)).merge(token_ratio(2));
     assert_eq!(asked(&restarted).await, both);
-    let reads = || {
-        far.script()
-            .reads
-            .iter()
-            .flatten()
-            .filter(|key| **key == model())
-            .count()
-    };
+    let reads = || far.script().reads.iter().flatten().filter(|key| **key == model()).count();
     let before = reads();
     assert_eq!(asked(&restarted).await, both);
     assert_eq!(reads(), before);

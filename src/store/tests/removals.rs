@@ -11,10 +11,7 @@ fn replica(far: &ScriptedStore) -> Store {
 }
 
 fn removal(from: usize, until: usize) -> ThinkingRemoval {
-    let edits = EditChain {
-        count: 1,
-        hash: from as u64,
-    };
+    let edits = EditChain { count: 1, hash: from as u64 };
     ThinkingRemoval::new(std::iter::once(from..until).collect(), edits, 0)
 }
 

@@ -106,10 +106,7 @@ impl ScriptedStore {
             }
             let is_asked = |change: &Change| matches!(change, Change::Record(_));
             if write.changes.iter().any(is_asked) {
-                WriteResult {
-                    record: entry.record.clone(),
-                    adopted: entry.adopted,
-                }
+                WriteResult { record: entry.record.clone(), adopted: entry.adopted }
             } else {
                 WriteResult::default()
             }

@@ -21,10 +21,7 @@ struct Fleet {
 
 impl Fleet {
     fn new() -> Self {
-        Self {
-            far: ScriptedStore::new(),
-            metrics: Arc::default(),
-        }
+        Self { far: ScriptedStore::new(), metrics: Arc::default() }
     }
 
     /// Creates another replica, with empty memory.
@@ -100,16 +97,9 @@ async fn every_replica_sees_what_one_replica_stores() {
     check_asked(&other, &prefix_keys, Some((2, "two")), None).await;
     assert!(other.prior_records(&prefix_keys).seen);
     // The model that refused is not shared.
-    assert_eq!(
-        other.rewrite_tolerance(&prefix_keys),
-        RewriteTolerance::Nothing
-    );
+    assert_eq!(other.rewrite_tolerance(&prefix_keys), RewriteTolerance::Nothing);
     one.refresh(&prefix_keys, model).await;
-    assert_eq!(
-        one.rewrite_tolerance(&prefix_keys),
-        RewriteTolerance::All,
-        "it was another model"
-    );
+    assert_eq!(one.rewrite_tolerance(&prefix_keys), RewriteTolerance::All, "it was another model");
     assert_eq!(other.last_count(&prefix_keys, "m"), Some(counted));
     assert_eq!(other.last_count(&prefix_keys, "n"), None);
 }
@@ -117,60 +107,34 @@ async fn every_replica_sees_what_one_replica_stores() {
 #[tokio::test]
 async fn latest_rewrite_observation_counts_from_its_prefix_on() {
     let one = Fleet::new().replica();
-    let [early, taken, late] = [
-        &["a", "b"][..],
-        &["a", "b", "c", "d", "e"],
-        &["a", "b", "c", "d", "e", "f", "g"],
-    ]
-    .map(prefix_keys);
+    let [early, taken, late] =
+        [&["a", "b"][..], &["a", "b", "c", "d", "e"], &["a", "b", "c", "d", "e", "f", "g"]]
+            .map(prefix_keys);
     let shown = || [&early, &taken, &late].map(|prefix_keys| one.rewrite_tolerance(prefix_keys));
     one.record_rewrite_refusal(key(&early, 1), "");
     assert_eq!(shown(), [RewriteTolerance::Nothing; 3]);
     one.record_rewrite_acceptance(&taken, RewriteTolerance::ClearingOnly);
     assert_eq!(
         shown(),
-        [
-            RewriteTolerance::Nothing,
-            RewriteTolerance::ClearingOnly,
-            RewriteTolerance::ClearingOnly
-        ]
+        [RewriteTolerance::Nothing, RewriteTolerance::ClearingOnly, RewriteTolerance::ClearingOnly]
     );
     one.record_rewrite_acceptance(&taken, RewriteTolerance::All);
-    assert_eq!(
-        shown(),
-        [
-            RewriteTolerance::Nothing,
-            RewriteTolerance::All,
-            RewriteTolerance::All
-        ]
-    );
+    assert_eq!(shown(), [RewriteTolerance::Nothing, RewriteTolerance::All, RewriteTolerance::All]);
     one.record_rewrite_refusal(key(&late, 6), "");
     assert_eq!(
         shown(),
-        [
-            RewriteTolerance::Nothing,
-            RewriteTolerance::All,
-            RewriteTolerance::Nothing
-        ]
+        [RewriteTolerance::Nothing, RewriteTolerance::All, RewriteTolerance::Nothing]
     );
     // The latest acceptance at a prefix counts there.
     one.record_rewrite_acceptance(&late, RewriteTolerance::ClearingOnly);
     assert_eq!(
         shown(),
-        [
-            RewriteTolerance::Nothing,
-            RewriteTolerance::All,
-            RewriteTolerance::ClearingOnly
-        ]
+        [RewriteTolerance::Nothing, RewriteTolerance::All, RewriteTolerance::ClearingOnly]
     );
     one.record_rewrite_refusal(key(&late, 6), "");
     assert_eq!(
         shown(),
-        [
-            RewriteTolerance::Nothing,
-            RewriteTolerance::All,
-            RewriteTolerance::Nothing
-        ]
+        [RewriteTolerance::Nothing, RewriteTolerance::All, RewriteTolerance::Nothing]
     );
 }
 
@@ -179,11 +143,8 @@ async fn of_two_replicas_the_first_writer_wins_on_both() {
     let fleet = Fleet::new();
     let (one, other) = (fleet.replica(), fleet.replica());
     let prefix_keys = prefix_keys(&["a", "b"]);
-    one.store_record(key(&prefix_keys, 2), record("first"))
-        .await;
-    other
-        .store_record(key(&prefix_keys, 2), record("second"))
-        .await;
+    one.store_record(key(&prefix_keys, 2), record("first")).await;
+    other.store_record(key(&prefix_keys, 2), record("second")).await;
     check(&other, &prefix_keys, None, Some((2, "first")));
     other.adopt(key(&prefix_keys, 2), record("third"));
     settled(&other).await;
@@ -202,9 +163,7 @@ async fn durable_store_settles_records_kept_during_an_outage() {
     settled(&one).await;
     check(&one, &prefix_keys, Some((4, "one")), None);
     fleet.answers(ScriptedReply::AtOnce);
-    other
-        .store_record(key(&prefix_keys, 4), record("other"))
-        .await;
+    other.store_record(key(&prefix_keys, 4), record("other")).await;
     // The durable store has another's record at one prefix, and no record at the other.
     check_asked(&one, &prefix_keys, Some((4, "other")), None).await;
     settled(&one).await;
@@ -318,10 +277,7 @@ async fn hanging_store_costs_50_ms_per_read_and_nothing_after_three() {
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
     one.memory.adopt(key(&prefix_keys, 2), record("near"));
-    for answers in [
-        ScriptedReply::Never,
-        ScriptedReply::Late(READ + Duration::from_millis(1)),
-    ] {
+    for answers in [ScriptedReply::Never, ScriptedReply::Late(READ + Duration::from_millis(1))] {
         fleet.answers(answers);
         for took in [READ, READ, READ, Duration::ZERO, Duration::ZERO] {
             let began = Instant::now();
@@ -356,10 +312,7 @@ async fn flush_stops_waiting_for_an_unavailable_store_after_two_turns() {
         let prefix_keys = prefix_keys(&["a", &format!("{turn}")]);
         one.refresh(&prefix_keys, model).await;
         // The call that probes the store may be the queue's, for which other jobs wait.
-        one.tiered
-            .as_ref()
-            .unwrap()
-            .publish_model_facts(model(), facts);
+        one.tiered.as_ref().unwrap().publish_model_facts(model(), facts);
         one.adopt(key(&prefix_keys, 2), record("one"));
         let began = Instant::now();
         one.flush().await;
@@ -414,10 +367,7 @@ async fn unreadable_record_is_a_miss_and_is_discarded() {
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
     // A record sealed with another secret is as unreadable as a damaged one.
-    fleet
-        .replica_with(8)
-        .store_record(key(&prefix_keys, 2), record("foreign"))
-        .await;
+    fleet.replica_with(8).store_record(key(&prefix_keys, 2), record("foreign")).await;
     check_asked(&one, &prefix_keys, None, None).await;
     settled(&one).await;
     assert_eq!(fleet.entry(key(&prefix_keys, 2)).record, None);
@@ -432,9 +382,7 @@ async fn own_record_replaces_an_unreadable_one() {
     let one = fleet.replica();
     let prefix_keys = prefix_keys(&["a", "b"]);
     let foreign = fleet.replica_with(8);
-    foreign
-        .store_record(key(&prefix_keys, 2), record("foreign"))
-        .await;
+    foreign.store_record(key(&prefix_keys, 2), record("foreign")).await;
     one.memory.adopt(key(&prefix_keys, 2), record("own"));
     check_asked(&one, &prefix_keys, Some((2, "own")), None).await;
     settled(&one).await;
@@ -456,9 +404,7 @@ async fn durable_records_are_invisible_to_another_caller() {
 async fn memory_store_without_a_durable_tier_starts_no_task() {
     let store = memory(ROOM);
     let prefix_keys = prefix_keys(&["a", "b"]);
-    store
-        .store_record(key(&prefix_keys, 2), record("two"))
-        .await;
+    store.store_record(key(&prefix_keys, 2), record("two")).await;
     store.adopt(key(&prefix_keys, 1), record("one"));
     store.mark_seen(key(&prefix_keys, 1));
     store.flush().await;

@@ -45,9 +45,7 @@ impl SummaryBackoff {
 
     /// Returns the state of the newest recorded prefix of `prefix_keys`, if any.
     pub(super) fn streak(&self, prefix_keys: &PrefixKeys) -> Option<FailureStreak> {
-        prefix_keys
-            .newest_first()
-            .find_map(|(_, key)| self.0.get(&key))
+        prefix_keys.newest_first().find_map(|(_, key)| self.0.get(&key))
     }
 
     /// Returns the number of prefixes that are blocked at the moment, ignoring growth.
@@ -74,11 +72,7 @@ impl SummaryBackoff {
 
     fn insert(&self, cut: RecordKey, count: u32, tokens: Tokens) {
         let updated_at = Instant::now();
-        let streak = FailureStreak {
-            count,
-            updated_at,
-            tokens,
-        };
+        let streak = FailureStreak { count, updated_at, tokens };
         self.0.insert(cut, streak);
     }
 }

@@ -115,10 +115,7 @@ impl HourlyCaps {
     fn owner(&self, scope: Scope) -> Option<Arc<OwnerHour>> {
         let owner = self.accepted.owner(scope.tag())?;
         let hour = self.owners.get_or_insert_with(owner, || {
-            Arc::new(OwnerHour {
-                first_seen: Instant::now(),
-                times: Arc::default(),
-            })
+            Arc::new(OwnerHour { first_seen: Instant::now(), times: Arc::default() })
         });
         Some(hour)
     }
@@ -151,8 +148,7 @@ impl HourlyCaps {
 
     /// Returns the number of owners that have used their own share.
     pub(super) fn capped_callers(&self) -> usize {
-        self.owners
-            .count(|owner| self.is_share_used(owner.times.count()))
+        self.owners.count(|owner| self.is_share_used(owner.times.count()))
     }
 
     /// Counts a summary whose cost `meter` accumulates.
@@ -162,9 +158,7 @@ impl HourlyCaps {
         conversation: RecordKey,
         meter: &Arc<CostMeter>,
     ) -> HourlyReservation {
-        let conversation = self
-            .conversations
-            .get_or_insert_with(conversation, Arc::default);
+        let conversation = self.conversations.get_or_insert_with(conversation, Arc::default);
         let owner = self.owner(scope);
         let mut shared = vec![Arc::clone(&self.process)];
         if owner.as_ref().is_none_or(|owner| owner.is_newcomer()) {

@@ -23,10 +23,8 @@ fn scope(number: u8) -> Scope {
 /// A conversation that begins with `first`, after `turns` turns.
 fn prefix_keys(first: &str, turns: usize) -> PrefixKeys {
     let turn = r#",{"role":"assistant","content":"a"},{"role":"user","content":"b"}"#;
-    let body = format!(
-        r#"{{"messages":[{{"role":"user","content":"{first}"}}{}]}}"#,
-        turn.repeat(turns)
-    );
+    let body =
+        format!(r#"{{"messages":[{{"role":"user","content":"{first}"}}{}]}}"#, turn.repeat(turns));
     PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope(0))
 }
 
@@ -77,11 +75,7 @@ fn is_refused(guards: &SummaryGuards, permit: &SummaryPermit) {
 fn spend(guards: &SummaryGuards, is_taken: bool) {
     for number in 0..hourly_caps::PER_PROCESS {
         let caller = u8::try_from(number / hourly_caps::PER_CALLER).unwrap() + 10;
-        asks(
-            guards,
-            &permit(guards, caller, &number.to_string(), 1),
-            is_taken,
-        );
+        asks(guards, &permit(guards, caller, &number.to_string(), 1), is_taken);
     }
 }
 
@@ -101,14 +95,8 @@ async fn three_failures_open_the_breaker_for_the_cut_and_its_descendants() {
     let guards = after_three_failures(SummaryError::NotASummary(SummaryRejection::Empty));
     assert!(!guards.allows(&permit(&guards, 1, "x", 3)));
     assert!(!guards.allows(&permit(&guards, 1, "x", 9)), "a descendant");
-    assert!(
-        guards.allows(&permit(&guards, 1, "x", 1)),
-        "a fork before it"
-    );
-    assert!(
-        guards.allows(&permit(&guards, 1, "y", 3)),
-        "another conversation"
-    );
+    assert!(guards.allows(&permit(&guards, 1, "x", 1)), "a fork before it");
+    assert!(guards.allows(&permit(&guards, 1, "y", 3)), "another conversation");
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,13 +109,7 @@ async fn health_reports_why_summaries_are_withheld() {
     let paused = GuardHealth { paused: 1, ..quiet };
     assert_eq!(guards.health(), paused);
     let failing = after_three_failures(SummaryError::TimedOut);
-    assert_eq!(
-        failing.health(),
-        GuardHealth {
-            failing: 1,
-            ..quiet
-        }
-    );
+    assert_eq!(failing.health(), GuardHealth { failing: 1, ..quiet });
     tokio::time::advance(PAUSE).await;
     assert_eq!((guards.health(), failing.health()), (quiet, quiet));
     for turns in 1..=MAX_UNUSED_PER_CONVERSATION as usize {
@@ -138,14 +120,7 @@ async fn health_reports_why_summaries_are_withheld() {
     guards.record_use(scope(1), &prefix_keys("y", 9));
     assert_eq!(guards.health(), quiet);
     spend(&guards, true);
-    assert_eq!(
-        guards.health(),
-        GuardHealth {
-            spent: true,
-            spent_callers: 4,
-            ..quiet
-        }
-    );
+    assert_eq!(guards.health(), GuardHealth { spent: true, spent_callers: 4, ..quiet });
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,10 +130,7 @@ async fn open_breaker_allows_one_call_after_five_minutes() {
     let next = permit(&guards, 1, "x", 4);
     assert!(guards.allows(&next));
     guards.record_end(next, Err(SummaryError::TimedOut));
-    assert!(
-        !guards.allows(&permit(&guards, 1, "x", 5)),
-        "open again at once"
-    );
+    assert!(!guards.allows(&permit(&guards, 1, "x", 5)), "open again at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,15 +143,9 @@ async fn open_breaker_allows_a_call_after_the_conversation_has_grown() {
 
 #[tokio::test(start_paused = true)]
 async fn throttled_upstream_pauses_summaries_of_that_caller() {
-    for status in [
-        StatusCode::TOO_MANY_REQUESTS,
-        StatusCode::SERVICE_UNAVAILABLE,
-    ] {
+    for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE] {
         let guards = fresh();
-        guards.record_end(
-            permit(&guards, 1, "x", 1),
-            Err(SummaryError::Refused(status)),
-        );
+        guards.record_end(permit(&guards, 1, "x", 1), Err(SummaryError::Refused(status)));
         assert!(!guards.allows(&permit(&guards, 1, "y", 1)));
         assert!(guards.allows(&permit(&guards, 2, "x", 1)));
         tokio::time::advance(PAUSE).await;
@@ -250,11 +216,7 @@ async fn foreground_summaries_neither_end_nor_count_as_background_ones() {
     let begin = || guards.try_acquire_background(permit(&guards, 1, "x", 1));
     for unused in 1..=MAX_UNUSED_PER_CONVERSATION {
         let behind = begin().unwrap();
-        for outcome in [
-            Ok(()),
-            Err(SummaryError::NothingToAsk),
-            Err(SummaryError::TimedOut),
-        ] {
+        for outcome in [Ok(()), Err(SummaryError::NothingToAsk), Err(SummaryError::TimedOut)] {
             guards.record_end(waited(), outcome);
             assert!(begin().is_none(), "{outcome:?}");
         }
@@ -274,15 +236,9 @@ async fn unused_background_summaries_prevent_further_ones() {
     }
     assert!(begin(9).is_none());
     let waited = permit(&guards, 1, "x", 9);
-    assert!(
-        guards.allows(&waited),
-        "a foreground summary is always used"
-    );
+    assert!(guards.allows(&waited), "a foreground summary is always used");
     guards.record_use(scope(1), &prefix_keys("y", 9));
-    assert!(
-        begin(9).is_none(),
-        "a summary of another conversation was used"
-    );
+    assert!(begin(9).is_none(), "a summary of another conversation was used");
     let other = guards.try_acquire_background(permit(&guards, 1, "y", 1));
     assert!(other.is_some(), "another conversation");
     drop(other);
@@ -317,11 +273,7 @@ async fn unused_summaries_of_many_conversations_stop_the_caller() {
     assert!(begin(MAX_UNUSED_PER_CALLER).is_none());
     let health = guards.health();
     assert_eq!((health.unused, health.unused_callers), (0, 1));
-    assert!(
-        guards
-            .try_acquire_background(permit(&guards, 2, "x", 1))
-            .is_some()
-    );
+    assert!(guards.try_acquire_background(permit(&guards, 2, "x", 1)).is_some());
     guards.record_use(scope(1), &prefix_keys("0", 1));
     assert!(begin(MAX_UNUSED_PER_CALLER).is_some());
 }
@@ -415,16 +367,9 @@ async fn abandoned_calls_count_for_the_conversation_but_not_the_process() {
     tokio::time::advance(hourly_caps::NEWCOMER_AGE).await;
     for other in 0..hourly_caps::PER_PROCESS - 1 {
         let caller = u8::try_from(other / hourly_caps::PER_CALLER).unwrap() + 10;
-        asks(
-            &guards,
-            &permit(&guards, caller, &other.to_string(), 1),
-            true,
-        );
+        asks(&guards, &permit(&guards, caller, &other.to_string(), 1), true);
     }
-    assert!(
-        guards.allows(&permit(&guards, 2, "y", 1)),
-        "the cap of the process"
-    );
+    assert!(guards.allows(&permit(&guards, 2, "y", 1)), "the cap of the process");
 }
 
 #[tokio::test(start_paused = true)]
@@ -435,9 +380,7 @@ async fn unanswered_calls_count_only_while_they_run() {
     assert_eq!(guards.health(), GuardHealth::default());
     let meter = Arc::new(CostMeter::new(&Arc::default(), None));
     let waits = || permit(&guards, 2, "x", 1);
-    let under_way: Vec<_> = (0..MOST)
-        .map(|_| guards.record_start(&waits(), &meter))
-        .collect();
+    let under_way: Vec<_> = (0..MOST).map(|_| guards.record_start(&waits(), &meter)).collect();
     assert!(!guards.allows(&waits()));
     drop(under_way);
     assert!(guards.allows(&waits()));

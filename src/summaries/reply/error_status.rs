@@ -62,10 +62,7 @@ mod tests {
         check(r#"{"code":null,"type":"rate_limit_error"}"#, Some(429));
         check(r#"{"type":"overloaded_error","message":"m"}"#, Some(503));
         check(r#"{"code":"Throttling.AllocationQuota"}"#, Some(429));
-        check(
-            r#"{"code":"api_error","type":"insufficient_quota"}"#,
-            Some(429),
-        );
+        check(r#"{"code":"api_error","type":"insufficient_quota"}"#, Some(429));
         for unknown in [
             r#"{"code":200}"#,
             r#"{"code":1261}"#,

@@ -19,10 +19,7 @@ pub(super) struct RequestLine<'f> {
 impl<'f> RequestLine<'f> {
     pub(super) fn new(fields: &'f EventFields) -> Self {
         let actions = fields.text("action").unwrap_or_default().split(", ");
-        Self {
-            fields,
-            actions: actions.filter(|action| !action.is_empty()).collect(),
-        }
+        Self { fields, actions: actions.filter(|action| !action.is_empty()).collect() }
     }
 
     /// Appends the line to `line`.
@@ -41,15 +38,11 @@ impl<'f> RequestLine<'f> {
             line.push(&format!("{method} {path}"), PLAIN);
             line.push(&self.bypass(), PLAIN);
         }
-        let cached = fields
-            .number("cached_tokens")
-            .zip(fields.number("counted_tokens"));
+        let cached = fields.number("cached_tokens").zip(fields.number("counted_tokens"));
         if let Some(share) = cached.and_then(|(part, all)| percent(part, all)) {
             line.push(&format!("cache {share}%"), PLAIN);
         }
-        let cost = fields
-            .text("cost_nano_usd")
-            .and_then(|cost| cost.parse().ok());
+        let cost = fields.text("cost_nano_usd").and_then(|cost| cost.parse().ok());
         if let Some(cost) = cost {
             line.push(&short_usd(Usd::from_nanos(cost)), PLAIN);
         }

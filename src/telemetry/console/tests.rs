@@ -5,10 +5,7 @@ use super::*;
 fn fields(message: &str, values: &[(&'static str, &str)]) -> EventFields {
     EventFields {
         message: message.into(),
-        values: values
-            .iter()
-            .map(|(name, value)| (*name, (*value).to_owned()))
-            .collect(),
+        values: values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
     }
 }
 
@@ -41,12 +38,8 @@ fn the_line_of_a_request_says_what_happened_in_the_order_of_the_questions() {
         "12:00:00Z  gpt-4o  157975d7  refused at 35.7k (window 32.8k) → cleared 9 results, 35.9k → \
          3.9k, sent again  cache 52%  $0.090  200  44 ms"
     );
-    let other = [
-        ("method", "GET"),
-        ("path", "/v1/models"),
-        ("status", "502"),
-        ("duration_ms", "1"),
-    ];
+    let other =
+        [("method", "GET"), ("path", "/v1/models"), ("status", "502"), ("duration_ms", "1")];
     assert_eq!(
         PLAIN.line(NOON + 61, Level::INFO, &fields(REQUEST, &other)),
         "12:01:01Z  GET /v1/models  502  1 ms"
@@ -56,10 +49,7 @@ fn the_line_of_a_request_says_what_happened_in_the_order_of_the_questions() {
 #[test]
 fn colours_are_on_a_terminal_only() {
     let warning = fields("no answer", &[("status", "502")]);
-    assert_eq!(
-        PLAIN.line(NOON, Level::WARN, &warning),
-        "12:00:00Z  WARN  no answer  status=502"
-    );
+    assert_eq!(PLAIN.line(NOON, Level::WARN, &warning), "12:00:00Z  WARN  no answer  status=502");
     let coloured = ConsoleFormat { has_colour: true };
     let line = coloured.line(NOON, Level::WARN, &warning);
     assert!(line.contains("\u{1b}[33mWARN\u{1b}[0m"), "{line}");

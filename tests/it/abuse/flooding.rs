@@ -85,10 +85,7 @@ async fn colliding_names_cost_no_more_than_others() {
     // of older PHP and Perl).
     for pairs in [["Aa", "BB"], ["Ez", "FY"]] {
         let chosen = cost(&pair, &body(&names(pairs))).await;
-        assert!(
-            chosen < ordinary * RATIO,
-            "{pairs:?}: {chosen} to {ordinary}"
-        );
+        assert!(chosen < ordinary * RATIO, "{pairs:?}: {chosen} to {ordinary}");
     }
     pair.still_serves().await;
 }
@@ -138,10 +135,7 @@ async fn a_long_list_of_connection_options_is_not_read_for_every_field() {
 /// the history is looked up in the store, and the lookups must stay linear.
 #[tokio::test]
 async fn cost_of_a_history_that_cannot_be_cut_is_proportional() {
-    let environment = [
-        ("LONGHAUL_SUMMARY_MODEL", "none"),
-        ("LONGHAUL_WINDOW", "8000"),
-    ];
+    let environment = [("LONGHAUL_SUMMARY_MODEL", "none"), ("LONGHAUL_WINDOW", "8000")];
     let pair = Pair::with(&environment).await;
     let user = r#"{"role":"user","content":"x"}"#;
     let result = r#"{"role":"tool","tool_call_id":"c","content":"x"}"#;

@@ -28,11 +28,7 @@ async fn invalid_or_conflicting_framing_is_refused_and_closed() {
             "Transfer-Encoding: \u{b}chunked\r\n",
             "Content-Length: 4\r\nTransfer-Encoding: identity\r\n",
         ] {
-            pair.refuses(
-                request("POST", path, fields, &format!("body{SMUGGLED}")),
-                400,
-            )
-            .await;
+            pair.refuses(request("POST", path, fields, &format!("body{SMUGGLED}")), 400).await;
         }
         for fields in [
             "Transfer-Encoding: chunked, chunked\r\n",
@@ -46,10 +42,7 @@ async fn invalid_or_conflicting_framing_is_refused_and_closed() {
             let ask = request("POST", path, fields, &format!("0\r\n\r\n{SMUGGLED}"));
             pair.refuses(&ask, 400).await;
             let reply = pair.heard(&ask).await;
-            assert!(
-                reply.contains("x-longhaul-fault: transfer_coding\r\n"),
-                "{fields}: {reply}"
-            );
+            assert!(reply.contains("x-longhaul-fault: transfer_coding\r\n"), "{fields}: {reply}");
         }
         let old = format!("POST {path} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
         pair.refuses(old, 400).await;
@@ -68,10 +61,7 @@ async fn content_length_beside_chunked_is_dropped_and_the_connection_closed() {
         "Transfer-Encoding: chunked\r\nContent-Length: nonsense\r\n",
         "Content-Length: 7\r\ntransfer-encoding: CHUNKED\r\nContent-Length: 7\r\n",
     ];
-    for (path, body) in [
-        (ORDINARY, "\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
-        (CHAT, "\r\n\r\n{}"),
-    ] {
+    for (path, body) in [(ORDINARY, "\r\n\r\n2\r\n{}\r\n0\r\n\r\n"), (CHAT, "\r\n\r\n{}")] {
         for fields in orders {
             let mut client = pair.connect().await;
             let rest = format!("2\r\n{{}}\r\n0\r\n\r\n{SMUGGLED}");
@@ -80,14 +70,8 @@ async fn content_length_beside_chunked_is_dropped_and_the_connection_closed() {
             let heard = server.until(body).await.to_ascii_lowercase();
             let lengths = heard.matches("content-length:").count();
             let chunked = heard.matches("transfer-encoding: chunked\r\n").count();
-            assert_eq!(
-                (lengths, chunked),
-                if path == CHAT { (1, 0) } else { (0, 1) }
-            );
-            assert!(
-                path != CHAT || heard.contains("content-length: 2\r\n"),
-                "{heard}"
-            );
+            assert_eq!((lengths, chunked), if path == CHAT { (1, 0) } else { (0, 1) });
+            assert!(path != CHAT || heard.contains("content-length: 2\r\n"), "{heard}");
             server.send(OK).await;
             let reply = client.rest().await;
             assert!(reply.ends_with("\r\n\r\nok"), "{reply}");
@@ -113,12 +97,10 @@ async fn malformed_chunk_is_refused_and_closed() {
         "2;\n\r\n{}\r\n0\r\n\r\n",
     ] {
         let rest = format!("{chunks}{SMUGGLED}");
-        pair.refuses(request("POST", CHAT, chunked, &rest), 400)
-            .await;
+        pair.refuses(request("POST", CHAT, chunked, &rest), 400).await;
     }
     // Chunk extensions are skipped, up to a limit.
     let extended = format!("2;{}\r\n{{}}\r\n0\r\n\r\n", "x".repeat(1 << 20));
-    pair.refuses(request("POST", CHAT, chunked, &extended), 400)
-        .await;
+    pair.refuses(request("POST", CHAT, chunked, &extended), 400).await;
     pair.still_serves().await;
 }

@@ -32,8 +32,7 @@ async fn a_flood_of_fields_is_refused_and_closed() {
     let pair = Pair::start().await;
     for count in [FIELDS, 10_000] {
         // `Host` counts as a field, too.
-        pair.refuses(request("GET", "/v1/models", &fields(count), ""), 431)
-            .await;
+        pair.refuses(request("GET", "/v1/models", &fields(count), ""), 431).await;
     }
     // The maximum number of fields passes.
     let most = format!("{}Connection: close\r\n", fields(FIELDS - 2));
@@ -69,8 +68,7 @@ async fn oversized_head_is_refused_and_buffered_only_up_to_its_limit() {
         assert!(met && !reply.contains(" 200 "), "{reply}");
     }
     let head = format!("X-Huge: {}\r\n", "x".repeat(2 * HEAD_BYTES));
-    pair.refuses(request("GET", "/v1/models", &head, ""), 431)
-        .await;
+    pair.refuses(request("GET", "/v1/models", &head, ""), 431).await;
     let grown = pair.peak() - before;
     assert!(grown < ROOM, "{} KiB", grown >> 10);
     pair.still_serves().await;
@@ -80,8 +78,7 @@ async fn oversized_head_is_refused_and_buffered_only_up_to_its_limit() {
 async fn overlong_target_is_refused_and_closed() {
     let pair = Pair::start().await;
     let long = "x".repeat(65_535);
-    pair.refuses(request("GET", &format!("/v1/{long}"), "", ""), 414)
-        .await;
+    pair.refuses(request("GET", &format!("/v1/{long}"), "", ""), 414).await;
     pair.still_serves().await;
 }
 

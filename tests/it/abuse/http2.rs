@@ -86,11 +86,7 @@ async fn check(times: usize, flood: impl Fn(u32) -> Vec<u8>) -> Option<u32> {
             server.send(super::OK).await;
             break;
         }
-        assert_eq!(
-            server.rest().await,
-            "",
-            "a request that nobody waits for goes on"
-        );
+        assert_eq!(server.rest().await, "", "a request that nobody waits for goes on");
     }
     assert!(client.rest().await.ends_with("ok"));
     ended

@@ -59,10 +59,7 @@ async fn stranger() -> (Proxy, Wire) {
     let tokens = ("client_tokens_file", tokens.path().to_str().unwrap());
     let proxy = Proxy::start("http://127.0.0.1:9/v1", &[tokens]).await;
     let mut client = proxy.connect().await;
-    let head = format!(
-        "POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
-        1 << 30
-    );
+    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 1 << 30);
     client.send(&head).await;
     let reply = client.until("\r\n\r\n").await;
     assert!(reply.starts_with("HTTP/1.1 401 "), "{reply}");

@@ -11,9 +11,7 @@ const LOGIN: &str = "Authorization: Bearer a.b.c\r\nChatGPT-Account-ID: acc\r\n"
 async fn passed(pair: &Pair, target: &str, host: &str) -> String {
     let mut client = pair.connect().await;
     client
-        .send(&format!(
-            "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{LOGIN}\r\n"
-        ))
+        .send(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{LOGIN}\r\n"))
         .await;
     let mut server = pair.upstream.accept().await;
     let head = server.until("\r\n\r\n").await;
@@ -35,18 +33,10 @@ async fn no_target_or_host_header_selects_another_server() {
         (format!("https://{evil}/v1/models?a=b"), "/v1/models?a=b"),
         (format!("HTTP://{evil}/v1/models"), "/v1/models"),
         (format!("http://user:pass@{evil}/v1/models"), "/v1/models"),
-        (
-            format!("/v1/models?http://{evil}/"),
-            "/v1/models?http://ADDRESS/",
-        ),
+        (format!("/v1/models?http://{evil}/"), "/v1/models?http://ADDRESS/"),
         (format!("/v1/@{evil}/"), "/v1/@ADDRESS/"),
     ] {
-        for host in [
-            evil.to_string(),
-            "localhost".into(),
-            "a\tb".into(),
-            String::new(),
-        ] {
+        for host in [evil.to_string(), "localhost".into(), "a\tb".into(), String::new()] {
             let head = passed(&pair, &target, &host).await;
             let path = path.replace("ADDRESS", &evil.to_string());
             let line = format!("GET {path} HTTP/1.1\r\n");
@@ -57,14 +47,9 @@ async fn no_target_or_host_header_selects_another_server() {
     }
     // A path that begins with two slashes is not an authority.
     let head = passed(&pair, &format!("//{evil}/v1/models"), "x").await;
-    assert!(
-        head.starts_with(&format!("GET //{evil}/v1/models ")),
-        "{head}"
-    );
+    assert!(head.starts_with(&format!("GET //{evil}/v1/models ")), "{head}");
     let tunnel = pair
-        .heard(format!(
-            "CONNECT {evil} HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"
-        ))
+        .heard(format!("CONNECT {evil} HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"))
         .await;
     assert!(tunnel.starts_with("HTTP/1.1 405 "), "{tunnel}");
     // The marker is the first connection that the decoy receives.
@@ -119,11 +104,7 @@ async fn path_traversal_is_forwarded_unchanged() {
 #[tokio::test]
 async fn reserved_paths_are_matched_literally_only() {
     let pair = Pair::start().await;
-    for target in [
-        "/__longhaul__/../v1/models",
-        "/__longhaul__/x",
-        "/__longhaul__",
-    ] {
+    for target in ["/__longhaul__/../v1/models", "/__longhaul__/x", "/__longhaul__"] {
         let close = "Connection: close\r\n";
         pair.refuses(request("GET", target, close, ""), 404).await;
     }

@@ -16,8 +16,7 @@ async fn malformed_header_lines_are_refused_and_closed() {
         ": a\r\n",
         "X-One\r\n",
     ] {
-        pair.refuses(request("GET", "/v1/models", fields, ""), 400)
-            .await;
+        pair.refuses(request("GET", "/v1/models", fields, ""), 400).await;
     }
     pair.still_serves().await;
 }
@@ -28,12 +27,7 @@ async fn malformed_header_lines_are_refused_and_closed() {
 async fn bare_line_feed_is_forwarded_as_crlf() {
     let pair = Pair::start().await;
     let mut client = pair.connect().await;
-    let ask = request(
-        "GET",
-        "/v1/models",
-        "X-One: a\nX-Two: b\nConnection: close\n",
-        "",
-    );
+    let ask = request("GET", "/v1/models", "X-One: a\nX-Two: b\nConnection: close\n", "");
     client.send(&ask).await;
     let mut server = pair.upstream.accept().await;
     let head = server.until("\r\n\r\n").await;
@@ -52,10 +46,7 @@ async fn encoded_line_ends_never_become_real_ones() {
     let target = "/v1/models/%0d%0aX-Evil:%201?a=%0D%0A";
     let body = r#"{"model":"m\r\nX-Evil: 1\r\n\r\n","messages":[{"role":"user\r\nX-Evil: 1","content":"\r\nX-Evil: 1"}]}"#;
     for (ask, tail) in [
-        (
-            request("GET", target, "Connection: close\r\n", ""),
-            "\r\n\r\n".to_owned(),
-        ),
+        (request("GET", target, "Connection: close\r\n", ""), "\r\n\r\n".to_owned()),
         (
             request(
                 "POST",

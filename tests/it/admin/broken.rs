@@ -77,10 +77,9 @@ async fn cost_is_unknown_if_the_client_leaves_before_the_reply() {
 /// The Python SDK closes its connection at `[DONE]`.
 #[tokio::test]
 async fn client_leaving_after_the_last_event_counts_as_complete() {
-    for (events, ending) in [
-        (EVENT.to_owned(), "client-left"),
-        (format!("{EVENT}data: [DONE]\n\n"), "complete"),
-    ] {
+    for (events, ending) in
+        [(EVENT.to_owned(), "client-left"), (format!("{EVENT}data: [DONE]\n\n"), "complete")]
+    {
         let (upstream, program) = pair().await;
         let (mut client, mut server) = asked(&upstream, &program, &chat(1, 100)).await;
         server.send(&format!("{EVENTS}{}", chunk(&events))).await;

@@ -26,8 +26,7 @@ const DOCS: &str = include_str!("../../../docs/reference/metrics.md");
 
 /// Returns the row of a metric in the documented table.
 fn row(name: &str) -> Option<&'static str> {
-    DOCS.lines()
-        .find(|line| line.starts_with(&format!("| `{name}` |")))
+    DOCS.lines().find(|line| line.starts_with(&format!("| `{name}` |")))
 }
 
 /// Checks the metrics and labels of a query. Returns the rows of its metrics.
@@ -35,9 +34,8 @@ fn row(name: &str) -> Option<&'static str> {
 fn check(query: &str) -> Vec<&'static str> {
     let mut rows = Vec::new();
     for name in metrics_in(query) {
-        let histogram = ["_bucket", "_sum", "_count"]
-            .iter()
-            .find_map(|suffix| name.strip_suffix(suffix));
+        let histogram =
+            ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
         let found = histogram.and_then(row).or_else(|| row(name));
         let found = found.unwrap_or_else(|| panic!("no metric is called {name}: {query}"));
         for (label, values) in pairs_in(query) {
@@ -67,13 +65,9 @@ fn dashboard_queries_use_only_existing_metrics_and_labels() {
     let dashboard = include_str!("../../../config/grafana/longhaul.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
-    let targets = panels
-        .iter()
-        .filter_map(|panel| panel["targets"].as_array());
-    let queries: Vec<&str> = targets
-        .flatten()
-        .map(|target| target["expr"].as_str().unwrap())
-        .collect();
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array());
+    let queries: Vec<&str> =
+        targets.flatten().map(|target| target["expr"].as_str().unwrap()).collect();
     assert!(queries.len() > 20, "the panels were found");
     let shown: Vec<&str> = queries.into_iter().flat_map(check).collect();
     let all = DOCS.lines().filter(|line| line.starts_with("| `"));
@@ -87,10 +81,8 @@ fn dashboard_queries_use_only_existing_metrics_and_labels() {
 #[test]
 fn alerting_rules_use_only_existing_metrics_and_labels() {
     let rules = include_str!("../../../config/prometheus/alerts.yaml");
-    let queries: Vec<&str> = rules
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("expr: "))
-        .collect();
+    let queries: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim_start().strip_prefix("expr: ")).collect();
     assert_eq!(queries.len(), rules.matches("- alert: ").count());
     for query in queries {
         assert!(!check(query).is_empty(), "{query}");

@@ -13,9 +13,7 @@ const SESSIONS: [&str; 3] = ["cli-0018", "agentv-0420", "agentv-0431"];
 
 /// Plays the sessions at a model with this window, and returns the percentage of replies that were held.
 async fn held_percent(window: u64, environment: &[(&str, &str)]) -> f64 {
-    let model = Model::start(ModelOptions::with_window(window))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(window)).await.unwrap();
     let settings = [&[("LONGHAUL_SUMMARY_MODEL", "none")], environment].concat();
     let program = Program::with_admin(&model.url(), &settings, Admin::Free);
     let caller = Caller::of(program.address());
@@ -27,9 +25,7 @@ async fn held_percent(window: u64, environment: &[(&str, &str)]) -> f64 {
             asked += 1.0;
         }
     }
-    let held = Metrics::of(program.admin())
-        .await
-        .counted("longhaul_held_seconds");
+    let held = Metrics::of(program.admin()).await.counted("longhaul_held_seconds");
     println!("window {window} {environment:?}: {held} of {asked} replies held");
     100.0 * held / asked
 }

@@ -43,9 +43,7 @@ impl Metrics {
         let fits = |sample: &&Sample| {
             sample.metric == name
                 && sample.labels.len() == labels.len()
-                && labels
-                    .iter()
-                    .all(|(label, value)| sample.labels.get(label) == Some(*value))
+                && labels.iter().all(|(label, value)| sample.labels.get(label) == Some(*value))
         };
         let mut found = self.0.samples.iter().filter(fits);
         let sample = found.next();

@@ -8,10 +8,7 @@ use super::command;
 
 /// Runs the program in `folder`.
 fn run_in(folder: &Path, arguments: &[&str], env: &[(&str, &str)]) -> Output {
-    command(arguments, env)
-        .current_dir(folder)
-        .output()
-        .unwrap()
+    command(arguments, env).current_dir(folder).output().unwrap()
 }
 
 /// Returns the line of the setting `window` that `check` prints.
@@ -20,10 +17,7 @@ fn window_line(folder: &Path, arguments: &[&str], env: &[(&str, &str)]) -> Strin
     assert!(output.status.success(), "{output:?}");
     let page = String::from_utf8(output.stdout).unwrap();
     let line = page.lines().find(|line| line.starts_with("window "));
-    line.unwrap()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -31,10 +25,7 @@ fn a_file_is_found_in_the_working_folder_and_then_in_the_users_own() {
     let [here, home] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let home_path = home.path().to_str().unwrap();
     let env = [("HOME", home_path)];
-    assert_eq!(
-        window_line(here.path(), &[], &env),
-        "window = \"\" # default"
-    );
+    assert_eq!(window_line(here.path(), &[], &env), "window = \"\" # default");
 
     let own = home.path().join(".config/longhaul/longhaul.toml");
     fs::create_dir_all(own.parent().unwrap()).unwrap();
@@ -49,10 +40,7 @@ fn a_file_is_found_in_the_working_folder_and_then_in_the_users_own() {
     let line = window_line(here.path(), &["--config", ""], &env);
     assert_eq!(line, "window = \"\" # default");
     let none = [("HOME", home_path), ("LONGHAUL_CONFIG", "")];
-    assert_eq!(
-        window_line(here.path(), &[], &none),
-        "window = \"\" # default"
-    );
+    assert_eq!(window_line(here.path(), &[], &none), "window = \"\" # default");
 }
 
 #[cfg(unix)]
@@ -60,28 +48,18 @@ fn a_file_is_found_in_the_working_folder_and_then_in_the_users_own() {
 fn the_command_of_run_is_not_served_by_a_file_of_the_working_folder() {
     let [here, home] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     fs::write(here.path().join("longhaul.toml"), "nonsense = 1\n").unwrap();
-    let env = [
-        ("HOME", home.path().to_str().unwrap()),
-        ("PATH", "/usr/bin:/bin"),
-    ];
+    let env = [("HOME", home.path().to_str().unwrap()), ("PATH", "/usr/bin:/bin")];
     let output = run_in(here.path(), &["run", "--", "true"], &env);
     assert!(output.status.success(), "{output:?}");
     // The same file stops every other command.
-    assert_eq!(
-        run_in(here.path(), &["check"], &env).status.code(),
-        Some(64)
-    );
+    assert_eq!(run_in(here.path(), &["check"], &env).status.code(), Some(64));
 }
 
 #[test]
 fn a_file_of_variables_counts_as_the_environment_and_below_it() {
     let here = tempfile::tempdir().unwrap();
     let file = here.path().join("agent.env");
-    fs::write(
-        &file,
-        "# ours\nexport LONGHAUL_WINDOW='13k'\n\nLONGHAUL_MODE=shadow\n",
-    )
-    .unwrap();
+    fs::write(&file, "# ours\nexport LONGHAUL_WINDOW='13k'\n\nLONGHAUL_MODE=shadow\n").unwrap();
     let named = ["--env-file", "agent.env"];
     let expect = "window = \"13k\" # env LONGHAUL_WINDOW";
     assert_eq!(window_line(here.path(), &named, &[]), expect);
@@ -93,50 +71,29 @@ fn a_file_of_variables_counts_as_the_environment_and_below_it() {
     let output = run_in(here.path(), &["check", "--env-file", "agent.env"], &[]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(64), "{said}");
-    assert!(
-        said.contains("agent.env") && said.contains("NAME=VALUE"),
-        "{said}"
-    );
+    assert!(said.contains("agent.env") && said.contains("NAME=VALUE"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
     let output = run_in(here.path(), &["check", "--env-file", "missing.env"], &[]);
     assert_eq!(output.status.code(), Some(64));
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .contains("missing.env")
-    );
+    assert!(String::from_utf8(output.stderr).unwrap().contains("missing.env"));
 }
 
 #[test]
 fn init_writes_a_file_that_is_found_and_no_file_twice() {
     let [here, home] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let env = [("HOME", home.path().to_str().unwrap())];
-    let arguments = [
-        "init",
-        "--upstream",
-        "openrouter.ai/api/v1",
-        "--window",
-        "32k",
-    ];
+    let arguments = ["init", "--upstream", "openrouter.ai/api/v1", "--window", "32k"];
     let output = run_in(here.path(), &arguments, &env);
     assert!(output.status.success(), "{output:?}");
     let own = home.path().join(".config/longhaul/longhaul.toml");
     let text = fs::read_to_string(&own).unwrap();
     let settings: Vec<&str> = text.lines().filter(|line| line.contains(" = ")).collect();
-    assert_eq!(
-        settings,
-        ["window = \"32k\"", "base = \"openrouter.ai/api/v1\""],
-        "{text}"
-    );
+    assert_eq!(settings, ["window = \"32k\"", "base = \"openrouter.ai/api/v1\""], "{text}");
     assert!(window_line(here.path(), &[], &env).starts_with("window = \"32k\" # file "));
 
     let again = run_in(here.path(), &arguments, &env);
     assert_eq!(again.status.code(), Some(64));
-    assert!(
-        String::from_utf8(again.stderr)
-            .unwrap()
-            .contains("exists already")
-    );
+    assert!(String::from_utf8(again.stderr).unwrap().contains("exists already"));
     assert_eq!(fs::read_to_string(&own).unwrap(), text);
     let wrong = run_in(here.path(), &["init", "--window", "many", "x.toml"], &env);
     assert_eq!(wrong.status.code(), Some(64));
@@ -148,10 +105,7 @@ fn a_file_of_the_working_folder_gets_no_key_unless_it_is_named() {
     let here = tempfile::tempdir().unwrap();
     let file = "[upstream]\nbase = 'http://127.0.0.1:1/v1'\n";
     fs::write(here.path().join("longhaul.toml"), file).unwrap();
-    let env = [
-        ("OPENAI_API_KEY", "sk-hunter2"),
-        ("LONGHAUL_UPSTREAM_API_KEY", "sk-hunter3"),
-    ];
+    let env = [("OPENAI_API_KEY", "sk-hunter2"), ("LONGHAUL_UPSTREAM_API_KEY", "sk-hunter3")];
     let note = "not used: LONGHAUL_UPSTREAM_API_KEY, OPENAI_API_KEY";
     let arguments = ["check", "--model", "m", "--ask"];
     let output = run_in(here.path(), &arguments, &env);
@@ -166,19 +120,11 @@ fn a_file_of_the_working_folder_may_name_no_key() {
     let here = tempfile::tempdir().unwrap();
     let path = here.path().join("longhaul.toml");
     for (line, code) in [("api_key_file = 'key'", 64), ("api_key_file = ''", 0)] {
-        fs::write(
-            &path,
-            format!("[upstream]\nbase = 'http://127.0.0.1:1/v1'\n{line}\n"),
-        )
-        .unwrap();
+        fs::write(&path, format!("[upstream]\nbase = 'http://127.0.0.1:1/v1'\n{line}\n")).unwrap();
         fs::write(here.path().join("key"), "sk-hunter2").unwrap();
         let output = run_in(here.path(), &["check"], &[]);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-        assert_eq!(
-            said.contains("--config longhaul.toml"),
-            code == 64,
-            "{said}"
-        );
+        assert_eq!(said.contains("--config longhaul.toml"), code == 64, "{said}");
     }
 }

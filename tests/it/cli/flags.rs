@@ -21,16 +21,11 @@ fn help_of_a_command_lists_only_the_flags_it_reads() {
         let help = stdout(&[command, &["--help"]].concat(), &[]);
         let options = help.split_once("\nOptions:\n").unwrap().1;
         let options: Vec<&str> = options.split_whitespace().collect();
-        let named: Vec<&str> = ALL
-            .into_iter()
-            .filter(|flag| options.contains(flag))
-            .collect();
+        let named: Vec<&str> = ALL.into_iter().filter(|flag| options.contains(flag)).collect();
         assert_eq!(named, expect, "{command:?}: {help}");
     };
     let without = |flags: &[&str]| -> Vec<&str> {
-        ALL.into_iter()
-            .filter(|flag| !flags.contains(flag))
-            .collect()
+        ALL.into_iter().filter(|flag| !flags.contains(flag)).collect()
     };
     check(&[], &ALL);
     check(&["serve"], &ALL);
@@ -57,11 +52,7 @@ fn rejects_a_flag_that_would_have_no_effect() {
     check_refused(&["compact", "--admin", "127.0.0.1:5"], &[], &["--admin"]);
     for command in ["completions", "defaults", "demo", "man"] {
         let before = ["--window", "nonsense", command, "bash"];
-        let arguments = if command == "completions" {
-            &before[..]
-        } else {
-            &before[..3]
-        };
+        let arguments = if command == "completions" { &before[..] } else { &before[..3] };
         check_refused(arguments, &[], &["--window", command]);
     }
 }
@@ -81,16 +72,8 @@ fn words_of_other_tools_are_refused_with_what_longhaul_has_for_them() {
     for word in ["dashboard", "ui"] {
         check_refused(&[word], &[], &[word, "tip:", "http://127.0.0.1:8485"]);
     }
-    check_refused(
-        &["serve", "--open"],
-        &[],
-        &["--open", "http://127.0.0.1:8485"],
-    );
-    check_refused(
-        &["wrap", "aider"],
-        &[],
-        &["wrap", "longhaul run -- COMMAND"],
-    );
+    check_refused(&["serve", "--open"], &[], &["--open", "http://127.0.0.1:8485"]);
+    check_refused(&["wrap", "aider"], &[], &["wrap", "longhaul run -- COMMAND"]);
     check_refused(&["unwrap"], &[], &["unset the base URL"]);
     for word in ["perf", "savings"] {
         check_refused(&[word], &[], &["longhaul explain --replay FOLDER"]);

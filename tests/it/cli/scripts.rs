@@ -15,10 +15,7 @@ fn the_version_is_one_line_or_names_commit_and_features() {
     assert_eq!(short, format!("longhaul {}\n", env!("CARGO_PKG_VERSION")));
     let long = stdout(&["--version"], &[]);
     assert!(long.starts_with(short.trim_end()), "{long}");
-    assert!(
-        long.contains("\ncommit: ") && long.contains("\nfeatures: "),
-        "{long}"
-    );
+    assert!(long.contains("\ncommit: ") && long.contains("\nfeatures: "), "{long}");
     assert_eq!(long.contains("otlp"), cfg!(feature = "otlp"), "{long}");
     assert_eq!(long.contains("mcp"), cfg!(feature = "mcp"), "{long}");
 }
@@ -30,11 +27,7 @@ fn a_pipe_gets_no_colour_unless_it_wants_some() {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
     let wants = [("CLICOLOR_FORCE", "1")];
-    for arguments in [
-        &["--help"][..],
-        &["--nonsense"],
-        &["check", "--window", "x"],
-    ] {
+    for arguments in [&["--help"][..], &["--nonsense"], &["check", "--window", "x"]] {
         assert!(!said(arguments, &[]).contains(ESCAPE), "{arguments:?}");
         assert!(said(arguments, &wants).contains(ESCAPE), "{arguments:?}");
         let both = [wants[0], ("NO_COLOR", "1")];
@@ -47,10 +40,7 @@ fn an_unknown_model_ends_with_1_and_names_those_that_may_have_been_meant() {
     let output = longhaul(&["check", "--model", "gpt-4-o"], &[]);
     let page = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{page}");
-    assert!(
-        page.contains("did you mean") && page.contains("gpt-4o"),
-        "{page}"
-    );
+    assert!(page.contains("did you mean") && page.contains("gpt-4o"), "{page}");
     assert!(page.contains("assumed"), "{page}");
 
     let output = longhaul(&["check", "--model", "gpt-4-o", "--json"], &[]);
@@ -69,22 +59,14 @@ fn an_unknown_model_ends_with_1_and_names_those_that_may_have_been_meant() {
 fn the_schema_accepts_the_default_file_and_refuses_a_misspelt_one() {
     let schema: Value = stdout(&["defaults", "--schema"], &[]).parse().unwrap();
     let keys = |value: &Value| -> Vec<String> {
-        value["properties"]
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect()
+        value["properties"].as_object().unwrap().keys().cloned().collect()
     };
     let file: toml::Table = stdout(&["defaults"], &[]).parse().unwrap();
     let sections = keys(&schema);
     for (name, value) in &file {
         assert!(sections.contains(name), "{name}");
         for inner in value.as_table().into_iter().flat_map(toml::Table::keys) {
-            assert!(
-                keys(&schema["properties"][name]).contains(inner),
-                "{name}.{inner}"
-            );
+            assert!(keys(&schema["properties"][name]).contains(inner), "{name}.{inner}");
         }
     }
     assert_eq!(schema["additionalProperties"], false);
@@ -99,10 +81,7 @@ fn connect_prints_the_lines_alone_where_a_file_can_take_them() {
         let lines: Value = lines.parse().unwrap();
         assert!(lines.is_object());
         let text = lines.to_string();
-        assert!(
-            agent == "qwen" || text.contains("http://127.0.0.1:9000/v1"),
-            "{text}"
-        );
+        assert!(agent == "qwen" || text.contains("http://127.0.0.1:9000/v1"), "{text}");
     }
     let line = stdout(&["connect", "claude", "--listen", ":9000"], &[]);
     assert_eq!(line, "export ANTHROPIC_BASE_URL=http://127.0.0.1:9000\n");
@@ -110,10 +89,7 @@ fn connect_prints_the_lines_alone_where_a_file_can_take_them() {
     assert_eq!(line, "export OPENAI_API_BASE=http://127.0.0.1:9000/v1\n");
     let lines = stdout(&["connect", "codex", "--listen", ":9000"], &[]);
     let lines: toml::Table = lines.parse().unwrap();
-    assert_eq!(
-        lines["openai_base_url"].as_str(),
-        Some("http://127.0.0.1:9000/v1")
-    );
+    assert_eq!(lines["openai_base_url"].as_str(), Some("http://127.0.0.1:9000/v1"));
 }
 
 #[cfg(unix)]
@@ -122,11 +98,7 @@ fn run_points_agents_to_its_proxy_that_read_no_variable() {
     let folder = tempfile::tempdir().unwrap();
     let told = |name: &str| {
         let program = folder.path().join(name);
-        std::fs::write(
-            &program,
-            "#!/bin/sh\necho \"$OPENCODE_CONFIG_CONTENT\" \"$@\"\n",
-        )
-        .unwrap();
+        std::fs::write(&program, "#!/bin/sh\necho \"$OPENCODE_CONFIG_CONTENT\" \"$@\"\n").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&program, mode).unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
@@ -140,18 +112,10 @@ fn run_points_agents_to_its_proxy_that_read_no_variable() {
     };
     let base = "http://127.0.0.1:";
     let codex = told("codex");
-    assert!(
-        codex.contains(&format!("-c openai_base_url=\"{base}")),
-        "{codex}"
-    );
+    assert!(codex.contains(&format!("-c openai_base_url=\"{base}")), "{codex}");
     assert!(codex.trim_end().ends_with(" own"), "{codex}");
     let opencode = told("opencode");
-    let settings: Value = opencode
-        .trim_end()
-        .strip_suffix(" own")
-        .unwrap()
-        .parse()
-        .unwrap();
+    let settings: Value = opencode.trim_end().strip_suffix(" own").unwrap().parse().unwrap();
     let url = &settings["provider"]["openai"]["options"]["baseURL"];
     assert!(url.as_str().unwrap().starts_with(base), "{opencode}");
     assert!(told("tunacode").contains(&format!("--baseurl {base}")));

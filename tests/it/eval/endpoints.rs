@@ -22,9 +22,7 @@ async fn with_summaries_at(endpoint: &str) -> Evaluation {
 
 #[tokio::test]
 async fn an_endpoint_for_summaries_writes_them_all_and_receives_no_key() {
-    let writer = Model::start(ModelOptions::with_window(200_000))
-        .await
-        .unwrap();
+    let writer = Model::start(ModelOptions::with_window(200_000)).await.unwrap();
     let evaluation = with_summaries_at(&writer.url()).await;
     let output = evaluation.run(&[&SUMMARISED[..], &["2"]].concat()).await;
     report(&output);
@@ -75,10 +73,7 @@ async fn an_error_in_a_stream_of_success_is_no_summary_and_costs_nothing() {
     let upstream = Upstream::bind().await;
     let error = "event: error\ndata: {\"error\":{\"message\":\"overloaded\",\"code\":500}}\n\n";
     let base = upstream.base("/v1");
-    answers(
-        upstream,
-        vec![reply("200 OK", "Content-Type: text/event-stream", error)],
-    );
+    answers(upstream, vec![reply("200 OK", "Content-Type: text/event-stream", error)]);
     let evaluation = with_summaries_at(&base).await;
     let output = evaluation.run(&[&SUMMARISED[..], &["2"]].concat()).await;
     let report = report(&output);

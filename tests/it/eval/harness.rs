@@ -29,9 +29,7 @@ impl Evaluation {
         let chat = ChatBehaviour::Follows;
         Self {
             folder: tempfile::tempdir().unwrap(),
-            model: Model::start(ModelOptions { chat, ..options })
-                .await
-                .unwrap(),
+            model: Model::start(ModelOptions { chat, ..options }).await.unwrap(),
             files: Vec::new(),
             env: Vec::new(),
         }
@@ -104,9 +102,7 @@ pub(super) fn said(output: &Output) -> String {
 }
 
 pub(super) fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("no number: {value}"))
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
 /// The kind and main argument of a step.

@@ -38,10 +38,7 @@ fn session_of(api: Api, first: &str, result: &str, chars: usize) -> Value {
         let begin = if at == 0 { result } else { "text" };
         let line = format!("line of part {at} ");
         let text = format!("{begin}\n{}", line.repeat(chars / line.len()));
-        let (id, input) = (
-            format!("call_{at}"),
-            json!({"path": format!("part-{at}.txt")}),
-        );
+        let (id, input) = (format!("call_{at}"), json!({"path": format!("part-{at}.txt")}));
         messages.extend(match api {
             Api::Chat => [
                 json!({"role": "assistant", "content": null, "tool_calls": [{"id": id,

@@ -12,26 +12,14 @@ async fn answered(evaluation: &Evaluation, answer: &'static str) -> (Option<i32>
     let arguments = ["--samples", "1", "--summary-model", "none"];
     let inner = evaluation.command(&arguments);
     let words = std::iter::once(inner.get_program()).chain(inner.get_args());
-    let line: Vec<String> = words
-        .map(|word| format!("'{}'", word.to_str().unwrap()))
-        .collect();
+    let line: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
     let mut script = Command::new("/usr/bin/script");
     script
-        .args([
-            "--quiet",
-            "--return",
-            "--command",
-            &line.join(" "),
-            "/dev/null",
-        ])
+        .args(["--quiet", "--return", "--command", &line.join(" "), "/dev/null"])
         .current_dir(evaluation.folder.path())
         .env_clear()
         .env("SHELL", "/bin/sh")
-        .envs(
-            inner
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        )
+        .envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let played = tokio::task::spawn_blocking(move || {
@@ -39,12 +27,7 @@ async fn answered(evaluation: &Evaluation, answer: &'static str) -> (Option<i32>
         let mut keys = child.stdin.take().unwrap();
         keys.write_all(answer.as_bytes()).unwrap();
         let mut shown = String::new();
-        child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut shown)
-            .unwrap();
+        child.stdout.take().unwrap().read_to_string(&mut shown).unwrap();
         drop(keys);
         (child.wait().unwrap().code(), shown)
     });

@@ -19,11 +19,7 @@ async fn pair() -> (Upstream, Proxy) {
 /// Asserts that the next request is served, and that it is the next one the upstream receives.
 async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
     let mut client = proxy.connect().await;
-    client
-        .send(&format!(
-            "{CHAT}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"
-        ))
-        .await;
+    client.send(&format!("{CHAT}Connection: close\r\nContent-Length: 2\r\n\r\n{{}}")).await;
     let mut server = loop {
         let mut server = upstream.accept().await;
         let request = server.head_or_end().await;
@@ -44,19 +40,14 @@ async fn still_serves(upstream: &Upstream, proxy: &Proxy) {
 async fn client_reset_ends_its_upstream_request() {
     let (upstream, proxy) = pair().await;
     // In the head, or in a body that is read whole: the upstream receives nothing.
-    for said in [
-        "POST /v1/ch",
-        &format!("{CHAT}Content-Length: 9\r\n\r\n{{\"mes"),
-    ] {
+    for said in ["POST /v1/ch", &format!("{CHAT}Content-Length: 9\r\n\r\n{{\"mes")] {
         let mut client = proxy.connect().await;
         client.send(said).await;
         client.reset();
     }
     // In a streamed body: the upstream's connection breaks off.
     let mut client = proxy.connect().await;
-    client
-        .send(&format!("{EMBEDDINGS}Content-Length: 9\r\n\r\none"))
-        .await;
+    client.send(&format!("{EMBEDDINGS}Content-Length: 9\r\n\r\none")).await;
     let mut server = upstream.accept().await;
     server.until("one").await;
     client.reset();
@@ -64,9 +55,7 @@ async fn client_reset_ends_its_upstream_request() {
     // Before the reply and within it.
     for reply in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst"] {
         let mut client = proxy.connect().await;
-        client
-            .send(&format!("{CHAT}Content-Length: 2\r\n\r\n{{}}"))
-            .await;
+        client.send(&format!("{CHAT}Content-Length: 2\r\n\r\n{{}}")).await;
         let mut server = upstream.accept().await;
         server.until("{}").await;
         server.send(reply).await;
@@ -101,12 +90,7 @@ const LONG: Duration = Duration::from_hours(1);
 #[tokio::test]
 async fn closes_a_client_that_stalls_in_its_request_head() {
     let (upstream, proxy) = pair().await;
-    for said in [
-        "",
-        "P",
-        "PRI * HTTP/2.0\r\n",
-        "POST /v1/models HTTP/1.1\r\nHo",
-    ] {
+    for said in ["", "P", "PRI * HTTP/2.0\r\n", "POST /v1/models HTTP/1.1\r\nHo"] {
         let mut client = proxy.connect().await;
         client.send(said).await;
         time::pause();
@@ -121,9 +105,7 @@ async fn closes_a_client_that_stalls_in_its_request_head() {
 async fn stalled_chat_body_is_streamed_on_to_the_upstream() {
     let (upstream, proxy) = pair().await;
     let mut client = proxy.connect().await;
-    client
-        .send(&format!("{CHAT}Content-Length: 8\r\n\r\nhalf"))
-        .await;
+    client.send(&format!("{CHAT}Content-Length: 8\r\n\r\nhalf")).await;
     time::pause();
     let mut server = upstream.accept().await;
     server.until("half").await;
@@ -139,9 +121,7 @@ async fn stalled_chat_body_is_streamed_on_to_the_upstream() {
 async fn half_closed_client_counts_as_disconnected() {
     let (upstream, proxy) = pair().await;
     let mut client = proxy.connect().await;
-    client
-        .send(&format!("{CHAT}Content-Length: 2\r\n\r\n{{}}"))
-        .await;
+    client.send(&format!("{CHAT}Content-Length: 2\r\n\r\n{{}}")).await;
     let mut server = upstream.accept().await;
     server.until("{}").await;
     client.stop_sending().await;

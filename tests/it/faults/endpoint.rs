@@ -62,11 +62,7 @@ impl Endpoint {
                 });
             }
         });
-        Self {
-            address,
-            met,
-            accepting,
-        }
+        Self { address, met, accepting }
     }
 
     /// Waits until at least one connection has been failed.

@@ -14,15 +14,10 @@ const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
 /// Plays a conversation that is compacted and goes on; returns the forwarded bodies and the log.
 async fn played(store: &str) -> (Vec<Bytes>, String) {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let environment = [
         ("LONGHAUL_STORE", store),
-        (
-            "LONGHAUL_STORE_SCOPE_SECRET",
-            "a secret of thirty-two characters",
-        ),
+        ("LONGHAUL_STORE_SCOPE_SECRET", "a secret of thirty-two characters"),
         ("LONGHAUL_SUMMARY_MODEL", "none"),
     ];
     let program = Program::told(&model.url(), &environment);

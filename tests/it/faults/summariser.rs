@@ -18,9 +18,7 @@ const SHORT: &str = "300ms";
 /// Asserts that the client gets the model's reply to a digest, and that the log gives `why` as the
 /// reason for the missing summary.
 async fn check(upstream: &str, wait: &str, why: Option<&str>) {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let environment = [
         ("LONGHAUL_SUMMARY_UPSTREAM", upstream),
         ("LONGHAUL_SUMMARY_MODEL", "small"),

@@ -76,26 +76,15 @@ pub(crate) enum Gets {
     /// Impossible, with the reason.
     Never(&'static str),
     /// The outcome for the client, and the tests that show it.
-    Shown {
-        what: &'static str,
-        by: &'static [&'static str],
-    },
+    Shown { what: &'static str, by: &'static [&'static str] },
 }
 
 const fn row(stage: Stage, fault: Fault, what: &'static str, by: &'static [&'static str]) -> Row {
-    Row {
-        stage,
-        fault,
-        gets: Gets::Shown { what, by },
-    }
+    Row { stage, fault, gets: Gets::Shown { what, by } }
 }
 
 const fn never(stage: Stage, fault: Fault, why: &'static str) -> Row {
-    Row {
-        stage,
-        fault,
-        gets: Gets::Never(why),
-    }
+    Row { stage, fault, gets: Gets::Never(why) }
 }
 
 /// The outcome when the store fails.
@@ -231,12 +220,7 @@ pub(crate) const FAULTS: &[Row] = &[
         DIGEST,
         &["digest_replaces_the_summary_if_the_summariser_refuses_connections"],
     ),
-    row(
-        Summariser,
-        Resets,
-        DIGEST,
-        &["digest_replaces_the_summary_if_the_summariser_resets"],
-    ),
+    row(Summariser, Resets, DIGEST, &["digest_replaces_the_summary_if_the_summariser_resets"]),
     row(
         Summariser,
         Stalls,
@@ -267,18 +251,8 @@ pub(crate) const FAULTS: &[Row] = &[
             "request_stops_waiting_after_the_set_time_and_the_call_continues",
         ],
     ),
-    row(
-        Summariser,
-        Tls,
-        DIGEST,
-        &["digest_replaces_the_summary_if_the_certificate_is_untrusted"],
-    ),
-    row(
-        Summariser,
-        Dns,
-        DIGEST,
-        &["digest_replaces_the_summary_if_the_summariser_has_no_address"],
-    ),
+    row(Summariser, Tls, DIGEST, &["digest_replaces_the_summary_if_the_certificate_is_untrusted"]),
+    row(Summariser, Dns, DIGEST, &["digest_replaces_the_summary_if_the_summariser_has_no_address"]),
     row(
         Store,
         Refuses,
@@ -306,12 +280,7 @@ pub(crate) const FAULTS: &[Row] = &[
             "replicas_continue_without_their_server_and_no_client_notices",
         ],
     ),
-    row(
-        Store,
-        HalfCloses,
-        NOTHING,
-        &["store_that_half_closes_affects_no_request"],
-    ),
+    row(Store, HalfCloses, NOTHING, &["store_that_half_closes_affects_no_request"]),
     row(
         Store,
         Garbage,
@@ -327,28 +296,16 @@ pub(crate) const FAULTS: &[Row] = &[
         "the same; the first three requests 50 ms later, 100 ms where they compact, and then one a second",
         &["store_that_drips_its_reply_affects_no_request"],
     ),
-    row(
-        Store,
-        Tls,
-        NOTHING,
-        &["store_with_an_untrusted_certificate_affects_no_request"],
-    ),
-    row(
-        Store,
-        Dns,
-        NOTHING,
-        &["store_without_an_address_affects_no_request"],
-    ),
+    row(Store, Tls, NOTHING, &["store_with_an_untrusted_certificate_affects_no_request"]),
+    row(Store, Dns, NOTHING, &["store_without_an_address_affects_no_request"]),
 ];
 
 /// Renders the table for docs/reference/faults.md.
 pub(crate) fn markdown() -> String {
     let mut page = String::new();
     for (stage, heading) in STAGES {
-        let _ = write!(
-            page,
-            "## {heading}\n\n| it … | the client gets | shown by |\n|---|---|---|\n"
-        );
+        let _ =
+            write!(page, "## {heading}\n\n| it … | the client gets | shown by |\n|---|---|---|\n");
         for row in FAULTS.iter().filter(|row| row.stage == *stage) {
             let fault = row.fault.words();
             let (what, by) = match row.gets {

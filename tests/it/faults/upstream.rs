@@ -19,14 +19,8 @@ async fn half_closed_upstream_counts_as_broken_unless_eof_ends_the_reply() {
     let proxy = Proxy::start(&upstream.base(""), &[]).await;
     for (said, expect) in [
         ("", "x-longhaul-fault: upstream_broke\r\n"),
-        (
-            "HTTP/1.1 200 OK\r\nContent-",
-            "x-longhaul-fault: upstream_broke\r\n",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst",
-            "\r\n\r\nfirst",
-        ),
+        ("HTTP/1.1 200 OK\r\nContent-", "x-longhaul-fault: upstream_broke\r\n"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst", "\r\n\r\nfirst"),
     ] {
         let (mut client, mut server) = asked(&upstream, &proxy).await;
         server.send(said).await;

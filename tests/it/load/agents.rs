@@ -39,12 +39,7 @@ enum Next {
 
 impl Agent {
     pub(crate) fn new(name: usize, proxy: SocketAddr, tally: Arc<Tally>) -> Self {
-        Self {
-            name,
-            proxy,
-            tally,
-            turns: Vec::new(),
-        }
+        Self { name, proxy, tally, turns: Vec::new() }
     }
 
     /// Sends requests until `until`, and finishes the request in progress.
@@ -108,10 +103,7 @@ impl Agent {
 
 /// Sends a request and reads as much of the reply as its fate allows.
 async fn exchange(socket: &mut TcpStream, path: &str, body: &str, number: usize) -> Got {
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
     let request = [head.as_bytes(), body.as_bytes()].concat();
     if socket.write_all(&request).await.is_err() {
         return Got::Nothing;
@@ -122,10 +114,7 @@ async fn exchange(socket: &mut TcpStream, path: &str, body: &str, number: usize)
         let mut limited = (&mut *socket).take(SIP as u64);
         let ended = !matches!(limited.read_buf(&mut heard).await, Ok(more) if more > 0);
         let text = String::from_utf8_lossy(&heard);
-        if text
-            .split(" of ")
-            .skip(1)
-            .any(|rest| !rest.starts_with(&format!("{number};")))
+        if text.split(" of ").skip(1).any(|rest| !rest.starts_with(&format!("{number};")))
             && !ended_in_a_number(&text)
         {
             return Got::Others;
@@ -154,7 +143,5 @@ async fn exchange(socket: &mut TcpStream, path: &str, body: &str, number: usize)
 
 /// Whether `text` breaks off within a request number.
 fn ended_in_a_number(text: &str) -> bool {
-    text.rsplit(" of ")
-        .next()
-        .is_some_and(|rest| !rest.contains(';'))
+    text.rsplit(" of ").next().is_some_and(|rest| !rest.contains(';'))
 }

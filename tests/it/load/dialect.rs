@@ -18,9 +18,7 @@ impl Dialect {
 
     /// Returns the API of a request, given its head.
     pub(crate) fn of_head(head: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|dialect| head.contains(dialect.path()))
+        Self::ALL.into_iter().find(|dialect| head.contains(dialect.path()))
     }
 
     pub(crate) fn path(self) -> &'static str {

@@ -74,19 +74,12 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
 
     // A warm-up first, so that resources created once, such as the store's connection, already
     // exist.
-    let warm_up = Size {
-        agents: 50,
-        lasting: Duration::from_secs(1),
-        ..size
-    };
+    let warm_up = Size { agents: 50, lasting: Duration::from_secs(1), ..size };
     work(&server, &tally, warm_up, None).await;
     upstream.hang_up();
     let before = settled(&server, None).await;
     let (tell, mut halfway) = watch::channel(server.held());
-    let look = Look {
-        tell,
-        store: store.as_ref(),
-    };
+    let look = Look { tell, store: store.as_ref() };
     let hostile = size.has_hostile.then(|| Hostile::start(server.address));
     work(&server, &tally, size, Some(&look)).await;
     let attacks = hostile.map_or(0, Hostile::stop);
@@ -103,10 +96,7 @@ pub(crate) async fn play(binary: &Path, size: Size) -> Report {
         ));
     }
     if after.threads > before.threads.max(middle.threads) {
-        wrong.push(format!(
-            "threads: {} before, {} after",
-            before.threads, after.threads
-        ));
+        wrong.push(format!("threads: {} before, {} after", before.threads, after.threads));
     }
     if end.memory_kib > middle.memory_kib + middle.memory_kib / 10 + GROWTH_KIB {
         wrong.push(format!(
@@ -135,9 +125,7 @@ struct Look<'a> {
 /// Runs agents for a time, while the settings are reloaded; returns when all have finished their last
 /// request.
 async fn work(server: &Server, tally: &Arc<Tally>, size: Size, look: Option<&Look<'_>>) {
-    let Size {
-        agents, lasting, ..
-    } = size;
+    let Size { agents, lasting, .. } = size;
     let until = Instant::now() + lasting;
     let mut working = JoinSet::new();
     // Without agents, the hostile caller has the time for itself.

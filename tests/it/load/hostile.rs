@@ -70,10 +70,7 @@ impl Hostile {
                 }
             })
         });
-        Self {
-            tasks: tasks.into(),
-            attacks,
-        }
+        Self { tasks: tasks.into(), attacks }
     }
 
     /// Stops, and returns the number of attacks.

@@ -40,19 +40,13 @@ impl Server {
             .env("LONGHAUL_WINDOW", "1000")
             // Full long before the middle, so that later growth is not caused by the cache.
             .env("LONGHAUL_STORE_MEMORY", "8MiB")
-            .env(
-                "LONGHAUL_STORE_SCOPE_SECRET",
-                "a secret of thirty-two characters",
-            )
+            .env("LONGHAUL_STORE_SCOPE_SECRET", "a secret of thirty-two characters")
             .args(["--listen", "127.0.0.1:0", "--upstream"])
             .arg(format!("http://{upstream}/v1"));
         if let Some(store) = store {
             command.arg("--store").arg(store.url());
         }
-        let help = Command::new(binary)
-            .arg("--help")
-            .output()
-            .expect("it runs");
+        let help = Command::new(binary).arg("--help").output().expect("it runs");
         if String::from_utf8_lossy(&help.stdout).contains("--admin") {
             command.args(["--admin", "off"]);
         }

@@ -87,9 +87,7 @@ async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<(usize, D
                 // The newest message holds this request's number; older messages hold those of
                 // earlier requests.
                 let at = memmem::rfind(body, MARK)?;
-                let digits = body[at + MARK.len()..]
-                    .iter()
-                    .take_while(|byte| **byte != b'"');
+                let digits = body[at + MARK.len()..].iter().take_while(|byte| **byte != b'"');
                 let digits = digits.map(|byte| char::from(*byte)).collect::<String>();
                 read.drain(..whole);
                 return digits.parse().ok().zip(Dialect::of_head(&head));
@@ -112,17 +110,13 @@ async fn reply(socket: &mut TcpStream, number: usize, dialect: Dialect) -> std::
     let chunk = |events: &str| format!("{:x}\r\n{events}\r\n", events.len());
     let event = |text: &str| chunk(&dialect.event(&format!("{text} of {number};")));
     if !dialect.opening().is_empty() {
-        socket
-            .write_all(chunk(dialect.opening()).as_bytes())
-            .await?;
+        socket.write_all(chunk(dialect.opening()).as_bytes()).await?;
     }
     for at in 0..EVENTS {
         if fate == Fate::BreaksMidway && at == EVENTS / 2 {
             return Ok(());
         }
-        socket
-            .write_all(event(&format!("part {at}")).as_bytes())
-            .await?;
+        socket.write_all(event(&format!("part {at}")).as_bytes()).await?;
         let is_stalled = fate == Fate::Stalls && at == EVENTS / 2;
         tokio::time::sleep(if is_stalled { STALL } else { PAUSE }).await;
     }

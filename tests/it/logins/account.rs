@@ -12,12 +12,7 @@ use crate::program::{Admin, Program};
 fn token(subject: &str, serial: u32, signed: &str) -> String {
     let part = |value: String| URL_SAFE_NO_PAD.encode(value);
     let claims = json!({"sub": subject, "jti": serial}).to_string();
-    format!(
-        "Bearer {}.{}.{}",
-        part("{}".into()),
-        part(claims),
-        part(signed.into())
-    )
+    format!("Bearer {}.{}.{}", part("{}".into()), part(claims), part(signed.into()))
 }
 
 /// Accepts a token with the account that its signature names.
@@ -39,10 +34,7 @@ async fn callers(upstream: &[(&str, &str)], requests: &[(&str, String, &str)]) -
     for (name, token, account) in requests {
         for turn in 1..3 {
             let body = json!({"model": "m", "input": format!("{name} {turn}")}).to_string();
-            let fields = [
-                ("authorization", &**token),
-                ("chatgpt-account-id", *account),
-            ];
+            let fields = [("authorization", &**token), ("chatgpt-account-id", *account)];
             post(program.address(), "/v1/responses", &fields, &body).await;
         }
     }
@@ -76,10 +68,7 @@ async fn a_renewed_token_joins_its_account_once_the_host_has_accepted_both() {
         panic!("{found:?}");
     };
     assert_eq!(old[1], renewed[1]);
-    assert!(
-        old[0] != old[1] && renewed[0] != old[0] && renewed[0] != renewed[1],
-        "{found:?}"
-    );
+    assert!(old[0] != old[1] && renewed[0] != old[0] && renewed[0] != renewed[1], "{found:?}");
     for other in others {
         assert!(!other.contains(&old[1]), "{found:?}");
     }
@@ -97,9 +86,6 @@ async fn at_a_gateway_that_ignores_the_account_no_token_joins_another() {
             ],
         )
         .await;
-        assert!(
-            found[1].iter().all(|caller| !found[0].contains(caller)),
-            "{found:?}"
-        );
+        assert!(found[1].iter().all(|caller| !found[0].contains(caller)), "{found:?}");
     }
 }

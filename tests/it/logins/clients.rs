@@ -13,12 +13,8 @@ const SSE: &str = "Content-Type: text/event-stream\r\n";
 
 /// Returns the events as a stream. Each is named by its own type.
 fn stream(events: &[Value]) -> Answer {
-    let event = |event: &Value| {
-        format!(
-            "event: {}\ndata: {event}\n\n",
-            event["type"].as_str().unwrap()
-        )
-    };
+    let event =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
     (200, SSE.to_owned(), events.iter().map(event).collect())
 }
 
@@ -101,16 +97,10 @@ async fn codex_works_on_a_login_without_a_setting() {
     let said = run(&hosts, home.path(), &[], line).await;
     let seen = hosts.take();
     assert!(said.contains("login works"), "{said}");
-    let chat = seen
-        .iter()
-        .find(|it| it.path.ends_with("/responses"))
-        .unwrap();
+    let chat = seen.iter().find(|it| it.path.ends_with("/responses")).unwrap();
     assert_eq!(chat.host, "chatgpt.com");
     assert_eq!(chat.path, "/backend-api/codex/responses");
-    assert!(
-        chat.has("authorization", &format!("Bearer {token}")),
-        "{chat:?}"
-    );
+    assert!(chat.has("authorization", &format!("Bearer {token}")), "{chat:?}");
     assert!(chat.has("chatgpt-account-id", "acc-1"), "{chat:?}");
 }
 
@@ -123,13 +113,7 @@ async fn claude_code_works_on_a_login_without_a_setting() {
     let said = run(&hosts, home.path(), &login, "exec claude --print 'say ok'").await;
     let seen = hosts.take();
     assert!(said.contains("login works"), "{said}");
-    let chat = seen
-        .iter()
-        .find(|it| it.path.starts_with("/v1/messages"))
-        .unwrap();
+    let chat = seen.iter().find(|it| it.path.starts_with("/v1/messages")).unwrap();
     assert_eq!(chat.host, "api.anthropic.com");
-    assert!(
-        chat.has("authorization", "Bearer sk-ant-oat01-made-up"),
-        "{chat:?}"
-    );
+    assert!(chat.has("authorization", "Bearer sk-ant-oat01-made-up"), "{chat:?}");
 }

@@ -93,12 +93,7 @@ impl Hosts {
                 });
             }
         });
-        Self {
-            seen,
-            ca_file: ca_file.to_str().unwrap().to_owned(),
-            proxy,
-            _folder: folder,
-        }
+        Self { seen, ca_file: ca_file.to_str().unwrap().to_owned(), proxy, _folder: folder }
     }
 
     /// Returns the settings by which a proxy reaches the hosts.
@@ -176,11 +171,7 @@ pub(crate) fn strict(request: &Seen) -> Answer {
     let is_login = token.split('.').count() == 3 && !request.field("chatgpt-account-id").is_empty();
     let refused = |text: &str| {
         let body = serde_json::json!({"error": {"message": text, "type": "invalid_request_error"}});
-        (
-            401,
-            "Content-Type: application/json\r\n".to_owned(),
-            body.to_string(),
-        )
+        (401, "Content-Type: application/json\r\n".to_owned(), body.to_string())
     };
     match request.host.as_str() {
         "chatgpt.com" if is_login && request.path.starts_with("/backend-api/codex/") => answered(),
@@ -200,11 +191,7 @@ pub(crate) fn answered() -> Answer {
         "id": "resp_1", "object": "response", "status": "completed", "output": [],
         "usage": {"input_tokens": 10, "output_tokens": 1, "total_tokens": 11},
     });
-    (
-        200,
-        "Content-Type: application/json\r\n".to_owned(),
-        body.to_string(),
-    )
+    (200, "Content-Type: application/json\r\n".to_owned(), body.to_string())
 }
 
 /// Posts `body` and returns the whole reply.
@@ -223,10 +210,7 @@ pub(crate) async fn post(
     for (name, value) in fields {
         _ = write!(request, "{name}: {value}\r\n");
     }
-    socket
-        .write_all(format!("{request}\r\n{body}").as_bytes())
-        .await
-        .unwrap();
+    socket.write_all(format!("{request}\r\n{body}").as_bytes()).await.unwrap();
     let mut reply = Vec::new();
     bounded(socket.read_to_end(&mut reply)).await.unwrap();
     String::from_utf8(reply).unwrap()
@@ -235,10 +219,7 @@ pub(crate) async fn post(
 /// Runs `longhaul doctor` in this environment, and returns what it prints.
 pub(crate) async fn doctor(environment: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command
-        .arg("doctor")
-        .env_clear()
-        .envs(environment.iter().copied());
+    command.arg("doctor").env_clear().envs(environment.iter().copied());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap());
     let output = output.await.unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()

@@ -85,13 +85,8 @@ async fn quota_is_shown_by_the_length_of_its_windows() {
     ] {
         let hosts = Hosts::start(stating(fields)).await;
         let program = Program::with_admin("", &hosts.environment(), Admin::Free);
-        post(
-            program.address(),
-            path,
-            credential,
-            r#"{"model":"m","input":"go","messages":[]}"#,
-        )
-        .await;
+        post(program.address(), path, credential, r#"{"model":"m","input":"go","messages":[]}"#)
+            .await;
         let said = shown(&program).await;
         for line in lines {
             assert!(said.contains(line), "{line}: {said}");
@@ -116,20 +111,12 @@ async fn the_page_shows_the_quota() {
     let mut browser = Browser::open(&format!("http://{}/", program.admin()), (1_400, 900));
     browser.wait_for("document.querySelectorAll('.card').length > 4");
     let cards = browser.text("document.querySelector('.cards').innerText");
-    for words in [
-        "quota, 7 d",
-        "12% used",
-        "resets 2100-01-01",
-        "quota, 5 h (bengalfox alone)",
-        "99% used",
-    ] {
+    for words in
+        ["quota, 7 d", "12% used", "resets 2100-01-01", "quota, 5 h (bengalfox alone)", "99% used"]
+    {
         assert!(cards.contains(words), "{words}: {cards}");
     }
-    assert!(
-        !cards.contains("acc-1") && browser.errors.is_empty(),
-        "{:?}",
-        browser.errors
-    );
+    assert!(!cards.contains("acc-1") && browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
 /// Plays a conversation that grows to its window, and returns the number of requests that are longhaul's own.
@@ -169,10 +156,7 @@ async fn own_calls(fields: &str, settings: &[(&str, &str)]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn background_calls_pause_above_the_share_of_the_setting() {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let at = |place: &str, percent: u32, reset: u64| {
         format!(
             "x-codex-{place}-used-percent: {percent}\r\nx-codex-{place}-window-minutes: 300\r\n\
@@ -205,8 +189,5 @@ async fn run_ends_with_the_quota() {
         body.len()
     );
     let said = super::clients::run(&hosts, home.path(), &[], &line).await;
-    assert!(
-        said.contains("longhaul: chatgpt, 5 h: 41% used, resets "),
-        "{said}"
-    );
+    assert!(said.contains("longhaul: chatgpt, 5 h: 41% used, resets "), "{said}");
 }

@@ -32,10 +32,8 @@ async fn restart_changes_no_byte_if_the_window_is_configured() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarted_proxy_learns_the_window_from_one_refusal() {
-    let options = ModelOptions {
-        density: TokenDensity::DENSE,
-        ..ModelOptions::with_window(32_768)
-    };
+    let options =
+        ModelOptions { density: TokenDensity::DENSE, ..ModelOptions::with_window(32_768) };
     let replay = named("cli-0018").replay();
     let mut journey = Journey::start(options, digests).await;
     let before = journey.play(bodies(&replay).take(RESTART)).await;

@@ -39,10 +39,7 @@ async fn sessions_of_three_windows_complete_with_summaries() {
 
 /// Checks that a summariser that fails this way costs the client nothing.
 async fn check(conduct: SummaryBehaviour) {
-    let options = ModelOptions {
-        summary: conduct,
-        ..ModelOptions::with_window(32_768)
-    };
+    let options = ModelOptions { summary: conduct, ..ModelOptions::with_window(32_768) };
     let mut journey = Journey::start(options, |config| {
         config.summary.wait_limit = Duration::from_millis(200);
     })
@@ -76,9 +73,7 @@ async fn summariser_failures_of_any_kind_do_not_reach_the_client() {
 }
 
 fn summaries(seen: &[SeenRequest]) -> usize {
-    seen.iter()
-        .filter(|seen| seen.kind == RequestKind::Summary)
-        .count()
+    seen.iter().filter(|seen| seen.kind == RequestKind::Summary).count()
 }
 
 /// A request that overflows, so that it waits for its summary.
@@ -88,10 +83,8 @@ fn too_long() -> Vec<u8> {
 
 #[tokio::test]
 async fn client_disconnect_cancels_the_summary_it_waits_for() {
-    let options = ModelOptions {
-        summary: SummaryBehaviour::Hangs,
-        ..ModelOptions::with_window(32_768)
-    };
+    let options =
+        ModelOptions { summary: SummaryBehaviour::Hangs, ..ModelOptions::with_window(32_768) };
     let journey = Journey::start(options, own_model).await;
     let asked = |seen: &[SeenRequest]| summaries(seen) == 1;
     let (url, body) = (journey.url(), too_long());
@@ -101,22 +94,15 @@ async fn client_disconnect_cancels_the_summary_it_waits_for() {
             assert_eq!(seen.last().unwrap().ended, ReplyCompletion::Pending);
         }
     }
-    let left = |seen: &[SeenRequest]| {
-        seen.iter()
-            .all(|seen| seen.ended != ReplyCompletion::Pending)
-    };
+    let left =
+        |seen: &[SeenRequest]| seen.iter().all(|seen| seen.ended != ReplyCompletion::Pending);
     let seen = bounded(journey.model.wait_for(left)).await;
     assert_eq!(seen.last().unwrap().ended, ReplyCompletion::Abandoned);
-    journey
-        .model
-        .change(|options| options.summary = SummaryBehaviour::Faithful);
+    journey.model.change(|options| options.summary = SummaryBehaviour::Faithful);
     let arrived = ask(&url, &body).await;
     assert!(arrived.is_answer());
     let action = arrived.action();
-    assert!(
-        !action.contains("summary"),
-        "nothing half-made was kept: {action}"
-    );
+    assert!(!action.contains("summary"), "nothing half-made was kept: {action}");
 }
 
 #[tokio::test]

@@ -74,15 +74,9 @@ impl Session {
 
     /// Adds one to four parallel calls with their results.
     fn step(&mut self) {
-        let width = if self.draw(3) == 0 {
-            2 + self.draw(3)
-        } else {
-            1
-        };
+        let width = if self.draw(3) == 0 { 2 + self.draw(3) } else { 1 };
         self.parallel += usize::from(width > 1);
-        let ids: Vec<String> = (0..width)
-            .map(|at| format!("call_{}", self.ids + at))
-            .collect();
+        let ids: Vec<String> = (0..width).map(|at| format!("call_{}", self.ids + at)).collect();
         self.ids += width;
         let calls: Vec<_> = ids
             .iter()
@@ -179,11 +173,7 @@ fn is_kept_to(name: &str, step: &Step) {
     assert_eq!(before.first(), after.first(), "{name}: the head");
     let clipped = step.arrived.action().contains("clip");
     assert!(clipped || before.last() == after.last(), "{name}: the end");
-    assert!(
-        body.len() <= FORWARDED_BYTES,
-        "{name}: {} bytes",
-        body.len()
-    );
+    assert!(body.len() <= FORWARDED_BYTES, "{name}: {} bytes", body.len());
     harmless(name, std::slice::from_ref(step));
 }
 
@@ -223,9 +213,7 @@ async fn check(name: &str, seed: u64, change: fn(&mut Config)) -> Account {
     }
     assert!(forks >= 10 && undos >= 10, "{forks} forks, {undos} undos");
     assert!(session.images >= 20 && session.parallel >= 100);
-    let tokens = TokenDensity::STANDARD
-        .request_tokens(&session.body())
-        .unwrap();
+    let tokens = TokenDensity::STANDARD.request_tokens(&session.body()).unwrap();
     account.windows = tokens / WINDOW;
     account
 }

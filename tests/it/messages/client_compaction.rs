@@ -14,10 +14,7 @@ const CLEARED: &str = "[Old tool result content cleared]";
 const KEPT_RESULTS: usize = 5;
 
 fn named(name: &str) -> Value {
-    let (_, body) = sessions()
-        .into_iter()
-        .find(|(found, _)| found.starts_with(name))
-        .unwrap();
+    let (_, body) = sessions().into_iter().find(|(found, _)| found.starts_with(name)).unwrap();
     let mut body: Value = serde_json::from_slice(&body).unwrap();
     body["max_tokens"] = json!(4_000);
     body.as_object_mut().unwrap().remove("thinking");
@@ -50,10 +47,7 @@ async fn a_summary_of_claude_code_stands_in_full_before_that_of_longhaul() {
         }
         assert!(compacted > 0, "{name}");
         let seen = setup.model.seen();
-        assert!(
-            seen.iter()
-                .all(|it| !matches!(it.verdict, Verdict::Broken(_)))
-        );
+        assert!(seen.iter().all(|it| !matches!(it.verdict, Verdict::Broken(_))));
     }
 }
 
@@ -100,16 +94,10 @@ async fn a_conversation_goes_on_after_claude_code_cleared_its_results() {
         }
         assert!(cleared > 10, "{cleared}");
         let seen = setup.model.seen();
-        assert!(
-            seen.iter()
-                .all(|it| !matches!(it.verdict, Verdict::Broken(_)))
-        );
+        assert!(seen.iter().all(|it| !matches!(it.verdict, Verdict::Broken(_))));
         // What the client cleared is neither described nor cleared again.
         let last = String::from_utf8(setup.last().body.to_vec()).unwrap();
-        assert!(
-            !last.contains("[Old tool result content cleared]\\n"),
-            "{window}"
-        );
+        assert!(!last.contains("[Old tool result content cleared]\\n"), "{window}");
     }
 }
 

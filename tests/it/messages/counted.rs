@@ -97,10 +97,7 @@ async fn a_count_that_is_refused_is_one_of_the_original() {
     let refusal = r#"{"type":"error","error":{"type":"invalid_request_error","message":"no"}}"#;
     let count = r#"{"input_tokens":7}"#;
     for (status, sends) in [(400, 2), (404, 1), (429, 1), (500, 1)] {
-        let replies = [
-            Reply::new(status, json_head, refusal),
-            Reply::new(200, json_head, count),
-        ];
+        let replies = [Reply::new(status, json_head, refusal), Reply::new(200, json_head, count)];
         let replies = replies.into_iter().take(sends).collect();
         let (address, asked) = scripted::upstream(replies).await;
         let base = format!("http://{address}");
@@ -110,9 +107,7 @@ async fn a_count_that_is_refused_is_one_of_the_original() {
         let proxy = Proxy::with(config).await;
         let body = counted(&session()).to_string();
         let caller = Caller::of(proxy.address);
-        let reply = caller
-            .ask_at("/v1/messages/count_tokens", &[], body.clone())
-            .await;
+        let reply = caller.ask_at("/v1/messages/count_tokens", &[], body.clone()).await;
         let expect = if sends == 2 { count } else { refusal };
         assert_eq!(&*reply.body, expect.as_bytes(), "{status}");
         let asked = asked.await.unwrap();

@@ -92,9 +92,7 @@ async fn a_restarted_process_lowers_the_output_of_its_first_request() {
     play(&setup, None).await;
     assert_eq!(refused(&setup), 1, "the store keeps what was learned");
     // Another caller learns for itself.
-    let reply = setup
-        .ask_as(("x-api-key", "other"), &request(0, None))
-        .await;
+    let reply = setup.ask_as(("x-api-key", "other"), &request(0, None)).await;
     assert_eq!((reply.status, refused(&setup)), (200, 2));
 }
 

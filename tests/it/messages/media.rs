@@ -67,10 +67,7 @@ fn answers() -> Value {
 fn screenshot(id: &str) -> [Value; 2] {
     let call = json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
     let result = json!({"type": "tool_result", "tool_use_id": id, "content": [image(), text(id)]});
-    [
-        json!({"role": "assistant", "content": [call]}),
-        json!({"role": "user", "content": [result]}),
-    ]
+    [json!({"role": "assistant", "content": [call]}), json!({"role": "user", "content": [result]})]
 }
 
 fn chat(messages: &[Value]) -> Value {
@@ -164,21 +161,12 @@ async fn what_the_user_attached_to_the_newest_turn_stays() {
 
 #[tokio::test]
 async fn a_refused_retry_is_not_repeated_before_the_next_turn() {
-    let messages = [
-        says("look", &[image()]),
-        answers(),
-        says("and this", &[image()]),
-    ];
+    let messages = [says("look", &[image()]), answers(), says("and this", &[image()])];
     let next = [&messages[..], &[answers(), says("go on", &[])]].concat();
     let (now, next) = (chat(&messages), chat(&next));
     let again = TOO_LARGE.replace("messages.0", "messages.2");
-    let replies = vec![
-        refused(TOO_LARGE),
-        refused(&again),
-        refused(TOO_LARGE),
-        refused(TOO_LARGE),
-        answer(),
-    ];
+    let replies =
+        vec![refused(TOO_LARGE), refused(&again), refused(TOO_LARGE), refused(TOO_LARGE), answer()];
     let (arrived, asked) = play(&[&now, &now, &next], replies).await;
     // The refusal of the client's own body, not that of the retry.
     is_refused(&arrived[0], TOO_LARGE);
@@ -187,10 +175,7 @@ async fn a_refused_retry_is_not_repeated_before_the_next_turn() {
     assert_eq!([&asked[0], &asked[2], &asked[3]], [&now, &now, &next]);
     let marked = json!([text("look"), text("[image]")]);
     assert_eq!(*content(&asked[1], 0), marked);
-    assert_eq!(
-        *content(&asked[4], 2),
-        json!([text("and this"), text("[image]")])
-    );
+    assert_eq!(*content(&asked[4], 2), json!([text("and this"), text("[image]")]));
 }
 
 #[tokio::test]

@@ -60,10 +60,7 @@ impl SameChat {
                 places.push((at, None));
             }
         }
-        Self {
-            body: json!({"model": body["model"], "messages": messages}),
-            places,
-        }
+        Self { body: json!({"model": body["model"], "messages": messages}), places }
     }
 }
 
@@ -100,10 +97,7 @@ fn is_fixed(block: &Value) -> bool {
 
 /// Gives the newest call with this id the name of a tool that is exempt.
 fn rename(messages: &mut [Value], id: &str) {
-    let asks = messages
-        .iter_mut()
-        .rev()
-        .find(|it| it["role"] == "assistant");
+    let asks = messages.iter_mut().rev().find(|it| it["role"] == "assistant");
     for call in asks.unwrap()["tool_calls"].as_array_mut().unwrap() {
         if call["id"] == id {
             call["function"]["name"] = json!(FIXED);

@@ -63,20 +63,11 @@ async fn an_output_that_does_not_fit_is_refused_once_and_no_client_sees_it() {
         (ErrorFamily::Anthropic, 65_536, 26, None),
     ] {
         let (statuses, seen) = play(server).await;
-        assert!(
-            statuses.iter().all(|status| *status == 200),
-            "{server:?} {statuses:?}"
-        );
+        assert!(statuses.iter().all(|status| *status == 200), "{server:?} {statuses:?}");
         let refused = seen.iter().filter(|it| it.verdict == Verdict::Overflowed);
         assert_eq!(refused.count(), 1, "{server:?}");
         let least = server.3.map_or(3_000, |budget| budget + 1);
-        assert!(
-            seen.iter().all(|it| it.max_output.unwrap() >= least),
-            "{server:?}"
-        );
-        assert!(
-            seen.iter()
-                .all(|it| !matches!(it.verdict, Verdict::Broken(_)))
-        );
+        assert!(seen.iter().all(|it| it.max_output.unwrap() >= least), "{server:?}");
+        assert!(seen.iter().all(|it| !matches!(it.verdict, Verdict::Broken(_))));
     }
 }

@@ -36,11 +36,7 @@ impl Setup {
         digests(&mut config);
         change(&mut config);
         let proxies = vec![Proxy::with(config.clone()).await];
-        Self {
-            model,
-            config,
-            proxies,
-        }
+        Self { model, config, proxies }
     }
 
     /// Starts one more process.
@@ -93,18 +89,14 @@ impl Setup {
 
     pub(super) async fn ask_as(&self, credential: (&str, &str), body: &Value) -> ReceivedReply {
         let fields = [credential, ("anthropic-version", "2023-06-01")];
-        self.caller()
-            .ask_at("/v1/messages?beta=true", &fields, body.to_string())
-            .await
+        self.caller().ask_at("/v1/messages?beta=true", &fields, body.to_string()).await
     }
 
     /// Asks for the token count of a request.
     pub(super) async fn count(&self, body: &Value) -> ReceivedReply {
         let fields = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
         let target = "/v1/messages/count_tokens?beta=true";
-        self.caller()
-            .ask_at(target, &fields, body.to_string())
-            .await
+        self.caller().ask_at(target, &fields, body.to_string()).await
     }
 
     pub(super) fn last(&self) -> SeenRequest {
@@ -114,10 +106,8 @@ impl Setup {
 
 /// Returns a recorded session of several windows, with the output that it asks for.
 pub(super) fn session() -> Value {
-    let (_, body) = sessions()
-        .into_iter()
-        .find(|(name, _)| name.starts_with("cli-3a782158"))
-        .unwrap();
+    let (_, body) =
+        sessions().into_iter().find(|(name, _)| name.starts_with("cli-3a782158")).unwrap();
     let mut body: Value = serde_json::from_slice(&body).unwrap();
     body["max_tokens"] = json!(4_000);
     body.as_object_mut().unwrap().remove("thinking");
@@ -150,9 +140,7 @@ async fn session_of_several_windows_is_answered_completely() {
     }
     assert!(compacted > 2, "{compacted} of {asked}");
     let broken = setup.model.seen();
-    let mut broken = broken
-        .iter()
-        .filter(|seen| matches!(seen.verdict, Verdict::Broken(_)));
+    let mut broken = broken.iter().filter(|seen| matches!(seen.verdict, Verdict::Broken(_)));
     assert!(broken.next().is_none());
 }
 
@@ -167,12 +155,7 @@ async fn retry_of_a_refused_request_fits_and_keeps_query_and_headers() {
         let mut body = session();
         body["stream"] = json!(stream);
         let reply = setup.ask(&body).await;
-        assert_eq!(
-            reply.status,
-            200,
-            "{}",
-            String::from_utf8_lossy(&reply.body)
-        );
+        assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
         let seen = setup.model.seen();
         let verdicts: Vec<Verdict> = seen.iter().map(|it| it.verdict).collect();
         assert_eq!(verdicts, [Verdict::Overflowed, Verdict::Accepted]);
@@ -211,9 +194,7 @@ async fn summary_calls_of_a_login_obey_every_rule_behind_system_messages() {
     })
     .await;
     let instruction = "condense the conversation above".to_owned();
-    setup
-        .model
-        .change(|options| options.summary_instruction = Some(instruction.clone()));
+    setup.model.change(|options| options.summary_instruction = Some(instruction.clone()));
     let login = ("authorization", "Bearer sk-ant-oat01-x");
     let mut session = session();
     // After each batch of results, Claude Code states the tokens left to newer models.
@@ -235,10 +216,7 @@ async fn summary_calls_of_a_login_obey_every_rule_behind_system_messages() {
         assert_eq!(reply.status, 200, "{end}: {text}");
     }
     let seen = setup.model.seen();
-    assert!(
-        seen.iter()
-            .all(|it| !matches!(it.verdict, Verdict::Broken(_)))
-    );
+    assert!(seen.iter().all(|it| !matches!(it.verdict, Verdict::Broken(_))));
     assert!(seen.iter().any(|it| it.kind == RequestKind::Summary));
 }
 
@@ -253,9 +231,7 @@ async fn summaries_are_used_behind_a_block_that_bills_each_request() {
         })
         .await;
         let instruction = "condense the conversation above".to_owned();
-        setup
-            .model
-            .change(|options| options.summary_instruction = Some(instruction.clone()));
+        setup.model.change(|options| options.summary_instruction = Some(instruction.clone()));
         let login = ("authorization", "Bearer sk-ant-oat01-x");
         let mut session = session();
         let count = session["messages"].as_array().unwrap().len();
@@ -326,11 +302,7 @@ async fn provider_side_clearing_disables_pruning_but_not_recovery() {
 async fn sibling_paths_are_never_changed() {
     let setup = Setup::start(40_000, |_| ()).await;
     let body = session().to_string();
-    for path in [
-        "/v1/messages/batches",
-        "/v1/threads/t/messages",
-        "/v1/files",
-    ] {
+    for path in ["/v1/messages/batches", "/v1/threads/t/messages", "/v1/files"] {
         setup.caller().ask_at(path, &[], body.clone()).await;
         let seen = setup.last();
         assert_eq!((&*seen.target, &*seen.body), (path, body.as_bytes()));
@@ -342,9 +314,7 @@ async fn longhaul_errors_have_the_messages_api_shape() {
     let nobody = crate::harness::Nobody::bind();
     let proxy = Proxy::start(&nobody.base(""), &[]).await;
     let body = json!({"model": "m", "max_tokens": 9, "messages": []}).to_string();
-    let reply = Caller::of(proxy.address)
-        .ask_at("/v1/messages", &[], body)
-        .await;
+    let reply = Caller::of(proxy.address).ask_at("/v1/messages", &[], body).await;
     let error: Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(error["type"], "error");
     assert_eq!(error["error"]["type"], "api_error");
@@ -356,10 +326,7 @@ async fn retries_smaller_if_an_empty_reply_reports_a_full_window() {
     let json_head = "content-type: application/json\r\n";
     let full = r#"{"id":"m","type":"message","role":"assistant","content":[],"stop_reason":"model_context_window_exceeded","usage":{"input_tokens":202700,"output_tokens":0}}"#;
     let answer = r#"{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"on"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":1}}"#;
-    let replies = vec![
-        Reply::new(200, json_head, full),
-        Reply::new(200, json_head, answer),
-    ];
+    let replies = vec![Reply::new(200, json_head, full), Reply::new(200, json_head, answer)];
     let (address, asked) = scripted::upstream(replies).await;
     let base = format!("http://{address}");
     let mut config = Config::default_with([("upstream.base", base.as_str())]).unwrap();
@@ -381,22 +348,13 @@ async fn agents_of_one_session_are_conversations_of_their_own() {
     let body = session();
     let conversation = async |fields: &[(&str, &str)]| {
         let target = "/v1/messages?beta=true";
-        let reply = setup
-            .caller()
-            .ask_at(target, fields, body.to_string())
-            .await;
-        reply.headers["x-longhaul-conversation"]
-            .to_str()
-            .unwrap()
-            .to_owned()
+        let reply = setup.caller().ask_at(target, fields, body.to_string()).await;
+        reply.headers["x-longhaul-conversation"].to_str().unwrap().to_owned()
     };
     let session = ("x-claude-code-session-id", "s");
     let agent = |id| [("x-api-key", "k"), session, ("x-claude-code-agent-id", id)];
     let main = conversation(&[("x-api-key", "k"), session]).await;
-    let (one, other) = (
-        conversation(&agent("1")).await,
-        conversation(&agent("2")).await,
-    );
+    let (one, other) = (conversation(&agent("1")).await, conversation(&agent("2")).await);
     assert!(main != one && one != other && main != other);
     assert_eq!(conversation(&agent("1")).await, one);
 }

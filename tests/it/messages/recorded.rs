@@ -18,11 +18,7 @@ fn rules() -> [Rule; 3] {
         keep_errors: false,
         described,
     };
-    [
-        rule(40_000, 20_000, 2, false),
-        rule(2_000, 500, 1, true),
-        rule(0, 0, 0, false),
-    ]
+    [rule(40_000, 20_000, 2, false), rule(2_000, 500, 1, true), rule(0, 0, 0, false)]
 }
 
 #[test]

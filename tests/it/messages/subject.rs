@@ -24,21 +24,15 @@ use crate::subject::policy;
 /// Returns the recorded sessions, each with its name and its last request.
 pub(crate) fn sessions() -> Vec<(String, Vec<u8>)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/messages/sessions");
-    let files = fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
-    let mut files: Vec<_> = files
-        .filter(|file| file.extension().is_some_and(|ending| ending == "gz"))
-        .collect();
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|ending| ending == "gz")).collect();
     files.sort();
     let open = |file: std::path::PathBuf| {
         let mut body = Vec::new();
         let bytes = fs::read(&file).unwrap();
         GzDecoder::new(&*bytes).read_to_end(&mut body).unwrap();
-        (
-            file.file_name().unwrap().to_string_lossy().into_owned(),
-            body,
-        )
+        (file.file_name().unwrap().to_string_lossy().into_owned(), body)
     };
     files.into_iter().map(open).collect()
 }
@@ -48,15 +42,7 @@ pub(crate) fn cleared(body: &[u8], rule: &Rule) -> BTreeMap<usize, String> {
     let conversation = read(body).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let state = fold(
-        &conversation,
-        &policy,
-        kept,
-        None,
-        HardThresholdMode::Cut,
-        &[],
-    )
-    .prune_state;
+    let state = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut, &[]).prune_state;
     let cleared = state.cleared().map(|result| {
         let message = conversation.message(result.message).unwrap();
         let words = result.placeholder.render(&conversation, message);

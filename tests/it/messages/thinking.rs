@@ -8,12 +8,8 @@ use super::proxied::Setup;
 use super::subject::sessions;
 
 /// Sessions of a person, of long tool loops, and one that Claude Code had compacted before.
-pub(super) const SESSIONS: [&str; 4] = [
-    "cli-0c275b1b",
-    "cli-3a782158",
-    "cli-8dab6c26",
-    "cli-d1423492",
-];
+pub(super) const SESSIONS: [&str; 4] =
+    ["cli-0c275b1b", "cli-3a782158", "cli-8dab6c26", "cli-d1423492"];
 
 /// An agent that sends back the thinking of each reply.
 pub(super) struct Agent {
@@ -33,10 +29,7 @@ pub(super) enum Keeps {
 
 impl Agent {
     pub(super) fn new(name: &str, model: &str, thinking: Value, keeps: Keeps) -> Self {
-        let (_, body) = sessions()
-            .into_iter()
-            .find(|(found, _)| found.starts_with(name))
-            .unwrap();
+        let (_, body) = sessions().into_iter().find(|(found, _)| found.starts_with(name)).unwrap();
         let mut body: Value = serde_json::from_slice(&body).unwrap();
         body["model"] = json!(model);
         body["max_tokens"] = json!(4_000);
@@ -141,16 +134,9 @@ async fn play(
         // The provider checks a count as it checks a request.
         let mut counted = body.clone();
         counted.as_object_mut().unwrap().remove("max_tokens");
-        assert_eq!(
-            setup.count(&counted).await.status,
-            200,
-            "{name} {window} {end}"
-        );
+        assert_eq!(setup.count(&counted).await.status, 200, "{name} {window} {end}");
         let counted = setup.last().verdict;
-        assert!(
-            !matches!(counted, Verdict::Broken(_)),
-            "{name} {end}: {counted:?}"
-        );
+        assert!(!matches!(counted, Verdict::Broken(_)), "{name} {end}: {counted:?}");
         agent.take(end, &reply.body);
         verdicts.push(sent);
     }

@@ -88,9 +88,7 @@ async fn play(
     })
     .await;
     let of_the_model = rules.of_the_model();
-    setup
-        .model
-        .change(|options| options.thinking = of_the_model);
+    setup.model.change(|options| options.thinking = of_the_model);
     for _ in 1..processes {
         setup.add_proxy().await;
     }
@@ -123,11 +121,7 @@ async fn play(
 /// played in memory.
 fn half(first: usize) -> impl Iterator<Item = &'static str> {
     let is_all = std::env::var("LONGHAUL_SESSIONS").is_ok_and(|asked| asked == "all");
-    let (first, count) = if is_all {
-        (0, SESSIONS.len())
-    } else {
-        (first, 2)
-    };
+    let (first, count) = if is_all { (0, SESSIONS.len()) } else { (first, 2) };
     SESSIONS.into_iter().skip(first).take(count)
 }
 

@@ -21,17 +21,9 @@ pub(crate) fn newly_broken(before: &[u8], after: &[u8]) -> Vec<&'static str> {
     };
     // Most bodies break nothing, and the client's own is the longer one.
     let found = broken(&after);
-    let allowed = if found.is_empty() {
-        BTreeSet::new()
-    } else {
-        broken(&before)
-    };
+    let allowed = if found.is_empty() { BTreeSet::new() } else { broken(&before) };
     let rewritten = broken_by_rewrite(&before, &after);
-    found
-        .into_iter()
-        .filter(|id| !allowed.contains(id))
-        .chain(rewritten)
-        .collect()
+    found.into_iter().filter(|id| !allowed.contains(id)).chain(rewritten).collect()
 }
 
 #[test]
@@ -39,10 +31,7 @@ fn every_listed_rule_is_checked_or_has_a_reason_not_to_be() {
     let list: Value =
         serde_json::from_str(include_str!("../../../fixtures/messages/validity.json")).unwrap();
     let list = list["rules"].as_array().unwrap();
-    let listed: BTreeSet<&str> = list
-        .iter()
-        .map(|rule| rule["id"].as_str().unwrap())
-        .collect();
+    let listed: BTreeSet<&str> = list.iter().map(|rule| rule["id"].as_str().unwrap()).collect();
     let others = server_rule_ids().chain(rewrite_rule_ids());
     let known: Vec<&str> = MESSAGES_RULES
         .iter()
@@ -68,11 +57,7 @@ fn every_session_obeys_every_rule() {
         let lacks_tools = WITHOUT_DEFERRED_TOOLS.contains(&&*name);
         let broken = broken_messages_rules(&body);
         let broken: Vec<&str> = broken.iter().map(|rule| rule.id).collect();
-        let expect: &[&str] = if lacks_tools {
-            &["m-result-reference"]
-        } else {
-            &[]
-        };
+        let expect: &[&str] = if lacks_tools { &["m-result-reference"] } else { &[] };
         assert_eq!(broken, expect, "{name}");
     }
 }
@@ -98,43 +83,23 @@ fn valid() -> Value {
 /// A change of a valid body that breaks one rule, as the place and the value there.
 const BREACHES: &[(&str, &str, &str)] = &[
     ("m-pair-fwd", "/messages/2/content", r#""x""#),
-    (
-        "m-pair-back",
-        "/messages/1/content/2",
-        r#"{"type":"text","text":"x"}"#,
-    ),
+    ("m-pair-back", "/messages/1/content/2", r#"{"type":"text","text":"x"}"#),
     (
         "m-result-first",
         "/messages/2/content",
         r#"[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"a","content":"r"}]"#,
     ),
-    (
-        "m-result-role",
-        "/messages/3/content/0",
-        r#"{"type":"tool_result","tool_use_id":"a"}"#,
-    ),
+    ("m-result-role", "/messages/3/content/0", r#"{"type":"tool_result","tool_use_id":"a"}"#),
     (
         "m-use-unique",
         "/messages/1/content/1",
         r#"{"type":"tool_use","id":"a","name":"f","input":{}}"#,
     ),
-    (
-        "m-result-once",
-        "/messages/2/content/1",
-        r#"{"type":"tool_result","tool_use_id":"a"}"#,
-    ),
+    ("m-result-once", "/messages/2/content/1", r#"{"type":"tool_result","tool_use_id":"a"}"#),
     ("m-id-pattern", "/messages/1/content/2/id", r#""a.b""#),
-    (
-        "m-use-input-object",
-        "/messages/1/content/2/input",
-        r#""{}""#,
-    ),
+    ("m-use-input-object", "/messages/1/content/2/input", r#""{}""#),
     ("m-tools-kept", "/tools", "[]"),
-    (
-        "m-result-content",
-        "/messages/2/content/0/content",
-        r#"[{"type":"later"}]"#,
-    ),
+    ("m-result-content", "/messages/2/content/0/content", r#"[{"type":"later"}]"#),
     (
         "m-result-toolset",
         "/messages/1/content/2",
@@ -151,75 +116,35 @@ const BREACHES: &[(&str, &str, &str)] = &[
         r#"{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"image"}]}"#,
     ),
     ("m-roles", "/messages/4/role", r#""tool""#),
-    (
-        "m-system-place",
-        "/messages/0",
-        r#"{"role":"system","content":"x"}"#,
-    ),
-    (
-        "m-system-blocks",
-        "/messages/4",
-        r#"{"role":"system","content":[{"type":"image"}]}"#,
-    ),
+    ("m-system-place", "/messages/0", r#"{"role":"system","content":"x"}"#),
+    ("m-system-blocks", "/messages/4", r#"{"role":"system","content":[{"type":"image"}]}"#),
     ("m-first-user", "/messages/0/role", r#""assistant""#),
     ("m-nonempty-message", "/messages/4/content", "[]"),
     ("m-text-nonempty", "/messages/2/content/1/text", r#""""#),
     ("m-text-whitespace", "/messages/4/content", r#"" \n""#),
-    (
-        "m-trailing-space",
-        "/messages/4",
-        r#"{"role":"assistant","content":"x "}"#,
-    ),
-    (
-        "m-prefill",
-        "/messages/4",
-        r#"{"role":"assistant","content":"x"}"#,
-    ),
+    ("m-trailing-space", "/messages/4", r#"{"role":"assistant","content":"x "}"#),
+    ("m-prefill", "/messages/4", r#"{"role":"assistant","content":"x"}"#),
     (
         "m-open-server-tool",
         "/messages/1/content/1",
         r#"{"type":"server_tool_use","id":"srvtoolu_a","name":"web_search","input":{}}"#,
     ),
-    (
-        "m-thinking-signature",
-        "/messages/1/content/0/signature",
-        r#""""#,
-    ),
+    ("m-thinking-signature", "/messages/1/content/0/signature", r#""""#),
     (
         "m-thinking-last",
         "/messages/3/content/0",
         r#"{"type":"thinking","thinking":"x","signature":"s"}"#,
     ),
-    (
-        "m-thinking-budget",
-        "/thinking",
-        r#"{"type":"enabled","budget_tokens":100}"#,
-    ),
-    (
-        "m-server-pair",
-        "/messages/3/content/0",
-        r#"{"type":"server_tool_use","id":"srvtoolu_a"}"#,
-    ),
+    ("m-thinking-budget", "/thinking", r#"{"type":"enabled","budget_tokens":100}"#),
+    ("m-server-pair", "/messages/3/content/0", r#"{"type":"server_tool_use","id":"srvtoolu_a"}"#),
     (
         "m-server-pair-back",
         "/messages/3/content/0",
         r#"{"type":"web_search_tool_result","tool_use_id":"srvtoolu_a"}"#,
     ),
-    (
-        "m-mcp",
-        "/messages/4/content",
-        r#"[{"type":"mcp_tool_result","tool_use_id":"a"}]"#,
-    ),
-    (
-        "m-fallback",
-        "/messages/4/content",
-        r#"[{"type":"fallback"}]"#,
-    ),
-    (
-        "m-ondemand-block",
-        "/messages/3/content/0",
-        r#"{"type":"compaction","signature":"s"}"#,
-    ),
+    ("m-mcp", "/messages/4/content", r#"[{"type":"mcp_tool_result","tool_use_id":"a"}]"#),
+    ("m-fallback", "/messages/4/content", r#"[{"type":"fallback"}]"#),
+    ("m-ondemand-block", "/messages/3/content/0", r#"{"type":"compaction","signature":"s"}"#),
     (
         "m-context-edits",
         "/context_management",
@@ -235,34 +160,14 @@ const BREACHES: &[(&str, &str, &str)] = &[
         "/system",
         r#"[{"type":"text","text":"a","cache_control":{}},{"type":"text","text":"b","cache_control":{"ttl":"1h"}}]"#,
     ),
-    (
-        "m-cache-empty",
-        "/messages/2/content/1",
-        r#"{"type":"text","text":"","cache_control":{}}"#,
-    ),
+    ("m-cache-empty", "/messages/2/content/1", r#"{"type":"text","text":"","cache_control":{}}"#),
     ("m-cache-where", "/messages/1/content/0/cache_control", "{}"),
     ("m-system-param", "/system", "{}"),
-    (
-        "m-document",
-        "/messages/2/content/0/content",
-        r#"[{"type":"document"}]"#,
-    ),
-    (
-        "m-container",
-        "/messages/2/content/1",
-        r#"{"type":"container_upload"}"#,
-    ),
-    (
-        "m-compaction",
-        "/messages/3/content/0",
-        r#"{"type":"compaction"}"#,
-    ),
+    ("m-document", "/messages/2/content/0/content", r#"[{"type":"document"}]"#),
+    ("m-container", "/messages/2/content/1", r#"{"type":"container_upload"}"#),
+    ("m-compaction", "/messages/3/content/0", r#"{"type":"compaction"}"#),
     ("m-max-tokens-min", "/max_tokens", "0"),
-    (
-        "m-pair-next-only",
-        "/messages/4/content",
-        r#"[{"type":"tool_result","tool_use_id":"a"}]"#,
-    ),
+    ("m-pair-next-only", "/messages/4/content", r#"[{"type":"tool_result","tool_use_id":"a"}]"#),
     (
         "m-citations",
         "/messages/3/content/0",
@@ -288,37 +193,17 @@ const PERMITTED: [(&str, &str, &str); 11] = [
         "/messages/4",
         r#"{"role":"assistant","content":[{"type":"server_tool_use","id":"srvtoolu_a","name":"web_search","input":{}}]}"#,
     ),
-    (
-        "m-thinking-earlier",
-        "/messages/1/content/0",
-        r#"{"type":"text","text":"x"}"#,
-    ),
-    (
-        "m-bound-free",
-        "/messages/2/content/0/cache_control",
-        r#"{"type":"ephemeral"}"#,
-    ),
-    (
-        "m-bound-server",
-        "/context_management",
-        r#"{"edits":[{"type":"clear_thinking_20251015"}]}"#,
-    ),
+    ("m-thinking-earlier", "/messages/1/content/0", r#"{"type":"text","text":"x"}"#),
+    ("m-bound-free", "/messages/2/content/0/cache_control", r#"{"type":"ephemeral"}"#),
+    ("m-bound-server", "/context_management", r#"{"edits":[{"type":"clear_thinking_20251015"}]}"#),
     ("m-bound-model", "/model", r#""other""#),
-    (
-        "m-clear-at",
-        "/messages/2/clear_at",
-        r#""next_user_message""#,
-    ),
+    ("m-clear-at", "/messages/2/clear_at", r#""next_user_message""#),
     (
         "m-system-empty",
         "/messages",
         r#"[{"role":"user","content":"go"},{"role":"system","content":[],"output_config":{"effort":"low"}}]"#,
     ),
-    (
-        "m-mcp-listing",
-        "/messages/3/content/0",
-        r#"{"type":"mcp_tool_listing","tools":[]}"#,
-    ),
+    ("m-mcp-listing", "/messages/3/content/0", r#"{"type":"mcp_tool_listing","tools":[]}"#),
 ];
 
 #[test]
@@ -349,10 +234,7 @@ fn each_rule_detects_its_violation() {
             let (object, name) = place.rsplit_once('/').unwrap();
             body.pointer_mut(object).unwrap()[name] = value;
         }
-        let broken: Vec<&str> = broken_messages_rules(&body)
-            .iter()
-            .map(|it| it.id)
-            .collect();
+        let broken: Vec<&str> = broken_messages_rules(&body).iter().map(|it| it.id).collect();
         assert!(broken.contains(id), "{id}: {broken:?}");
     }
 }
@@ -371,24 +253,12 @@ fn rules_that_depend_on_settings_detect_their_violations() {
     open[1]["content"].as_array_mut().unwrap().swap(0, 1);
     open.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}));
     let enabled = json!({"type": "enabled", "budget_tokens": 1});
-    check(
-        "m-thinking-loop",
-        &[("thinking", enabled.clone()), ("messages", json!(open))],
-    );
-    check(
-        "m-thinking-choice",
-        &[
-            ("thinking", enabled),
-            ("tool_choice", json!({"type": "any"})),
-        ],
-    );
+    check("m-thinking-loop", &[("thinking", enabled.clone()), ("messages", json!(open))]);
+    check("m-thinking-choice", &[("thinking", enabled), ("tool_choice", json!({"type": "any"}))]);
     let last = valid()["messages"].as_array().unwrap()[..2].to_vec();
     check(
         "m-thinking-off",
-        &[
-            ("thinking", json!({"type": "disabled"})),
-            ("messages", json!(last)),
-        ],
+        &[("thinking", json!({"type": "disabled"})), ("messages", json!(last))],
     );
     let image = json!({"role": "user", "content": vec![json!({"type": "image"}); 601]});
     check("m-images", &[("messages", json!([image]))]);
@@ -397,17 +267,8 @@ fn rules_that_depend_on_settings_detect_their_violations() {
     check("m-pdf", &[("messages", json!([pdfs]))]);
     check(
         "m-count",
-        &[(
-            "messages",
-            json!(vec![json!({"role": "user", "content": "x"}); 100_001]),
-        )],
+        &[("messages", json!(vec![json!({"role": "user", "content": "x"}); 100_001]))],
     );
     let marked = json!([{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]}]);
-    check(
-        "m-cache-auto",
-        &[
-            ("cache_control", json!({"ttl": "5m"})),
-            ("messages", marked),
-        ],
-    );
+    check("m-cache-auto", &[("cache_control", json!({"ttl": "5m"})), ("messages", marked)]);
 }

@@ -118,11 +118,7 @@ fn answers(message: &Message) -> bool {
 /// Returns the calls directly before the run of results around `at`, and the index at which the run
 /// begins.
 fn asked(messages: &[Message], at: usize) -> (&[Call], usize) {
-    let run = (0..=at)
-        .rev()
-        .take_while(|&at| answers(&messages[at]))
-        .last()
-        .unwrap();
+    let run = (0..=at).rev().take_while(|&at| answers(&messages[at])).last().unwrap();
     let asking = run.checked_sub(1).map(|before| &messages[before]);
     let calls = asking
         .filter(|message| message.role == "assistant")

@@ -99,10 +99,7 @@ pub(crate) fn reading(tree: &Value) -> Option<Reading> {
     Some(Reading {
         model: text_or_null(tree.get("model"))?.unwrap_or_default(),
         streaming: tree.get("stream") == Some(&Value::Bool(true)),
-        output: output
-            .into_iter()
-            .flatten()
-            .find_map(|tokens| u32::try_from(tokens).ok()),
+        output: output.into_iter().flatten().find_map(|tokens| u32::try_from(tokens).ok()),
         messages: tree
             .as_object()?
             .get("messages")?
@@ -165,9 +162,7 @@ fn content_text(content: Option<&Value>) -> Option<String> {
 /// Reads a call: fields inside `function` (or `custom`) take precedence over fields next to it.
 fn call(element: &Value) -> Option<Call> {
     let outer = element.as_object()?;
-    let inner = ["function", "custom"]
-        .iter()
-        .find_map(|key| outer.get(*key)?.as_object());
+    let inner = ["function", "custom"].iter().find_map(|key| outer.get(*key)?.as_object());
     let levels = || inner.into_iter().chain([outer]);
     let mut name = None;
     for level in levels() {
@@ -177,11 +172,7 @@ fn call(element: &Value) -> Option<Call> {
         let arguments = level.get("arguments").or_else(|| level.get("input"))?;
         Some(arguments.as_str()?.to_owned())
     });
-    Some(Call {
-        id: text_or_null(outer.get("id"))?,
-        name,
-        arguments,
-    })
+    Some(Call { id: text_or_null(outer.get("id"))?, name, arguments })
 }
 
 /// Returns the text or null; the outer `None` means a wrong type.

@@ -50,10 +50,7 @@ pub(crate) fn described(tool: Option<&str>, about: Option<&str>, tokens: usize) 
     };
     let mut words = vec![clip(tool, 64)];
     words.extend(about.map(|about| clip(about, 120)));
-    format!(
-        "[Old tool result content cleared: {}, about {tokens} tokens]",
-        words.join(" ")
-    )
+    format!("[Old tool result content cleared: {}, about {tokens} tokens]", words.join(" "))
 }
 
 /// Whether a text is a placeholder, longhaul's own or one like it.
@@ -80,13 +77,8 @@ pub(crate) fn points_back(text: &str) -> bool {
 
 /// Whether a text reports a failure.
 pub(crate) fn is_failure(text: &str) -> bool {
-    const OPENINGS: [&str; 5] = [
-        "error",
-        "fatal",
-        "traceback (most recent call last)",
-        "failed",
-        "panic",
-    ];
+    const OPENINGS: [&str; 5] =
+        ["error", "fatal", "traceback (most recent call last)", "failed", "panic"];
     let text = text.trim_start().to_lowercase();
     OPENINGS.iter().any(|opening| text.starts_with(opening))
 }

@@ -47,11 +47,7 @@ impl Collector {
         });
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, Arc::clone(&state)));
-        Self {
-            address,
-            state,
-            _serving: serving,
-        }
+        Self { address, state, _serving: serving }
     }
 
     /// Returns the endpoint in the form of OpenTelemetry's environment variables.
@@ -77,9 +73,7 @@ impl Collector {
     /// Waits until `times` exports have arrived.
     pub(super) async fn is_asked(&self, times: usize) {
         let mut posted = self.state.posted.subscribe();
-        bounded(posted.wait_for(|posted| posted.len() >= times))
-            .await
-            .unwrap();
+        bounded(posted.wait_for(|posted| posted.len() >= times)).await.unwrap();
     }
 
     /// Waits until the spans satisfy `enough`, then returns them.
@@ -97,10 +91,7 @@ impl Collector {
 }
 
 fn of(posted: &[Posted]) -> Vec<Span> {
-    posted
-        .iter()
-        .flat_map(|posted| spans(&posted.body))
-        .collect()
+    posted.iter().flat_map(|posted| spans(&posted.body)).collect()
 }
 
 async fn serve(listener: TcpListener, state: Arc<State>) {
@@ -110,9 +101,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         connections.spawn(async move {
             let service = service_fn(|request| take(&state, request));
             // An exporter may disconnect at any time.
-            _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(socket), service)
-                .await;
+            _ = http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
         });
     }
 }
@@ -129,9 +118,7 @@ async fn take(
         return Ok(answer);
     }
     let headers = head.headers;
-    state
-        .posted
-        .send_modify(|posted| posted.push(Posted { headers, body }));
+    state.posted.send_modify(|posted| posted.push(Posted { headers, body }));
     *answer.status_mut() = *state.status.lock().unwrap();
     Ok(answer)
 }

@@ -12,10 +12,7 @@ use crate::harness::Wire;
 async fn chat_spans_follow_the_semantic_conventions() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let more = [
-        (
-            "OTEL_RESOURCE_ATTRIBUTES",
-            "deployment.environment.name=tests",
-        ),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=tests"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-own=word"),
     ];
     let program = start(&model.url(), &collector, &more);
@@ -58,10 +55,7 @@ async fn chat_spans_follow_the_semantic_conventions() {
     assert_eq!(request.says("gen_ai.usage.input_tokens"), None);
     assert!(!request.is_error && !call.is_error);
     assert_eq!(request.resource["service.name"], "longhaul".into());
-    assert_eq!(
-        request.resource["deployment.environment.name"],
-        "tests".into()
-    );
+    assert_eq!(request.resource["deployment.environment.name"], "tests".into());
     assert_eq!(collector.posted()[0].headers["x-own"], "word");
 }
 
@@ -102,10 +96,7 @@ async fn each_upstream_call_of_a_request_has_its_own_span() {
     assert!(first.is_error);
     check(
         first,
-        &[
-            ("error.type", "context_overflow".into()),
-            ("http.response.status_code", 400_u64.into()),
-        ],
+        &[("error.type", "context_overflow".into()), ("http.response.status_code", 400_u64.into())],
     );
     for answered in [of("summary"), of("compacted")] {
         assert!(!answered.is_error);
@@ -155,10 +146,7 @@ async fn traces_contain_no_text_or_secret_of_the_caller() {
     wire.drain().await;
 
     let spans = collector.requests(4).await;
-    let odd = spans
-        .iter()
-        .find(|span| span.name == "HTTP /files/*")
-        .unwrap();
+    let odd = spans.iter().find(|span| span.name == "HTTP /files/*").unwrap();
     check(odd, &[("http.request.method", "_OTHER".into())]);
     for posted in collector.posted() {
         let body = posted.body.to_ascii_lowercase();
@@ -171,17 +159,9 @@ async fn traces_contain_no_text_or_secret_of_the_caller() {
 async fn span_of_a_non_chat_request_is_named_by_its_route() {
     let (model, collector) = (model(200_000).await, Collector::start().await);
     let program = start(&model.url(), &collector, &[]);
-    for target in [
-        "/v1/models",
-        "/v1/models/own",
-        "/v1/elsewhere/1",
-        "/__longhaul__/1",
-    ] {
+    for target in ["/v1/models", "/v1/models/own", "/v1/elsewhere/1", "/__longhaul__/1"] {
         let mut wire = Wire::to(program.address()).await;
-        wire.send(&format!(
-            "GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        ))
-        .await;
+        wire.send(&format!("GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await;
         wire.drain().await;
     }
     let spans = collector.requests(4).await;
@@ -190,24 +170,9 @@ async fn span_of_a_non_chat_request_is_named_by_its_route() {
         names.sort_by_key(|span| span.ended);
         names.into_iter().map(|span| &*span.name).collect()
     };
-    assert_eq!(
-        names(Span::is_of_server),
-        ["GET /models", "GET /models/*", "GET", "GET"]
-    );
-    assert_eq!(
-        names(Span::is_of_client),
-        ["GET /models", "GET /models/*", "GET"]
-    );
-    let ours = spans
-        .iter()
-        .find(|span| span.says("error.type") == Some(&"reserved_path".into()));
-    assert!(
-        !ours.unwrap().is_error,
-        "the client's fault is none of a server's"
-    );
-    assert!(
-        spans
-            .iter()
-            .all(|span| span.says("gen_ai.operation.name").is_none())
-    );
+    assert_eq!(names(Span::is_of_server), ["GET /models", "GET /models/*", "GET", "GET"]);
+    assert_eq!(names(Span::is_of_client), ["GET /models", "GET /models/*", "GET"]);
+    let ours = spans.iter().find(|span| span.says("error.type") == Some(&"reserved_path".into()));
+    assert!(!ours.unwrap().is_error, "the client's fault is none of a server's");
+    assert!(spans.iter().all(|span| span.says("gen_ai.operation.name").is_none()));
 }

@@ -23,9 +23,7 @@ async fn streaming(upstream: &Upstream, program: &Program) -> (Wire, Wire) {
     served
         .send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         .await;
-    served
-        .send("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"}}]}\n\n")
-        .await;
+    served.send("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"}}]}\n\n").await;
     client.until("Hello").await;
     (client, served)
 }
@@ -100,8 +98,5 @@ async fn unreachable_upstream_marks_both_spans_as_errors() {
         assert!(span.is_error);
         check(span, &[("error.type", "upstream_unreachable".into())]);
     }
-    check(
-        server(&spans),
-        &[("http.response.status_code", 502_u64.into())],
-    );
+    check(server(&spans), &[("http.response.status_code", 502_u64.into())]);
 }

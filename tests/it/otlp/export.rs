@@ -46,10 +46,7 @@ async fn unreachable_collector_does_not_block_shutdown() {
     let nobody = Nobody::bind();
     let gone = nobody.base("");
     let program = Program::told(&model.url(), &[(ENDPOINT, &gone), NEVER]);
-    assert_eq!(
-        Caller::of(program.address()).ask(chat(1, 10)).await.status,
-        200
-    );
+    assert_eq!(Caller::of(program.address()).ask(chat(1, 10)).await.status, 200);
     let said = end(program).await;
     assert_eq!(said.matches("takes no spans").count(), 1, "{said}");
 }
@@ -58,10 +55,7 @@ async fn unreachable_collector_does_not_block_shutdown() {
 async fn hanging_collector_does_not_block_shutdown() {
     let (model, hangs) = (model(200_000).await, Upstream::bind().await);
     let program = Program::told(&model.url(), &[(ENDPOINT, &hangs.base("")), NEVER]);
-    assert_eq!(
-        Caller::of(program.address()).ask(chat(1, 10)).await.status,
-        200
-    );
+    assert_eq!(Caller::of(program.address()).ask(chat(1, 10)).await.status, 200);
     let said = end(program).await;
     assert!(said.contains("did not reach the collector"), "{said}");
 }
@@ -82,11 +76,7 @@ async fn trusts_a_collector_by_its_configured_certificate_file() {
         Caller::of(program.address()).ask(chat(1, 10)).await;
         let said = end(program).await;
         let head = served.await.unwrap();
-        assert_eq!(
-            head.starts_with("POST /v1/traces HTTP/1.1\r\n"),
-            spans,
-            "{head}{said}"
-        );
+        assert_eq!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), spans, "{head}{said}");
         assert_eq!(said.contains("takes no spans"), !spans, "{said}");
     }
 }
@@ -113,11 +103,7 @@ async fn exports_no_traces_if_they_are_switched_off() {
         let program = start(&model.url(), &collector, &[off]);
         Caller::of(program.address()).ask(chat(1, 10)).await;
         let said = end(program).await;
-        assert_eq!(
-            said.contains("there are no traces"),
-            off.1 == "grpc",
-            "{said}"
-        );
+        assert_eq!(said.contains("there are no traces"), off.1 == "grpc", "{said}");
     }
     assert_eq!(collector.posted().len(), 0);
 }

@@ -21,10 +21,7 @@ async fn request_span_is_a_child_of_the_callers_span() {
     assert_eq!((&*request.trace, &*request.parent), (TRACE, PARENT));
     assert_eq!(request.state, "a=1");
     assert_eq!(calls.len(), 1);
-    assert_eq!(
-        (&calls[0].trace, &calls[0].parent),
-        (&request.trace, &request.id)
-    );
+    assert_eq!((&calls[0].trace, &calls[0].parent), (&request.trace, &request.id));
     // The upstream never receives the id of a longhaul span.
     let seen = &model.seen()[0].headers;
     assert_eq!(seen["traceparent"], sent);
@@ -39,9 +36,7 @@ async fn request_of_an_unsampled_parent_leaves_no_span() {
     let caller = Caller::of(program.address());
     for flags in ["00", "01"] {
         let sent = format!("00-{TRACE}-{PARENT}-{flags}");
-        caller
-            .ask_with(&[("traceparent", &sent)], chat(1, 10))
-            .await;
+        caller.ask_with(&[("traceparent", &sent)], chat(1, 10)).await;
     }
     end(program).await;
     // The spans of the sampled request only: its server span and its client span.
@@ -54,9 +49,7 @@ async fn invalid_traceparent_starts_a_new_trace() {
     let program = start(&model.url(), &collector, &[]);
     let caller = Caller::of(program.address());
     let garbage = format!("00-{TRACE}-garbage");
-    let reply = caller
-        .ask_with(&[("traceparent", &garbage)], chat(1, 10))
-        .await;
+    let reply = caller.ask_with(&[("traceparent", &garbage)], chat(1, 10)).await;
     assert_eq!(reply.status, 200);
     let spans = collector.requests(1).await;
     assert_eq!(server(&spans).parent, "");

@@ -162,9 +162,8 @@ fn of(bytes: &[u8], number: u64) -> impl Iterator<Item = Field<'_>> {
 pub(super) fn spans(export: &[u8]) -> Vec<Span> {
     let mut spans = Vec::new();
     for sender in of(export, 1) {
-        let resource = of(sender.bytes(), 1)
-            .flat_map(|resource| attributes(resource.bytes(), 1))
-            .collect();
+        let resource =
+            of(sender.bytes(), 1).flat_map(|resource| attributes(resource.bytes(), 1)).collect();
         for scope in of(sender.bytes(), 2) {
             spans.extend(of(scope.bytes(), 2).map(|one| span(one.bytes(), &resource)));
         }

@@ -43,21 +43,9 @@ struct Attack {
 const OTHERS: [(&[(&str, &str)], &str); 8] = [
     (&[("authorization", "Bearer hostile")], CHAT),
     (&[], CHAT),
-    (
-        &[
-            ("x-portkey-api-key", "h"),
-            ("authorization", "Bearer honest"),
-        ],
-        CHAT,
-    ),
-    (
-        &[("helicone-auth", "h"), ("authorization", "Bearer honest")],
-        CHAT,
-    ),
-    (
-        &[("x-user-id", "h"), ("authorization", "Bearer honest")],
-        CHAT,
-    ),
+    (&[("x-portkey-api-key", "h"), ("authorization", "Bearer honest")], CHAT),
+    (&[("helicone-auth", "h"), ("authorization", "Bearer honest")], CHAT),
+    (&[("x-user-id", "h"), ("authorization", "Bearer honest")], CHAT),
     (HONEST, "/hostile/chat/completions"),
     (HONEST, "/v1/hostile/chat/completions"),
     (HONEST, "/v1/chat/completions?key=hostile"),
@@ -189,9 +177,7 @@ async fn run(place: Place, turns: &[Turn]) -> (Vec<Bytes>, Vec<u16>) {
             tokio::spawn(async move {
                 let serve = service_fn(|request| serve(request, Arc::clone(&seen)));
                 // The proxy may disconnect during an answer.
-                _ = http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), serve)
-                    .await;
+                _ = http1::Builder::new().serve_connection(TokioIo::new(stream), serve).await;
             });
         }
     });
@@ -206,10 +192,7 @@ async fn run(place: Place, turns: &[Turn]) -> (Vec<Bytes>, Vec<u16>) {
     let replicas = match &server {
         Some(server) => {
             settings.push(("store.at", server.url()));
-            settings.push((
-                "store.scope_secret",
-                "a secret of thirty-two characters".into(),
-            ));
+            settings.push(("store.scope_secret", "a secret of thirty-two characters".into()));
             2
         }
         None => 1,
@@ -255,11 +238,7 @@ async fn run(place: Place, turns: &[Turn]) -> (Vec<Bytes>, Vec<u16>) {
 
 /// Turns in which the proxies restart now and then, if `restarts`.
 fn turns(restarts: bool) -> impl Strategy<Value = Vec<Turn>> {
-    let restart = if restarts {
-        any::<bool>().boxed()
-    } else {
-        Just(false).boxed()
-    };
+    let restart = if restarts { any::<bool>().boxed() } else { Just(false).boxed() };
     let turn = (prop::collection::vec(attack(), 0..4), restart);
     prop::collection::vec(turn, 9..=9)
 }
@@ -267,16 +246,10 @@ fn turns(restarts: bool) -> impl Strategy<Value = Vec<Turn>> {
 /// Checks that the hostile caller's requests change nothing for the honest one.
 fn check(place: Place, turns: &[Turn]) -> Result<(), TestCaseError> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let peaceful: Vec<Turn> = turns
-        .iter()
-        .map(|(_, restart)| (Vec::new(), *restart))
-        .collect();
+    let peaceful: Vec<Turn> = turns.iter().map(|(_, restart)| (Vec::new(), *restart)).collect();
     let alone = runtime.block_on(run(place, &peaceful));
     prop_assert!(alone.1.iter().all(|&status| status == 200), "{:?}", alone.1);
-    prop_assert!(
-        alone.0.len() > turns.len(),
-        "the honest caller meets its own window"
-    );
+    prop_assert!(alone.0.len() > turns.len(), "the honest caller meets its own window");
     let beside = runtime.block_on(run(place, turns));
     prop_assert_eq!(alone.1, beside.1);
     prop_assert!(alone.0 == beside.0, "forwarded bytes differ");

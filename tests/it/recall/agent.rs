@@ -51,10 +51,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     pub(crate) fn of(proxy: SocketAddr) -> Self {
-        Self {
-            client: Client::builder(TokioExecutor::new()).build_http(),
-            proxy,
-        }
+        Self { client: Client::builder(TokioExecutor::new()).build_http(), proxy }
     }
 
     /// Sends a chat; returns whether the model answered.
@@ -76,19 +73,14 @@ impl Agent {
         let reply = self.client.request(request).await.expect("a reply");
         let status = reply.status().as_u16();
         let body = reply.into_body().collect().await.expect("a whole reply");
-        (
-            status,
-            String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-        )
+        (status, String::from_utf8_lossy(&body.to_bytes()).into_owned())
     }
 }
 
 /// Returns the model that the agent works with.
 pub(crate) async fn model() -> Model {
     let window = u64::try_from(WINDOW).expect("a small window");
-    Model::start(ModelOptions::with_window(window))
-        .await
-        .expect("a model")
+    Model::start(ModelOptions::with_window(window)).await.expect("a model")
 }
 
 /// Returns the IDs in a forwarded request, oldest first.
@@ -101,10 +93,7 @@ pub(crate) fn ids(forwarded: &str) -> Vec<&str> {
 /// Then looks for each fact and each result.
 pub(crate) async fn play(agent: &Agent, model: &Model, windows: usize, facts: usize) -> Findings {
     let steps = (windows * WINDOW).div_ceil(RESULT_TOKENS + 60);
-    let mut found = Findings {
-        planted: facts,
-        ..Findings::default()
-    };
+    let mut found = Findings { planted: facts, ..Findings::default() };
     let mut messages = vec![
         json!({"role": "system", "content": "You are an agent."}),
         json!({"role": "user", "content": "Read every file and remember what it says."}),
@@ -124,10 +113,7 @@ pub(crate) async fn play(agent: &Agent, model: &Model, windows: usize, facts: us
         found.requests += usize::from(is_answered);
         found.refused += usize::from(!is_answered);
     }
-    let chats = model
-        .seen()
-        .into_iter()
-        .filter(|seen| seen.kind == RequestKind::Chat);
+    let chats = model.seen().into_iter().filter(|seen| seen.kind == RequestKind::Chat);
     let mut last = Bytes::new();
     for chat in chats {
         let text = String::from_utf8_lossy(&chat.body);
@@ -137,9 +123,8 @@ pub(crate) async fn play(agent: &Agent, model: &Model, windows: usize, facts: us
     }
     let last: Value = serde_json::from_slice(&last).expect("a chat");
     let last = last["messages"].as_array().expect("messages").iter();
-    let last: String = last
-        .map(|message| message["content"].as_str().unwrap_or_default())
-        .collect();
+    let last: String =
+        last.map(|message| message["content"].as_str().unwrap_or_default()).collect();
     look(agent, &last, &results, &mut found).await;
     found
 }
@@ -153,9 +138,7 @@ async fn look(agent: &Agent, last: &str, results: &[String], found: &mut Finding
         let fact = fact_of(fact);
         found.in_prompt += usize::from(last.contains(&fact));
         let (key, value) = fact.split_once(" is ").expect("a fact");
-        let (_, said) = agent
-            .recall(newest, &format!("?search={}", key.replace(' ', "+")))
-            .await;
+        let (_, said) = agent.recall(newest, &format!("?search={}", key.replace(' ', "+"))).await;
         found.by_search += usize::from(said.contains(value));
     }
     let mut texts = Vec::new();
@@ -187,10 +170,7 @@ async fn whole(agent: &Agent, id: &str) -> String {
 /// Returns a fact that no other text contains.
 fn fact_of(fact: usize) -> String {
     let code = fact * 7_919 % 99_991;
-    format!(
-        "the door code of room {fact:03} is {code:05}-{:03}",
-        fact * 37 % 997
-    )
+    format!("the door code of room {fact:03} is {code:05}-{:03}", fact * 37 % 997)
 }
 
 fn result_of(step: usize, planted: &str) -> String {

@@ -36,10 +36,7 @@ async fn an_agent_keeps_words_of_its_own_conversation_by_their_id_alone() {
     let step = &step[..52];
     let refused = |reply: String, status: &str, code: &str| {
         let expected = format!("HTTP/1.1 {status}");
-        assert!(
-            reply.starts_with(&expected) && reply.contains(code),
-            "{reply}"
-        );
+        assert!(reply.starts_with(&expected) && reply.contains(code), "{reply}");
     };
     let unsaid = format!("{step}?quote=Done+with+3.");
     for target in [result, &unsaid] {
@@ -47,17 +44,9 @@ async fn an_agent_keeps_words_of_its_own_conversation_by_their_id_alone() {
         refused(reply, "400", "keep_refused");
     }
     let page = "origin: https://evil.example\r\n";
-    refused(
-        send(&program, "PUT", step, page).await,
-        "403",
-        "foreign_page",
-    );
+    refused(send(&program, "PUT", step, page).await, "403", "foreign_page");
     let unknown = format!("{}aaaa", &step[..48]);
-    refused(
-        send(&program, "PUT", &unknown, "").await,
-        "404",
-        "recall_unknown",
-    );
+    refused(send(&program, "PUT", &unknown, "").await, "404", "recall_unknown");
     assert!(send(&program, "PUT", step, "").await.ends_with("kept\n"));
     caller.ask_with(&[NOW, other], chat(21, 500)).await;
     assert!(!last(&model).contains("[Kept"));

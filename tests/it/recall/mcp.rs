@@ -22,10 +22,7 @@ async fn mcp_server_lists_and_runs_its_tools_over_standard_streams() {
     let mut server = Command::new(env!("CARGO_BIN_EXE_longhaul"))
         .arg("mcp")
         .env_clear()
-        .env(
-            "LONGHAUL_RECALL_URL",
-            format!("http://{}", program.address()),
-        )
+        .env("LONGHAUL_RECALL_URL", format!("http://{}", program.address()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -38,11 +35,7 @@ async fn mcp_server_lists_and_runs_its_tools_over_standard_streams() {
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         if method == "initialize" {
-            writeln!(
-                input,
-                r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
-            )
-            .unwrap();
+            writeln!(input, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#).unwrap();
         }
         serde_json::from_str(&line).unwrap()
     };
@@ -55,35 +48,18 @@ async fn mcp_server_lists_and_runs_its_tools_over_standard_streams() {
     let said = ask("tools/list", json!({}));
     let tools = said["result"]["tools"].as_array().unwrap().iter();
     let tools: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
-    let names = [
-        "recall",
-        "search_history",
-        "conversation_outline",
-        "keep",
-        "unkeep",
-    ];
+    let names = ["recall", "search_history", "conversation_outline", "keep", "unkeep"];
     assert_eq!(tools, names);
     let mut call = |name: &str, arguments: Value| {
         let said = ask("tools/call", json!({"name": name, "arguments": arguments}));
         let result = &said["result"];
         let text = result["content"][0]["text"].as_str().unwrap_or_default();
-        (
-            result["isError"].as_bool().unwrap_or_default(),
-            text.to_owned(),
-        )
+        (result["isError"].as_bool().unwrap_or_default(), text.to_owned())
     };
-    assert_eq!(
-        call("recall", json!({"id": id})),
-        (false, result_of(&body, 0))
-    );
-    assert_eq!(
-        call("recall", json!({"id": id, "lines": "1"})).1,
-        "line of 000 said.\n"
-    );
+    assert_eq!(call("recall", json!({"id": id})), (false, result_of(&body, 0)));
+    assert_eq!(call("recall", json!({"id": id, "lines": "1"})).1, "line of 000 said.\n");
     assert!(
-        call("search_history", json!({"id": id, "pattern": "of 005"}))
-            .1
-            .contains("of 005 said")
+        call("search_history", json!({"id": id, "pattern": "of 005"})).1.contains("of 005 said")
     );
     let (_, outline) = call("conversation_outline", json!({"id": id}));
     assert!(outline.contains("src/file_2.rs"));
@@ -124,9 +100,7 @@ async fn official_mcp_client_lists_and_calls_the_tools_over_stdio_and_http() {
         .spawn()
         .unwrap();
     let mut said = String::new();
-    BufReader::new(server.stderr.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut said).unwrap();
     let url = said.trim().rsplit(' ').next().unwrap();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(root.join("target/sdk/python/bin/python3"))
@@ -138,32 +112,17 @@ async fn official_mcp_client_lists_and_calls_the_tools_over_stdio_and_http() {
         .expect("run tests/sdk/install before");
     server.kill().unwrap();
     server.wait().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(said["stdio"], said["http"]);
     let said = &said["http"];
     assert_eq!(
         said["tools"],
-        json!([
-            "recall",
-            "search_history",
-            "conversation_outline",
-            "keep",
-            "unkeep"
-        ])
+        json!(["recall", "search_history", "conversation_outline", "keep", "unkeep"])
     );
     assert_eq!(said["recall"], result_of(&body, 0));
     assert_eq!(said["grep"], "1: line of 000 said.\n2: line of 000 said.\n");
-    assert!(
-        said["search"]
-            .as_str()
-            .unwrap()
-            .contains("line of 003 said.")
-    );
+    assert!(said["search"].as_str().unwrap().contains("line of 003 said."));
     assert!(said["outline"].as_str().unwrap().contains("src/file_3.rs"));
     assert!(said["wrong"].as_str().unwrap().contains("52 letters"));
 }

@@ -61,10 +61,7 @@ async fn images_before_the_newest_user_turn_become_markers() {
         picture("new"),
     ]);
     let (arrived, asked) = play(&[&body], vec![too_large(), answer()]).await;
-    assert_eq!(
-        (arrived[0].status, &arrived[0].body[..]),
-        (200, ANSWER.as_bytes())
-    );
+    assert_eq!((arrived[0].status, &arrived[0].body[..]), (200, ANSWER.as_bytes()));
     assert_eq!(arrived[0].action(), "fewer-bytes");
     let asked = asked.await.unwrap();
     assert_eq!(asked[0], body.as_bytes());
@@ -93,11 +90,7 @@ async fn history_shrinks_if_images_hold_few_of_the_bytes() {
     let body = chat(&messages);
     let (arrived, asked) = play(&[&body], vec![too_large(), answer()]).await;
     assert_eq!(arrived[0].status, 200);
-    assert!(
-        arrived[0].action().contains("retry"),
-        "{}",
-        arrived[0].action()
-    );
+    assert!(arrived[0].action().contains("retry"), "{}", arrived[0].action());
     let asked = asked.await.unwrap();
     assert!(asked[1].len() < asked[0].len() / 2, "{}", asked[1].len());
     assert!(!String::from_utf8_lossy(&asked[1]).contains("image_url"));
@@ -111,10 +104,8 @@ async fn dropped_images_stay_dropped_and_the_saving_is_reported() {
         json!({"role": "assistant", "content": "b"}),
         json!({"role": "user", "content": "and now?"}),
     ];
-    let chats = [
-        chat(&[&first[..], &second[..1]].concat()),
-        chat(&[&first[..], &second[..]].concat()),
-    ];
+    let chats =
+        [chat(&[&first[..], &second[..1]].concat()), chat(&[&first[..], &second[..]].concat())];
     let replies = vec![too_large(), answer(), answer()];
     let (arrived, _) = play(&[&chats[0], &chats[1]], replies).await;
     for arrived in arrived {
@@ -141,10 +132,7 @@ async fn images_in_tool_results_become_markers() {
     assert_eq!(arrived[0].action(), "fewer-bytes");
     let asked = asked.await.unwrap();
     let result: Value = messages(&asked[1])[2].parse().unwrap();
-    assert_eq!(
-        result["content"],
-        json!([{"type": "text", "text": "[image]"}])
-    );
+    assert_eq!(result["content"], json!([{"type": "text", "text": "[image]"}]));
     assert_eq!(result["tool_call_id"], "c");
 }
 
@@ -159,10 +147,7 @@ async fn relays_the_refusal_if_the_images_are_already_dropped() {
     let replies = vec![too_large(), answer(), too_large(), answer()];
     let (arrived, _) = play(&[&now("new"), &now("new")], replies).await;
     assert_eq!(arrived[0].action(), "fewer-bytes");
-    assert_eq!(
-        (arrived[1].status, &arrived[1].body[..]),
-        (413, TOO_LARGE.as_bytes())
-    );
+    assert_eq!((arrived[1].status, &arrived[1].body[..]), (413, TOO_LARGE.as_bytes()));
 }
 
 /// A history with an image of `image` bytes and results of some 200 kB.
@@ -202,10 +187,7 @@ async fn history_goes_next_if_fewer_images_did_not_suffice() {
     let replies = vec![too_large(), too_large(), too_large(), answer()];
     let (arrived, asked) = play(&[&body, &body], replies).await;
     assert_eq!((arrived[0].status, arrived[1].status), (413, 200));
-    assert_eq!(
-        (arrived[0].action(), &arrived[0].body[..]),
-        ("", TOO_LARGE.as_bytes())
-    );
+    assert_eq!((arrived[0].action(), &arrived[0].body[..]), ("", TOO_LARGE.as_bytes()));
     let asked = asked.await.unwrap();
     assert!(asked[3].len() < asked[1].len() / 2, "{}", asked[3].len());
 }

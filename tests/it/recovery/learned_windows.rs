@@ -16,9 +16,7 @@ fn stream_of(word: &str, times: usize) -> Vec<u8> {
     let text = word.repeat(times);
     let messages =
         ["user", "assistant", "user"].map(|role| json!({"role": role, "content": text.as_str()}));
-    json!({"model": "m", "messages": messages, "stream": true})
-        .to_string()
-        .into_bytes()
+    json!({"model": "m", "messages": messages, "stream": true}).to_string().into_bytes()
 }
 
 /// Builds a task with `calls` parallel calls, each with a result of 2,900 tokens.
@@ -40,9 +38,7 @@ fn batch(calls: usize) -> Vec<u8> {
     messages.extend((0..calls).map(result));
     let tools = json!([{"type": "function", "function": {"name": "read",
         "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
-    json!({"model": "m", "messages": messages, "tools": tools})
-        .to_string()
-        .into_bytes()
+    json!({"model": "m", "messages": messages, "tools": tools}).to_string().into_bytes()
 }
 
 /// Starts a model that has answered some 50,000 tokens of another conversation, then shrinks its
@@ -86,11 +82,7 @@ async fn refusal_without_a_number_does_not_reset_the_learned_limit() {
         }
         let first = journey.step(batch(16)).await;
         let refused = String::from_utf8_lossy(&first.arrived.body).into_owned();
-        assert_eq!(
-            (first.arrived.status, first.upstream.len()),
-            (400, 2),
-            "{refused}"
-        );
+        assert_eq!((first.arrived.status, first.upstream.len()), (400, 2), "{refused}");
         let next = journey.step(batch(16)).await;
         assert!(next.arrived.is_answer(), "{warm}");
     }
@@ -123,9 +115,7 @@ async fn refusal_without_a_number_prevents_overflows_of_later_conversations() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_learned_window_is_shown_and_dropped_at_once() {
-    let model = Model::start(ModelOptions::with_window(8_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(8_000)).await.unwrap();
     let settings = [("LONGHAUL_SUMMARY_MODEL", "none")];
     let program = Program::with_admin(&model.url(), &settings, Admin::Free);
     let address = program.admin().to_string();
@@ -134,11 +124,8 @@ async fn a_learned_window_is_shown_and_dropped_at_once() {
         assert!(done.status.success(), "{done:?}");
         String::from_utf8(done.stdout).unwrap()
     };
-    let held = || {
-        command(&["check"])
-            .lines()
-            .any(|line| line.starts_with("# learned: m takes about"))
-    };
+    let held =
+        || command(&["check"]).lines().any(|line| line.starts_with("# learned: m takes about"));
     let ask = async |first: &str| {
         let caller = Caller::of(program.address());
         let mut body: Value = serde_json::from_slice(&talk(40, 1_000)).unwrap();
@@ -155,11 +142,9 @@ async fn a_learned_window_is_shown_and_dropped_at_once() {
     // The server restarts with more room.
     model.change(|options| options.window = 100_000);
     assert!(command(&["forget", "n"]).contains("no learned window of n"));
-    for field in [
-        "Origin: http://other.example",
-        "Sec-Fetch-Site: cross-site",
-        "Host: other.example",
-    ] {
+    for field in
+        ["Origin: http://other.example", "Sec-Fetch-Site: cross-site", "Host: other.example"]
+    {
         let request =
             format!("POST /windows/forget?model=m HTTP/1.1\r\nHost: {address}\r\n{field}\r\n\r\n");
         let answer = admin::told(program.admin(), &request).await;

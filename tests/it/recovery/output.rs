@@ -23,21 +23,14 @@ async fn check(key: &str, family: ErrorFamily) {
     let lowered = forwarded.max_output.unwrap();
     assert!((10_000..=20_000).contains(&lowered), "{lowered}");
     let sent = str::from_utf8(&step.sent).unwrap();
-    let expect = sent.replace(
-        &format!("\"{key}\": {ASKED}"),
-        &format!("\"{key}\": {lowered}"),
-    );
+    let expect = sent.replace(&format!("\"{key}\": {ASKED}"), &format!("\"{key}\": {lowered}"));
     assert_eq!(forwarded.body, expect, "all else is as it was");
 }
 
 #[tokio::test]
 async fn lowers_the_output_limit_under_the_key_the_client_used() {
     for key in ["max_tokens", "max_completion_tokens"] {
-        for family in [
-            ErrorFamily::OpenAi,
-            ErrorFamily::Anthropic,
-            ErrorFamily::OpenRouter,
-        ] {
+        for family in [ErrorFamily::OpenAi, ErrorFamily::Anthropic, ErrorFamily::OpenRouter] {
             check(key, family).await;
         }
     }

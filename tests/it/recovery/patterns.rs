@@ -13,15 +13,10 @@ const ANSWER: &str = r#"{"choices":[{"index":0,"message":{"role":"assistant","co
 /// Sends a request under this setting. Returns the bodies that the upstream received, and the
 /// client's reply.
 async fn requests(patterns: &str, replies: &[(u16, &'static str)]) -> (Vec<Vec<u8>>, String) {
-    let replies = replies
-        .iter()
-        .map(|(status, body)| Reply::new(*status, "", *body));
+    let replies = replies.iter().map(|(status, body)| Reply::new(*status, "", *body));
     let (address, asked) = scripted::upstream(replies.collect()).await;
     let base = format!("http://{address}/v1");
-    let settings = [
-        ("upstream.base", base.as_str()),
-        ("overflow.patterns", patterns),
-    ];
+    let settings = [("upstream.base", base.as_str()), ("overflow.patterns", patterns)];
     let mut config = Config::default_with(settings).unwrap();
     digests(&mut config);
     let proxy = Proxy::with(config).await;

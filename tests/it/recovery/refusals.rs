@@ -29,29 +29,14 @@ async fn check(family: ErrorFamily) {
     }
     harmless(&format!("{family:?}"), &steps);
     assert_eq!(retries(&steps), 1, "{family:?}");
-    assert_eq!(
-        breaks(&steps),
-        1,
-        "{family:?}: where it was sent again, and nowhere else"
-    );
+    assert_eq!(breaks(&steps), 1, "{family:?}: where it was sent again, and nowhere else");
     let retried = steps.iter().find(|step| step.upstream.len() == 2).unwrap();
     let verdicts: Vec<_> = retried.upstream.iter().map(|seen| seen.verdict).collect();
-    assert_eq!(
-        verdicts,
-        [Verdict::Overflowed, Verdict::Accepted],
-        "{family:?}"
-    );
-    assert!(
-        retried.arrived.action().starts_with("retry"),
-        "{}",
-        retried.arrived.action()
-    );
+    assert_eq!(verdicts, [Verdict::Overflowed, Verdict::Accepted], "{family:?}");
+    assert!(retried.arrived.action().starts_with("retry"), "{}", retried.arrived.action());
     let after = &steps[steps.len() - AFTER..];
     for step in after {
-        assert!(
-            step.upstream[0].body.len() < step.sent.len(),
-            "{family:?}: the record is used"
-        );
+        assert!(step.upstream[0].body.len() < step.sent.len(), "{family:?}: the record is used");
     }
 }
 

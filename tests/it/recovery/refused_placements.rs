@@ -17,10 +17,8 @@ use crate::journey::{STANDS_FOR_HISTORY, digests};
 type Refusal = (u16, &'static str);
 
 /// A refusal that longhaul recognises.
-const ALTERNATE: Refusal = (
-    400,
-    "Conversation roles must alternate user/assistant/user/assistant/...",
-);
+const ALTERNATE: Refusal =
+    (400, "Conversation roles must alternate user/assistant/user/assistant/...");
 const TOO_LONG: Refusal = (
     400,
     "This model's maximum context length is 28000 tokens. However, your messages resulted in 28100 tokens.",
@@ -82,10 +80,8 @@ impl Scene {
         let mut turns = Vec::new();
         let mut messages = vec![json!({"role": "system", "content": name})];
         for turn in 0..38 {
-            let question = format!(
-                "question {turn} of {name} {}",
-                "lorem ipsum dolor ".repeat(150)
-            );
+            let question =
+                format!("question {turn} of {name} {}", "lorem ipsum dolor ".repeat(150));
             messages.push(json!({"role": "user", "content": question}));
             let sent = json!({"model": "m", "max_tokens": output, "messages": messages});
             let sent = sent.to_string();
@@ -201,10 +197,7 @@ async fn unknown_refusals_fall_back_to_the_original_then_another_placement() {
     assert!(turns.iter().all(|turn| turn.status == 200));
     let sends = sends(&turns);
     assert_eq!(sends[..2], [2, 2]);
-    assert!(
-        sends.len() > 3 && sends[2..].iter().all(|&sends| sends == 1),
-        "{sends:?}"
-    );
+    assert!(sends.len() > 3 && sends[2..].iter().all(|&sends| sends == 1), "{sends:?}");
     for turn in turns.iter().filter(|turn| turn.asked.len() == 2) {
         assert_eq!(turn.asked[1], turn.sent);
     }
@@ -239,10 +232,7 @@ async fn single_unexplained_refusal_costs_one_retry_and_is_forgotten() {
     assert!(turns.iter().all(|turn| turn.status == 200));
     let sends = sends(&turns);
     assert_eq!(sends[0], 2);
-    assert!(
-        sends.len() > 2 && sends[1..].iter().all(|&sends| sends == 1),
-        "{sends:?}"
-    );
+    assert!(sends.len() > 2 && sends[1..].iter().all(|&sends| sends == 1), "{sends:?}");
     let last: Value = serde_json::from_slice(&turns.last().unwrap().asked[0]).unwrap();
     let messages = last["messages"].as_array().unwrap();
     assert!(is_rewritten(messages) && !alternates(messages));
@@ -296,10 +286,7 @@ async fn alternation_refusal_merges_the_summary_if_the_original_cannot_fit() {
     assert!(turns.iter().all(|turn| turn.status == 200));
     let sends = sends(&turns);
     assert_eq!(sends[0], 2);
-    assert!(
-        sends.len() > 3 && sends[1..].iter().all(|&sends| sends == 1),
-        "{sends:?}"
-    );
+    assert!(sends.len() > 3 && sends[1..].iter().all(|&sends| sends == 1), "{sends:?}");
     let [separate, merged] = [0, 1].map(|send| messages(&asked_twice(&turns).asked[send]));
     assert!(is_rewritten(&separate) && is_rewritten(&merged) && alternates(&merged));
     // From there on the model uses the merged placement.

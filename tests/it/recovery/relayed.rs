@@ -58,9 +58,7 @@ async fn relays_every_unrelated_recorded_reply_after_one_request() {
         }
         let relayed = reply.body.clone();
         let reply = RefusalReply::new(status, reply.content_type, reply.body);
-        journey
-            .model
-            .change(|options| options.chat = ChatBehaviour::Replies(reply));
+        journey.model.change(|options| options.chat = ChatBehaviour::Replies(reply));
         let step = journey.step(body.clone()).await;
         assert_eq!(step.upstream.len(), 1, "{about}");
         assert_eq!(step.arrived.status, status, "{about}");
@@ -73,10 +71,7 @@ async fn relays_every_unrelated_recorded_reply_after_one_request() {
 #[tokio::test]
 async fn relays_the_refusal_of_an_unmodified_request() {
     let validity = ValidityRules::standard().with("system-first").unwrap();
-    let options = ModelOptions {
-        validity,
-        ..ModelOptions::with_window(100_000)
-    };
+    let options = ModelOptions { validity, ..ModelOptions::with_window(100_000) };
     let mut journey = Journey::start(options, digests).await;
     let late = json!({"model": "m", "messages": [
         {"role": "user", "content": "u"}, {"role": "system", "content": "s"}]});
@@ -91,10 +86,7 @@ async fn relays_the_refusal_of_an_unmodified_request() {
 /// Once a digest was refused and the original accepted instead, three more requests follow.
 async fn refused_form(placing: PlacementSetting, check: impl Fn(&crate::journey::Step)) {
     let validity = ValidityRules::standard().with("alternation").unwrap();
-    let options = ModelOptions {
-        validity,
-        ..ModelOptions::with_window(10_000_000)
-    };
+    let options = ModelOptions { validity, ..ModelOptions::with_window(10_000_000) };
     let mut journey = Journey::start(options, |config| {
         digests(config);
         config.summary.placement = placing;
@@ -155,25 +147,15 @@ async fn relays_an_overflow_if_recovery_is_disabled() {
     let step = journey.step(body.clone()).await;
     let direct = super::directly(ModelOptions::with_window(16_384), &body).await;
     assert_eq!(step.upstream.len(), 1);
-    assert_eq!(
-        (step.arrived.status, &step.arrived.body),
-        (direct.status, &direct.body)
-    );
+    assert_eq!((step.arrived.status, &step.arrived.body), (direct.status, &direct.body));
 }
 
 #[tokio::test]
 async fn relays_the_first_refusal_if_the_retry_cannot_be_sent() {
-    let replies = vec![Reply::new(
-        400,
-        "content-type: application/json\r\n",
-        OVERFLOW,
-    )];
+    let replies = vec![Reply::new(400, "content-type: application/json\r\n", OVERFLOW)];
     let (arrived, asked) = relay(&long(), replies).await;
     assert_eq!(asked.len(), 1);
-    assert_eq!(
-        (arrived.status, &arrived.body[..]),
-        (400, OVERFLOW.as_bytes())
-    );
+    assert_eq!((arrived.status, &arrived.body[..]), (400, OVERFLOW.as_bytes()));
 }
 
 #[tokio::test]
@@ -187,10 +169,7 @@ async fn retries_after_a_compressed_refusal() {
     ];
     let body = long();
     let (arrived, asked) = relay(&body, replies).await;
-    assert_eq!(
-        (arrived.status, &arrived.body[..]),
-        (200, ANSWER.as_bytes())
-    );
+    assert_eq!((arrived.status, &arrived.body[..]), (200, ANSWER.as_bytes()));
     assert_eq!(asked[0], body);
     assert!(asked[1].len() * 2 < body.len());
 }
@@ -202,10 +181,7 @@ async fn sends_no_third_request_after_a_second_refusal() {
     let replies = [OVERFLOW, &second].map(|body| Reply::new(400, "", body));
     let (arrived, asked) = relay(&long(), replies.into()).await;
     assert_eq!(asked.len(), 2);
-    assert_eq!(
-        (arrived.status, &arrived.body[..]),
-        (400, second.as_bytes())
-    );
+    assert_eq!((arrived.status, &arrived.body[..]), (400, second.as_bytes()));
 }
 
 /// A gateway that honours the key would replay the refusal that it stored under the key.
@@ -230,9 +206,7 @@ async fn retry_omits_the_idempotency_key() {
         let mut server = upstream.accept().await;
         let head = server.until("\r\n\r\n").await;
         let length = head.split_once("Content-Length: ").unwrap().1;
-        server
-            .exactly(length.lines().next().unwrap().parse().unwrap())
-            .await;
+        server.exactly(length.lines().next().unwrap().parse().unwrap()).await;
         heads.push(head);
         let length = reply.len();
         let head = format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {length}");
@@ -278,20 +252,13 @@ async fn reply_that_broke_off_does_not_prove_that_its_request_fits() {
         "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    client
-        .write_all(&[head.as_bytes(), &body].concat())
-        .await
-        .unwrap();
+    client.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
     let mut broken = Vec::new();
     client.read_to_end(&mut broken).await.unwrap();
     assert!(broken.starts_with(b"HTTP/1.1 200"));
     let url = format!("http://{}/v1", proxy.address);
     let arrived = super::ask(&url, &body).await;
-    assert!(
-        arrived.action().starts_with("retry"),
-        "{}",
-        arrived.action()
-    );
+    assert!(arrived.action().starts_with("retry"), "{}", arrived.action());
     let asked = asked.await.unwrap();
     assert_eq!(asked.len(), 3);
     assert!(asked[2].len() < asked[1].len());
@@ -306,11 +273,9 @@ async fn error_in_a_200_does_not_prove_that_its_request_fits() {
     let page = "<html><body>Please sign in</body></html>";
     let throttled = r#"{"error":{"code":429,"message":"Rate limit exceeded"}}"#;
     let event = format!(": PROCESSING\n\ndata: {throttled}\n\ndata: [DONE]\n\n");
-    for (headers, error) in [
-        ("content-type: text/html\r\n", page),
-        (json, throttled),
-        (stream, &event),
-    ] {
+    for (headers, error) in
+        [("content-type: text/html\r\n", page), (json, throttled), (stream, &event)]
+    {
         let replies = vec![
             Reply::new(200, headers, error),
             Reply::new(200, stream, format!("data: {OVERFLOW}\n\n")),

@@ -18,20 +18,12 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn new(status: u16, headers: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self {
-            status,
-            headers,
-            body: body.into(),
-            missing: 0,
-        }
+        Self { status, headers, body: body.into(), missing: 0 }
     }
 
     /// Builds a stream that breaks off before its first event.
     pub(crate) fn broken_stream() -> Self {
-        Self {
-            missing: 1,
-            ..Self::new(200, "content-type: text/event-stream\r\n", "")
-        }
+        Self { missing: 1, ..Self::new(200, "content-type: text/event-stream\r\n", "") }
     }
 }
 
@@ -72,9 +64,7 @@ pub(crate) async fn body(socket: &mut TcpStream) -> Option<Vec<u8>> {
         let end = memmem::find(&read, b"\r\n\r\n");
         if let Some(end) = end {
             let head = str::from_utf8(&read[..end]).unwrap().to_lowercase();
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "));
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
             let whole = end + 4 + length.unwrap().parse::<usize>().unwrap();
             while read.len() < whole {
                 assert!(socket.read_buf(&mut read).await.unwrap() > 0);

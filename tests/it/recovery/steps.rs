@@ -19,12 +19,7 @@ struct Case {
 
 /// Asserts that the first request overflows and takes the step, and that the next 20 overflow no more than once.
 async fn check(case: Case) {
-    let Case {
-        session,
-        from,
-        window_percent,
-        action,
-    } = case;
+    let Case { session, from, window_percent, action } = case;
     let replay = named(session).replay();
     let mut journey = Journey::start(ModelOptions::with_window(10_000_000), |config| {
         digests(config);
@@ -34,9 +29,7 @@ async fn check(case: Case) {
     let all: Vec<Vec<u8>> = bodies(&replay).skip(from).take(21).collect();
     // Measured by a separate model, so that the proxy learns nothing from it.
     let size = crate::recovery::size(&all[0], TokenDensity::STANDARD).await;
-    journey
-        .model
-        .change(|options| options.window = size * window_percent / 100);
+    journey.model.change(|options| options.window = size * window_percent / 100);
     let steps = journey.play(all).await;
     harmless(session, &steps);
     assert_eq!(steps[0].arrived.action(), action, "{session}");
@@ -44,22 +37,12 @@ async fn check(case: Case) {
     // The newest result is clipped no more than the window demands, so that one of the next is too long again.
     let overflows = if action == "retry, clip" { 2 } else { 1 };
     assert_eq!(retries(&steps), overflows, "{session}");
-    assert_eq!(
-        breaks(&steps),
-        overflows - 1,
-        "{session}: else a prefix that only grows"
-    );
+    assert_eq!(breaks(&steps), overflows - 1, "{session}: else a prefix that only grows");
 }
 
 #[tokio::test]
 async fn retry_only_clears_if_old_results_are_large() {
-    check(Case {
-        session: "cli-0237",
-        from: 15,
-        window_percent: 95,
-        action: "retry, prune",
-    })
-    .await;
+    check(Case { session: "cli-0237", from: 15, window_percent: 95, action: "retry, prune" }).await;
 }
 
 #[tokio::test]
@@ -75,13 +58,7 @@ async fn retry_uses_a_digest_if_clearing_is_not_enough() {
 
 #[tokio::test]
 async fn retry_clips_the_newest_results_if_they_are_too_long() {
-    check(Case {
-        session: "cli-0077",
-        from: 1,
-        window_percent: 93,
-        action: "retry, clip",
-    })
-    .await;
+    check(Case { session: "cli-0077", from: 1, window_percent: 93, action: "retry, clip" }).await;
 }
 
 #[tokio::test]

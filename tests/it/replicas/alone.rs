@@ -13,10 +13,8 @@ const AWAY: usize = 40;
 const BACK: usize = 75;
 
 /// Digests instead of summaries, and the default wait for the server.
-const SETTINGS: [(&str, &str); 2] = [
-    ("LONGHAUL_SUMMARY_MODEL", "none"),
-    ("LONGHAUL_STORE_WAIT", "50ms"),
-];
+const SETTINGS: [(&str, &str); 2] =
+    [("LONGHAUL_SUMMARY_MODEL", "none"), ("LONGHAUL_STORE_WAIT", "50ms")];
 
 /// The server's failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,10 +73,7 @@ async fn used_again(fleet: &Fleet) {
     for replica in 0..fleet.replicas.len() {
         let caller = fleet.caller(replica);
         bounded(async {
-            while !fleet.replicas[replica]
-                .said()
-                .contains("the store answers again")
-            {
+            while !fleet.replicas[replica].said().contains("the store answers again") {
                 let arrived = caller.ask(chat(1, 10)).await;
                 assert_eq!(arrived.status, 200);
             }
@@ -91,11 +86,7 @@ async fn used_again(fleet: &Fleet) {
 #[ignore = "needs redis-server"]
 async fn single_process_forwards_the_same_bytes_if_its_server_fails() {
     let expect = check(1, Trouble::None, None).await;
-    for trouble in [
-        Trouble::Dies(Data::Kept),
-        Trouble::Dies(Data::Lost),
-        Trouble::Hangs,
-    ] {
+    for trouble in [Trouble::Dies(Data::Kept), Trouble::Dies(Data::Lost), Trouble::Hangs] {
         check(1, trouble, Some(&expect)).await;
     }
 }
@@ -103,11 +94,7 @@ async fn single_process_forwards_the_same_bytes_if_its_server_fails() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs redis-server"]
 async fn replicas_continue_without_their_server_and_no_client_notices() {
-    for trouble in [
-        Trouble::Dies(Data::Kept),
-        Trouble::Dies(Data::Lost),
-        Trouble::Hangs,
-    ] {
+    for trouble in [Trouble::Dies(Data::Kept), Trouble::Dies(Data::Lost), Trouble::Hangs] {
         check(3, trouble, None).await;
     }
 }

@@ -19,11 +19,8 @@ const POLL: Duration = Duration::from_millis(5);
 const ORDINAL: &str = "x-ordinal";
 /// Log messages of a replica that mark the start of a summary, and those that mark its end.
 const BEGINS: [&str; 2] = ["compacting …", "preparing a summary"];
-const ENDS: [&str; 3] = [
-    "summary made",
-    "no summary; going on without",
-    "another process is making it",
-];
+const ENDS: [&str; 3] =
+    ["summary made", "no summary; going on without", "another process is making it"];
 
 /// Requests compaction regardless of the thresholds.
 pub(super) const NOW: (&str, &str) = ("x-longhaul-compact", "now");
@@ -69,11 +66,8 @@ impl Fleet {
     }
 
     fn replica(&self) -> Program {
-        let environment: Vec<(&str, &str)> = self
-            .environment
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let environment: Vec<(&str, &str)> =
+            self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         Program::told(&self.model.url(), &environment)
     }
 
@@ -107,11 +101,7 @@ impl Fleet {
             let marked = seen.headers.get(ORDINAL);
             seen.kind == RequestKind::Chat && marked.is_some_and(|mark| *mark == *ordinal)
         });
-        Step {
-            sent: body,
-            arrived: came,
-            upstream,
-        }
+        Step { sent: body, arrived: came, upstream }
     }
 
     /// Returns the number of summary calls that the model has received.
@@ -127,11 +117,7 @@ impl Fleet {
         self.until(|| {
             let logs: Vec<String> = self.replicas.iter().map(Program::said).collect();
             let count = |words: &[&str]| -> usize {
-                let times = |word| {
-                    logs.iter()
-                        .map(|log| log.matches(word).count())
-                        .sum::<usize>()
-                };
+                let times = |word| logs.iter().map(|log| log.matches(word).count()).sum::<usize>();
                 words.iter().copied().map(times).sum()
             };
             // The lease ends when the summary is stored.
@@ -194,10 +180,6 @@ pub(super) fn same(name: &str, steps: &[Step], expect: &[Vec<Bytes>]) {
     assert_eq!(forwarded.len(), expect.len(), "{name}");
     for (at, (got, expect)) in forwarded.iter().zip(expect).enumerate() {
         assert_eq!(got.len(), expect.len(), "{name}, request {at}: sends");
-        assert!(
-            got == expect,
-            "{name}, request {at}: {:?}",
-            steps[at].arrived.headers
-        );
+        assert!(got == expect, "{name}, request {at}: {:?}", steps[at].arrived.headers);
     }
 }

@@ -74,17 +74,12 @@ async fn fifty_equal_overflowing_requests_make_one_summary() {
 #[ignore = "needs redis-server"]
 async fn a_replica_that_dies_in_mid_summary_costs_one_more_call() {
     let server = RedisServer::start();
-    let hangs = ModelOptions {
-        summary: SummaryBehaviour::Hangs,
-        ..boundless()
-    };
+    let hangs = ModelOptions { summary: SummaryBehaviour::Hangs, ..boundless() };
     let mut fleet = Fleet::start(3, hangs, &server.url(), &[]).await;
     let doomed = fleet.caller(0);
     let asked = tokio::spawn(async move { ask_in_vain(&doomed).await });
     bounded(fleet.model.wait_for(pending)).await;
-    fleet
-        .model
-        .change(|options| options.summary = SummaryBehaviour::Faithful);
+    fleet.model.change(|options| options.summary = SummaryBehaviour::Faithful);
     let others: Vec<_> = [1, 2]
         .map(|replica| {
             let caller = fleet.caller(replica);
@@ -115,10 +110,7 @@ async fn ask_in_vain(caller: &Caller) {
 #[ignore = "needs redis-server"]
 async fn replica_uses_a_digest_if_anothers_summary_takes_too_long() {
     let server = RedisServer::start();
-    let hangs = ModelOptions {
-        summary: SummaryBehaviour::Hangs,
-        ..boundless()
-    };
+    let hangs = ModelOptions { summary: SummaryBehaviour::Hangs, ..boundless() };
     let brief = [("LONGHAUL_SUMMARY_WAIT", "2s")];
     let fleet = Fleet::start(2, hangs, &server.url(), &brief).await;
     let (one, other) = (fleet.caller(0), fleet.caller(1));
@@ -132,10 +124,8 @@ async fn replica_uses_a_digest_if_anothers_summary_takes_too_long() {
     }
     let seen = fleet.model.seen();
     assert_eq!(summaries(&seen), 1);
-    let chats: Vec<&SeenRequest> = seen
-        .iter()
-        .filter(|seen| seen.kind == RequestKind::Chat)
-        .collect();
+    let chats: Vec<&SeenRequest> =
+        seen.iter().filter(|seen| seen.kind == RequestKind::Chat).collect();
     assert_eq!(chats[0].body, chats[1].body);
 }
 

@@ -17,43 +17,15 @@ struct Plan {
     restarts_before: Option<usize>,
 }
 
-const ALONE: Plan = Plan {
-    name: "one process",
-    replicas: 1,
-    chooses: |_| 0,
-    restarts_before: None,
-};
+const ALONE: Plan =
+    Plan { name: "one process", replicas: 1, chooses: |_| 0, restarts_before: None };
 
 const PLANS: [Plan; 6] = [
-    Plan {
-        name: "two in turn",
-        replicas: 2,
-        chooses: |at| at % 2,
-        ..ALONE
-    },
-    Plan {
-        name: "three in turn",
-        replicas: 3,
-        chooses: |at| at % 3,
-        ..ALONE
-    },
-    Plan {
-        name: "three by chance",
-        replicas: 3,
-        chooses: by_chance,
-        ..ALONE
-    },
-    Plan {
-        name: "two, one after the other",
-        replicas: 2,
-        chooses: |at| at / 30 % 2,
-        ..ALONE
-    },
-    Plan {
-        name: "one that is started again",
-        restarts_before: Some(70),
-        ..ALONE
-    },
+    Plan { name: "two in turn", replicas: 2, chooses: |at| at % 2, ..ALONE },
+    Plan { name: "three in turn", replicas: 3, chooses: |at| at % 3, ..ALONE },
+    Plan { name: "three by chance", replicas: 3, chooses: by_chance, ..ALONE },
+    Plan { name: "two, one after the other", replicas: 2, chooses: |at| at / 30 % 2, ..ALONE },
+    Plan { name: "one that is started again", restarts_before: Some(70), ..ALONE },
     Plan {
         name: "three that are all started again",
         replicas: 3,

@@ -45,10 +45,7 @@ async fn check(damage: &str) {
     fleet.restart_all();
     let last = bodies(&replay).last().unwrap();
     let again = fleet.step(0, last).await;
-    assert_eq!(
-        again.forwarded().body,
-        steps.last().unwrap().forwarded().body
-    );
+    assert_eq!(again.forwarded().body, steps.last().unwrap().forwarded().body);
     assert_eq!(fleet.summaries(), calls);
 }
 

@@ -43,17 +43,8 @@ fn check(reply: &str) {
     assert_eq!(verdict, Verdict::Fine, "{reply}");
     let mut tail = ReplyTail::new(Dialect::ChatCompletions);
     tail.push(reply.as_bytes());
-    let nothing = ReplyEnd {
-        usage: None,
-        finish: None,
-        has_content: true,
-        verdict: Verdict::Fine,
-    };
-    assert_eq!(
-        tail.finish(ClassifierRules::standard(), None),
-        nothing,
-        "{reply}"
-    );
+    let nothing = ReplyEnd { usage: None, finish: None, has_content: true, verdict: Verdict::Fine };
+    assert_eq!(tail.finish(ClassifierRules::standard(), None), nothing, "{reply}");
 }
 
 #[test]
@@ -69,9 +60,7 @@ fn no_recorded_text_is_mistaken_for_an_error() {
             ] {
                 check(&json!({"id": "c", "choices": [{"index": 0, "message": said}]}).to_string());
                 let event = json!({"id": "c", "choices": [{"index": 0, "delta": said}]});
-                check(&format!(
-                    ": PROCESSING\n\ndata: {event}\n\ndata: [DONE]\n\n"
-                ));
+                check(&format!(": PROCESSING\n\ndata: {event}\n\ndata: [DONE]\n\n"));
             }
             checked += 1;
         }

@@ -43,7 +43,6 @@ impl Expected {
     /// result clipped as far as possible.
     pub(super) fn is_hopeless(&self) -> bool {
         let output = self.output.unwrap_or(0);
-        self.limit
-            .is_some_and(|limit| limit - output.min(limit / 2) <= 512)
+        self.limit.is_some_and(|limit| limit - output.min(limit / 2) <= 512)
     }
 }

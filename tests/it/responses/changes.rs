@@ -51,15 +51,10 @@ async fn stop(proxies: Vec<Proxy>) {
 }
 
 async fn play(session: &mut RecordedInput, processes: usize, store: StoreConfig) {
-    let model = Model::start(ModelOptions::with_window(WINDOW))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(WINDOW)).await.unwrap();
     let base = model.url();
-    let settings = [
-        ("upstream.base", base.as_str()),
-        ("window", "60000"),
-        ("summary.model", "none"),
-    ];
+    let settings =
+        [("upstream.base", base.as_str()), ("window", "60000"), ("summary.model", "none")];
     let mut config = Config::default_with(settings).unwrap();
     config.store = store.clone();
     let mut proxies = start(&config, processes).await;
@@ -90,10 +85,7 @@ async fn play(session: &mut RecordedInput, processes: usize, store: StoreConfig)
         let name = format!("{} {at}: {sent:?}", session.name);
         assert!(is_answer(&reply), "{name} {:?}", reply.body);
         assert!((1..=2).contains(&sent.len()), "{name}");
-        assert!(
-            !sent.iter().any(|it| matches!(it, Verdict::Broken(_))),
-            "{name}"
-        );
+        assert!(!sent.iter().any(|it| matches!(it, Verdict::Broken(_))), "{name}");
         at += 1;
     }
     stop(proxies).await;

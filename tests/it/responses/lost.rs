@@ -26,11 +26,8 @@ impl BindingProvider {
         for (at, item) in given.iter().enumerate() {
             let known = session[..upto].iter().position(|it| it == item);
             let made = known.filter(|it| item["type"] == "reasoning" && *it < self.before.len());
-            let is_bound = |made: &usize| {
-                self.before[*made]
-                    .as_ref()
-                    .is_some_and(|it| it[..] != given[..at])
-            };
+            let is_bound =
+                |made: &usize| self.before[*made].as_ref().is_some_and(|it| it[..] != given[..at]);
             if let Some(made) = made.filter(is_bound) {
                 self.lost.insert(made);
             }
@@ -51,35 +48,20 @@ async fn each_item_that_a_provider_drops_is_counted() {
     for mut session in RecordedInput::all().into_iter().take(6) {
         session.body["model"] = json!("gpt-6.2-sol");
         // Some recorded items are alike.
-        for (at, item) in session.body["input"]
-            .as_array_mut()
-            .unwrap()
-            .iter_mut()
-            .enumerate()
-        {
+        for (at, item) in session.body["input"].as_array_mut().unwrap().iter_mut().enumerate() {
             if item["type"] == "reasoning" {
                 item["encrypted_content"] = json!(format!("sealed {at}"));
             }
         }
         session.body["max_output_tokens"] = json!(1_000);
-        let model = Model::start(ModelOptions::with_window(32_000))
-            .await
-            .unwrap();
-        let settings = [
-            ("LONGHAUL_WINDOW", "32000"),
-            ("LONGHAUL_SUMMARY_MODEL", "none"),
-        ];
+        let model = Model::start(ModelOptions::with_window(32_000)).await.unwrap();
+        let settings = [("LONGHAUL_WINDOW", "32000"), ("LONGHAUL_SUMMARY_MODEL", "none")];
         let program = Program::with_admin(&model.url(), &settings, Admin::Free);
         let caller = Caller::of(program.address());
         let mut provider = BindingProvider::default();
         for point in session.points() {
             // A refusal ends the agent's work.
-            if caller
-                .ask_at(PATH, &[], session.request(point))
-                .await
-                .status
-                != 200
-            {
+            if caller.ask_at(PATH, &[], session.request(point)).await.status != 200 {
                 break;
             }
             let seen = model.seen();
@@ -91,20 +73,14 @@ async fn each_item_that_a_provider_drops_is_counted() {
         }
         let metrics = get(program.admin(), "/metrics").await;
         let line = "longhaul_lost_reasoning_total{by=\"provider\"} ";
-        let count = metrics
-            .lines()
-            .find_map(|it| it.strip_prefix(line))
-            .unwrap();
+        let count = metrics.lines().find_map(|it| it.strip_prefix(line)).unwrap();
         let count: usize = count.parse().unwrap();
         assert!(count >= provider.lost.len(), "{}: {count}", session.name);
         dropped += provider.lost.len();
         counted += count;
     }
     // A request between two calls of one step is not found again, so its edits count twice.
-    assert!(
-        dropped > 20 && counted * 4 <= dropped * 5,
-        "{counted} of {dropped}"
-    );
+    assert!(dropped > 20 && counted * 4 <= dropped * 5, "{counted} of {dropped}");
 }
 
 /// Plays one request to a provider that answers with `body`, whole or as a stream. Returns the metric of reported
@@ -126,9 +102,7 @@ async fn reported(path: &str, request: &Value, kind: &str, body: &str) -> (Strin
     let (reply, _wire) = tokio::join!(caller.ask_at(path, &[], request.to_string()), answered);
     assert_eq!(reply.body, body, "the reply is unchanged");
     let metrics = get(program.admin(), "/metrics").await;
-    let count = metrics
-        .lines()
-        .find_map(|it| it.strip_prefix("longhaul_dropped_reasoning_total "));
+    let count = metrics.lines().find_map(|it| it.strip_prefix("longhaul_dropped_reasoning_total "));
     let address = program.admin().to_string();
     let page = fed(&["explain", "--last", "--admin", &address], &[], b"").stdout;
     (count.unwrap().to_owned(), String::from_utf8(page).unwrap())
@@ -154,13 +128,8 @@ async fn drops_that_a_reply_reports_are_shown() {
     let event = |name: &str, data: String| format!("event: {name}\ndata: {data}\n\n");
     let stream = |facts: &str| {
         let response = format!(r#""response":{{"object":"response",{facts},"output":[]}}"#);
-        event(
-            "response.created",
-            format!(r#"{{"type":"response.created",{response}}}"#),
-        ) + &event(
-            "response.completed",
-            format!(r#"{{"type":"response.completed",{response}}}"#),
-        )
+        event("response.created", format!(r#"{{"type":"response.created",{response}}}"#))
+            + &event("response.completed", format!(r#"{{"type":"response.completed",{response}}}"#))
     };
     let start = format!(
         r#"{{"type":"message_start","message":{{"type":"message","content":[],{thinking}}}}}"#
@@ -169,42 +138,14 @@ async fn drops_that_a_reply_reports_are_shown() {
     for (path, request, kind, body, expect) in [
         (PATH, &responses, "application/json", whole(report), "1"),
         (PATH, &responses, "text/event-stream", stream(report), "1"),
-        (
-            PATH,
-            &responses,
-            "application/json",
-            whole(r#""input_transformations":[]"#),
-            "0",
-        ),
-        (
-            "/v1/messages",
-            &messages,
-            "application/json",
-            whole(thinking),
-            "1",
-        ),
-        (
-            "/v1/messages",
-            &messages,
-            "text/event-stream",
-            event("message_start", start),
-            "1",
-        ),
+        (PATH, &responses, "application/json", whole(r#""input_transformations":[]"#), "0"),
+        ("/v1/messages", &messages, "application/json", whole(thinking), "1"),
+        ("/v1/messages", &messages, "text/event-stream", event("message_start", start), "1"),
         // A chat has no reasoning that could be dropped.
-        (
-            "/v1/chat/completions",
-            &chat,
-            "application/json",
-            whole(report),
-            "0",
-        ),
+        ("/v1/chat/completions", &chat, "application/json", whole(report), "0"),
     ] {
         let (count, page) = reported(path, request, kind, &body).await;
         assert_eq!(count, expect, "{path} {body}");
-        assert_eq!(
-            page.contains("a reply reports 1 as dropped"),
-            expect == "1",
-            "{page}"
-        );
+        assert_eq!(page.contains("a reply reports 1 as dropped"), expect == "1", "{page}");
     }
 }

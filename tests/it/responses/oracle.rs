@@ -58,10 +58,7 @@ impl SameChat {
                 places.push(at);
             }
         }
-        Self {
-            body: json!({"model": body["model"], "messages": messages}),
-            places,
-        }
+        Self { body: json!({"model": body["model"], "messages": messages}), places }
     }
 }
 
@@ -96,11 +93,7 @@ fn said(item: &Value) -> Value {
     let mut texts = texts.map(|part| part["text"].as_str().unwrap_or_default().trim_start());
     let begins = |text: &str| CONTEXT.iter().any(|words| text.starts_with(words));
     let is_context = item["role"] == "user" && content.is_array() && texts.all(begins);
-    let role = if is_context {
-        json!("developer")
-    } else {
-        item["role"].clone()
-    };
+    let role = if is_context { json!("developer") } else { item["role"].clone() };
     json!({"role": role, "content": content})
 }
 

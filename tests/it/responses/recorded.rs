@@ -29,11 +29,7 @@ fn rules() -> [Rule; 3] {
         keep_errors: false,
         described,
     };
-    [
-        rule(40_000, 20_000, 2, false),
-        rule(2_000, 500, 1, false),
-        rule(0, 0, 0, false),
-    ]
+    [rule(40_000, 20_000, 2, false), rule(2_000, 500, 1, false), rule(0, 0, 0, false)]
 }
 
 /// Returns the results that the product clears, by message, and the body that it forwards.
@@ -41,15 +37,7 @@ fn cleared(body: &[u8], rule: &Rule) -> (BTreeMap<usize, String>, Option<Vec<u8>
     let conversation = read(body).unwrap();
     let policy = policy(rule);
     let kept = PinnedHead::new(&conversation, &policy, None);
-    let state = fold(
-        &conversation,
-        &policy,
-        kept,
-        None,
-        HardThresholdMode::Cut,
-        &[],
-    )
-    .prune_state;
+    let state = fold(&conversation, &policy, kept, None, HardThresholdMode::Cut, &[]).prune_state;
     let cleared = state.cleared().map(|result| {
         let message = conversation.message(result.message).unwrap();
         let words = result.placeholder.render(&conversation, message);
@@ -91,10 +79,7 @@ fn odd_bodies_are_read_and_rewritten_without_a_broken_rule() {
                 let after = splice.apply();
                 assert_eq!(splice.corrupted_bytes([&*after]), 0);
                 let broken = broken_input_rules(&after);
-                assert!(
-                    broken.iter().all(|it| allowed.contains(it)),
-                    "{window}: {broken:?}"
-                );
+                assert!(broken.iter().all(|it| allowed.contains(it)), "{window}: {broken:?}");
                 rewrites += 1;
             }
         }
@@ -120,9 +105,7 @@ fn parser_agrees_with_the_tree_oracle_on_every_session() {
             assert_eq!(found.answers, expect.answers, "{name} {place}");
             let ids = |message: &reader::Message| -> Vec<_> {
                 let calls = message.calls.iter();
-                calls
-                    .map(|call| (call.id.clone(), call.arguments.clone()))
-                    .collect()
+                calls.map(|call| (call.id.clone(), call.arguments.clone())).collect()
             };
             assert_eq!(ids(found), ids(expect), "{name} {place}");
         }
@@ -149,11 +132,7 @@ fn every_session_is_cleared_exactly_by_the_literal_rule() {
                 };
             }
             let forwarded = forwarded.map(|it| serde_json::from_slice::<Value>(&it).unwrap());
-            assert_eq!(
-                forwarded.unwrap_or_else(|| body.clone()),
-                expected,
-                "{name}"
-            );
+            assert_eq!(forwarded.unwrap_or_else(|| body.clone()), expected, "{name}");
             count += expect.len();
         }
     }

@@ -12,9 +12,7 @@ pub(super) const PATH: &str = "/v1/responses";
 
 /// Starts a model with this window, and a proxy before it.
 async fn started(window: u64, changes: &[(&str, &str)]) -> (Model, Proxy, Caller) {
-    let model = Model::start(ModelOptions::with_window(window))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(window)).await.unwrap();
     let proxy = Proxy::start(&model.url(), changes).await;
     let caller = Caller::of(proxy.address);
     (model, proxy, caller)
@@ -75,8 +73,7 @@ pub(super) fn is_answer(reply: &ReceivedReply) -> bool {
 
 fn chats(model: &Model) -> Vec<SeenRequest> {
     let seen = model.seen().into_iter();
-    seen.filter(|request| request.kind == RequestKind::Chat)
-        .collect()
+    seen.filter(|request| request.kind == RequestKind::Chat).collect()
 }
 
 #[tokio::test]
@@ -91,9 +88,8 @@ async fn clears_old_outputs_and_changes_nothing_else() {
     let received: Value = serde_json::from_slice(&seen[0].body).unwrap();
     let before: Value = serde_json::from_slice(&sent).unwrap();
     let items = received["input"].as_array().unwrap();
-    let cleared: Vec<usize> = (0..items.len())
-        .filter(|&at| items[at] != before["input"][at])
-        .collect();
+    let cleared: Vec<usize> =
+        (0..items.len()).filter(|&at| items[at] != before["input"][at]).collect();
     assert!(cleared.len() > 2, "{cleared:?}");
     for at in cleared {
         assert_eq!(items[at]["output"], "[Old tool result content cleared]");
@@ -104,15 +100,10 @@ async fn clears_old_outputs_and_changes_nothing_else() {
 #[tokio::test]
 async fn completes_a_recorded_session_that_is_refused_without_longhaul() {
     let sessions = RecordedInput::all();
-    let session = sessions
-        .iter()
-        .find(|it| it.name.starts_with("mise-70705592"))
-        .unwrap();
+    let session = sessions.iter().find(|it| it.name.starts_with("mise-70705592")).unwrap();
     let window = 60_000;
     let last = session.request(*session.points().last().unwrap());
-    let direct = Model::start(ModelOptions::with_window(window))
-        .await
-        .unwrap();
+    let direct = Model::start(ModelOptions::with_window(window)).await.unwrap();
     let alone = Caller::of(direct.addr());
     assert_eq!(alone.ask_at(PATH, &[], last).await.status, 400);
     let (model, proxy, caller) =
@@ -123,15 +114,9 @@ async fn completes_a_recorded_session_that_is_refused_without_longhaul() {
         let reply = caller.ask_at(PATH, &[], session.request(point)).await;
         assert!(is_answer(&reply), "{point} {:?}", reply.body);
     }
-    let broken = chats(&model)
-        .into_iter()
-        .find(|it| matches!(it.verdict, Verdict::Broken(_)));
+    let broken = chats(&model).into_iter().find(|it| matches!(it.verdict, Verdict::Broken(_)));
     assert_eq!(broken.map(|request| request.verdict), None);
-    assert!(
-        chats(&model)
-            .iter()
-            .any(|request| request.verdict == Verdict::Accepted)
-    );
+    assert!(chats(&model).iter().any(|request| request.verdict == Verdict::Accepted));
     proxy.stop().await;
 }
 
@@ -143,19 +128,11 @@ async fn a_summary_is_requested_in_the_dialect_of_the_conversation() {
         let reply = caller.ask_at(PATH, &[], talk(turns)).await;
         assert!(is_answer(&reply), "{turns} {:?}", reply.body);
     }
-    let seen = model
-        .wait_for(|all| all.iter().any(|it| it.kind == RequestKind::Summary))
-        .await;
-    let asked = seen
-        .iter()
-        .find(|request| request.kind == RequestKind::Summary)
-        .unwrap();
+    let seen = model.wait_for(|all| all.iter().any(|it| it.kind == RequestKind::Summary)).await;
+    let asked = seen.iter().find(|request| request.kind == RequestKind::Summary).unwrap();
     assert_eq!(asked.target, PATH);
     let call: Value = serde_json::from_slice(&asked.body).unwrap();
-    assert_eq!(
-        (&call["store"], &call["stream"]),
-        (&json!(false), &json!(true))
-    );
+    assert_eq!((&call["store"], &call["stream"]), (&json!(false), &json!(true)));
     assert!(call["instructions"].is_string() && call.get("max_output_tokens").is_none());
     assert_eq!(call["input"][0]["content"][0]["type"], "input_text");
     proxy.stop().await;
@@ -163,14 +140,10 @@ async fn a_summary_is_requested_in_the_dialect_of_the_conversation() {
 
 #[tokio::test]
 async fn a_separate_endpoint_for_summaries_is_called_in_its_own_api() {
-    for (api, target) in [
-        ("same", PATH),
-        ("chat-completions", "/v1/chat/completions"),
-        ("messages", "/v1/messages"),
-    ] {
-        let local = Model::start(ModelOptions::with_window(10_000_000))
-            .await
-            .unwrap();
+    for (api, target) in
+        [("same", PATH), ("chat-completions", "/v1/chat/completions"), ("messages", "/v1/messages")]
+    {
+        let local = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
         let url = local.url();
         let changes = [
             ("window", "24000"),
@@ -184,9 +157,7 @@ async fn a_separate_endpoint_for_summaries_is_called_in_its_own_api() {
         assert!(is_answer(&reply), "{api}: {:?}", reply.body);
         assert_eq!(reply.action(), "summary", "{api}");
         let seen = local.seen();
-        let [call] = seen.as_slice() else {
-            panic!("{api}: {seen:?}")
-        };
+        let [call] = seen.as_slice() else { panic!("{api}: {seen:?}") };
         assert_eq!((&*call.target, call.verdict), (target, Verdict::Accepted));
         assert_eq!(call.kind, RequestKind::Summary, "{api}");
         let is_messages = call.headers.contains_key("anthropic-version");
@@ -236,10 +207,9 @@ async fn each_recorded_overflow_leads_to_one_smaller_request() {
 #[tokio::test]
 async fn server_side_history_passes_unchanged() {
     let (model, proxy, caller) = started(2_000, &[("window", "2000")]).await;
-    for members in [
-        json!({"previous_response_id": "resp_1"}),
-        json!({"conversation": {"id": "conv_1"}}),
-    ] {
+    for members in
+        [json!({"previous_response_id": "resp_1"}), json!({"conversation": {"id": "conv_1"}})]
+    {
         let sent = body(4, 2_000, &members);
         let reply = caller.ask_at(PATH, &[], sent.clone()).await;
         assert_eq!(reply.status, 400);
@@ -309,10 +279,7 @@ async fn provider_side_compaction_disables_all_but_overflow_recovery() {
     let sent = body(8, 2_000, &managed);
     let reply = caller.ask_at(PATH, &[], sent.clone()).await;
     assert!(is_answer(&reply));
-    assert_eq!(
-        (reply.action(), &chats(&model)[0].body[..]),
-        ("", &sent[..])
-    );
+    assert_eq!((reply.action(), &chats(&model)[0].body[..]), ("", &sent[..]));
     model.change(|options| options.window = 8_000);
     let reply = caller.ask_at(PATH, &[], body(9, 2_000, &managed)).await;
     assert!(is_answer(&reply), "{:?}", reply.body);
@@ -322,11 +289,7 @@ async fn provider_side_compaction_disables_all_but_overflow_recovery() {
 #[tokio::test]
 async fn an_output_of_a_call_that_the_provider_keeps_stands_in_no_way() {
     // Clearing results would make enough room without a digest.
-    let changes = [
-        ("window", "32000"),
-        ("summary.model", "none"),
-        ("prune.disabled", "true"),
-    ];
+    let changes = [("window", "32000"), ("summary.model", "none"), ("prune.disabled", "true")];
     let (model, proxy, caller) = started(1_000_000, &changes).await;
     let mut sent: Value = serde_json::from_slice(&body(30, 1_500, &json!({}))).unwrap();
     let items = sent["input"].as_array_mut().unwrap();
@@ -400,22 +363,17 @@ async fn paths_below_responses_pass_unread() {
     let upstream = Upstream::bind().await;
     let proxy = Proxy::start(&upstream.base("/v1"), &[("window", "2000")]).await;
     let sent = String::from_utf8(body(12, 2_000, &json!({}))).unwrap();
-    for path in [
-        "/v1/responses/compact",
-        "/v1/responses/input_tokens",
-        "/v1/responses/resp_1/cancel",
-    ] {
+    for path in
+        ["/v1/responses/compact", "/v1/responses/input_tokens", "/v1/responses/resp_1/cancel"]
+    {
         let mut client = proxy.connect().await;
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
-            sent.len()
-        );
+        let head =
+            format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", sent.len());
         client.send(&(head + &sent)).await;
         let mut wire = upstream.accept().await;
         let received = wire.until(&sent).await;
         assert!(received.contains(path), "{received}");
-        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-            .await;
+        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await;
         assert!(client.until("{}").await.contains("200 OK"));
     }
     proxy.stop().await;
@@ -435,16 +393,8 @@ async fn check_refused(proxy: &Proxy) {
     client.send(&format!("{HANDSHAKE}\r\n")).await;
     let head = client.until("\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
-    assert!(
-        head.contains("x-longhaul-fault: websocket_refused"),
-        "{head}"
-    );
-    assert!(
-        client
-            .until("}}")
-            .await
-            .contains(r#""code":"websocket_refused""#)
-    );
+    assert!(head.contains("x-longhaul-fault: websocket_refused"), "{head}");
+    assert!(client.until("}}").await.contains(r#""code":"websocket_refused""#));
 }
 
 /// Checks that the upstream receives the handshake, and that its bytes reach the client.
@@ -472,8 +422,7 @@ async fn tunnels_a_websocket_only_if_repeated_without_an_http_request() {
     client.send(&(head + sent)).await;
     let mut wire = upstream.accept().await;
     wire.until(sent).await;
-    wire.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-        .await;
+    wire.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}").await;
     client.until("{}").await;
     check_refused(&proxy).await;
     check_tunnelled(&proxy, &upstream, "").await;

@@ -30,20 +30,14 @@ async fn play(
     server: ModelServer,
     changes: &[(&str, &str)],
 ) -> Vec<longhaul_mock_model::SeenRequest> {
-    let options = ModelOptions {
-        server,
-        ..ModelOptions::with_window(16_000)
-    };
+    let options = ModelOptions { server, ..ModelOptions::with_window(16_000) };
     let model = Model::start(options).await.unwrap();
     let proxy = Proxy::start(&model.url(), changes).await;
     let caller = Caller::of(proxy.address);
     for turns in (4..28).step_by(3) {
         let reply = caller.ask_at(PATH, &[], talk(turns).to_string()).await;
         let text = String::from_utf8_lossy(&reply.body).into_owned();
-        assert!(
-            text.contains("response.completed"),
-            "{server:?} {turns}: {text}"
-        );
+        assert!(text.contains("response.completed"), "{server:?} {turns}: {text}");
     }
     proxy.stop().await;
     model.seen()
@@ -64,9 +58,6 @@ async fn template_that_wants_alternating_roles_refuses_one_placement_and_the_cli
 #[tokio::test]
 async fn summary_calls_to_the_backend_of_a_login_have_its_form() {
     let seen = play(ModelServer::ChatGpt, &[("window", "16000")]).await;
-    assert!(
-        seen.iter()
-            .all(|it| !matches!(it.verdict, Verdict::Broken(_)))
-    );
+    assert!(seen.iter().all(|it| !matches!(it.verdict, Verdict::Broken(_))));
     assert!(seen.iter().any(|it| it.kind == RequestKind::Summary));
 }

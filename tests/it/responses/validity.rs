@@ -45,39 +45,21 @@ fn check_sent(original: &[u8], sent: &[u8], what: &str) {
     let allowed = broken_server_rules(&before);
     let broken = broken_server_rules(&after);
     let mut broken = broken.iter().filter(|rule| **rule != "r-alternation");
-    assert!(
-        broken.all(|rule| allowed.contains(rule)),
-        "{what}: {broken:?}"
-    );
-    for (key, value) in before
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(key, _)| *key != "input")
-    {
+    assert!(broken.all(|rule| allowed.contains(rule)), "{what}: {broken:?}");
+    for (key, value) in before.as_object().unwrap().iter().filter(|(key, _)| *key != "input") {
         assert_eq!(&after[key], value, "{what}: {key}");
     }
     let (before, after) = (items(&before), items(&after));
     let compaction = before.iter().rposition(|item| item["type"] == "compaction");
     let pinned = compaction.map_or(0, |at| at + 1);
-    assert_eq!(
-        before[..pinned],
-        after[..pinned],
-        "{what}: up to the newest compaction"
-    );
+    assert_eq!(before[..pinned], after[..pinned], "{what}: up to the newest compaction");
     // Recovery may clip the newest outputs.
     let is_own = |item: &Value| before.last() == Some(item) || is_cleared(item, before);
-    assert!(
-        after.last().is_some_and(is_own),
-        "{what}: the client's own last item"
-    );
+    assert!(after.last().is_some_and(is_own), "{what}: the client's own last item");
     // Most items stand where they stood, or as far from the end.
     let pairs = before.iter().zip(after);
     let first = pairs.take_while(|(was, is)| was == is).count();
-    let pairs = before[first..]
-        .iter()
-        .rev()
-        .zip(after[first..].iter().rev());
+    let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
     let last = pairs.take_while(|(was, is)| was == is).count();
     let strange: Vec<&Value> = after[first..after.len() - last]
         .iter()
@@ -110,11 +92,7 @@ fn is_cleared(item: &Value, before: &[Value]) -> bool {
 /// Returns the body that `view` makes of a conversation, if the view changes it.
 fn forwarded(conversation: &Conversation<'_>, view: &ForwardedView) -> Option<Vec<u8>> {
     let plan = view.replacements(conversation)?;
-    Some(
-        Splice::new(conversation, &plan)
-            .expect("the plan is sound")
-            .apply(),
-    )
+    Some(Splice::new(conversation, &plan).expect("the plan is sound").apply())
 }
 
 /// Checks every cut of a body, with a summary in place of what it covers.
@@ -152,20 +130,11 @@ fn check_plans(body: &[u8], window: u32, what: &str) -> bool {
         if !first.view.is_condensed() {
             let again = read(sent);
             let replanned = plan(&again, &policy, &prior, SummarySource::Digest);
-            assert_eq!(
-                forwarded(&again, &replanned.view),
-                None,
-                "{what}: planned again"
-            );
+            assert_eq!(forwarded(&again, &replanned.view), None, "{what}: planned again");
         }
     }
-    let recovered = plan_recovery(
-        &conversation,
-        &policy,
-        &prior,
-        &first.view,
-        SummarySource::Digest,
-    );
+    let recovered =
+        plan_recovery(&conversation, &policy, &prior, &first.view, SummarySource::Digest);
     if let RecoveryDecision::Retry(view, _) = recovered {
         let retried = forwarded(&conversation, &view).expect("a retry differs");
         check_sent(body, &retried, what);
@@ -178,12 +147,7 @@ fn check_plans(body: &[u8], window: u32, what: &str) -> bool {
 fn every_cut_of_a_recorded_session_is_valid() {
     for session in RecordedInput::all() {
         let body = session.body.to_string();
-        assert_eq!(
-            broken_input_rules(body.as_bytes()),
-            [""; 0],
-            "{}",
-            session.name
-        );
+        assert_eq!(broken_input_rules(body.as_bytes()), [""; 0], "{}", session.name);
         check_cuts(body.as_bytes(), &session.name);
     }
 }
@@ -207,14 +171,8 @@ fn every_plan_for_a_recorded_session_is_valid() {
 /// A history of a few words and images by reference, shorter in bytes than its digest.
 #[test]
 fn every_plan_for_images_with_few_bytes_is_valid() {
-    let events = [
-        2_511_388_021,
-        3_846_549_831,
-        2_263_243_265,
-        262_366_286,
-        810_130_580,
-        202_123_872,
-    ];
+    let events =
+        [2_511_388_021, 3_846_549_831, 2_263_243_265, 262_366_286, 810_130_580, 202_123_872];
     let input = RandomInput(events.to_vec());
     check_plans(&input.body(), 4_000, "images");
 }

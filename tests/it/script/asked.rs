@@ -17,11 +17,7 @@ pub(crate) fn wishes() -> impl Strategy<Value = CompactionSettings> {
         option::weighted(0.2, 0..4_u32),
     );
     let words = (
-        select(vec![
-            None,
-            Some(Placeholder::Fixed),
-            Some(Placeholder::Described),
-        ]),
+        select(vec![None, Some(Placeholder::Fixed), Some(Placeholder::Described)]),
         select(vec![vec![], vec!["keep".to_owned()]]),
         any::<bool>(),
     );
@@ -50,12 +46,7 @@ pub(crate) fn wishes() -> impl Strategy<Value = CompactionSettings> {
 }
 
 fn profile() -> impl Strategy<Value = (Profile, Option<PruneTrigger>, Placement)> {
-    let profiles = vec![
-        Profile::Auto,
-        Profile::Frugal,
-        Profile::Local,
-        Profile::Standard,
-    ];
+    let profiles = vec![Profile::Auto, Profile::Frugal, Profile::Local, Profile::Standard];
     let when = select(vec![PruneTrigger::Always, PruneTrigger::HardThreshold]);
     (
         select(profiles),
@@ -68,18 +59,11 @@ fn profile() -> impl Strategy<Value = (Profile, Option<PruneTrigger>, Placement)
 fn marks() -> impl Strategy<Value = (ThresholdSetting, ThresholdSetting)> {
     let CompactionSettings { hard, soft, .. } = CompactionSettings::default();
     let shares = (50..=100_u32, 50..=100_u32).prop_map(|(one, other)| {
-        (
-            ThresholdSetting::Percent(one.max(other)),
-            ThresholdSetting::Percent(one.min(other)),
-        )
+        (ThresholdSetting::Percent(one.max(other)), ThresholdSetting::Percent(one.min(other)))
     });
     let absolute = (500..40_000_u32, 50..=100_u32).prop_map(move |(tokens, share)| {
         let before = Tokens::new(tokens).percent(share);
-        let soft = if share < 95 {
-            ThresholdSetting::Tokens(before)
-        } else {
-            soft
-        };
+        let soft = if share < 95 { ThresholdSetting::Tokens(before) } else { soft };
         (ThresholdSetting::Tokens(Tokens::new(tokens)), soft)
     });
     prop_oneof![2 => Just((hard, soft)), 1 => shares, 2 => absolute]

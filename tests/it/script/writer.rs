@@ -75,11 +75,7 @@ impl Writer {
 
     fn space(&mut self) -> &'static str {
         const SPACES: [&str; 4] = [" ", "\n", "\r\n\t", "   "];
-        if self.chance(3) {
-            SPACES[(self.next() % 4) as usize]
-        } else {
-            ""
-        }
+        if self.chance(3) { SPACES[(self.next() % 4) as usize] } else { "" }
     }
 
     fn string(&mut self, text: &str) -> String {
@@ -209,10 +205,7 @@ impl Writer {
         };
         let mut calls = Vec::new();
         for (tool, arguments) in &step.calls[..most] {
-            let function = vec![
-                ("name", self.string(tool)),
-                ("arguments", self.string(arguments)),
-            ];
+            let function = vec![("name", self.string(tool)), ("arguments", self.string(arguments))];
             if matches!(step.asks, Asks::Legacy) {
                 calls.push(self.object(function));
                 continue;
@@ -231,11 +224,8 @@ impl Writer {
             Asks::Legacy => calls.swap_remove(0),
             Asks::Modern | Asks::Reusing | Asks::Stranger => self.array(&calls),
         };
-        let members = vec![
-            ("role", self.string(role)),
-            ("content", "null".to_owned()),
-            (calls_key, calls),
-        ];
+        let members =
+            vec![("role", self.string(role)), ("content", "null".to_owned()), (calls_key, calls)];
         let message = self.object(members);
         self.messages.push(message);
         for (call, said) in &step.answers {

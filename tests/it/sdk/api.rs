@@ -121,20 +121,12 @@ fn stream() -> Vec<String> {
     let usage = r#"{"prompt_tokens":8,"completion_tokens":4,"total_tokens":12}"#;
     let mut events = vec![": waiting\n\n".to_owned()];
     events.extend(WORDS.map(delta));
-    events.extend([
-        event(stop, "null"),
-        event("", usage),
-        "data: [DONE]\n\n".to_owned(),
-    ]);
+    events.extend([event(stop, "null"), event("", usage), "data: [DONE]\n\n".to_owned()]);
 
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut pieces = vec![head.to_owned()];
-    pieces.extend(
-        events
-            .iter()
-            .map(|event| format!("{:x}\r\n{event}\r\n", event.len())),
-    );
+    pieces.extend(events.iter().map(|event| format!("{:x}\r\n{event}\r\n", event.len())));
     pieces.push("0\r\n\r\n".to_owned());
     pieces
 }

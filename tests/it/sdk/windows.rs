@@ -46,25 +46,14 @@ async fn check(script: Script) {
     assert!(statuses >= PARTS, "a line for each request: {log}");
     assert_eq!(log.matches(" status=200 ").count(), statuses, "{log}");
     let seen = model.seen();
-    let chats: Vec<&SeenRequest> = seen
-        .iter()
-        .filter(|seen| seen.kind == RequestKind::Chat)
-        .collect();
-    let accepted = chats
-        .iter()
-        .filter(|chat| chat.verdict == Verdict::Accepted);
+    let chats: Vec<&SeenRequest> =
+        seen.iter().filter(|seen| seen.kind == RequestKind::Chat).collect();
+    let accepted = chats.iter().filter(|chat| chat.verdict == Verdict::Accepted);
     let prompts: Vec<u64> = accepted.map(|chat| chat.prompt_tokens).collect();
     let history = reading.shown_tokens(TokenDensity::STANDARD, &seen);
     assert!(history >= 3 * WINDOW, "a history of {history} tokens");
-    assert!(
-        prompts.iter().all(|prompt| *prompt <= WINDOW),
-        "{prompts:?}"
-    );
-    assert!(
-        chats
-            .iter()
-            .all(|chat| chat.ended == ReplyCompletion::Answered)
-    );
+    assert!(prompts.iter().all(|prompt| *prompt <= WINDOW), "{prompts:?}");
+    assert!(chats.iter().all(|chat| chat.ended == ReplyCompletion::Answered));
     let compactions = prompts.windows(2).filter(|pair| pair[1] < pair[0]).count();
     assert!(compactions >= 2, "{prompts:?}");
 }

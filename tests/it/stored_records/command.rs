@@ -30,16 +30,12 @@ fn json(place: &Place, arguments: &[&str]) -> Value {
 
 #[tokio::test]
 async fn lists_records_without_content_and_purges_them_by_caller() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let program = Program::start(&model.url(), &[("LONGHAUL_STORE", &place.setting())]);
     let caller = Caller::of(program.address());
     for key in ["Bearer hunter2", "Bearer other"] {
-        let arrived = caller
-            .ask_with(&[("authorization", key)], talk(20, 2_000))
-            .await;
+        let arrived = caller.ask_with(&[("authorization", key)], talk(20, 2_000)).await;
         assert!(!arrived.action().is_empty());
     }
     // A file in use cannot be inspected.
@@ -62,11 +58,7 @@ async fn lists_records_without_content_and_purges_them_by_caller() {
         assert_eq!(record["model"], "m");
         assert!(table.contains(record["scope"].as_str().unwrap()), "{table}");
     }
-    for page in [
-        table,
-        listed.to_string(),
-        json(&place, &["stats"]).to_string(),
-    ] {
+    for page in [table, listed.to_string(), json(&place, &["stats"]).to_string()] {
         for secret in ["hunter2", "said", "Task", "condensed"] {
             assert!(!page.contains(secret), "{secret}: {page}");
         }
@@ -78,16 +70,10 @@ async fn lists_records_without_content_and_purges_them_by_caller() {
     assert_eq!(scoped("stats")["scopes"][0]["records"], 1);
     assert!(scoped("purge")["purged"].as_u64().unwrap() > 0);
     assert_eq!(scoped("stats")["scopes"].as_array().unwrap().len(), 0);
-    assert_eq!(
-        json(&place, &["list"])["records"].as_array().unwrap().len(),
-        1
-    );
+    assert_eq!(json(&place, &["list"])["records"].as_array().unwrap().len(), 1);
     let said = printed(&place, &["purge"]);
     assert!(said.contains("entries deleted"), "{said}");
-    assert_eq!(
-        json(&place, &["list"])["records"].as_array().unwrap().len(),
-        0
-    );
+    assert_eq!(json(&place, &["list"])["records"].as_array().unwrap().len(), 0);
 }
 
 #[test]
@@ -118,9 +104,7 @@ fn rejects_store_commands_for_a_memory_store() {
 
 #[tokio::test]
 async fn second_proxy_on_the_same_file_is_rejected() {
-    let model = Model::start(ModelOptions::with_window(SMALL))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(SMALL)).await.unwrap();
     let place = Place::new();
     let setting = place.setting();
     let _first = Program::start(&model.url(), &[("LONGHAUL_STORE", &setting)]);

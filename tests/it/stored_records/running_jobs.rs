@@ -26,10 +26,7 @@ impl RunningJobs {
     pub(super) fn watch() -> Self {
         let running = Arc::<AtomicUsize>::default();
         let log = tracing_subscriber::registry().with(JobLog(Arc::clone(&running)));
-        Self {
-            running,
-            _subscribed: tracing::subscriber::set_default(log),
-        }
+        Self { running, _subscribed: tracing::subscriber::set_default(log) }
     }
 
     /// Waits until no job runs. A slow disk delays a job before its request to the model, so the

@@ -53,10 +53,8 @@ async fn check(options: ModelOptions, change: fn(&mut Config)) {
 
 #[tokio::test]
 async fn restart_changes_no_byte_with_digests_and_a_learned_window() {
-    let options = ModelOptions {
-        density: TokenDensity::DENSE,
-        ..ModelOptions::with_window(32_768)
-    };
+    let options =
+        ModelOptions { density: TokenDensity::DENSE, ..ModelOptions::with_window(32_768) };
     check(options, digests).await;
 }
 

@@ -71,9 +71,7 @@ const NOW: (&str, &str) = ("x-longhaul-compact", "now");
 
 /// Starts a model with a practically unlimited window.
 async fn boundless() -> Model {
-    Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap()
+    Model::start(ModelOptions::with_window(10_000_000)).await.unwrap()
 }
 
 async fn proxy(model: &Model, changes: &[(&str, &str)]) -> (Proxy, Caller) {

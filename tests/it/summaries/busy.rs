@@ -24,12 +24,7 @@ async fn requests_no_summary_from_a_throttled_upstream() {
     let chats = Slow::start().await;
     let program = throttled(&chats, &[]).await;
     let throttled = [("reason", "throttled")];
-    has_counted(
-        program.admin(),
-        "longhaul_summaries_withheld_total",
-        &throttled,
-    )
-    .await;
+    has_counted(program.admin(), "longhaul_summaries_withheld_total", &throttled).await;
     assert_eq!(*chats.told.borrow(), (0, 0));
 }
 
@@ -37,10 +32,7 @@ async fn requests_no_summary_from_a_throttled_upstream() {
 async fn throttled_chats_do_not_stop_a_dedicated_summariser() {
     let (chats, mut other) = (Slow::start().await, Slow::start().await);
     let base = other.base();
-    let settings = [
-        ("LONGHAUL_SUMMARY_UPSTREAM", &*base),
-        ("LONGHAUL_SUMMARY_MODEL", "small"),
-    ];
+    let settings = [("LONGHAUL_SUMMARY_UPSTREAM", &*base), ("LONGHAUL_SUMMARY_MODEL", "small")];
     let _program = throttled(&chats, &settings).await;
     other.told(1, 0).await;
     assert_eq!(*chats.told.borrow(), (0, 0));

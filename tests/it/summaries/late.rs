@@ -10,11 +10,7 @@ use crate::harness::Proxy;
 
 /// Starts a proxy that stores its records in this file.
 async fn proxy(upstream: &Slow, store: &str) -> (Proxy, Caller) {
-    let changes = [
-        ("window", "20000"),
-        ("summary.wait", "100ms"),
-        ("store.at", store),
-    ];
+    let changes = [("window", "20000"), ("summary.wait", "100ms"), ("store.at", store)];
     let proxy = Proxy::start(&upstream.base(), &changes).await;
     let caller = Caller::of(proxy.address);
     (proxy, caller)

@@ -50,10 +50,8 @@ async fn impatient_client_gets_its_summary_after_one_more_call() {
 
 #[tokio::test]
 async fn client_disconnect_during_a_summary_logs_no_warning() {
-    let options = ModelOptions {
-        summary: SummaryBehaviour::Hangs,
-        ..ModelOptions::with_window(32_768)
-    };
+    let options =
+        ModelOptions { summary: SummaryBehaviour::Hangs, ..ModelOptions::with_window(32_768) };
     let model = Model::start(options).await.unwrap();
     let program = Program::told(&model.url(), &[]);
     let caller = Caller::of(program.address());
@@ -69,12 +67,7 @@ async fn client_disconnect_during_a_summary_logs_no_warning() {
     let log = program.ended();
     assert!(log.contains("compacting"), "{log}");
     // The window that the first refusal states is reported at once.
-    let others = log
-        .lines()
-        .filter(|line| !line.contains("a refusal states a smaller window"));
+    let others = log.lines().filter(|line| !line.contains("a refusal states a smaller window"));
     let others: String = others.collect();
-    assert!(
-        !others.contains("WARN") && !others.contains("ERROR"),
-        "{log}"
-    );
+    assert!(!others.contains("WARN") && !others.contains("ERROR"), "{log}");
 }

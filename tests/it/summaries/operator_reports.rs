@@ -28,9 +28,7 @@ async fn logs_the_status_model_and_host_of_a_refused_summary() {
 
 #[tokio::test]
 async fn logs_a_reached_summary_limit_once_and_counts_withheld_summaries() {
-    let model = Model::start(ModelOptions::with_window(10_000_000))
-        .await
-        .unwrap();
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
     let setting = [("LONGHAUL_SUMMARY_MAX_PER_HOUR", "1")];
     let program = Program::with_admin(&model.url(), &setting, Admin::Free);
     let caller = Caller::of(program.address());

@@ -37,11 +37,7 @@ impl Slow {
                 tokio::spawn(serve(socket, tell.clone(), finished.clone()));
             }
         });
-        Self {
-            address,
-            told,
-            finish,
-        }
+        Self { address, told, finish }
     }
 
     /// Returns the base URL.

@@ -11,28 +11,20 @@ use crate::caller::chat;
 #[tokio::test]
 async fn prune_header_off_disables_clearing_for_one_request() {
     let stage = Stage::start(HUGE, &[BY_RULE]).await;
-    let sent = stage
-        .send_with(&[("x-longhaul-prune", "off")], foldable())
-        .await;
+    let sent = stage.send_with(&[("x-longhaul-prune", "off")], foldable()).await;
     sent.went_untouched();
     // Unknown values are ignored.
-    let sent = stage
-        .send_with(&[("x-longhaul-prune", "never")], foldable())
-        .await;
+    let sent = stage.send_with(&[("x-longhaul-prune", "never")], foldable()).await;
     assert_eq!(sent.arrived.action(), "prune");
 }
 
 #[tokio::test]
 async fn compact_header_off_disables_compaction_for_one_request() {
     let stage = Stage::start(SMALL, &[]).await;
-    let sent = stage
-        .send_with(&[("x-longhaul-compact", "off")], full_of_words())
-        .await;
+    let sent = stage.send_with(&[("x-longhaul-compact", "off")], full_of_words()).await;
     sent.went_untouched();
     assert_eq!((sent.arrived.status, stage.summaries()), (400, 0));
-    let sent = stage
-        .send_with(&[("x-longhaul-compact", "never")], full_of_words())
-        .await;
+    let sent = stage.send_with(&[("x-longhaul-compact", "never")], full_of_words()).await;
     assert_eq!(sent.arrived.action(), "retry, summary");
 }
 
@@ -79,10 +71,7 @@ async fn check_lowered(settings: &[(&str, &str)], fields: &[(&str, &str)]) {
     let path = "/__longhaul__/compact";
     _ = stage.caller.ask_at(path, fields, full_of_words()).await;
     assert_eq!(stage.summaries(), 0, "{settings:?}");
-    stage
-        .send_with(fields, full_of_words())
-        .await
-        .went_untouched();
+    stage.send_with(fields, full_of_words()).await.went_untouched();
 }
 
 #[tokio::test]
@@ -100,10 +89,7 @@ async fn permitted_headers_raise_only_at_the_callers_own_cost() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     let token = "0123456789abcdef0123456789abcdef";
     std::fs::write(tokens.path(), token).unwrap();
-    let tokens = (
-        "LONGHAUL_CLIENT_TOKENS_FILE",
-        tokens.path().to_str().unwrap(),
-    );
+    let tokens = ("LONGHAUL_CLIENT_TOKENS_FILE", tokens.path().to_str().unwrap());
     let endpoint = ("LONGHAUL_SUMMARY_UPSTREAM", "http://127.0.0.1:9/v1");
     let endpoint = [endpoint, ("LONGHAUL_SUMMARY_MODEL", "small")];
     let of_token = [("authorization", &*format!("Bearer {token}"))];
@@ -149,16 +135,9 @@ async fn forwards_no_longhaul_header() {
     ];
     let sent = stage.send_with(&fields, full_of_words()).await;
     assert_eq!(sent.arrived.action(), "digest");
-    let names: Vec<&str> = sent.chats()[0]
-        .headers
-        .keys()
-        .map(http::HeaderName::as_str)
-        .collect();
+    let names: Vec<&str> = sent.chats()[0].headers.keys().map(http::HeaderName::as_str).collect();
     assert!(names.contains(&"x-kept"), "{names:?}");
-    assert!(
-        !names.iter().any(|name| name.starts_with("x-longhaul")),
-        "{names:?}"
-    );
+    assert!(!names.iter().any(|name| name.starts_with("x-longhaul")), "{names:?}");
 }
 
 // ---- what a reply says
@@ -169,11 +148,7 @@ const FIELDS: [&str; 3] = ["action", "tokens-before", "tokens-after"];
 async fn reply_has_report_headers_only_if_something_was_done() {
     let stage = Stage::start(HUGE, &[BY_RULE]).await;
     let acted = stage.send(foldable()).await;
-    assert!(
-        FIELDS
-            .iter()
-            .all(|name| acted.arrived.field(name).is_some())
-    );
+    assert!(FIELDS.iter().all(|name| acted.arrived.field(name).is_some()));
     let not = stage.send(chat(1, 10)).await;
     assert!(FIELDS.iter().all(|name| not.arrived.field(name).is_none()));
 }
@@ -183,21 +158,15 @@ async fn report_headers_can_be_switched_off() {
     let stage = Stage::start(HUGE, &[BY_RULE, ("LONGHAUL_REPORT_HEADERS", "off")]).await;
     let acted = stage.send(foldable()).await;
     assert!(acted.last_chat().contains(PLACEHOLDER));
-    assert!(
-        FIELDS
-            .iter()
-            .all(|name| acted.arrived.field(name).is_none())
-    );
+    assert!(FIELDS.iter().all(|name| acted.arrived.field(name).is_none()));
 }
 
 // ---- shadow
 
 #[tokio::test]
 async fn shadow_mode_changes_nothing_and_requests_no_summary() {
-    for (environment, fields) in [
-        (&[SHADOW][..], &[][..]),
-        (&[], &[("x-longhaul-mode", "shadow")]),
-    ] {
+    for (environment, fields) in [(&[SHADOW][..], &[][..]), (&[], &[("x-longhaul-mode", "shadow")])]
+    {
         let stage = Stage::start(HUGE, environment).await;
         stage.send_with(fields, foldable()).await.went_untouched();
         stage.model.change(|options| options.window = SMALL);
@@ -205,10 +174,7 @@ async fn shadow_mode_changes_nothing_and_requests_no_summary() {
         sent.went_untouched();
         assert_eq!(sent.arrived.status, 400);
         let now = [fields, &[("x-longhaul-compact", "now")]].concat();
-        stage
-            .send_with(&now, full_of_words())
-            .await
-            .went_untouched();
+        stage.send_with(&now, full_of_words()).await.went_untouched();
         assert_eq!(stage.summaries(), 0);
     }
 }

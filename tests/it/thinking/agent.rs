@@ -26,11 +26,7 @@ pub(super) struct Agent {
 impl Agent {
     pub(super) fn new(session: &str, model: &str) -> Self {
         let session = named(session);
-        let points = session
-            .replay()
-            .requests()
-            .map(|it| it.messages())
-            .collect();
+        let points = session.replay().requests().map(|it| it.messages()).collect();
         let Value::Object(mut fields) = serde_json::from_slice(&session.body).unwrap() else {
             panic!("a body is an object");
         };
@@ -39,11 +35,7 @@ impl Agent {
         };
         fields.remove("stream");
         fields.insert("model".into(), model.into());
-        Self {
-            fields,
-            messages,
-            points,
-        }
+        Self { fields, messages, points }
     }
 
     /// Sets a member of every further request.
@@ -115,12 +107,7 @@ impl Play {
         change(&mut config);
         let proxies = vec![Proxy::with(config.clone()).await];
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Self {
-            model,
-            config,
-            proxies,
-            client,
-        }
+        Self { model, config, proxies, client }
     }
 
     /// Starts one more proxy.
@@ -131,16 +118,14 @@ impl Play {
     /// Replaces the first proxy with a fresh one that shares only its store.
     pub(super) async fn restart(&mut self) {
         self.proxies.remove(0).stop().await;
-        self.proxies
-            .insert(0, Proxy::with(self.config.clone()).await);
+        self.proxies.insert(0, Proxy::with(self.config.clone()).await);
     }
 
     /// Stops the first proxy, calls `between` and starts a fresh one.
     pub(super) async fn restart_after(&mut self, between: impl FnOnce()) {
         self.proxies.remove(0).stop().await;
         between();
-        self.proxies
-            .insert(0, Proxy::with(self.config.clone()).await);
+        self.proxies.insert(0, Proxy::with(self.config.clone()).await);
     }
 
     /// Sends a request of the agent through a proxy, with these headers.
@@ -162,11 +147,7 @@ impl Play {
         agent.take(request, &arrived);
         let mut upstream = self.model.seen().split_off(before);
         upstream.retain(|seen| seen.kind == RequestKind::Chat);
-        Step {
-            sent: body,
-            arrived,
-            upstream,
-        }
+        Step { sent: body, arrived, upstream }
     }
 
     /// Plays these requests through the first proxy.
@@ -200,20 +181,10 @@ pub(super) fn unharmed(name: &str, steps: &[Step]) {
             step.arrived.status,
             String::from_utf8_lossy(&step.arrived.body)
         );
-        assert!(
-            (1..=2).contains(&sent.len()),
-            "{name}, request {at}: {sent:?}"
-        );
-        assert_eq!(
-            sent.last(),
-            Some(&Verdict::Accepted),
-            "{name}, request {at}"
-        );
+        assert!((1..=2).contains(&sent.len()), "{name}, request {at}: {sent:?}");
+        assert_eq!(sent.last(), Some(&Verdict::Accepted), "{name}, request {at}");
         for seen in &step.upstream {
-            assert!(
-                seen.body.len() <= step.sent.len(),
-                "{name}, request {at} has grown"
-            );
+            assert!(seen.body.len() <= step.sent.len(), "{name}, request {at} has grown");
         }
     }
 }
@@ -221,6 +192,5 @@ pub(super) fn unharmed(name: &str, steps: &[Step]) {
 /// Counts the refusals of stale thinking, which the client did not see.
 pub(super) fn stale_refusals(steps: &[Step]) -> usize {
     let all = steps.iter().flat_map(|step| &step.upstream);
-    all.filter(|seen| seen.verdict == Verdict::Broken("stale-thinking"))
-        .count()
+    all.filter(|seen| seen.verdict == Verdict::Broken("stale-thinking")).count()
 }

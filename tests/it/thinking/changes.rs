@@ -60,11 +60,8 @@ async fn switching_between_models_shows_no_refusal_to_the_client() {
     for (session, rules, model) in cases() {
         let play = Play::start(options(WINDOW, rules), within(WINDOW)).await;
         let mut agent = agent(&session, rules, model);
-        let other = if rules == ThinkingRules::Manual {
-            "claude-sonnet-4-5"
-        } else {
-            "claude-fable-5-2"
-        };
+        let other =
+            if rules == ThinkingRules::Manual { "claude-sonnet-4-5" } else { "claude-fable-5-2" };
         let mut steps = Vec::new();
         for request in 0..agent.len() {
             let model = if request / 10 % 2 == 0 { model } else { other };
@@ -114,12 +111,9 @@ async fn a_refusal_that_longhaul_did_not_cause_is_relayed_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_that_requests_drop_block_keeps_all_thinking() {
-    let play = Play::start(
-        options(WINDOW, ThinkingRules::Unenforced),
-        |config: &mut Config| {
-            super::digests(config);
-        },
-    )
+    let play = Play::start(options(WINDOW, ThinkingRules::Unenforced), |config: &mut Config| {
+        super::digests(config);
+    })
     .await;
     let mut agent = Agent::new("cli-0018", BINDING);
     agent.set(
@@ -139,11 +133,7 @@ async fn an_account_that_accepted_stale_thinking_keeps_it_in_a_retry_after_an_ov
     let mut agent = Agent::new("cli-0018", BINDING);
     let (half, whole) = (agent.len() / 2, agent.len());
     let mut steps = play.part(&mut agent, 0..half).await;
-    assert!(
-        steps
-            .iter()
-            .any(|step| step.arrived.action().contains("digest"))
-    );
+    assert!(steps.iter().any(|step| step.arrived.action().contains("digest")));
     play.model.change(|options| options.window = WINDOW * 2 / 3);
     steps.extend(play.part(&mut agent, half..whole).await);
     unharmed("not enforced", &steps);
@@ -232,11 +222,8 @@ async fn without_a_second_try_an_edit_goes_without_thinking_at_once() {
     let answer = Reply::new(200, "content-type: application/json\r\n", ANSWER);
     let (address, asked) = upstream(vec![answer]).await;
     let base = format!("http://{address}/v1");
-    let settings = [
-        ("window", "1000000"),
-        ("summary.model", "none"),
-        ("compact.overflow_disabled", "true"),
-    ];
+    let settings =
+        [("window", "1000000"), ("summary.model", "none"), ("compact.overflow_disabled", "true")];
     let proxy = Proxy::start(&base, &settings).await;
     let now = [("x-longhaul-compact", "now")];
     let reply = Caller::of(proxy.address).ask_with(&now, whole).await;

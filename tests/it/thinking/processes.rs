@@ -44,11 +44,7 @@ async fn lost_edits_cost_one_refusal_that_the_client_does_not_see() {
     play.restart().await;
     let steps = play.part(&mut agent, most..whole).await;
     unharmed("after", &steps);
-    assert_eq!(
-        stale_refusals(&steps),
-        1,
-        "later requests repeat the removal"
-    );
+    assert_eq!(stale_refusals(&steps), 1, "later requests repeat the removal");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,10 +68,7 @@ async fn play_with_a_purge(session: &str) {
     for request in 0..agent.len() {
         if request == purge {
             unharmed(session, &steps);
-            assert!(
-                stale_refusals(&steps) <= 1,
-                "{session}: the store keeps what was learned"
-            );
+            assert!(stale_refusals(&steps) <= 1, "{session}: the store keeps what was learned");
             play.restart_after(|| fs::remove_file(&file).unwrap()).await;
         } else if request % EVERY == EVERY - 1 {
             play.restart().await;

@@ -108,9 +108,7 @@ fn literals(code: &str) -> Vec<String> {
         let (before, from) = rest.split_at(at);
         if from.starts_with('\'') {
             // A quotation mark may be a character; any other apostrophe is passed alone.
-            let quotation = ["'\"'", "'\\\"'"]
-                .into_iter()
-                .find(|it| from.starts_with(it));
+            let quotation = ["'\"'", "'\\\"'"].into_iter().find(|it| from.starts_with(it));
             rest = &from[quotation.map_or(1, str::len)..];
             continue;
         }
@@ -147,22 +145,14 @@ fn has_word(text: &str, word: &str) -> bool {
 fn names() -> impl Iterator<Item = String> {
     Dialect::ALL.into_iter().flat_map(|dialect| {
         let module = dialect.name().replace('-', "_");
-        [
-            format!("Dialect::{dialect:?}"),
-            format!("dialect::{module}"),
-            format!("{module}::read"),
-        ]
+        [format!("Dialect::{dialect:?}"), format!("dialect::{module}"), format!("{module}::read")]
     })
 }
 
 /// Returns the paths of the dialects, and the headers of their requests.
 fn paths_and_headers() -> impl Iterator<Item = &'static str> {
     Dialect::ALL.into_iter().flat_map(|dialect| {
-        let headers = dialect
-            .facts()
-            .required_headers
-            .iter()
-            .map(|(name, _)| *name);
+        let headers = dialect.facts().required_headers.iter().map(|(name, _)| *name);
         let key = dialect.facts().key_header;
         headers.chain(key).chain([dialect.path()])
     })
@@ -182,10 +172,7 @@ fn words(file: &File) -> Vec<String> {
     let has_serde = code.contains("Deserialize");
     let field = |key: &str| {
         let begins = format!("{key}: ");
-        has_serde
-            && code
-                .lines()
-                .any(|line| line.trim_start().starts_with(&begins))
+        has_serde && code.lines().any(|line| line.trim_start().starts_with(&begins))
     };
     // The version of an API may precede a path, and a longer name may follow it.
     let within_path = |word: &str| {
@@ -223,12 +210,7 @@ fn every_exemption_of_a_key_is_in_use() {
 
 #[test]
 fn finds_dialect_keys_in_every_form_of_literal_and_nowhere_else() {
-    let found = |text: &str| {
-        words(&File {
-            path: "src/chat.rs".to_owned(),
-            text: text.to_owned(),
-        })
-    };
+    let found = |text: &str| words(&File { path: "src/chat.rs".to_owned(), text: text.to_owned() });
     for (text, expect) in [
         (r#"let key = "max_tokens";"#, "max_tokens"),
         (r#"let key = b"\"finish_reason\"";"#, "finish_reason"),
@@ -241,16 +223,10 @@ fn finds_dialect_keys_in_every_form_of_literal_and_nowhere_else() {
         ("let path = \"/v1/responses/\";", "/responses"),
         (r#"let key = headers.get("x-api-key");"#, "x-api-key"),
         (r#"let path = "chat/completions";"#, "chat/completions"),
-        (
-            "#[derive(Deserialize)]\nstruct Reply {\n    choices: X,\n}",
-            "choices",
-        ),
+        ("#[derive(Deserialize)]\nstruct Reply {\n    choices: X,\n}", "choices"),
         ("if dialect == Dialect::Messages {", "Dialect::Messages"),
         ("use crate::dialect::responses::PATH;", "dialect::responses"),
-        (
-            "let all = chat_completions::read(body);",
-            "chat_completions::read",
-        ),
+        ("let all = chat_completions::read(body);", "chat_completions::read"),
     ] {
         assert_eq!(found(text), [expect], "{text}");
     }

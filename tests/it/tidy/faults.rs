@@ -29,9 +29,8 @@ fn every_fault_row_names_tests_and_every_fault_test_has_a_row() {
             named.push(*name);
         }
     }
-    let (themes, _): (Vec<File>, Vec<File>) = sources
-        .into_iter()
-        .partition(|file| file.path.starts_with("tests/it/faults/"));
+    let (themes, _): (Vec<File>, Vec<File>) =
+        sources.into_iter().partition(|file| file.path.starts_with("tests/it/faults/"));
     for name in test_names(&themes) {
         assert!(named.contains(&name), "no row names {name}");
     }

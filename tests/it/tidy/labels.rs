@@ -14,11 +14,7 @@ fn tests() -> Vec<String> {
         Some(tests.to_owned())
     };
     let sources = sources();
-    sources
-        .iter()
-        .filter(|file| !own(file))
-        .filter_map(test)
-        .collect()
+    sources.iter().filter(|file| !own(file)).filter_map(test).collect()
 }
 
 /// Returns the codes of the faults. `Fault` is private to the crate, so they are read from the
@@ -38,10 +34,7 @@ fn faults() -> Vec<String> {
 fn every_bypass_reason_is_covered_by_a_test() {
     let tests = tests();
     for bypass in Bypass::ALL {
-        let (label, variant) = (
-            format!("\"{}\"", bypass.label()),
-            format!("Bypass::{bypass:?}"),
-        );
+        let (label, variant) = (format!("\"{}\"", bypass.label()), format!("Bypass::{bypass:?}"));
         let met = |test: &String| test.contains(&label) || test.contains(&variant);
         assert!(tests.iter().any(met), "no test meets {bypass:?}");
     }

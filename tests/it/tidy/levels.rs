@@ -25,14 +25,7 @@ struct Levels {
 const PROGRAM: Levels = Levels {
     root: "src/",
     rooms: &[
-        &[
-            "callers",
-            "error",
-            "limits",
-            "metrics",
-            "models",
-            "wall_clock",
-        ],
+        &["callers", "error", "limits", "metrics", "models", "wall_clock"],
         &["body", "config", "costs", "report", "traces"],
         &["explanation", "upstream"],
         &["learned", "summaries", "telemetry"],
@@ -57,14 +50,7 @@ const CHAT: Levels = Levels {
         &["attempt", "refutation"],
         &["keep", "notices", "recall", "rewrite", "unanswered_call"],
         &["learn"],
-        &[
-            "adopt",
-            "explanation",
-            "judge",
-            "output_limit",
-            "second_attempt",
-            "summarise",
-        ],
+        &["adopt", "explanation", "judge", "output_limit", "second_attempt", "summarise"],
         &["media", "prepare", "recovery"],
         &["plan", "retry"],
         &["count", "settle"],
@@ -99,12 +85,7 @@ const LAB: Levels = Levels {
     root: "crates/longhaul-lab/src/",
     rooms: &[
         &["error", "evaluation", "progress", "proxy"],
-        &[
-            "client_logs",
-            "command",
-            "recorded_session",
-            "session_runner",
-        ],
+        &["client_logs", "command", "recorded_session", "session_runner"],
         &["play"],
         &["demo", "eval", "replay"],
         &["lib"],
@@ -169,10 +150,7 @@ impl Levels {
             .into_iter()
             .filter(|used| !self.may_use(user, used))
             .map(|used| format!("{user} must not use {used}"));
-        let unknown = self
-            .level(user)
-            .is_none()
-            .then(|| format!("{user} has no level"));
+        let unknown = self.level(user).is_none().then(|| format!("{user} has no level"));
         wrong.chain(unknown).collect()
     }
 
@@ -195,8 +173,7 @@ fn is_product(file: &File) -> bool {
 fn product_lines(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split_once("#[cfg(test)]\nmod tests {");
     let code = code.map_or(text, |(code, _)| code);
-    code.split_inclusive('\n')
-        .filter(|line| !line.trim_start().starts_with("//"))
+    code.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("//"))
 }
 
 /// Returns the first names after each `prefix`, including those in braces.
@@ -217,9 +194,7 @@ fn after(code: &str, prefix: &str) -> Vec<String> {
 }
 
 fn first_name(text: &str) -> String {
-    text.chars()
-        .take_while(|letter| *letter == '_' || letter.is_alphanumeric())
-        .collect()
+    text.chars().take_while(|letter| *letter == '_' || letter.is_alphanumeric()).collect()
 }
 
 /// Returns the first name of each path within a brace that has just been opened.
@@ -255,10 +230,7 @@ fn the_core_is_pure() {
     // The tests of the core read fixtures.
     files.retain(|file| !file.path.contains("/prompts/") && !file.path.contains("/tests/"));
     check(&files, |file| {
-        let code = file
-            .text
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"));
+        let code = file.text.lines().filter(|line| !line.trim_start().starts_with("//"));
         code.flat_map(|line| IMPURE.iter().map(move |word| (line, word)))
             .filter(|(line, word)| line.contains(**word))
             .map(|(line, word)| format!("uses {word}: {}", line.trim()))
@@ -282,10 +254,7 @@ fn the_core_depends_on_no_runtime_network_or_log() {
 }
 
 fn file(path: &str, text: &str) -> File {
-    File {
-        path: path.into(),
-        text: text.into(),
-    }
+    File { path: path.into(), text: text.into() }
 }
 
 #[test]
@@ -294,15 +263,9 @@ fn finds_module_paths_in_every_notation() {
     assert_eq!(seen("src/store.rs", "use crate::proxy::X;"), ["proxy"]);
     assert_eq!(seen("src/store.rs", "    let x = crate::cli::X;"), ["cli"]);
     assert_eq!(seen("src/store.rs", "use super::server;"), ["server"]);
+    assert_eq!(seen("src/store/near.rs", "use super::super::config::X;"), ["config"]);
     assert_eq!(
-        seen("src/store/near.rs", "use super::super::config::X;"),
-        ["config"]
-    );
-    assert_eq!(
-        seen(
-            "src/store.rs",
-            "use crate::{\n    proxy::{Proxy, cli},\n    telemetry,\n};"
-        ),
+        seen("src/store.rs", "use crate::{\n    proxy::{Proxy, cli},\n    telemetry,\n};"),
         ["proxy", "telemetry"]
     );
     assert!(seen("src/store.rs", "/// As in crate::proxy.").is_empty());
@@ -315,31 +278,15 @@ fn finds_module_paths_in_every_notation() {
 fn upward_and_sideways_uses_and_unlevelled_modules_are_violations() {
     let wrong = |levels: &Levels, path: &str, text: &str| levels.violations(&file(path, text));
     for (path, text, expect) in [
-        (
-            "src/store.rs",
-            "use crate::proxy::X;",
-            "store must not use proxy",
-        ),
-        (
-            "src/chat/plan.rs",
-            "use super::super::proxy::X;",
-            "chat must not use proxy",
-        ),
-        (
-            "src/body.rs",
-            "use crate::config::X;",
-            "body must not use config",
-        ),
+        ("src/store.rs", "use crate::proxy::X;", "store must not use proxy"),
+        ("src/chat/plan.rs", "use super::super::proxy::X;", "chat must not use proxy"),
+        ("src/body.rs", "use crate::config::X;", "body must not use config"),
         ("src/attic.rs", "", "attic has no level"),
     ] {
         assert_eq!(wrong(&PROGRAM, path, text), [expect], "{path}");
     }
     for (path, text, expect) in [
-        (
-            "src/chat/attempt.rs",
-            "use crate::chat::retry::X;",
-            "attempt must not use retry",
-        ),
+        ("src/chat/attempt.rs", "use crate::chat::retry::X;", "attempt must not use retry"),
         (
             "src/chat/learn/window.rs",
             "use crate::chat::{notices, plan};",

@@ -32,9 +32,7 @@ fn every_path_in_architecture_md_exists() {
 #[test]
 fn every_core_module_is_listed() {
     let page = page();
-    let (_, list) = page
-        .split_once("The modules of `crates/longhaul-core/src`")
-        .unwrap();
+    let (_, list) = page.split_once("The modules of `crates/longhaul-core/src`").unwrap();
     let (list, _) = list.split_once("\n## ").unwrap();
     let listed = quoted(list);
     for file in files("crates/longhaul-core/src") {

@@ -22,10 +22,7 @@ fn pages() -> Vec<File> {
     pages.retain(|file| {
         has_ending(&file.path, "md")
             && !file.path.starts_with("crates/")
-            && FOREIGN
-                .iter()
-                .chain(&GROWN)
-                .all(|start| !file.path.starts_with(start))
+            && FOREIGN.iter().chain(&GROWN).all(|start| !file.path.starts_with(start))
     });
     assert!(pages.len() > 20, "{}", pages.len());
     pages
@@ -60,9 +57,7 @@ fn sentences(text: &str) -> Vec<(usize, String)> {
     for (_, line) in prose(text) {
         let line = line.trim();
         let item = ["- ", "* "].iter().any(|mark| line.starts_with(mark))
-            || line
-                .split_once(". ")
-                .is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+            || line.split_once(". ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
         if line.is_empty() || item {
             paragraphs.push(String::new());
         }
@@ -74,20 +69,15 @@ fn sentences(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for paragraph in paragraphs {
         let pieces = paragraph.split('`').enumerate();
-        let plain: String = pieces
-            .map(|(at, piece)| if at % 2 == 1 { "x" } else { piece })
-            .collect();
+        let plain: String =
+            pieces.map(|(at, piece)| if at % 2 == 1 { "x" } else { piece }).collect();
         let plain = without_addresses(&plain);
         let words: Vec<&str> = plain.split_whitespace().collect();
         let ends = |word: &&str| {
-            word.trim_end_matches([')', '"', '*', '_'])
-                .ends_with(['.', '?', '!', ':'])
+            word.trim_end_matches([')', '"', '*', '_']).ends_with(['.', '?', '!', ':'])
         };
         for sentence in words.split_inclusive(ends) {
-            let count = sentence
-                .iter()
-                .filter(|word| word.contains(char::is_alphanumeric))
-                .count();
+            let count = sentence.iter().filter(|word| word.contains(char::is_alphanumeric)).count();
             found.push((count, sentence.join(" ")));
         }
     }
@@ -97,9 +87,7 @@ fn sentences(text: &str) -> Vec<(usize, String)> {
 
 /// Returns a line without its comments, which a reader does not see.
 fn without_comments(line: &str) -> &str {
-    line.split_once("<!--")
-        .map_or(line, |(before, _)| before)
-        .trim_end()
+    line.split_once("<!--").map_or(line, |(before, _)| before).trim_end()
 }
 
 /// Returns `text` without the addresses of its links.
@@ -121,17 +109,13 @@ fn links(text: &str) -> Vec<&str> {
         Some(if *in_code { "" } else { line })
     });
     let linked = lines.flat_map(|line| line.split("](").skip(1));
-    linked
-        .filter_map(|rest| rest.split_once(')').map(|(address, _)| address))
-        .collect()
+    linked.filter_map(|rest| rest.split_once(')').map(|(address, _)| address)).collect()
 }
 
 /// Returns the anchor of a heading, as forges and mdBook make it.
 fn anchor(heading: &str) -> String {
     let lower = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = lower
-        .chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    let kept = lower.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
@@ -148,18 +132,12 @@ fn the_readme_is_read_in_a_minute() {
 fn a_sentence_of_a_page_is_short_and_the_mean_is_shorter() {
     check(&pages(), |file| {
         let sentences = sentences(&file.text);
-        let long = sentences
-            .iter()
-            .filter(|(count, _)| *count > SENTENCE_WORDS);
-        let mut wrong: Vec<String> = long
-            .map(|(count, text)| format!("{count} words: {text}"))
-            .collect();
+        let long = sentences.iter().filter(|(count, _)| *count > SENTENCE_WORDS);
+        let mut wrong: Vec<String> =
+            long.map(|(count, text)| format!("{count} words: {text}")).collect();
         let words: usize = sentences.iter().map(|(count, _)| count).sum();
         if words > MEAN_WORDS * sentences.len().max(1) {
-            wrong.push(format!(
-                "{} words a sentence",
-                words / sentences.len().max(1)
-            ));
+            wrong.push(format!("{} words a sentence", words / sentences.len().max(1)));
         }
         wrong
     });
@@ -189,11 +167,8 @@ fn every_link_leads_to_a_file_and_a_heading_of_it() {
         inner
             .filter(|link| {
                 let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
-                let target = if path.is_empty() {
-                    root.join(&file.path)
-                } else {
-                    folder.join(path)
-                };
+                let target =
+                    if path.is_empty() { root.join(&file.path) } else { folder.join(path) };
                 if fragment.is_empty() || target.extension().is_none_or(|ending| ending != "md") {
                     return !target.exists();
                 }
@@ -209,10 +184,7 @@ fn every_link_leads_to_a_file_and_a_heading_of_it() {
 #[test]
 fn every_page_of_docs_has_a_place_in_the_book() {
     let pages = files("docs");
-    let summary = pages
-        .iter()
-        .find(|file| file.path == "docs/SUMMARY.md")
-        .unwrap();
+    let summary = pages.iter().find(|file| file.path == "docs/SUMMARY.md").unwrap();
     let listed = links(&summary.text);
     let mut missing: Vec<&str> = Vec::new();
     for file in pages.iter().filter(|file| has_ending(&file.path, "md")) {
@@ -227,22 +199,13 @@ fn every_page_of_docs_has_a_place_in_the_book() {
 #[test]
 fn words_are_counted_across_lines_and_without_code_and_addresses() {
     let counts = |text: &str| -> Vec<usize> {
-        sentences(text)
-            .into_iter()
-            .map(|(count, _)| count)
-            .collect()
+        sentences(text).into_iter().map(|(count, _)| count).collect()
     };
-    assert_eq!(
-        counts("one two\nthree. Four `five six` [seven](eight/nine).\n"),
-        [3, 3]
-    );
+    assert_eq!(counts("one two\nthree. Four `five six` [seven](eight/nine).\n"), [3, 3]);
     assert_eq!(
         counts("# one\n\n| two |\n\n    three\n\n```\nfour\n```\nfive: six\n- seven\n"),
         [1, 1, 1]
     );
     assert_eq!(anchor("## What a reply says"), "what-a-reply-says");
-    assert_eq!(
-        links("[a](b) `c` [d](e#f)\n```\n[g](h)\n```\n"),
-        ["b", "e#f"]
-    );
+    assert_eq!(links("[a](b) `c` [d](e#f)\n```\n[g](h)\n```\n"), ["b", "e#f"]);
 }

@@ -8,12 +8,10 @@ const SECTION: &str = "## longhaul does not start";
 /// Returns the part of a quoted message that no value interrupts.
 fn fixed_part(message: &str) -> &str {
     let is_value = |word: &&str| word.starts_with("http://");
-    let parts = message
-        .split('…')
-        .flat_map(|part| match part.split(' ').find(is_value) {
-            Some(value) => part.splitn(2, value).collect(),
-            None => vec![part],
-        });
+    let parts = message.split('…').flat_map(|part| match part.split(' ').find(is_value) {
+        Some(value) => part.splitn(2, value).collect(),
+        None => vec![part],
+    });
     let parts = parts.map(|part| part.trim_matches([' ', ':']));
     parts.max_by_key(|part| part.len()).unwrap_or_default()
 }
@@ -44,9 +42,6 @@ fn quoted_messages_are_those_of_the_program() {
     for message in messages {
         let part = fixed_part(message);
         let is_there = sources.iter().any(|source| source.contains(part));
-        assert!(
-            part.len() > 8 && is_there,
-            "no source has {part:?} of {message:?}"
-        );
+        assert!(part.len() > 8 && is_there, "no source has {part:?} of {message:?}");
     }
 }

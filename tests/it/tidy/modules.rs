@@ -15,9 +15,7 @@ fn looks_in(file: &File, folder: &Path, by_path: &[String]) -> bool {
     let path = Path::new(&file.path);
     let name = path.file_name().unwrap().to_str().unwrap();
     let beside = ["main.rs", "lib.rs"].contains(&name)
-        || by_path
-            .iter()
-            .any(|line| line.contains(&format!("/{name}\"")));
+        || by_path.iter().any(|line| line.contains(&format!("/{name}\"")));
     let own: PathBuf = path.with_extension("");
     let beside = path.parent().filter(|_| beside);
     let below = |place: &Path| place == folder || folder.parent() == Some(place);
@@ -28,31 +26,19 @@ fn looks_in(file: &File, folder: &Path, by_path: &[String]) -> bool {
 fn every_source_file_is_declared_as_a_module() {
     let sources = sources();
     let lines = sources.iter().flat_map(|file| file.text.lines());
-    let by_path: Vec<String> = lines
-        .filter(|line| line.starts_with("#[path = "))
-        .map(str::to_owned)
-        .collect();
+    let by_path: Vec<String> =
+        lines.filter(|line| line.starts_with("#[path = ")).map(str::to_owned).collect();
     let is_named = |file: &File| {
         let path = Path::new(&file.path);
         let (folder, name) = (path.parent().unwrap(), path.file_stem().unwrap());
         let named = format!("mod {};", name.to_str().unwrap());
         let names = |other: &File| other.text.lines().any(|line| line.ends_with(&named));
-        let mut named_in = sources
-            .iter()
-            .filter(|other| looks_in(other, folder, &by_path));
+        let mut named_in = sources.iter().filter(|other| looks_in(other, folder, &by_path));
         named_in.any(names)
     };
-    let roots = [
-        "src/lib.rs",
-        "src/main.rs",
-        "tests/it/main.rs",
-        "tests/ignored.rs",
-    ];
+    let roots = ["src/lib.rs", "src/main.rs", "tests/it/main.rs", "tests/ignored.rs"];
     let is_root = |path: &str| roots.iter().any(|root| path.ends_with(root));
     let modules = sources.iter().filter(|file| !is_root(&file.path));
-    let alone: Vec<&str> = modules
-        .filter(|file| !is_named(file))
-        .map(|file| &*file.path)
-        .collect();
+    let alone: Vec<&str> = modules.filter(|file| !is_named(file)).map(|file| &*file.path).collect();
     assert_eq!(alone, [""; 0]);
 }

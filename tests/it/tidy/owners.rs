@@ -10,9 +10,7 @@ const OWNERS: usize = 2;
 /// Returns the names of the types that product code declares in a file. Indented `type` lines are
 /// associated types, whose names belong to their traits.
 fn declared(text: &str) -> Vec<&str> {
-    let (product, _) = text
-        .split_once("#[cfg(test)]\nmod tests {")
-        .unwrap_or((text, ""));
+    let (product, _) = text.split_once("#[cfg(test)]\nmod tests {").unwrap_or((text, ""));
     product.lines().filter_map(declared_in).collect()
 }
 

@@ -11,11 +11,7 @@ const PAGES: [(&str, &str, usize); 2] = [
         include_str!("../../../docs/contributing/complaints.md"),
         50,
     ),
-    (
-        "docs/contributing/promises.md",
-        include_str!("../../../docs/contributing/promises.md"),
-        300,
-    ),
+    ("docs/contributing/promises.md", include_str!("../../../docs/contributing/promises.md"), 300),
 ];
 
 /// Returns the rows of all tables of a page, without their heads.
@@ -62,10 +58,7 @@ fn every_promise_and_complaint_names_existing_tests() {
             assert!(!names.is_empty(), "{path}: no test: {row}");
             count += names.len();
             for name in names {
-                assert!(
-                    tests.contains(name),
-                    "{path}: no test is called {name}: {row}"
-                );
+                assert!(tests.contains(name), "{path}: no test is called {name}: {row}");
             }
         }
         assert!(count >= expected, "{path} was read: {count} names");
@@ -75,9 +68,6 @@ fn every_promise_and_complaint_names_existing_tests() {
 #[test]
 fn a_test_is_a_function_after_its_attribute() {
     let text = "#[test]\n#[ignore = \"b\"]\nfn a() {}\n\n#[tokio::test(start_paused = true)]\nasync fn b<T>() {}\n\nfn c() {}\n";
-    let file = File {
-        path: String::new(),
-        text: text.to_owned(),
-    };
+    let file = File { path: String::new(), text: text.to_owned() };
     assert_eq!(Vec::from_iter(test_names(&[file])), ["a", "b"]);
 }

@@ -3,9 +3,8 @@
 use super::{File, check, files, has_ending, products};
 
 /// Words that no doc comment begins with: they point at the subject instead of naming it.
-const POINTERS: [&str; 9] = [
-    "What", "Who", "Whose", "Where", "How", "It", "Its", "The same", "That",
-];
+const POINTERS: [&str; 9] =
+    ["What", "Who", "Whose", "Where", "How", "It", "Its", "The same", "That"];
 
 /// Maximum number of words of a sentence in a doc comment.
 const SENTENCE_WORDS: usize = 25;
@@ -18,9 +17,7 @@ fn first_lines(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut open = None;
     for line in text.lines().map(str::trim_start) {
-        let marker = ["///", "//!"]
-            .into_iter()
-            .find(|marker| line.starts_with(marker));
+        let marker = ["///", "//!"].into_iter().find(|marker| line.starts_with(marker));
         if marker.is_some() && marker != open {
             found.push(line.get(3..).unwrap_or_default().trim_start());
         }
@@ -36,9 +33,7 @@ fn paragraphs(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut in_code = false;
     for line in text.lines().map(str::trim_start) {
-        let comment = line
-            .strip_prefix("///")
-            .or_else(|| line.strip_prefix("//!"));
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
         let words = comment.unwrap_or_default().trim();
         let is_fence = words.starts_with("```");
         let skipped = in_code || is_fence || words.starts_with(['|', '#']);
@@ -59,9 +54,7 @@ fn paragraphs(text: &str) -> Vec<String> {
 /// Returns `paragraph` with the letter x in place of each code span.
 fn without_code(paragraph: &str) -> String {
     let pieces = paragraph.split('`').enumerate();
-    pieces
-        .map(|(at, piece)| if at % 2 == 1 { "x" } else { piece })
-        .collect()
+    pieces.map(|(at, piece)| if at % 2 == 1 { "x" } else { piece }).collect()
 }
 
 /// Returns the sentences of a paragraph that have more than [`SENTENCE_WORDS`] words.
@@ -74,9 +67,7 @@ fn long_sentences(paragraph: &str) -> Vec<String> {
     words
         .split_inclusive(|word| word.trim_end_matches([')', '"']).ends_with(['.', '?', '!']))
         .filter(|sentence| {
-            let words = sentence
-                .iter()
-                .filter(|word| word.contains(char::is_alphanumeric));
+            let words = sentence.iter().filter(|word| word.contains(char::is_alphanumeric));
             words.count() > SENTENCE_WORDS
         })
         .map(|sentence| sentence.join(" "))
@@ -125,14 +116,7 @@ fn a_sentence_is_measured_across_lines_and_without_its_code() {
     assert_eq!(long(&format!("/// {half}\n/// {half}\nfn a() {{}}")), 1);
     assert_eq!(long(&format!("    //! {half}`a b`\n    //! {half}")), 1);
     // Each of these ends the sentence, or counts as one word.
-    for middle in [
-        ". ",
-        ".) ",
-        "?\n/// ",
-        "\n///\n/// ",
-        "\n/// - ",
-        "\nfn a() {}\n/// ",
-    ] {
+    for middle in [". ", ".) ", "?\n/// ", "\n///\n/// ", "\n/// - ", "\nfn a() {}\n/// "] {
         assert_eq!(long(&format!("/// {half}{middle}{half}")), 0, "{middle:?}");
     }
     assert_eq!(long(&format!("/// `{half}` {half}")), 0);

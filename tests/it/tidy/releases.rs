@@ -7,9 +7,7 @@ fn a_release_checks_advisories_first_and_builds_on_a_digest() {
     // A job begins with its name, indented by two spaces.
     let mut named: Vec<(&str, String)> = Vec::new();
     for line in jobs.lines() {
-        let name = line
-            .strip_prefix("  ")
-            .and_then(|rest| rest.strip_suffix(':'));
+        let name = line.strip_prefix("  ").and_then(|rest| rest.strip_suffix(':'));
         let name = name.filter(|name| !name.starts_with([' ', '#']));
         if let Some(name) = name {
             named.push((name, String::new()));
@@ -25,10 +23,7 @@ fn a_release_checks_advisories_first_and_builds_on_a_digest() {
             "check" => assert!(job.contains("    uses: $/.github/workflows/ci.yml\n")),
             "bare" => assert!(job.contains("      - run: .ci/run bare\n")),
             "build" => assert!(job.contains("    needs: [version, check, bare]\n")),
-            _ => assert!(
-                job.contains("    needs: build\n"),
-                "{name} waits for no check"
-            ),
+            _ => assert!(job.contains("    needs: build\n"), "{name} waits for no check"),
         }
     }
     let is_image = |(_, job): &&(&str, String)| job.contains("docker buildx build");
@@ -85,9 +80,6 @@ fn the_released_binary_is_stripped_although_its_package_overrides_the_profile() 
     // Cargo takes `strip` from an override alone, where the package has one.
     let binary = manifest["package"]["name"].as_str().unwrap();
     if let Some(of_the_binary) = dist["package"].get(binary) {
-        assert_eq!(
-            of_the_binary.get("strip").and_then(toml::Value::as_str),
-            strip
-        );
+        assert_eq!(of_the_binary.get("strip").and_then(toml::Value::as_str), strip);
     }
 }

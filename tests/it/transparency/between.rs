@@ -12,10 +12,7 @@ pub(crate) enum Between {
     /// A proxy started for each case, in front of that case's upstream.
     Each(fn(&Ahead<'_>) -> Standing),
     /// A proxy that is already running and forwards to this listener.
-    Running {
-        proxy: SocketAddr,
-        upstream: Arc<TcpListener>,
-    },
+    Running { proxy: SocketAddr, upstream: Arc<TcpListener> },
 }
 
 /// The upstream that a proxy is started in front of.

@@ -32,18 +32,8 @@ fn framing() -> Vec<Case> {
             "",
             "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",
         ),
-        unread(
-            "an empty chunked request stays chunked",
-            &[],
-            "",
-            "0\r\n\r\n",
-        ),
-        unread(
-            "chunk extensions go",
-            &["chunk sizes"],
-            "",
-            "5;a=b\r\nhello\r\n0;c\r\n\r\n",
-        ),
+        unread("an empty chunked request stays chunked", &[], "", "0\r\n\r\n"),
+        unread("chunk extensions go", &["chunk sizes"], "", "5;a=b\r\nhello\r\n0;c\r\n\r\n"),
         unread(
             "odd chunk sizes are read",
             &["chunk sizes"],
@@ -77,32 +67,22 @@ fn framing() -> Vec<Case> {
 /// Bodies that arrive in pieces.
 fn in_pieces() -> Vec<Case> {
     vec![
-        Case::scripted(
-            "a chunked body goes on chunk by chunk",
-            &["chunk sizes"],
-            |x| {
-                Box::pin(async move {
-                    x.client
-                        .says(chunked("/v1/audio/transcriptions", "", ""))
-                        .await;
-                    for word in ["one", "two!", "three"] {
-                        x.client
-                            .says(format!("{:x}\r\n{word}\r\n", word.len()))
-                            .await;
-                        x.upstream.sees(word).await;
-                    }
-                    x.client.says("0\r\n\r\n").await;
-                    x.upstream.sees("0\r\n\r\n").await;
-                    x.upstream.says(OK).await;
-                    x.client.sees("ok").await;
-                })
-            },
-        ),
+        Case::scripted("a chunked body goes on chunk by chunk", &["chunk sizes"], |x| {
+            Box::pin(async move {
+                x.client.says(chunked("/v1/audio/transcriptions", "", "")).await;
+                for word in ["one", "two!", "three"] {
+                    x.client.says(format!("{:x}\r\n{word}\r\n", word.len())).await;
+                    x.upstream.sees(word).await;
+                }
+                x.client.says("0\r\n\r\n").await;
+                x.upstream.sees("0\r\n\r\n").await;
+                x.upstream.says(OK).await;
+                x.client.sees("ok").await;
+            })
+        }),
         Case::scripted("a body by length goes on as it comes", &[], |x| {
             Box::pin(async move {
-                x.client
-                    .says(request("POST", ORDINARY, "Content-Length: 8\r\n", ""))
-                    .await;
+                x.client.says(request("POST", ORDINARY, "Content-Length: 8\r\n", "")).await;
                 for word in ["half", "rest"] {
                     x.client.says(word).await;
                     x.upstream.sees(word).await;
@@ -111,20 +91,14 @@ fn in_pieces() -> Vec<Case> {
                 x.client.sees("ok").await;
             })
         }),
-        Case::scripted(
-            "a chat body that comes byte by byte arrives whole",
-            &[],
-            |x| {
-                Box::pin(async move {
-                    x.client
-                        .says_slowly(post(CHAT, "{ \"model\" : \"m\" }"))
-                        .await;
-                    x.upstream.sees_request().await;
-                    x.upstream.says(OK).await;
-                    x.client.sees("ok").await;
-                })
-            },
-        ),
+        Case::scripted("a chat body that comes byte by byte arrives whole", &[], |x| {
+            Box::pin(async move {
+                x.client.says_slowly(post(CHAT, "{ \"model\" : \"m\" }")).await;
+                x.upstream.sees_request().await;
+                x.upstream.says(OK).await;
+                x.client.sees("ok").await;
+            })
+        }),
     ]
 }
 
@@ -132,10 +106,9 @@ fn in_pieces() -> Vec<Case> {
 fn methods() -> Vec<Case> {
     let mut cases = Vec::new();
     for method in ["GET", "POST", "DELETE"] {
-        for (name, fields) in [
-            ("no body stays none", ""),
-            ("a length of zero stays", "Content-Length: 0\r\n"),
-        ] {
+        for (name, fields) in
+            [("no body stays none", ""), ("a length of zero stays", "Content-Length: 0\r\n")]
+        {
             cases.extend(on_both_paths(|path| {
                 Case::plain(
                     &format!("{method}: {name}"),
@@ -148,12 +121,7 @@ fn methods() -> Vec<Case> {
         cases.push(Case::plain(
             &format!("{method}: a body passes"),
             &[],
-            request(
-                method,
-                "/v1/threads/1",
-                "Content-Length: 7\r\n",
-                "{\"a\":1}",
-            ),
+            request(method, "/v1/threads/1", "Content-Length: 7\r\n", "{\"a\":1}"),
             OK,
         ));
     }
@@ -201,18 +169,9 @@ fn encoded() -> Vec<Case> {
         [request("POST", path, &fields, "").as_bytes(), body].concat()
     };
     let form = "Content-Type: multipart/form-data; boundary=b";
-    let mut cases = vec![Case::plain(
-        "a multipart upload passes",
-        &[],
-        with("/v1/files", form, multipart),
-        OK,
-    )];
-    for (name, body) in [
-        ("gzip", gzip),
-        ("zstd", zstd),
-        ("gzip", b"not gzip"),
-        ("br", b"\x0b"),
-    ] {
+    let mut cases =
+        vec![Case::plain("a multipart upload passes", &[], with("/v1/files", form, multipart), OK)];
+    for (name, body) in [("gzip", gzip), ("zstd", zstd), ("gzip", b"not gzip"), ("br", b"\x0b")] {
         cases.extend(on_both_paths(|path| {
             let request = with(path, &format!("Content-Encoding: {name}"), body);
             Case::plain(

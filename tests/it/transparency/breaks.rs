@@ -38,18 +38,12 @@ fn in_the_body(how: Break) -> Vec<Case> {
     let chunked =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     let places = [
-        (
-            "in a body by length",
-            format!("HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{event}"),
-        ),
+        ("in a body by length", format!("HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n{event}")),
         (
             "in an error by length",
             format!("HTTP/1.1 400 Bad Request\r\nContent-Length: 9999\r\n\r\n{event}"),
         ),
-        (
-            "between chunks",
-            format!("{chunked}{size:x}\r\n{event}\r\n"),
-        ),
+        ("between chunks", format!("{chunked}{size:x}\r\n{event}\r\n")),
         ("inside a chunk", format!("{chunked}fff\r\n{event}")),
     ];
     let mut cases = Vec::new();
@@ -79,10 +73,7 @@ fn in_the_body(how: Break) -> Vec<Case> {
 }
 
 fn before_the_body(how: Break) -> Vec<Case> {
-    let places = [
-        ("before any byte", ""),
-        ("in its head", "HTTP/1.1 200 OK\r\nContent-"),
-    ];
+    let places = [("before any byte", ""), ("in its head", "HTTP/1.1 200 OK\r\nContent-")];
     let mut cases = Vec::new();
     for (place, reply) in places {
         cases.extend(on_both_paths(|path| {
@@ -118,14 +109,7 @@ fn early_replies() -> Vec<Case> {
         &["hop-by-hop"],
         |x| {
             Box::pin(async move {
-                x.client
-                    .says(request(
-                        "POST",
-                        ORDINARY,
-                        "Content-Length: 5000\r\n",
-                        "begin",
-                    ))
-                    .await;
+                x.client.says(request("POST", ORDINARY, "Content-Length: 5000\r\n", "begin")).await;
                 x.upstream.sees("begin").await;
                 x.upstream.says("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno").await;
                 x.client.sees("\r\n\r\nno").await;

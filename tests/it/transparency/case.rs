@@ -63,19 +63,12 @@ impl Case {
 
     /// Adds the path to the case's name.
     pub(super) fn on(self, path: &str) -> Self {
-        Self {
-            name: format!("{} ({path})", self.name),
-            ..self
-        }
+        Self { name: format!("{} ({path})", self.name), ..self }
     }
 
     /// Changes the case to use TLS between longhaul and the upstream.
     pub(super) fn over_tls(self) -> Self {
-        Self {
-            name: format!("{} (TLS)", self.name),
-            scheme: Scheme::Https,
-            ..self
-        }
+        Self { name: format!("{} (TLS)", self.name), scheme: Scheme::Https, ..self }
     }
 
     /// Plays the script both ways; returns both transcripts, the direct one first.
@@ -90,9 +83,8 @@ impl Case {
             Scheme::Https => Some(Terminator::in_front_of(address).await),
         };
         // The authority that a client would use to reach the upstream directly.
-        let authority = terminator
-            .as_ref()
-            .map_or_else(|| address.to_string(), Terminator::authority);
+        let authority =
+            terminator.as_ref().map_or_else(|| address.to_string(), Terminator::authority);
 
         let upstream = Upstream::on(Arc::clone(&listener));
         upstream.forgets_who_waits().await;
@@ -100,11 +92,7 @@ impl Case {
         (self.script)(&mut exchange).await;
         let direct = exchange.finish().await;
 
-        let scheme = if terminator.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = if terminator.is_some() { "https" } else { "http" };
         let (reached, middle) = match between {
             Between::Each(start) => {
                 let standing = start(&Ahead {

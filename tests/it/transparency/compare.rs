@@ -17,19 +17,10 @@ pub(crate) fn judge(
     if let Some(difference) = difference(direct, proxied, allowed) {
         return Err(difference);
     }
-    for name in allowed
-        .iter()
-        .filter(|name| entry(name).certainty == Certainty::Sure)
-    {
-        let others: Vec<_> = allowed
-            .iter()
-            .copied()
-            .filter(|other| other != name)
-            .collect();
+    for name in allowed.iter().filter(|name| entry(name).certainty == Certainty::Sure) {
+        let others: Vec<_> = allowed.iter().copied().filter(|other| other != name).collect();
         if is_enough(direct, proxied, &others) {
-            return Err(format!(
-                "the exception `{name}` is allowed here and not needed"
-            ));
+            return Err(format!("the exception `{name}` is allowed here and not needed"));
         }
     }
     Ok(())
@@ -83,15 +74,8 @@ fn differing(who: &str, direct: &[Message], proxied: &[Message]) -> Option<Strin
             proxied.iter().map(show).collect::<String>(),
         ));
     }
-    let (left, right) = direct
-        .iter()
-        .zip(proxied)
-        .find(|(left, right)| !same(left, right))?;
-    Some(format!(
-        "{who} heard\n{}--- and through the proxy\n{}",
-        show(left),
-        show(right)
-    ))
+    let (left, right) = direct.iter().zip(proxied).find(|(left, right)| !same(left, right))?;
+    Some(format!("{who} heard\n{}--- and through the proxy\n{}", show(left), show(right)))
 }
 
 fn same(left: &Message, right: &Message) -> bool {
@@ -109,14 +93,6 @@ fn show(message: &Message) -> String {
         .collect();
     let head = head.concat();
     let body = &message.wire[..message.wire.len().min(SHOWN)];
-    let whole = if message.complete {
-        "whole"
-    } else {
-        "broken off"
-    };
-    format!(
-        "{head}  [{} bytes, {whole}] {}\n",
-        message.wire.len(),
-        body.escape_ascii()
-    )
+    let whole = if message.complete { "whole" } else { "broken off" };
+    format!("{head}  [{} bytes, {whole}] {}\n", message.wire.len(), body.escape_ascii())
 }

@@ -16,12 +16,8 @@ fn reuse() -> Vec<Case> {
     vec![
         Case::scripted("one connection carries many requests", &[], |x| {
             Box::pin(async move {
-                for (path, body) in [
-                    (ORDINARY, "1"),
-                    (CHAT, "22"),
-                    (CHAT, ""),
-                    (ORDINARY, "4444"),
-                ] {
+                for (path, body) in [(ORDINARY, "1"), (CHAT, "22"), (CHAT, ""), (ORDINARY, "4444")]
+                {
                     x.passes(post(path, body), OK).await;
                 }
                 x.passes(request("GET", "/v1/models", "", ""), OK).await;
@@ -44,9 +40,7 @@ fn reuse() -> Vec<Case> {
                 for reply in ["one", "two"] {
                     x.upstream.sees_request().await;
                     x.upstream
-                        .says(format!(
-                            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{reply}"
-                        ))
+                        .says(format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{reply}"))
                         .await;
                     x.client.sees(reply).await;
                 }

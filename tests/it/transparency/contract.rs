@@ -80,10 +80,7 @@ fn request(method: &str, target: &str, fields: &str, body: &str) -> String {
 /// Builds a POST of `body` to `target`, with `Content-Length`.
 fn post(target: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
-    let fields = format!(
-        "Content-Type: application/json\r\nContent-Length: {}\r\n",
-        body.len()
-    );
+    let fields = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
     let mut request = request("POST", target, &fields, "").into_bytes();
     request.extend_from_slice(body);
     request
@@ -91,8 +88,5 @@ fn post(target: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
 
 /// Builds the case twice: for a path that passes unread, and for one whose bodies are read.
 fn on_both_paths(make: impl Fn(&'static str) -> Case) -> Vec<Case> {
-    [ORDINARY, CHAT]
-        .into_iter()
-        .map(|path| make(path).on(path))
-        .collect()
+    [ORDINARY, CHAT].into_iter().map(|path| make(path).on(path)).collect()
 }

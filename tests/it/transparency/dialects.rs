@@ -42,21 +42,13 @@ fn any_body(path: &'static str) -> Vec<Case> {
         body(path, "an empty object stays", b"{}"),
         body(path, "what is no JSON stays", b"{\"model\": nope"),
         body(path, "JSON that is no object stays", b"[1,2]"),
-        body(
-            path,
-            "a byte order mark stays",
-            b"\xef\xbb\xbf{\"input\":[],\"messages\":[]}",
-        ),
+        body(path, "a byte order mark stays", b"\xef\xbb\xbf{\"input\":[],\"messages\":[]}"),
         body(
             path,
             "bytes that are no UTF-8 stay",
             b"{\"input\":\"\xff\xfe\",\"messages\":[{\"role\":\"user\",\"content\":\"\xc3\"}]}",
         ),
-        body(
-            path,
-            "bytes behind the JSON stay",
-            b"{\"input\":\"a\",\"messages\":[]} {}garbage",
-        ),
+        body(path, "bytes behind the JSON stay", b"{\"input\":\"a\",\"messages\":[]} {}garbage"),
         body(path, "binary bytes stay", &binary),
         body(path, "very deep JSON stays", deep.as_bytes()),
         Case::plain(
@@ -66,13 +58,8 @@ fn any_body(path: &'static str) -> Vec<Case> {
             OK,
         )
         .on(path),
-        Case::plain(
-            "a request without a body stays one",
-            &[],
-            request("GET", path, "", ""),
-            OK,
-        )
-        .on(path),
+        Case::plain("a request without a body stays one", &[], request("GET", path, "", ""), OK)
+            .on(path),
     ]
 }
 
@@ -80,10 +67,7 @@ fn encoded(path: &'static str) -> Vec<Case> {
     let zstd: &[u8] = b"\x28\xb5\x2f\xfd\x04\x00\x11\x00\x00{}\x6d\x3e\x5d\x4b";
     [("zstd", zstd), ("gzip", b"not gzip")]
         .map(|(name, body)| {
-            let fields = format!(
-                "Content-Encoding: {name}\r\nContent-Length: {}\r\n",
-                body.len()
-            );
+            let fields = format!("Content-Encoding: {name}\r\nContent-Length: {}\r\n", body.len());
             let request = [request("POST", path, &fields, "").as_bytes(), body].concat();
             let fact = format!("a body in {name} of {} bytes passes", body.len());
             Case::plain(&fact, &[], request, OK).on(path)
@@ -241,12 +225,7 @@ fn responses_streams() -> Vec<Case> {
     const DELTA: &str = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\",\"obfuscation\":\"x\"}\n\n";
     const DONE: &str = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"status\":\"completed\",\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\n\n";
     vec![
-        streamed(
-            RESPONSES,
-            "events go on one by one",
-            &[CREATED, WORKING],
-            &[ADDED, DELTA, DONE],
-        ),
+        streamed(RESPONSES, "events go on one by one", &[CREATED, WORKING], &[ADDED, DELTA, DONE]),
         streamed(
             RESPONSES,
             "events without a name go on",
@@ -300,12 +279,7 @@ fn messages_streams() -> Vec<Case> {
     const DELTA: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n";
     const END: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
     vec![
-        streamed(
-            MESSAGES,
-            "events go on one by one",
-            &[START, PING],
-            &[BLOCK, DELTA, PING, END],
-        ),
+        streamed(MESSAGES, "events go on one by one", &[START, PING], &[BLOCK, DELTA, PING, END]),
         streamed(
             MESSAGES,
             "thinking and calls go on one by one",

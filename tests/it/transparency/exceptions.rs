@@ -84,9 +84,7 @@ pub(crate) static EXCEPTIONS: &[Exception] = &[
         why: "they speak to longhaul; upstream has no use for them",
         forgive: |heard| {
             each(&mut heard.requests, |request| {
-                request
-                    .fields
-                    .retain(|line| !name(line).starts_with("x-longhaul-"));
+                request.fields.retain(|line| !name(line).starts_with("x-longhaul-"));
             });
         },
         certainty: Certainty::Sure,
@@ -263,9 +261,7 @@ pub(crate) static EXCEPTIONS: &[Exception] = &[
         what: "where upstream breaks off before its head was whole, the client gets a `502` in the API's error shape",
         why: "an error that says what happened, and that SDKs know how to treat, in place of a connection that breaks",
         forgive: |heard| {
-            heard
-                .replies
-                .retain(|reply| !(reply.status() == b"502" && is_fault(reply)));
+            heard.replies.retain(|reply| !(reply.status() == b"502" && is_fault(reply)));
             heard.replies.retain(|reply| !reply.fields.is_empty());
             heard.end = None;
         },
@@ -293,10 +289,7 @@ pub(super) fn entry(name: &str) -> &'static Exception {
 /// Renders the table for `docs/reference/wire.md`.
 pub(crate) fn markdown() -> String {
     let mut table = "| | what differs | why |\n|---|---|---|\n".to_owned();
-    for Exception {
-        name, what, why, ..
-    } in EXCEPTIONS
-    {
+    for Exception { name, what, why, .. } in EXCEPTIONS {
         writeln!(table, "| {name} | {what} | {why} |").expect("a string takes all");
     }
     table
@@ -309,11 +302,7 @@ fn each(messages: &mut [Message], change: impl Fn(&mut Message)) {
 fn drop_hop_by_hop(message: &mut Message) {
     let named = message.values("connection").join(",");
     let upgraded = message.status() == b"101" || named.contains("upgrade");
-    for field in named
-        .split(',')
-        .map(str::trim)
-        .filter(|field| *field != "te")
-    {
+    for field in named.split(',').map(str::trim).filter(|field| *field != "te") {
         if !(upgraded && field == "upgrade") {
             message.drop_fields(field);
         }
@@ -322,14 +311,8 @@ fn drop_hop_by_hop(message: &mut Message) {
         message.drop_fields(field);
     }
     for line in message.fields.iter_mut().filter(|line| name(line) == "te") {
-        let trailers = value(line)
-            .split(',')
-            .any(|coding| coding.trim() == "trailers");
-        *line = if trailers {
-            b"te: trailers".to_vec()
-        } else {
-            Vec::new()
-        };
+        let trailers = value(line).split(',').any(|coding| coding.trim() == "trailers");
+        *line = if trailers { b"te: trailers".to_vec() } else { Vec::new() };
     }
     message.fields.retain(|line| !line.is_empty());
 }
@@ -343,9 +326,7 @@ fn gather_equal_names(message: &mut Message) {
         }
     }
     // The sort is stable, so equal names keep their order.
-    message
-        .fields
-        .sort_by_key(|line| names.iter().position(|known| *known == name(line)));
+    message.fields.sort_by_key(|line| names.iter().position(|known| *known == name(line)));
 }
 
 fn trim_values(message: &mut Message) {

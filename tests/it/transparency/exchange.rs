@@ -48,12 +48,8 @@ impl Upstream {
     /// Opens an upstream's listener on this loopback port; 0 selects a free one.
     pub(crate) fn listen(port: u16) -> Arc<TcpListener> {
         let socket = TcpSocket::new_v4().expect("a socket");
-        socket
-            .set_recv_buffer_size(SOCKET_BUFFER)
-            .expect("a fresh socket");
-        socket
-            .set_send_buffer_size(SOCKET_BUFFER)
-            .expect("a fresh socket");
+        socket.set_recv_buffer_size(SOCKET_BUFFER).expect("a fresh socket");
+        socket.set_send_buffer_size(SOCKET_BUFFER).expect("a fresh socket");
         socket
             .set_reuseaddr(true)
             .and_then(|()| socket.bind(SocketAddr::from(([127, 0, 0, 1], port))))
@@ -63,11 +59,7 @@ impl Upstream {
 
     /// Creates an upstream that accepts its connections from `listener`.
     pub(super) fn on(listener: Arc<TcpListener>) -> Self {
-        Self {
-            listener,
-            peer: None,
-            earlier: Vec::new(),
-        }
+        Self { listener, peer: None, earlier: Vec::new() }
     }
 
     /// Returns the connection in use.
@@ -77,11 +69,7 @@ impl Upstream {
 
     /// Waits for a whole request, on the connection in use or on a new one.
     pub(super) async fn sees_request(&mut self) {
-        while !self
-            .peer
-            .as_mut()
-            .is_some_and(|peer| peer.take_message(Kind::Request))
-        {
+        while !self.peer.as_mut().is_some_and(|peer| peer.take_message(Kind::Request)) {
             self.hears("a whole request").await;
         }
     }
@@ -113,11 +101,7 @@ impl Upstream {
 
     /// Fails if another connection has arrived since the last one was accepted.
     pub(super) async fn sees_nobody_else(&self) {
-        assert_eq!(
-            self.forgets_who_waits().await,
-            0,
-            "upstream was asked once more"
-        );
+        assert_eq!(self.forgets_who_waits().await, 0, "upstream was asked once more");
     }
 
     /// Drops the connections that wait to be accepted; returns their number.
@@ -129,9 +113,7 @@ impl Upstream {
         let own = TcpStream::connect(address).await.expect("upstream listens");
         let own = own.local_addr().expect("a connected socket");
         for others in 0.. {
-            let taken = timeout(patience(), self.listener.accept())
-                .await
-                .expect("one waits");
+            let taken = timeout(patience(), self.listener.accept()).await.expect("one waits");
             let (_, from) = taken.expect("the listener is open");
             if from == own {
                 return others;
@@ -156,10 +138,7 @@ impl Upstream {
         };
         let Ok(taken) = taken else {
             let heard = self.peer.as_ref().map_or(&b""[..], Peer::heard);
-            panic!(
-                "upstream waited for {what} in vain; it has \"{}\"",
-                heard.escape_ascii()
-            );
+            panic!("upstream waited for {what} in vain; it has \"{}\"", heard.escape_ascii());
         };
         if let Some(taken) = taken {
             let (stream, _) = taken.expect("the listener is open");
@@ -178,14 +157,7 @@ impl Exchange {
         middle: Option<Middle>,
     ) -> Self {
         let client = connect(reached, &host).await;
-        Self {
-            client,
-            upstream,
-            earlier: Vec::new(),
-            reached,
-            host,
-            middle,
-        }
+        Self { client, upstream, earlier: Vec::new(), reached, host, middle }
     }
 
     /// Whether a proxy is between the two sides.
@@ -196,17 +168,13 @@ impl Exchange {
     /// Replaces the client's connection with a new one.
     pub(super) async fn client_connects_again(&mut self) {
         let fresh = connect(self.reached, &self.host).await;
-        self.earlier
-            .extend_from_slice(std::mem::replace(&mut self.client, fresh).heard());
+        self.earlier.extend_from_slice(std::mem::replace(&mut self.client, fresh).heard());
     }
 
     /// Sends `request` and then `reply`, each in a single write.
     pub(super) async fn passes(&mut self, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
-        let kind = if request.as_ref().starts_with(b"HEAD ") {
-            Kind::ReplyToHead
-        } else {
-            Kind::Reply
-        };
+        let kind =
+            if request.as_ref().starts_with(b"HEAD ") { Kind::ReplyToHead } else { Kind::Reply };
         self.client.says(request).await;
         self.upstream.sees_request().await;
         self.upstream.says(reply).await;
@@ -238,28 +206,14 @@ impl Exchange {
         kinds.push(Kind::Reply);
         let mut heard = self.earlier;
         heard.extend_from_slice(self.client.heard());
-        Transcript {
-            requests,
-            replies: message::split(&heard, &kinds),
-            end,
-        }
+        Transcript { requests, replies: message::split(&heard, &kinds), end }
     }
 }
 
 async fn connect(address: SocketAddr, host: &str) -> Peer {
     let socket = TcpSocket::new_v4().expect("a socket");
-    socket
-        .set_recv_buffer_size(SOCKET_BUFFER)
-        .expect("a fresh socket");
-    socket
-        .set_send_buffer_size(SOCKET_BUFFER)
-        .expect("a fresh socket");
-    let stream = timeout(patience(), socket.connect(address))
-        .await
-        .expect("a connection in time");
-    Peer::new(
-        "the client",
-        stream.expect("somebody listens"),
-        host.to_owned(),
-    )
+    socket.set_recv_buffer_size(SOCKET_BUFFER).expect("a fresh socket");
+    socket.set_send_buffer_size(SOCKET_BUFFER).expect("a fresh socket");
+    let stream = timeout(patience(), socket.connect(address)).await.expect("a connection in time");
+    Peer::new("the client", stream.expect("somebody listens"), host.to_owned())
 }

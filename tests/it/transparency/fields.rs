@@ -23,9 +23,7 @@ fn answered(name: &str, allows: &'static [&'static str], fields: &[u8]) -> Vec<C
 
 pub(super) fn cases() -> Vec<Case> {
     let long = format!("X-Long: {}\r\n", "v".repeat(60_000));
-    let many: Vec<_> = (0..150)
-        .map(|count| format!("X-Field-{count}: {count}\r\n"))
-        .collect();
+    let many: Vec<_> = (0..150).map(|count| format!("X-Field-{count}: {count}\r\n")).collect();
     let many = many.concat();
     let cases = [
         asked("nothing is added to a bare request", &[], ""),
@@ -70,20 +68,10 @@ pub(super) fn cases() -> Vec<Case> {
     let latin = on_both_paths(|path| {
         let mut request = format!("POST {path} HTTP/1.1\r\nHost: {{host}}\r\nX-Raw: ").into_bytes();
         request.extend_from_slice(b"caf\xe9 \x80\xff\r\nContent-Length: 2\r\n\r\n{}");
-        Case::plain(
-            "bytes beyond ASCII in a request's values pass",
-            &[],
-            request,
-            OK,
-        )
+        Case::plain("bytes beyond ASCII in a request's values pass", &[], request, OK)
     });
     let host = "GET /v1/models HTTP/1.1\r\nUser-Agent: x\r\nHost: elsewhere.example\r\nAccept: */*\r\n\r\n";
     cases.extend(latin);
-    cases.push(Case::plain(
-        "a Host that is not longhaul's own",
-        &["host"],
-        host,
-        OK,
-    ));
+    cases.push(Case::plain("a Host that is not longhaul's own", &["host"], host, OK));
     cases
 }

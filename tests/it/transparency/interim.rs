@@ -22,43 +22,31 @@ pub(super) fn cases() -> Vec<Case> {
             })
         })
     }));
-    cases.push(Case::scripted(
-        "an upgrade passes bytes both ways",
-        &[],
-        |x| {
-            Box::pin(async move {
-                upgrades(x).await;
-                x.client.leaves();
-                x.upstream.peer().sees_end().await;
-            })
-        },
-    ));
-    cases.push(Case::scripted(
-        "upstream's end of an upgraded connection passes",
-        &[],
-        |x| {
-            Box::pin(async move {
-                upgrades(x).await;
-                x.upstream.closes();
-                x.client.sees_end().await;
-            })
-        },
-    ));
-    cases.push(Case::scripted(
-        "bytes right behind both heads of an upgrade pass",
-        &[],
-        |x| {
-            Box::pin(async move {
-                x.client.says(upgrade() + "early").await;
-                x.upstream.sees("\r\n\r\n").await;
-                x.upstream.says(format!("{SWITCH}soon")).await;
-                x.upstream.sees("early").await;
-                x.client.sees("soon").await;
-                x.upstream.closes();
-                x.client.sees_end().await;
-            })
-        },
-    ));
+    cases.push(Case::scripted("an upgrade passes bytes both ways", &[], |x| {
+        Box::pin(async move {
+            upgrades(x).await;
+            x.client.leaves();
+            x.upstream.peer().sees_end().await;
+        })
+    }));
+    cases.push(Case::scripted("upstream's end of an upgraded connection passes", &[], |x| {
+        Box::pin(async move {
+            upgrades(x).await;
+            x.upstream.closes();
+            x.client.sees_end().await;
+        })
+    }));
+    cases.push(Case::scripted("bytes right behind both heads of an upgrade pass", &[], |x| {
+        Box::pin(async move {
+            x.client.says(upgrade() + "early").await;
+            x.upstream.sees("\r\n\r\n").await;
+            x.upstream.says(format!("{SWITCH}soon")).await;
+            x.upstream.sees("early").await;
+            x.client.sees("soon").await;
+            x.upstream.closes();
+            x.client.sees_end().await;
+        })
+    }));
     cases.push(Case::plain(
         "an upgrade that upstream declines is an ordinary reply",
         &["hop-by-hop"],
@@ -76,9 +64,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// Runs both sides concurrently, because the two paths differ in whether the upstream gets the
 /// request before or after the body.
 async fn expects(x: &mut Exchange, path: &str) {
-    let Exchange {
-        client, upstream, ..
-    } = x;
+    let Exchange { client, upstream, .. } = x;
     let client_side = async {
         let fields = "Expect: 100-continue\r\nContent-Length: 2\r\n";
         client.says(request("POST", path, fields, "")).await;

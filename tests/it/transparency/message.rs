@@ -35,9 +35,7 @@ impl Message {
     /// Returns the values of every field called `name`, in lower case.
     pub(super) fn values(&self, name: &str) -> Vec<String> {
         let fields = self.fields.iter().filter(|line| is_named(line, name));
-        fields
-            .map(|line| value(line).to_ascii_lowercase())
-            .collect()
+        fields.map(|line| value(line).to_ascii_lowercase()).collect()
     }
 
     pub(crate) fn drop_fields(&mut self, name: &str) {
@@ -45,33 +43,21 @@ impl Message {
     }
 
     pub(super) fn is_chunked(&self) -> bool {
-        self.values("transfer-encoding")
-            .iter()
-            .any(|codings| codings.ends_with("chunked"))
+        self.values("transfer-encoding").iter().any(|codings| codings.ends_with("chunked"))
     }
 
     /// Returns the status of a reply.
     pub(super) fn status(&self) -> &[u8] {
-        self.start
-            .split(|byte| *byte == b' ')
-            .nth(1)
-            .unwrap_or_default()
+        self.start.split(|byte| *byte == b' ').nth(1).unwrap_or_default()
     }
 
     fn method(&self) -> &[u8] {
-        self.start
-            .split(|byte| *byte == b' ')
-            .next()
-            .unwrap_or_default()
+        self.start.split(|byte| *byte == b' ').next().unwrap_or_default()
     }
 
     /// Returns the kind of the reply to this request.
     pub(super) fn reply_kind(&self) -> Kind {
-        if self.method() == b"HEAD" {
-            Kind::ReplyToHead
-        } else {
-            Kind::Reply
-        }
+        if self.method() == b"HEAD" { Kind::ReplyToHead } else { Kind::Reply }
     }
 
     fn is_interim(&self) -> bool {
@@ -94,10 +80,7 @@ pub(crate) fn split(mut bytes: &[u8], kinds: &[Kind]) -> Vec<Message> {
     let mut kind = *kinds.next().expect("at least one kind");
     while !bytes.is_empty() {
         let Some((message, length)) = first(bytes, kind) else {
-            messages.push(Message {
-                start: bytes.to_vec(),
-                ..Message::default()
-            });
+            messages.push(Message { start: bytes.to_vec(), ..Message::default() });
             break;
         };
         if !message.is_interim() {
@@ -114,11 +97,7 @@ fn first(bytes: &[u8], kind: Kind) -> Option<(Message, usize)> {
     let head = find(bytes, b"\r\n\r\n")?;
     let mut lines = lines(&bytes[..head]).into_iter();
     let start = lines.next().unwrap_or_default();
-    let mut message = Message {
-        start,
-        fields: lines.collect(),
-        ..Message::default()
-    };
+    let mut message = Message { start, fields: lines.collect(), ..Message::default() };
     let rest = &bytes[head + 4..];
     let length = read_body(&mut message, rest, kind);
     message.wire = rest[..length].to_vec();
@@ -150,10 +129,7 @@ fn read_body(message: &mut Message, rest: &[u8], kind: Kind) -> usize {
     if message.is_chunked() {
         return read_chunks(message, rest);
     }
-    let length = message
-        .values("content-length")
-        .first()
-        .and_then(|value| value.parse().ok());
+    let length = message.values("content-length").first().and_then(|value| value.parse().ok());
     let length: usize = match (length, kind) {
         (Some(length), _) => length,
         (None, Kind::Request) => 0,
@@ -185,11 +161,7 @@ fn read_chunks(message: &mut Message, rest: &[u8]) -> usize {
         if rest.len() < from + size + 2 {
             return rest.len();
         }
-        assert_eq!(
-            &rest[from + size..from + size + 2],
-            b"\r\n",
-            "a chunk ends with CRLF"
-        );
+        assert_eq!(&rest[from + size..from + size + 2], b"\r\n", "a chunk ends with CRLF");
         at = from + size + 2;
     }
     rest.len()

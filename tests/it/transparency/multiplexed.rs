@@ -95,9 +95,7 @@ impl<'c> Plain<'c> {
         if !target.starts_with('/') {
             return None;
         }
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("http://{proxy}{target}"));
+        let mut request = Request::builder().method(method).uri(format!("http://{proxy}{target}"));
         for (name, value) in fields(&self.request.fields) {
             request = request.header(name, value);
         }
@@ -115,10 +113,7 @@ async fn exchange(
     let socket = TcpStream::connect(proxy).await.map_err(told)?;
     let mut builder = Builder::new(TokioExecutor::new());
     builder.max_header_list_size(LONG_HEAD);
-    let (mut sender, connection) = builder
-        .handshake(TokioIo::new(socket))
-        .await
-        .map_err(told)?;
+    let (mut sender, connection) = builder.handshake(TokioIo::new(socket)).await.map_err(told)?;
     let connection = tokio::spawn(connection);
     let asking = async {
         let reply: Response<Incoming> = sender.send_request(request).await.map_err(told)?;
@@ -140,34 +135,14 @@ async fn exchange(
         return Err(format!("the upstream received {} requests", requests.len()));
     };
     same("the request line", &plain.request.start, &request.start)?;
-    same(
-        "the fields of the request",
-        &fields(&plain.request.fields),
-        &fields(&request.fields),
-    )?;
-    same(
-        "the content of the request",
-        &plain.request.content,
-        &request.content,
-    )?;
+    same("the fields of the request", &fields(&plain.request.fields), &fields(&request.fields))?;
+    same("the content of the request", &plain.request.content, &request.content)?;
     let (head, content, trailers) = reply?;
     let status = head.status.as_str().as_bytes().to_vec();
     same("the status", &plain.reply.status().to_vec(), &status)?;
-    same(
-        "the fields of the reply",
-        &fields(&plain.reply.fields),
-        &of_map(&head.headers),
-    )?;
-    same(
-        "the content of the reply",
-        &plain.reply.content,
-        &content.to_vec(),
-    )?;
-    same(
-        "the trailers",
-        &fields(&plain.reply.trailers),
-        &of_map(&trailers),
-    )
+    same("the fields of the reply", &fields(&plain.reply.fields), &of_map(&head.headers))?;
+    same("the content of the reply", &plain.reply.content, &content.to_vec())?;
+    same("the trailers", &fields(&plain.reply.trailers), &of_map(&trailers))
 }
 
 fn told(error: impl std::error::Error) -> String {
@@ -198,9 +173,8 @@ fn of_map(map: &HeaderMap) -> Fields {
 }
 
 fn sorted(pairs: impl Iterator<Item = (String, String)>) -> Fields {
-    let mut fields: Fields = pairs
-        .filter(|(name, _)| !OF_THE_FRAMING.contains(&name.as_str()))
-        .collect();
+    let mut fields: Fields =
+        pairs.filter(|(name, _)| !OF_THE_FRAMING.contains(&name.as_str())).collect();
     fields.sort();
     fields
 }

@@ -49,14 +49,7 @@ pub(super) struct Peer {
 impl Peer {
     pub(super) fn new(role: &'static str, stream: TcpStream, host: String) -> Self {
         stream.set_nodelay(true).expect("a fresh socket");
-        Self {
-            role,
-            stream: Some(stream),
-            host,
-            heard: Vec::new(),
-            awaited: 0,
-            end: None,
-        }
+        Self { role, stream: Some(stream), host, heard: Vec::new(), awaited: 0, end: None }
     }
 
     /// Returns everything received so far.
@@ -186,18 +179,12 @@ impl Peer {
     }
 
     fn stream(&mut self) -> &mut TcpStream {
-        self.stream
-            .as_mut()
-            .expect("a script does not use a connection that it left")
+        self.stream.as_mut().expect("a script does not use a connection that it left")
     }
 
     async fn hears_more(&mut self, what: &str) {
         if let Some(end) = self.end {
-            panic!(
-                "{} waited for {what}; {end:?} came after {}",
-                self.role,
-                self.account()
-            );
+            panic!("{} waited for {what}; {end:?} came after {}", self.role, self.account());
         }
         self.hears(what).await;
     }
@@ -205,21 +192,14 @@ impl Peer {
     async fn hears(&mut self, what: &str) {
         let heard = timeout(patience(), self.hear()).await;
         heard.unwrap_or_else(|_| {
-            panic!(
-                "{} waited for {what} in vain; it has {}",
-                self.role,
-                self.account()
-            )
+            panic!("{} waited for {what} in vain; it has {}", self.role, self.account())
         });
     }
 
     /// Receives once. Cancel-safe.
     pub(super) async fn hear(&mut self) {
         self.heard.reserve(64 * 1024);
-        let stream = self
-            .stream
-            .as_mut()
-            .expect("a script does not read where it left");
+        let stream = self.stream.as_mut().expect("a script does not read where it left");
         match stream.read_buf(&mut self.heard).await {
             Ok(0) => self.end = Some(End::Closed),
             Ok(_) => {}

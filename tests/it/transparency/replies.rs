@@ -41,11 +41,7 @@ fn statuses() -> Vec<Case> {
     });
     let mut cases: Vec<_> = cases.into_iter().flatten().collect();
     let accented = "HTTP/1.1 503 Caf\u{e9}\r\nContent-Length: 2\r\n\r\nno";
-    cases.extend(answered(
-        "a reason beyond ASCII is left out",
-        &["reason phrase"],
-        accented,
-    ));
+    cases.extend(answered("a reason beyond ASCII is left out", &["reason phrase"], accented));
     cases
 }
 
@@ -57,21 +53,13 @@ fn framing() -> Vec<Case> {
             &[],
             "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
         ),
-        answered(
-            "an empty reply passes",
-            &[],
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-        ),
+        answered("an empty reply passes", &[], "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         answered(
             "a chunked reply stays chunked",
             &["chunk sizes"],
             format!("{chunked}\r\n5\r\nhello\r\n0\r\n\r\n"),
         ),
-        answered(
-            "an empty chunked reply stays chunked",
-            &[],
-            format!("{chunked}\r\n0\r\n\r\n"),
-        ),
+        answered("an empty chunked reply stays chunked", &[], format!("{chunked}\r\n0\r\n\r\n")),
         answered(
             "the codings of a chunked reply pass",
             &["chunk sizes"],
@@ -116,26 +104,20 @@ fn closing() -> Vec<Case> {
         on_both_paths(|path| ended("a reply that its connection ends", path, "")),
         on_both_paths(|path| {
             let fields = "Transfer-Encoding: identity\r\n";
-            ended(
-                "a reply in no coding that its connection ends",
-                path,
-                fields,
-            )
+            ended("a reply in no coding that its connection ends", path, fields)
         }),
         on_both_paths(|path| {
-            Case::scripted(
-                "a reply in HTTP/1.0",
-                &["version", "hop-by-hop"],
-                move |x| {
-                    Box::pin(async move {
-                        x.client.says(post(path, "{}")).await;
-                        x.upstream.sees_request().await;
-                        x.upstream.says("HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok").await;
-                        x.upstream.closes();
-                        x.client.sees("ok").await;
-                    })
-                },
-            )
+            Case::scripted("a reply in HTTP/1.0", &["version", "hop-by-hop"], move |x| {
+                Box::pin(async move {
+                    x.client.says(post(path, "{}")).await;
+                    x.upstream.sees_request().await;
+                    x.upstream
+                        .says("HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+                        .await;
+                    x.upstream.closes();
+                    x.client.sees("ok").await;
+                })
+            })
         }),
     ];
     cases.into_iter().flatten().collect()
@@ -161,24 +143,9 @@ fn ended(name: &str, path: &'static str, fields: &'static str) -> Case {
 fn trailers() -> Vec<Case> {
     let announced = "Trailer: X-Sum, Server-Timing\r\n";
     let cases = [
-        (
-            "TE: trailers\r\n",
-            announced,
-            "trailers pass",
-            &["chunk sizes", "trailer names"],
-        ),
-        (
-            "",
-            announced,
-            "trailers nobody asked for",
-            &["chunk sizes", "unasked trailers"],
-        ),
-        (
-            "TE: trailers\r\n",
-            "",
-            "trailers not announced",
-            &["chunk sizes", "unasked trailers"],
-        ),
+        ("TE: trailers\r\n", announced, "trailers pass", &["chunk sizes", "trailer names"]),
+        ("", announced, "trailers nobody asked for", &["chunk sizes", "unasked trailers"]),
+        ("TE: trailers\r\n", "", "trailers not announced", &["chunk sizes", "unasked trailers"]),
     ];
     let cases = cases.map(|(asks, announces, name, allows)| {
         on_both_paths(|path| {
@@ -200,18 +167,12 @@ fn errors() -> Vec<Case> {
             401,
             "{ \"error\": {\"message\":\"bad key\" , \"type\":\"x\",\"code\":\"invalid_api_key\"}}",
         ),
-        (
-            400,
-            "{\"error\":{\"message\":\"messages[0].content is missing\"}}\n",
-        ),
+        (400, "{\"error\":{\"message\":\"messages[0].content is missing\"}}\n"),
         (400, "not json"),
         (400, ""),
         (413, "<html>413 Request Entity Too Large</html>"),
         (422, "{\"detail\":[{\"loc\":[\"body\"]}]}"),
-        (
-            429,
-            "{\"error\":{\"message\":\"Rate limit reached for tokens per minute\"}}",
-        ),
+        (429, "{\"error\":{\"message\":\"Rate limit reached for tokens per minute\"}}"),
         (500, "{\"error\":\"boom\"}"),
         (502, "bad gateway"),
     ];
@@ -248,20 +209,11 @@ fn bodiless() -> Vec<Case> {
     for path in [ORDINARY, CHAT] {
         for reply in heads {
             let name = format!("to a HEAD of {path}, {reply:?} passes");
-            cases.push(Case::plain(
-                &name,
-                &[],
-                request("HEAD", path, "", ""),
-                reply,
-            ));
+            cases.push(Case::plain(&name, &[], request("HEAD", path, "", ""), reply));
         }
     }
     let not_modified = "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n";
-    cases.extend(answered(
-        "the length of a 304",
-        &["framing of nothing"],
-        not_modified,
-    ));
+    cases.extend(answered("the length of a 304", &["framing of nothing"], not_modified));
     cases.push(Case::plain(
         "the framing of a reply to HEAD",
         &["framing of nothing"],

@@ -15,15 +15,10 @@ fn streamed(name: &str, parts: &'static [&'static [u8]]) -> Vec<Case> {
         Case::scripted(name, &["chunk sizes"], move |x| {
             Box::pin(async move {
                 x.client
-                    .says(post(
-                        path,
-                        "{\"model\":\"m\",\"messages\":[],\"stream\":true}",
-                    ))
+                    .says(post(path, "{\"model\":\"m\",\"messages\":[],\"stream\":true}"))
                     .await;
                 x.upstream.sees_request().await;
-                x.upstream
-                    .says(format!("{STREAM}Transfer-Encoding: chunked\r\n\r\n"))
-                    .await;
+                x.upstream.says(format!("{STREAM}Transfer-Encoding: chunked\r\n\r\n")).await;
                 for part in parts {
                     x.upstream.peer().sends(&chunk(part)).await;
                     x.client.sees(part).await;
@@ -88,72 +83,56 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Comments pass at once on a path where nothing is held back.
 fn comments_of_an_ordinary_stream() -> Vec<Case> {
-    vec![Case::scripted(
-        "comments go on one by one",
-        &["chunk sizes"],
-        |x| {
-            Box::pin(async move {
-                x.client.says(post(ORDINARY, "{}")).await;
-                x.upstream.sees_request().await;
-                x.upstream
-                    .says(format!("{STREAM}Transfer-Encoding: chunked\r\n\r\n"))
-                    .await;
-                x.client.sees("\r\n\r\n").await;
-                for _ in 0..3 {
-                    x.upstream.peer().sends(&chunk(COMMENT)).await;
-                    x.client.sees(COMMENT).await;
-                }
-                x.upstream.says("0\r\n\r\n").await;
-                x.client.sees("0\r\n\r\n").await;
-            })
-        },
-    )]
+    vec![Case::scripted("comments go on one by one", &["chunk sizes"], |x| {
+        Box::pin(async move {
+            x.client.says(post(ORDINARY, "{}")).await;
+            x.upstream.sees_request().await;
+            x.upstream.says(format!("{STREAM}Transfer-Encoding: chunked\r\n\r\n")).await;
+            x.client.sees("\r\n\r\n").await;
+            for _ in 0..3 {
+                x.upstream.peer().sends(&chunk(COMMENT)).await;
+                x.client.sees(COMMENT).await;
+            }
+            x.upstream.says("0\r\n\r\n").await;
+            x.client.sees("0\r\n\r\n").await;
+        })
+    })]
 }
 
 /// The head of a chat stream may be held until the first event; no byte is lost.
 fn comments_before_the_first_event() -> Vec<Case> {
     on_both_paths(|path| {
-        Case::scripted(
-            "comments before the first event pass",
-            &["chunk sizes"],
-            move |x| {
-                Box::pin(async move {
-                    x.client.says(post(path, "{}")).await;
-                    x.upstream.sees_request().await;
-                    x.upstream
-                        .says(format!("{STREAM}Transfer-Encoding: chunked\r\n\r\n"))
-                        .await;
-                    x.upstream.peer().sends(&chunk(COMMENT)).await;
-                    x.upstream.peer().sends(&chunk(b": \n")).await;
-                    x.upstream.peer().sends(&chunk(DELTA)).await;
-                    x.client.sees(DELTA).await;
-                    x.upstream.says("0\r\n\r\n").await;
-                    x.client.sees("0\r\n\r\n").await;
-                })
-            },
-        )
+        Case::scripted("comments before the first event pass", &["chunk sizes"], move |x| {
+            Box::pin(async move {
+                x.client.says(post(path, "{}")).await;
+                x.upstream.sees_request().await;
+                x.upstream.says(format!("{STREAM}Transfer-Encoding: chunked\r\n\r\n")).await;
+                x.upstream.peer().sends(&chunk(COMMENT)).await;
+                x.upstream.peer().sends(&chunk(b": \n")).await;
+                x.upstream.peer().sends(&chunk(DELTA)).await;
+                x.client.sees(DELTA).await;
+                x.upstream.says("0\r\n\r\n").await;
+                x.client.sees("0\r\n\r\n").await;
+            })
+        })
     })
 }
 
 /// A stream with neither length nor chunks.
 fn at_its_end() -> Vec<Case> {
     on_both_paths(|path| {
-        Case::scripted(
-            "a stream that its connection ends",
-            &["end of connection"],
-            move |x| {
-                Box::pin(async move {
-                    x.client.says(post(path, "{}")).await;
-                    x.upstream.sees_request().await;
-                    x.upstream.says(format!("{STREAM}\r\n")).await;
-                    for part in [DELTA, DELTA, DONE] {
-                        x.upstream.says(part).await;
-                        x.client.sees(part).await;
-                    }
-                    x.upstream.closes();
-                })
-            },
-        )
+        Case::scripted("a stream that its connection ends", &["end of connection"], move |x| {
+            Box::pin(async move {
+                x.client.says(post(path, "{}")).await;
+                x.upstream.sees_request().await;
+                x.upstream.says(format!("{STREAM}\r\n")).await;
+                for part in [DELTA, DELTA, DONE] {
+                    x.upstream.says(part).await;
+                    x.client.sees(part).await;
+                }
+                x.upstream.closes();
+            })
+        })
     })
 }
 
@@ -165,9 +144,7 @@ fn by_length() -> Vec<Case> {
                 x.client.says(post(path, "{}")).await;
                 x.upstream.sees_request().await;
                 let length = DELTA.len() + DONE.len();
-                x.upstream
-                    .says(format!("{STREAM}Content-Length: {length}\r\n\r\n"))
-                    .await;
+                x.upstream.says(format!("{STREAM}Content-Length: {length}\r\n\r\n")).await;
                 for part in [DELTA, DONE] {
                     x.upstream.says(part).await;
                     x.client.sees(part).await;

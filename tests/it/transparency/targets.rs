@@ -4,9 +4,7 @@ use super::case::Case;
 use super::{CHAT, OK, request};
 
 pub(super) fn cases() -> Vec<Case> {
-    let methods = [
-        "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "x-Odd!",
-    ];
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "x-Odd!"];
     let methods = methods.map(|method| {
         let name = format!("the method {method} passes");
         Case::plain(&name, &[], request(method, "/v1/files/1", "", ""), OK)
@@ -48,13 +46,7 @@ pub(super) fn cases() -> Vec<Case> {
 /// Targets that are not valid URIs.
 fn no_targets() -> Vec<Case> {
     let mut cases = Vec::new();
-    for target in [
-        b"/v1/<".as_slice(),
-        b"/v1/>",
-        b"/v1/`",
-        b"/v1/?\"",
-        b"/v1/\xff",
-    ] {
+    for target in [b"/v1/<".as_slice(), b"/v1/>", b"/v1/`", b"/v1/?\"", b"/v1/\xff"] {
         let name = format!("the target {} is no URI", target.escape_ascii());
         let request = [b"GET ", target, b" HTTP/1.1\r\nHost: {host}\r\n\r\n"].concat();
         cases.push(Case::scripted(&name, &["no target"], move |x| {
@@ -76,24 +68,14 @@ fn no_targets() -> Vec<Case> {
 /// Targets in forms other than path and query.
 fn forms(long: &str) -> Vec<Case> {
     vec![
-        Case::plain(
-            "a target of 30 kB passes",
-            &[],
-            request("GET", long, "", ""),
-            OK,
-        ),
+        Case::plain("a target of 30 kB passes", &[], request("GET", long, "", ""), OK),
         Case::plain(
             "HEAD passes, and its reply has no body",
             &[],
             request("HEAD", "/v1/models", "", ""),
             "HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n",
         ),
-        Case::plain(
-            "a GET of the chat path passes",
-            &[],
-            request("GET", CHAT, "", ""),
-            OK,
-        ),
+        Case::plain("a GET of the chat path passes", &[], request("GET", CHAT, "", ""), OK),
         Case::plain("OPTIONS * passes", &[], request("OPTIONS", "*", "", ""), OK),
         Case::plain(
             "an absolute target",
@@ -101,12 +83,7 @@ fn forms(long: &str) -> Vec<Case> {
             request("GET", "http://other.example:81/v1/models?a=%20", "", ""),
             OK,
         ),
-        Case::plain(
-            "a request without Host",
-            &["host"],
-            "GET /v1/models HTTP/1.1\r\n\r\n",
-            OK,
-        ),
+        Case::plain("a request without Host", &["host"], "GET /v1/models HTTP/1.1\r\n\r\n", OK),
         Case::plain(
             "a fragment is cut",
             &["fragment"],

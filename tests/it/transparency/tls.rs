@@ -25,9 +25,7 @@ impl Terminator {
     pub(super) async fn in_front_of(plain: SocketAddr) -> Self {
         let (authority, certificate, key) = issue();
         let mut ca_file = NamedTempFile::new().expect("a temporary file");
-        ca_file
-            .write_all(authority.as_bytes())
-            .expect("a writable file");
+        ca_file.write_all(authority.as_bytes()).expect("a writable file");
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .expect("the provider has them")
@@ -48,11 +46,7 @@ impl Terminator {
                 });
             }
         });
-        Self {
-            address,
-            ca_file,
-            accepting,
-        }
+        Self { address, ca_file, accepting }
     }
 
     /// Returns the authority for a client's URL.

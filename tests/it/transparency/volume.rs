@@ -24,54 +24,34 @@ pub(super) fn cases() -> Vec<Case> {
         }));
     }
     cases.extend(on_both_paths(|path| {
-        Case::scripted(
-            "a client that does not read holds upstream back",
-            &[],
-            move |x| {
-                Box::pin(async move {
-                    x.client.says(post(path, "{}")).await;
-                    x.upstream.sees_request().await;
-                    x.upstream
-                        .says("HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\nfirst")
-                        .await;
-                    x.client.sees("first").await;
-                    let limit = bound();
-                    let sent = x
-                        .upstream
-                        .peer()
-                        .sends_until_stalled(&PIECE, CALM, limit)
-                        .await;
-                    assert!(
-                        sent < limit,
-                        "upstream got rid of {sent} bytes that nobody read"
-                    );
-                    x.client.resets();
-                    x.upstream.closes();
-                })
-            },
-        )
-    }));
-    cases.push(Case::scripted(
-        "an upstream that does not read holds the client back",
-        &[],
-        |x| {
+        Case::scripted("a client that does not read holds upstream back", &[], move |x| {
             Box::pin(async move {
-                let fields = "Content-Length: 999999999999\r\n";
-                x.client
-                    .says(request("POST", ORDINARY, fields, "first"))
+                x.client.says(post(path, "{}")).await;
+                x.upstream.sees_request().await;
+                x.upstream
+                    .says("HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\nfirst")
                     .await;
-                x.upstream.sees("first").await;
+                x.client.sees("first").await;
                 let limit = bound();
-                let sent = x.client.sends_until_stalled(&PIECE, CALM, limit).await;
-                assert!(
-                    sent < limit,
-                    "the client got rid of {sent} bytes that nobody read"
-                );
+                let sent = x.upstream.peer().sends_until_stalled(&PIECE, CALM, limit).await;
+                assert!(sent < limit, "upstream got rid of {sent} bytes that nobody read");
                 x.client.resets();
                 x.upstream.closes();
             })
-        },
-    ));
+        })
+    }));
+    cases.push(Case::scripted("an upstream that does not read holds the client back", &[], |x| {
+        Box::pin(async move {
+            let fields = "Content-Length: 999999999999\r\n";
+            x.client.says(request("POST", ORDINARY, fields, "first")).await;
+            x.upstream.sees("first").await;
+            let limit = bound();
+            let sent = x.client.sends_until_stalled(&PIECE, CALM, limit).await;
+            assert!(sent < limit, "the client got rid of {sent} bytes that nobody read");
+            x.client.resets();
+            x.upstream.closes();
+        })
+    }));
     cases
 }
 
@@ -81,9 +61,7 @@ static PIECE: [u8; 64 * 1024] = [b'x'; 64 * 1024];
 fn bound() -> usize {
     let largest = |name: &str| -> usize {
         let sizes = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
-        let sizes = sizes
-            .ok()
-            .and_then(|sizes| sizes.split_whitespace().last()?.parse().ok());
+        let sizes = sizes.ok().and_then(|sizes| sizes.split_whitespace().last()?.parse().ok());
         // Linux's own default, if the file does not say.
         sizes.unwrap_or(6 << 20)
     };
@@ -108,9 +86,7 @@ async fn both_ways(x: &mut Exchange, path: &str, count: usize) {
     let body = noise(count);
     let fields = format!("Content-Length: {count}\r\n");
     let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {count}\r\n\r\n");
-    let Exchange {
-        client, upstream, ..
-    } = x;
+    let Exchange { client, upstream, .. } = x;
     let upload = async {
         client.says(request("POST", path, &fields, "")).await;
         client.sends(&body).await;

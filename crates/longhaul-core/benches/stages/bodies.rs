@@ -13,26 +13,14 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Names and sizes in bytes: a short question, an afternoon's work, a full window, and a client
 /// that never drops history.
-const SIZES: [(&str, usize); 4] = [
-    ("4k", 4_000),
-    ("100k", 100_000),
-    ("1m", 1_000_000),
-    ("4m", 4_000_000),
-];
+const SIZES: [(&str, usize); 4] =
+    [("4k", 4_000), ("100k", 100_000), ("1m", 1_000_000), ("4m", 4_000_000)];
 /// A body is full if it lacks less than this fraction of its size.
 const SLACK: usize = 50;
 /// Recorded bodies of about a megabyte, by the names of their clients: a full window.
 const RECORDED: [(&str, Dialect, &str); 2] = [
-    (
-        "codex",
-        Dialect::Responses,
-        "fixtures/sessions_responses/mise-a3fd10d1.json.gz",
-    ),
-    (
-        "claude",
-        Dialect::Messages,
-        "fixtures/messages/sessions/oh-my-posh-94fab1a1.json.gz",
-    ),
+    ("codex", Dialect::Responses, "fixtures/sessions_responses/mise-a3fd10d1.json.gz"),
+    ("claude", Dialect::Messages, "fixtures/messages/sessions/oh-my-posh-94fab1a1.json.gz"),
 ];
 const HEAD: &str = r#"{"model":"gpt-4o","messages":["#;
 const TAIL: &str = "]}";
@@ -77,12 +65,7 @@ pub(crate) fn recorded() -> Result<Vec<Body>, Box<dyn Error>> {
         let read = dialect.read(&bytes);
         let messages = read.map_err(|why| format!("{file} was not read: {why:?}"))?;
         let messages = messages.messages().len();
-        Ok(Body {
-            name,
-            dialect,
-            bytes,
-            messages,
-        })
+        Ok(Body { name, dialect, bytes, messages })
     };
     RECORDED.into_iter().map(body).collect()
 }
@@ -96,10 +79,7 @@ fn unpacked(file: &Path) -> std::io::Result<String> {
 /// Returns all bodies of chat completions, smallest first.
 pub(crate) fn all() -> Result<Vec<Body>, Box<dyn Error>> {
     let files = files()?;
-    SIZES
-        .into_iter()
-        .map(|(name, size)| body(name, size, &files))
-        .collect()
+    SIZES.into_iter().map(|(name, size)| body(name, size, &files)).collect()
 }
 
 /// Lists the sessions in an order that is the same on every machine.
@@ -142,12 +122,7 @@ fn body(name: &'static str, size: usize, files: &[PathBuf]) -> Result<Body, Box<
         }
     }
     text.push_str(TAIL);
-    Ok(Body {
-        name,
-        dialect: Dialect::ChatCompletions,
-        bytes: text.into_bytes(),
-        messages,
-    })
+    Ok(Body { name, dialect: Dialect::ChatCompletions, bytes: text.into_bytes(), messages })
 }
 
 /// Groups messages with the tool results that follow them.

@@ -27,10 +27,7 @@ impl Counter {
             .status()
             .is_ok_and(|status| status.success());
         Ok(if found {
-            Some(Self {
-                program: std::env::current_exe()?,
-                folder: tempfile::tempdir()?,
-            })
+            Some(Self { program: std::env::current_exe()?, folder: tempfile::tempdir()? })
         } else {
             None
         })
@@ -58,10 +55,8 @@ impl Counter {
 
 /// Executes the counted run in the child process.
 pub(crate) fn in_child(stage: &str, path: &str, file: &Path) -> Result<(), Box<dyn Error>> {
-    let stage = Stage::ALL
-        .into_iter()
-        .find(|known| known.name() == stage)
-        .ok_or("no such stage")?;
+    let stage =
+        Stage::ALL.into_iter().find(|known| known.name() == stage).ok_or("no such stage")?;
     let body = std::fs::read(file)?;
     let dialect = Dialect::of_path(&["/v1", path].concat()).ok_or("no such API")?;
     let mut pass = stage.pass(dialect, &body)?.ok_or("nothing to splice")?;

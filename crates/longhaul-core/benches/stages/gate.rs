@@ -25,12 +25,7 @@ struct Counted {
 
 /// Prints the current counts in the format of the agreed ones.
 pub(crate) fn print() -> Result<(), Box<dyn Error>> {
-    for Counted {
-        body,
-        stage,
-        instructions,
-    } in counted()?
-    {
+    for Counted { body, stage, instructions } in counted()? {
         println!("{body}\t{instructions}\t{stage}");
     }
     Ok(())
@@ -39,12 +34,7 @@ pub(crate) fn print() -> Result<(), Box<dyn Error>> {
 /// Counts instructions; fails if a stage takes more than agreed.
 pub(crate) fn check() -> Result<(), Box<dyn Error>> {
     let mut exceeded = Vec::new();
-    for Counted {
-        body,
-        stage,
-        instructions,
-    } in counted()?
-    {
+    for Counted { body, stage, instructions } in counted()? {
         let agreed = agreed(body, stage).ok_or_else(|| {
             format!(
                 "crates/longhaul-core/benches/stages/counts.txt has no line for {body}, {stage}"
@@ -52,9 +42,7 @@ pub(crate) fn check() -> Result<(), Box<dyn Error>> {
         })?;
         println!("{body:>5}  {stage:<18} {instructions:>10} of {agreed}");
         if instructions * 100 > agreed * (100 + TOLERANCE) {
-            exceeded.push(format!(
-                "{body}, {stage}: {instructions} instead of {agreed}"
-            ));
+            exceeded.push(format!("{body}, {stage}: {instructions} instead of {agreed}"));
         }
     }
     if exceeded.is_empty() {
@@ -72,9 +60,7 @@ fn agreed(body: &str, stage: &str) -> Option<u64> {
     AGREED.lines().find_map(|line| {
         let mut fields = line.splitn(3, '\t');
         let (name, count) = (fields.next()?, fields.next()?);
-        (name == body && fields.next()? == stage)
-            .then(|| count.parse().ok())
-            .flatten()
+        (name == body && fields.next()? == stage).then(|| count.parse().ok()).flatten()
     })
 }
 

@@ -87,9 +87,7 @@ fn rows(
         rows.push(Row {
             stage,
             time: time::median(&mut *pass),
-            instructions: counter
-                .map(|counter| counter.count(stage, body))
-                .transpose()?,
+            instructions: counter.map(|counter| counter.count(stage, body)).transpose()?,
         });
     }
     Ok(rows)

@@ -89,31 +89,24 @@ impl Stage {
     /// Prepares the stage over `body`, with all earlier stages done. Returns `None` if there is
     /// nothing to splice.
     pub(crate) fn pass(self, dialect: Dialect, body: &[u8]) -> Result<Option<Pass<'_>>, String> {
-        let read_first = || {
-            dialect
-                .read(body)
-                .map_err(|why| format!("a body was not read: {why:?}"))
-        };
+        let read_first =
+            || dialect.read(body).map_err(|why| format!("a body was not read: {why:?}"));
         let scope = Scope::new(&[0; 32], &[b"bench"]);
         Ok(match self {
             Self::Copy => Some(Box::new(|| black_box(body.to_vec()).len())),
             Self::RawValues => Some(Box::new(|| raw_values(body))),
-            Self::ReadNew => Some(Box::new(move || {
-                dialect.read(body).map_or(0, |it| it.messages().len())
-            })),
+            Self::ReadNew => {
+                Some(Box::new(move || dialect.read(body).map_or(0, |it| it.messages().len())))
+            }
             Self::Read => {
                 let recall = met_once(dialect, body, scope)?;
                 Some(Box::new(move || {
-                    dialect
-                        .read_cached(body, scope, &recall)
-                        .map_or(0, |it| it.messages().len())
+                    dialect.read_cached(body, scope, &recall).map_or(0, |it| it.messages().len())
                 }))
             }
             Self::ChainNew => {
                 let conversation = read_first()?;
-                Some(Box::new(move || {
-                    PrefixKeys::new(&conversation, scope).newest_first().count()
-                }))
+                Some(Box::new(move || PrefixKeys::new(&conversation, scope).newest_first().count()))
             }
             Self::Chain => {
                 let conversation = read_met(dialect, body, scope)?;
@@ -128,9 +121,7 @@ impl Stage {
             Self::SpliceSmall => splicing(read_first()?, &policy(SMALL)),
             Self::Whole => {
                 let (policy, recall) = (policy(WIDE), met_once(dialect, body, scope)?);
-                Some(Box::new(move || {
-                    whole(dialect, body, &policy, scope, &recall)
-                }))
+                Some(Box::new(move || whole(dialect, body, &policy, scope, &recall)))
             }
             Self::FirstSight => {
                 let policy = policy(WIDE);
@@ -145,9 +136,7 @@ impl Stage {
 /// Reads `body` from a cache that holds the messages, as every request but the first does.
 fn read_met(dialect: Dialect, body: &[u8], scope: Scope) -> Result<Conversation<'_>, String> {
     let recall = met_once(dialect, body, scope)?;
-    dialect
-        .read_cached(body, scope, &recall)
-        .map_err(|why| format!("a body was not read: {why:?}"))
+    dialect.read_cached(body, scope, &recall).map_err(|why| format!("a body was not read: {why:?}"))
 }
 
 /// Returns a cache that holds the messages of `body`. A run of messages is found in one look-up
@@ -198,12 +187,7 @@ fn whole(
 }
 
 fn decide(conversation: &Conversation<'_>, policy: &Policy) -> Option<Vec<Replacement>> {
-    let outlook = plan(
-        conversation,
-        policy,
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
+    let outlook = plan(conversation, policy, &PriorRecords::default(), SummarySource::Digest);
     outlook.view.replacements(conversation)
 }
 

@@ -29,18 +29,13 @@ pub(crate) fn render(body: &Body, rows: &[Row]) -> String {
     text
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "figures are shown with three digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
 fn line(body: &Body, row: &Row, yardstick: Option<&Row>) -> String {
     let bytes = body.bytes.len() as f64;
     let seconds = row.time.as_secs_f64();
     let count = row.instructions.map(|count| count as f64);
     let serde_count = yardstick.and_then(|serde| serde.instructions);
-    let ratio = count
-        .zip(serde_count)
-        .map(|(ours, serde)| ours / serde as f64);
+    let ratio = count.zip(serde_count).map(|(ours, serde)| ours / serde as f64);
     let time = yardstick.map(|serde| seconds / serde.time.as_secs_f64());
     let or_dash = |figure: Option<f64>, digits: usize| {
         figure.map_or_else(|| "–".to_owned(), |figure| format!("{figure:.digits$}"))

@@ -12,9 +12,7 @@ const GROUPS: usize = 51;
 pub(crate) fn median(pass: &mut dyn FnMut() -> usize) -> Duration {
     black_box(pass());
     let once = timed(pass, 1).max(Duration::from_nanos(1));
-    let passes = u32::try_from(GROUP.as_nanos() / once.as_nanos())
-        .unwrap_or(u32::MAX)
-        .max(1);
+    let passes = u32::try_from(GROUP.as_nanos() / once.as_nanos()).unwrap_or(u32::MAX).max(1);
     let mut groups: Vec<Duration> = (0..GROUPS).map(|_| timed(pass, passes) / passes).collect();
     groups.sort_unstable();
     groups.get(GROUPS / 2).copied().unwrap_or_default()

@@ -19,9 +19,7 @@ fn listed(list: &str) -> impl Iterator<Item = &str> {
         let rows = RULE_FILES.lines().filter(|line| !line.starts_with('#'));
         rows.filter_map(|row| row.split_once('\t')).collect()
     });
-    ROWS.iter()
-        .filter(move |row| row.0 == list)
-        .map(|row| row.1)
+    ROWS.iter().filter(move |row| row.0 == list).map(|row| row.1)
 }
 
 /// Returns the label of a rule file at the root of the workspace or above: the path from the root on, or `path`.
@@ -38,29 +36,18 @@ pub(crate) fn rule_file<'p>(
     let path = path.trim();
     let is_absolute = is_absolute(path);
     let root = segments(workspace.unwrap_or_default(), Vec::new())?;
-    let from = if is_absolute {
-        Vec::new()
-    } else {
-        root.clone()
-    };
+    let from = if is_absolute { Vec::new() } else { root.clone() };
     let file = segments(path, from)?;
-    let names = listed("name")
-        .chain(listed("place"))
-        .chain(more_names.iter().map(String::as_str));
-    let folders = names
-        .filter_map(|place| folder_of(&file, place))
-        .min_by_key(|it| it.len())?;
+    let names = listed("name").chain(listed("place")).chain(more_names.iter().map(String::as_str));
+    let folders = names.filter_map(|place| folder_of(&file, place)).min_by_key(|it| it.len())?;
     // The user's own folder is above all.
     let is_above = folders == ["~"]
         || root.len() >= folders.len() && folders.iter().zip(&root).all(|(a, b)| same(a, b));
     let counts = if workspace.is_some() || !is_absolute {
         is_above
     } else {
-        let excluded = |folder: &&str| {
-            listed("foreign")
-                .chain(listed("inner"))
-                .any(|it| same(it, folder))
-        };
+        let excluded =
+            |folder: &&str| listed("foreign").chain(listed("inner")).any(|it| same(it, folder));
         folders.len() <= MAX_FOLDERS && !folders.iter().any(excluded)
     };
     let label = workspace.and_then(|root| below(path, root)).unwrap_or(path);
@@ -76,10 +63,7 @@ pub(super) fn is_absolute(path: &str) -> bool {
 /// Returns the segments of a path that begins in the folder `from`. `None` if the path is too long or leads out.
 fn segments<'p>(path: &'p str, from: Vec<&'p str>) -> Option<Vec<&'p str>> {
     let mut segments = from;
-    for segment in Some(path)
-        .filter(|it| it.len() <= MAX_PATH)?
-        .split(['/', '\\'])
-    {
+    for segment in Some(path).filter(|it| it.len() <= MAX_PATH)?.split(['/', '\\']) {
         match segment {
             "" | "." => {}
             ".." => drop(segments.pop()?),
@@ -102,8 +86,7 @@ fn folder_of<'f>(file: &'f [&'f str], place: &str) -> Option<&'f [&'f str]> {
 
 /// Whether two segments are the same on a file system that ignores case. `/d/code` and `D:\code` are one folder.
 fn same(one: &str, other: &str) -> bool {
-    one.trim_end_matches(':')
-        .eq_ignore_ascii_case(other.trim_end_matches(':'))
+    one.trim_end_matches(':').eq_ignore_ascii_case(other.trim_end_matches(':'))
 }
 
 /// Returns the rest of `path` below `root`, if the path spells the root in the same way.
@@ -122,11 +105,7 @@ pub(crate) fn workspace(instructions: &str) -> Option<&str> {
             let before = instructions.get(..at - row.words.len())?;
             let before = before.trim_end_matches([' ', '\t', '-', '*', '#']);
             (before.is_empty() || before.ends_with('\n')).then_some(())?;
-            let end = if row.end.is_empty() {
-                line.len()
-            } else {
-                line.find(&row.end)?
-            };
+            let end = if row.end.is_empty() { line.len() } else { line.find(&row.end)? };
             let path = line.get(..end)?.trim().trim_matches(['`', '"', '\'']);
             is_absolute(path).then_some(path)
         })

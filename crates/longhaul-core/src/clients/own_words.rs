@@ -26,11 +26,7 @@ fn parts(text: &str, quotes: bool) -> Vec<&str> {
         Some(_) => return Vec::new(),
         None => request(text),
     };
-    let mut reader = WordReader {
-        text: words,
-        quotes,
-        ..WordReader::default()
-    };
+    let mut reader = WordReader { text: words, quotes, ..WordReader::default() };
     while reader.skip_block() || reader.skip_tag() {}
     if reader.start == 0 && words.len() == text.len() {
         return Vec::from_iter((!text.trim().is_empty()).then_some(text));
@@ -94,14 +90,7 @@ static ELEMENTS: LazyLock<(StaticMap<&str, Element>, Option<Regex>)> = LazyLock:
         rows(kind).iter().map(move |row| {
             let name = row.words.as_str();
             let (open, close) = (format!("<{name}"), format!("</{name}>"));
-            (
-                name,
-                Element {
-                    open,
-                    close,
-                    is_users,
-                },
-            )
+            (name, Element { open, close, is_users })
         })
     };
     let elements: StaticMap<_, _> = of("program", false).chain(of("user", true)).collect();
@@ -133,14 +122,12 @@ impl WordReader<'_> {
     /// Returns the next position of `words` from `from` on.
     fn find(&mut self, words: &'static str, from: usize) -> Option<usize> {
         let known = self.next.get(words).copied();
-        known
-            .filter(|it| it.is_none_or(|at| at >= from))
-            .unwrap_or_else(|| {
-                let rest = self.text.as_bytes().get(from..).unwrap_or_default();
-                let found = memmem::find(rest, words.as_bytes()).map(|at| from + at);
-                self.next.insert(words, found);
-                found
-            })
+        known.filter(|it| it.is_none_or(|at| at >= from)).unwrap_or_else(|| {
+            let rest = self.text.as_bytes().get(from..).unwrap_or_default();
+            let found = memmem::find(rest, words.as_bytes()).map(|at| from + at);
+            self.next.insert(words, found);
+            found
+        })
     }
 
     /// Takes the words before `end` as the user's.
@@ -163,9 +150,7 @@ impl WordReader<'_> {
             return false;
         }
         let from = self.text.len() - words.len();
-        let mut blocks = rows("block")
-            .iter()
-            .filter(|row| words.starts_with(&row.words));
+        let mut blocks = rows("block").iter().filter(|row| words.starts_with(&row.words));
         let end = blocks.find_map(|row| match row.end.as_str() {
             "" => Some(self.text.len()),
             end => Some(self.find(end, from + row.words.len())? + end.len()),
@@ -176,10 +161,7 @@ impl WordReader<'_> {
     /// Goes on behind the next tag, and skips what the program wrote there. False without a further tag.
     fn skip_tag(&mut self) -> bool {
         let (elements, tags) = &*ELEMENTS;
-        let Some(tag) = tags
-            .as_ref()
-            .and_then(|tags| tags.find_at(self.text, self.at))
-        else {
+        let Some(tag) = tags.as_ref().and_then(|tags| tags.find_at(self.text, self.at)) else {
             return false;
         };
         self.at = tag.end();

@@ -40,11 +40,7 @@ pub(crate) fn reads_file<'a>(
 ) -> Option<Cow<'a, str>> {
     // An editor with several commands names its reading `view`.
     let reads = is_listed("read", tool) || command == Some("view");
-    let file = if reads {
-        path_argument?
-    } else {
-        printed_file(command?)?
-    };
+    let file = if reads { path_argument? } else { printed_file(command?)? };
     match folder.filter(|_| !is_absolute(file)) {
         Some(folder) => Some(Cow::Owned(format!("{folder}/{file}"))),
         None => Some(Cow::Borrowed(file)),
@@ -54,9 +50,7 @@ pub(crate) fn reads_file<'a>(
 /// Returns the file that a command prints, if the command does nothing else.
 fn printed_file(command: &str) -> Option<&str> {
     // `bash -lc 'cat a.md'`, or the words of a list.
-    let inner = [" -lc ", " -c "]
-        .iter()
-        .find_map(|flag| command.split_once(flag));
+    let inner = [" -lc ", " -c "].iter().find_map(|flag| command.split_once(flag));
     let inner = inner.filter(|(shell, _)| base_name(shell).ends_with("sh"));
     let command = inner.map_or(command, |(_, inner)| inner.trim());
     let quoted = |quote| command.strip_prefix(quote)?.strip_suffix(quote);
@@ -69,11 +63,7 @@ fn printed_file(command: &str) -> Option<&str> {
         (program, rest) if PRINTERS.split(' ').any(|it| it == program) => rest,
         _ => return None,
     };
-    let files: Vec<&str> = rest
-        .iter()
-        .copied()
-        .filter(|word| !word.starts_with('-'))
-        .collect();
+    let files: Vec<&str> = rest.iter().copied().filter(|word| !word.starts_with('-')).collect();
     match files.as_slice() {
         [file] => Some(file),
         _ => None,
@@ -92,10 +82,7 @@ fn words(command: &str) -> Option<Vec<&str>> {
     }
     let mut words = Vec::new();
     while !rest.is_empty() {
-        let quote = rest
-            .chars()
-            .next()
-            .filter(|first| matches!(first, '"' | '\''));
+        let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\''));
         let (word, behind) = match quote {
             Some(quote) => rest.get(1..)?.split_once(quote)?,
             None => rest.split_once(' ').unwrap_or((rest, "")),

@@ -33,9 +33,7 @@ pub(crate) fn may_reject(raw: &str) -> bool {
     let start = raw.get(..raw.floor_char_boundary(MAX_RESULT_LINE));
     let start = start.filter(|start| start.starts_with('['));
     let line = start.and_then(|start| start.find("] Result:"));
-    let mut raw = line
-        .and_then(|at| raw.get(at + "] Result:".len()..))
-        .unwrap_or(raw);
+    let mut raw = line.and_then(|at| raw.get(at + "] Result:".len()..)).unwrap_or(raw);
     while let Some(rest) = spaces.iter().find_map(|space| raw.strip_prefix(space)) {
         raw = rest;
     }
@@ -90,10 +88,7 @@ fn rejection(text: &str) -> Option<Cow<'_, str>> {
     stripped("rejected", text).map(Cow::Borrowed).or_else(|| {
         let row = row_of("rejected-json", text)?;
         let object = json(text)?;
-        let reason = object
-            .get(&row.end)
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let reason = object.get(&row.end).and_then(Value::as_str).unwrap_or_default();
         Some(Cow::Owned(reason.trim().to_owned()))
     })
 }
@@ -124,9 +119,7 @@ fn answers(text: &str) -> Option<Cow<'_, str>> {
 fn list(question: Option<&str>, value: &Value, lines: &mut Vec<String>) {
     match value {
         Value::String(text) if !text.trim().is_empty() => {
-            let question = question
-                .map(|name| format!("{name} → "))
-                .unwrap_or_default();
+            let question = question.map(|name| format!("{name} → ")).unwrap_or_default();
             lines.push(format!("{question}{}", text.trim()));
         }
         Value::Array(values) => values.iter().for_each(|value| list(question, value, lines)),
@@ -148,35 +141,23 @@ fn pairs(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
-        let split = part
-            .rsplit_once("\", \"")
-            .or_else(|| part.rsplit_once(", \""));
+        let split = part.rsplit_once("\", \"").or_else(|| part.rsplit_once(", \""));
         let (answer, next) = split.filter(|_| !is_last).unwrap_or((part, ""));
         // The preview of the chosen option is the agent's; notes are the user's.
-        let (label, preview) = answer
-            .split_once(" selected preview:")
-            .unwrap_or((answer, ""));
+        let (label, preview) = answer.split_once(" selected preview:").unwrap_or((answer, ""));
         let notes = answer.rsplit_once(" notes: ").filter(|(before, _)| {
             !preview.is_empty() || before.ends_with(['"', ')']) || before.ends_with("\" user")
         });
-        let label = label
-            .split(" notes: ")
-            .next()
-            .filter(|_| notes.is_some())
-            .unwrap_or(label);
+        let label = label.split(" notes: ").next().filter(|_| notes.is_some()).unwrap_or(label);
         // Words of the client may follow the last answer.
-        let whole = label
-            .rsplit_once('"')
-            .filter(|(before, _)| is_last && !before.is_empty());
+        let whole = label.rsplit_once('"').filter(|(before, _)| is_last && !before.is_empty());
         let label = whole.map_or(label, |(label, _)| label);
         let label = label.strip_prefix('"').unwrap_or(label);
         let label = label
             .strip_suffix('"')
             .filter(|_| notes.is_some() || !preview.is_empty())
             .unwrap_or(label);
-        let notes = notes
-            .map(|(_, notes)| format!("; {notes}"))
-            .unwrap_or_default();
+        let notes = notes.map(|(_, notes)| format!("; {notes}")).unwrap_or_default();
         lines.push(format!("{} → {label}{notes}", question.trim_matches('"')));
         question = next;
     }

@@ -44,26 +44,14 @@ fn the_users_words_are_found_among_those_of_the_program() {
     for (text, expect) in [
         (" \n", &[][..]),
         ("[Request interrupted by user for tool use]", &[]),
-        (
-            "[Image #1] should be smaller",
-            &["[Image #1] should be smaller"],
-        ),
-        (
-            "<system-reminder>\nToday is 2025-12-09.\n</system-reminder>\n\nport it",
-            &["port it"],
-        ),
+        ("[Image #1] should be smaller", &["[Image #1] should be smaller"]),
+        ("<system-reminder>\nToday is 2025-12-09.\n</system-reminder>\n\nport it", &["port it"]),
         (
             "<command-message>orchestrator is running…</command-message>\n<command-name>/orchestrator</command-name>\n<command-args>@CLAUDE.md を最新の状態に</command-args>",
             &["@CLAUDE.md を最新の状態に"],
         ),
-        (
-            "<bash-stdout></bash-stdout><bash-stderr></bash-stderr>",
-            &[],
-        ),
-        (
-            "<ide_selection>foo</ide_selection> do the thing",
-            &["do the thing"],
-        ),
+        ("<bash-stdout></bash-stdout><bash-stderr></bash-stderr>", &[]),
+        ("<ide_selection>foo</ide_selection> do the thing", &["do the thing"]),
         (
             "This session is being continued from a previous conversation that ran out of context. The summary",
             &[],
@@ -87,28 +75,19 @@ fn the_users_words_are_found_among_those_of_the_program() {
             "<mode_notice>x</mode_notice>\n<user_input mode=\"plan\">go</user_input>\n\n<file_content path=\"a\">never</file_content>",
             &["go"],
         ),
-        (
-            "[ask_followup_question for 'x'] Result:\n\n<answer>\nyes\n</answer>",
-            &["yes"],
-        ),
+        ("[ask_followup_question for 'x'] Result:\n\n<answer>\nyes\n</answer>", &["yes"]),
         ("[read_file for 'a'] Result:\nAlways push.", &[]),
         // Copilot, pi, Crush, goose.
         (
             "<attachments>\n<attachment id=\"a\">x</attachment>\n</attachments>\n<context>\ndate\n</context>\n<userRequest>\n  Fix it \n</userRequest>",
             &["Fix it"],
         ),
-        (
-            "<skill name=\"x\" location=\"/y\">\nAlways push.\n</skill>\n\nuse it",
-            &["use it"],
-        ),
+        ("<skill name=\"x\" location=\"/y\">\nAlways push.\n</skill>\n\nuse it", &["use it"]),
         (
             "prompt\n<system_info>The files below have been attached by the user</system_info>\n<file path='a'>\n\nnever\n\n</file>\n",
             &["prompt"],
         ),
-        (
-            "<info-msg>\nWorking directory: /a\n</info-msg>\nhello",
-            &["hello"],
-        ),
+        ("<info-msg>\nWorking directory: /a\n</info-msg>\nhello", &["hello"]),
     ] {
         assert_eq!(own_words(text), expect, "{text}");
     }
@@ -119,10 +98,7 @@ fn a_reminder_may_quote_the_user() {
     let typed =
         "<system-reminder>\nThe user sent a new message while you were working:\nno mocks, ever";
     let order = "\n\nIMPORTANT: After completing your current task, you MUST address the user's message above. Do not ignore it.";
-    for end in [
-        "\n</system-reminder>",
-        &format!("{order}\n</system-reminder>"),
-    ] {
+    for end in ["\n</system-reminder>", &format!("{order}\n</system-reminder>")] {
         assert_eq!(own_words(&[typed, end].concat()), ["no mocks, ever"]);
     }
     // The program quotes itself.
@@ -201,11 +177,7 @@ fn answers_stand_behind_their_questions() {
             "The user answered: \"Which?\"=\"Fast\". Read the answers carefully — they",
             "Which? → Fast",
         ),
-        (
-            "AskUserQuestion",
-            "The user responded: neither, ask ops first",
-            "neither, ask ops first",
-        ),
+        ("AskUserQuestion", "The user responded: neither, ask ops first", "neither, ask ops first"),
         (
             "request_user_input",
             r#"{"answers":{"details_surface":{"answers":["Editor Panel"]}}}"#,
@@ -222,22 +194,14 @@ fn answers_stand_behind_their_questions() {
             "User has provided the following answers:\n\n**DB**: sqlite",
             "**DB**: sqlite",
         ),
-        (
-            "ask_followup_question",
-            "<user_message>\nthe second\n</user_message>",
-            "the second",
-        ),
+        ("ask_followup_question", "<user_message>\nthe second\n</user_message>", "the second"),
         (
             "attempt_completion",
             "[attempt_completion] Result:\n<feedback>\nno, both\n</feedback>\n",
             "no, both",
         ),
     ] {
-        assert_eq!(
-            in_result(tool, None, text),
-            Some(Answer(expect.into())),
-            "{text}"
-        );
+        assert_eq!(in_result(tool, None, text), Some(Answer(expect.into())), "{text}");
         assert!(answers_user(tool));
         // The same words of any other tool are its output.
         assert_eq!(in_result("fetch", None, text), None);
@@ -288,16 +252,9 @@ fn an_approved_plan_comes_from_the_result_or_the_arguments() {
         in_result("ExitPlanMode", Some("old"), &whole),
         Some(Approved(Some("# Fix\n\n1. Tests first".into())))
     );
+    assert_eq!(in_result("ExitPlanMode", Some("p"), approved), Some(Approved(Some("p".into()))));
     assert_eq!(
-        in_result("ExitPlanMode", Some("p"), approved),
-        Some(Approved(Some("p".into())))
-    );
-    assert_eq!(
-        in_result(
-            "plan_exit",
-            None,
-            "User approved switching to build agent. Wait"
-        ),
+        in_result("plan_exit", None, "User approved switching to build agent. Wait"),
         Some(Approved(None))
     );
     assert_eq!(in_result("Bash", Some("p"), approved), None);
@@ -313,18 +270,12 @@ fn rule_files_lie_at_the_root_or_above() {
         ("/home/u/shop/CLAUDE.md", Some("CLAUDE.md")),
         ("/home/u/shop/src/../AGENTS.md", Some("src/../AGENTS.md")),
         ("/home/u/AGENTS.md", Some("/home/u/AGENTS.md")),
-        (
-            "/home/u/.claude/CLAUDE.md",
-            Some("/home/u/.claude/CLAUDE.md"),
-        ),
+        ("/home/u/.claude/CLAUDE.md", Some("/home/u/.claude/CLAUDE.md")),
         ("~/.codex/AGENTS.md", Some("~/.codex/AGENTS.md")),
         ("AGENTS.md", Some("AGENTS.md")),
         ("./agents.md", Some("./agents.md")),
         ("../AGENTS.md", Some("../AGENTS.md")),
-        (
-            ".github/copilot-instructions.md",
-            Some(".github/copilot-instructions.md"),
-        ),
+        (".github/copilot-instructions.md", Some(".github/copilot-instructions.md")),
         (".cursor/rules/style.mdc", Some(".cursor/rules/style.mdc")),
         ("RULES.md", Some("RULES.md")),
         ("docs/house.md", Some("docs/house.md")),
@@ -340,11 +291,7 @@ fn rule_files_lie_at_the_root_or_above() {
         check(path, root, expect);
     }
     check(r"D:\code\CLAUDE.md", Some(r"D:\code"), Some("CLAUDE.md"));
-    check(
-        "/d/code/CLAUDE.md",
-        Some(r"D:\code"),
-        Some("/d/code/CLAUDE.md"),
-    );
+    check("/d/code/CLAUDE.md", Some(r"D:\code"), Some("/d/code/CLAUDE.md"));
     check(r"D:\code\src\CLAUDE.md", Some(r"D:\code"), None);
     // Without a root, the path must look like a root's.
     check("CLAUDE.md", None, Some("CLAUDE.md"));
@@ -380,34 +327,18 @@ fn clients_state_the_root_of_the_workspace() {
             "<environment_context>\n  <cwd>/Users/user/agent-sample</cwd>\n  <shell>zsh</shell>",
             "/Users/user/agent-sample",
         ),
-        (
-            "# Current Working Directory (/w/my app) Files\na.rs",
-            "/w/my app",
-        ),
+        ("# Current Working Directory (/w/my app) Files\na.rs", "/w/my app"),
         ("Current Workspace Directory: /w/app", "/w/app"),
-        (
-            "I'm currently working in the directory: /w/app\nHere is",
-            "/w/app",
-        ),
-        (
-            "I am working in a workspace with the following folders:\n- /w/app \n",
-            "/w/app",
-        ),
-        (
-            "Current date: x\nCurrent working directory: /w/app",
-            "/w/app",
-        ),
+        ("I'm currently working in the directory: /w/app\nHere is", "/w/app"),
+        ("I am working in a workspace with the following folders:\n- /w/app \n", "/w/app"),
+        ("Current date: x\nCurrent working directory: /w/app", "/w/app"),
         ("**Working Directory:** /w/app", "/w/app"),
     ] {
         assert_eq!(workspace(text), Some(expect), "{text}");
     }
-    for text in [
-        "",
-        "Working directory: unknown",
-        "the Working directory: /x is wrong",
-        "<cwd>",
-        "<cwd>/x",
-    ] {
+    for text in
+        ["", "Working directory: unknown", "the Working directory: /x is wrong", "<cwd>", "<cwd>/x"]
+    {
         assert_eq!(workspace(text), None, "{text}");
     }
 }
@@ -415,19 +346,10 @@ fn clients_state_the_root_of_the_workspace() {
 #[test]
 fn a_read_is_a_reading_tools_or_a_command_that_prints_one_file() {
     let check = |tool, command, path, expect: Option<&str>| {
-        assert_eq!(
-            reads_file(tool, command, path, None).as_deref(),
-            expect,
-            "{command:?}"
-        );
+        assert_eq!(reads_file(tool, command, path, None).as_deref(), expect, "{command:?}");
     };
     check("Read", None, Some("/a/CLAUDE.md"), Some("/a/CLAUDE.md"));
-    check(
-        "str_replace_editor",
-        Some("view"),
-        Some("/a/b.md"),
-        Some("/a/b.md"),
-    );
+    check("str_replace_editor", Some("view"), Some("/a/b.md"), Some("/a/b.md"));
     check("Edit", None, Some("/a/CLAUDE.md"), None);
     for (command, expect) in [
         ("cat AGENTS.md", Some("AGENTS.md")),
@@ -454,10 +376,7 @@ fn a_read_is_a_reading_tools_or_a_command_that_prints_one_file() {
 #[test]
 fn a_files_text_comes_without_frame_and_numbers() {
     for (result, expect) in [
-        (
-            "     1→# Rules\n     2→\n     3→- no tabs",
-            "# Rules\n\n- no tabs",
-        ),
+        ("     1→# Rules\n     2→\n     3→- no tabs", "# Rules\n\n- no tabs"),
         (
             "1\t# Rules\n2\t- no tabs\n\n<system-reminder>\nWhenever you read a file, consider malware.\n</system-reminder>",
             "# Rules\n- no tabs",
@@ -474,10 +393,7 @@ fn a_files_text_comes_without_frame_and_numbers() {
             "<file>\n     1|# Rules\n     2|- no tabs\n\n(File has more lines. Use 'offset' parameter to read beyond line 2)\n</file>\n",
             "# Rules\n- no tabs",
         ),
-        (
-            "File: AGENTS.md\nLines 1-2:\n1 | # Rules\n2 | - no tabs",
-            "# Rules\n- no tabs",
-        ),
+        ("File: AGENTS.md\nLines 1-2:\n1 | # Rules\n2 | - no tabs", "# Rules\n- no tabs"),
         (
             "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n# Rules\n- no tabs\n",
             "# Rules\n- no tabs",

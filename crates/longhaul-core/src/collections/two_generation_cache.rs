@@ -25,11 +25,7 @@ pub struct TwoGenerationCache<K, V> {
 impl<K: Eq + Hash, V: Clone> TwoGenerationCache<K, V> {
     /// Creates an empty cache.
     pub fn new(per_generation: usize) -> Self {
-        Self {
-            young: HashMap::default(),
-            old: HashMap::default(),
-            generation_size: per_generation,
-        }
+        Self { young: HashMap::default(), old: HashMap::default(), generation_size: per_generation }
     }
 
     /// Returns the value of `key` and marks it as used.
@@ -141,10 +137,7 @@ impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
 
     fn shard(&self, key: &K) -> MutexGuard<'_, TwoGenerationCache<K, V>> {
         let [first, ..] = &self.shards;
-        self.shards
-            .get(key.shard_bits() % SHARD_COUNT)
-            .unwrap_or(first)
-            .lock()
+        self.shards.get(key.shard_bits() % SHARD_COUNT).unwrap_or(first).lock()
     }
 }
 

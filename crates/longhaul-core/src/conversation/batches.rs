@@ -75,12 +75,8 @@ impl Conversation<'_> {
         let first = self.texts(result).next();
         let start = first.map(|literal| literal.decode_start(self.body, START_BYTES));
         // White space may fill the start.
-        let start = start.filter(|it| {
-            it.trim_start()
-                .chars()
-                .nth(wording::FAILURE_CHARS)
-                .is_some()
-        });
+        let start =
+            start.filter(|it| it.trim_start().chars().nth(wording::FAILURE_CHARS).is_some());
         let text = || start.unwrap_or_else(|| self.text(result));
         result.is_error || wording::reports_failure(&text())
     }
@@ -90,10 +86,7 @@ impl Conversation<'_> {
         let mut at = 0;
         while at < self.messages().len() {
             let rest = self.messages().get(at..).unwrap_or_default();
-            let run = rest
-                .iter()
-                .take_while(|message| message.role.is_tool_result())
-                .count();
+            let run = rest.iter().take_while(|message| message.role.is_tool_result()).count();
             if run > 0 {
                 let results = at..at + run;
                 batches.push(self.match_batch(results));
@@ -105,10 +98,7 @@ impl Conversation<'_> {
 
     /// Returns the calls of the assistant message directly before `results`.
     fn calls_before(&self, results: &Range<usize>) -> &[ToolCall] {
-        let before = results
-            .start
-            .checked_sub(1)
-            .and_then(|at| self.messages().get(at));
+        let before = results.start.checked_sub(1).and_then(|at| self.messages().get(at));
         before
             .filter(|message| message.role == Role::Assistant)
             .map_or(&[], |message| self.calls(message))
@@ -137,11 +127,7 @@ impl Conversation<'_> {
                 complete_at = complete_at.or(Some(at + 1));
             }
         }
-        Batch {
-            results,
-            complete_at,
-            call_indices,
-        }
+        Batch { results, complete_at, call_indices }
     }
 
     /// Whether there are few calls, with distinct ids, answered in order. Nearly all batches are.
@@ -243,19 +229,11 @@ mod tests {
 
     /// Calls with their results in order, in any order, or with one result changed.
     fn answered() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
-        let apart = (
-            Just((0..12).collect::<Vec<u8>>()).prop_shuffle(),
-            0..=MAX_PAIRWISE_CALLS + 2,
-        );
+        let apart = (Just((0..12).collect::<Vec<u8>>()).prop_shuffle(), 0..=MAX_PAIRWISE_CALLS + 2);
         let apart = apart.prop_map(|(ids, count)| ids[..count].to_vec());
         let alike = prop::collection::vec(0..4_u8, 0..6);
         prop_oneof![3 => apart, 1 => alike].prop_flat_map(|calls| {
-            let edit = (
-                any::<prop::sample::Index>(),
-                0..2_usize,
-                0..2_usize,
-                0..12_u8,
-            );
+            let edit = (any::<prop::sample::Index>(), 0..2_usize, 0..2_usize, 0..12_u8);
             let edited = (Just(calls.clone()), edit).prop_map(|(mut ids, (at, out, into, id))| {
                 let at = at.index(ids.len() + 1);
                 let end = (at + out).min(ids.len());

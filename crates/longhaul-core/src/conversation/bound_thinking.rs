@@ -49,9 +49,7 @@ fn with_comma(body: &str, span: Span) -> Option<Span> {
         return Span::new(span.start(), body.len() - rest.trim_ascii_start().len());
     }
     let before = before.trim_ascii_end();
-    let start = before
-        .strip_suffix(',')
-        .map_or_else(|| span.start(), str::len);
+    let start = before.strip_suffix(',').map_or_else(|| span.start(), str::len);
     Span::new(start, span.end())
 }
 
@@ -62,11 +60,7 @@ mod tests {
     /// Removes the thinking from the second of three messages.
     fn check(second: &str, expect: &str) {
         let body = |second: &str| {
-            let second = if second.is_empty() {
-                String::new()
-            } else {
-                format!("{second},")
-            };
+            let second = if second.is_empty() { String::new() } else { format!("{second},") };
             format!(
                 r#"{{"messages":[{{"role":"user","content":"u"}},{second}{{"role":"user","content":"v"}}]}}"#
             )
@@ -85,22 +79,10 @@ mod tests {
         let details = r#""reasoning_details" : [{"signature":"s"}]"#;
         let blocks = r#""thinking_blocks":[{"signature":"s"}]"#;
         let left = r#"{"role":"assistant","content":"c"}"#;
-        check(
-            &format!(r#"{{"role":"assistant",{details},"content":"c"}}"#),
-            left,
-        );
-        check(
-            &format!(r#"{{"role":"assistant","content":"c",{details}}}"#),
-            left,
-        );
-        check(
-            &format!(r#"{{"role":"assistant","content":"c", {details} , {blocks}}}"#),
-            left,
-        );
-        check(
-            &format!(r#"{{{blocks}, "role":"assistant",{details},"content":"c"}}"#),
-            left,
-        );
+        check(&format!(r#"{{"role":"assistant",{details},"content":"c"}}"#), left);
+        check(&format!(r#"{{"role":"assistant","content":"c",{details}}}"#), left);
+        check(&format!(r#"{{"role":"assistant","content":"c", {details} , {blocks}}}"#), left);
+        check(&format!(r#"{{{blocks}, "role":"assistant",{details},"content":"c"}}"#), left);
         let part = r#"{"type":"thinking","signature":"s"}"#;
         check(
             &format!(

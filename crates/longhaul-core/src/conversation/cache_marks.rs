@@ -11,11 +11,7 @@ impl<'a> Conversation<'a> {
     /// Whether a message carries a cache mark.
     pub fn has_cache_marks(&self) -> bool {
         !self.pieces.cache_marks.is_empty()
-            || self
-                .pieces
-                .parts
-                .iter()
-                .any(|part| part.cache_mark.is_some())
+            || self.pieces.parts.iter().any(|part| part.cache_mark.is_some())
     }
 
     /// Whether a mark may request an hour in the cache: the body has the value of such a lifetime.
@@ -28,10 +24,7 @@ impl<'a> Conversation<'a> {
     /// One mark stands for all marks of the run: the provider allows few, and demands that those
     /// with a longer lifetime come first. The last one has the shortest.
     pub(crate) fn last_cache_mark(&self, messages: Range<usize>) -> Option<&'a str> {
-        let before = self
-            .pieces
-            .cache_marks
-            .partition_point(|(at, _)| *at < messages.end);
+        let before = self.pieces.cache_marks.partition_point(|(at, _)| *at < messages.end);
         let (at, mark) = self.pieces.cache_marks.get(before.checked_sub(1)?)?;
         messages.contains(at).then(|| mark.slice(self.body))
     }
@@ -147,10 +140,7 @@ mod tests {
             (chat(&own, &plain, &own, ""), 3),
             (chat(&own, &plain, &own, &tools), 4),
             (chat(&own, &own, &own, &tools), 4),
-            (
-                chat(&plain, &text(r#"\"cache_control\""#, ""), &plain, &tools),
-                1,
-            ),
+            (chat(&plain, &text(r#"\"cache_control\""#, ""), &plain, &tools), 1),
         ] {
             let cache = ParseCache::new(scope);
             for dialect in [Dialect::ChatCompletions, Dialect::Messages] {

@@ -20,19 +20,15 @@ impl<'a> Conversation<'a> {
     /// Returns the container of the message at `at`, or `None` if that message is an object of its
     /// own.
     pub(crate) fn container(&self, at: usize) -> Option<&Container> {
-        let behind = self
-            .pieces
-            .containers
-            .partition_point(|container| container.messages.end <= at);
+        let behind =
+            self.pieces.containers.partition_point(|container| container.messages.end <= at);
         let container = self.pieces.containers.get(behind)?;
         container.messages.contains(&at).then_some(container)
     }
 
     /// Returns the bytes of a container before its first message.
     pub(crate) fn container_start(&self, container: &Container) -> &'a str {
-        let first = self
-            .message(container.messages.start)
-            .map(|message| message.span.start());
+        let first = self.message(container.messages.start).map(|message| message.span.start());
         self.between(container.span.start(), first.unwrap_or_default())
     }
 

@@ -20,9 +20,7 @@ pub fn droppable_before(conversation: &Conversation<'_>) -> Option<usize> {
 pub fn droppable_if_refused(conversation: &Conversation<'_>) -> impl Iterator<Item = usize> {
     let newest_answer = || {
         let messages = conversation.messages();
-        let answer = messages
-            .iter()
-            .rposition(|message| message.role == Role::Assistant)?;
+        let answer = messages.iter().rposition(|message| message.role == Role::Assistant)?;
         let turn = newest_user_turn(conversation)?;
         let is_seen = answer > turn.end && has_any(conversation, turn.end..answer);
         (is_seen && !has_any(conversation, turn)).then_some(answer)
@@ -33,9 +31,7 @@ pub fn droppable_if_refused(conversation: &Conversation<'_>) -> impl Iterator<It
         (!has_any(conversation, turn.clone()) && has_any(conversation, turn.end..end))
             .then_some(end)
     };
-    [droppable_before(conversation), newest_answer(), end()]
-        .into_iter()
-        .flatten()
+    [droppable_before(conversation), newest_answer(), end()].into_iter().flatten()
 }
 
 /// Returns the prefixes whose images and documents the model has answered, each a group longer than the one
@@ -44,29 +40,21 @@ pub(crate) fn droppable_prefixes(conversation: &Conversation<'_>) -> Vec<usize> 
     let messages = conversation.messages().len();
     let answered = droppable_if_refused(conversation).filter(|&it| it < messages);
     let ends = 1..=answered.max().unwrap_or_default();
-    ends.filter(|&end| has_any(conversation, end - 1..end))
-        .collect()
+    ends.filter(|&end| has_any(conversation, end - 1..end)).collect()
 }
 
 /// Returns the user messages at which the newest user turn begins.
 fn newest_user_turn(conversation: &Conversation<'_>) -> Option<Range<usize>> {
     let messages = conversation.messages();
-    let last = messages
-        .iter()
-        .rposition(|message| message.role.is_user())?;
-    let turn = messages
-        .get(..last)?
-        .iter()
-        .rposition(|message| !message.role.is_user());
+    let last = messages.iter().rposition(|message| message.role.is_user())?;
+    let turn = messages.get(..last)?.iter().rposition(|message| !message.role.is_user());
     Some(turn.map_or(0, |before| before + 1)..last + 1)
 }
 
 /// Whether any of the messages in `range` holds an image or a document that a marker may replace.
 fn has_any(conversation: &Conversation<'_>, range: Range<usize>) -> bool {
     let messages = conversation.messages().get(range).unwrap_or_default();
-    messages
-        .iter()
-        .any(|message| image_parts(conversation, message).next().is_some())
+    messages.iter().any(|message| image_parts(conversation, message).next().is_some())
 }
 
 /// Returns the parts of a message that are images or documents, each with the tokens that a marker in its
@@ -77,13 +65,11 @@ pub(crate) fn image_parts<'c>(
 ) -> impl Iterator<Item = (usize, Tokens)> + 'c {
     let parts = conversation.parts(message).iter().enumerate();
     let is_fixed = message.is_fixed;
-    parts
-        .filter(move |_| !is_fixed)
-        .filter_map(move |(at, part)| {
-            let text = marker(part.kind)?;
-            let is_shorter = marker_part(conversation, part)?.len() <= part.span.len();
-            is_shorter.then(|| (at, part.tokens - Tokens::estimate_text(text)))
-        })
+    parts.filter(move |_| !is_fixed).filter_map(move |(at, part)| {
+        let text = marker(part.kind)?;
+        let is_shorter = marker_part(conversation, part)?.len() <= part.span.len();
+        is_shorter.then(|| (at, part.tokens - Tokens::estimate_text(text)))
+    })
 }
 
 /// Returns the text part that replaces an image or a document, with its cache mark. `None` for any other

@@ -24,11 +24,7 @@ impl<'a> OpenCalls<'a> {
     pub(super) fn new(ids: impl Iterator<Item = CallId<'a>>) -> Self {
         let mut calls: SmallVec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
         calls.sort_unstable();
-        Self {
-            answered: smallvec![0; calls.len()],
-            unanswered: calls.len(),
-            calls,
-        }
+        Self { answered: smallvec![0; calls.len()], unanswered: calls.len(), calls }
     }
 
     pub(super) fn all_answered(&self) -> bool {
@@ -41,9 +37,7 @@ impl<'a> OpenCalls<'a> {
     pub(super) fn resolve(&mut self, ids: [Option<CallId<'_>>; 2]) -> Option<usize> {
         let runs = ids.map(|id| self.run_start(&id?));
         let runs = runs.iter().flatten().copied();
-        let waiting = runs
-            .clone()
-            .filter_map(|run| Some((self.first_open_in_run(run)?, run)));
+        let waiting = runs.clone().filter_map(|run| Some((self.first_open_in_run(run)?, run)));
         let place = runs.filter_map(|run| self.first_in_run(run)).min();
         if let Some((_, run)) = waiting.min() {
             self.mark_answered(run);

@@ -86,9 +86,7 @@ impl ParseCache {
         let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message);
         let hash = u128::from(low) | u128::from(high) << 64;
         let (halves, _) = scope.bytes().as_chunks();
-        let hash = halves
-            .iter()
-            .fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half));
+        let hash = halves.iter().fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half));
         Fingerprint(hash)
     }
 }

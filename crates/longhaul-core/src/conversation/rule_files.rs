@@ -16,10 +16,7 @@ pub(crate) struct RuleFiles<'n> {
 impl<'n> RuleFiles<'n> {
     /// Creates a recogniser of the usual names and of `names`.
     pub(crate) fn new(names: &'n [String]) -> Self {
-        Self {
-            names,
-            workspace: OnceCell::new(),
-        }
+        Self { names, workspace: OnceCell::new() }
     }
 
     /// Whether arguments, undecoded, may have a usual name of a file of rules, or of a skill. Nearly all have
@@ -44,12 +41,8 @@ impl<'n> RuleFiles<'n> {
         arguments: &ToolArguments,
     ) -> Option<String> {
         let command = arguments.command();
-        let path = clients::reads_file(
-            tool,
-            command.as_deref(),
-            arguments.path(),
-            arguments.folder(),
-        )?;
+        let path =
+            clients::reads_file(tool, command.as_deref(), arguments.path(), arguments.folder())?;
         let workspace = self.workspace.get_or_init(|| workspace(conversation));
         let label = clients::rule_file(&path, workspace.as_deref(), self.names)?;
         Some(label.to_owned())
@@ -80,17 +73,12 @@ mod tests {
     #[test]
     fn every_usual_name_has_a_part() {
         let list = include_str!("../clients/rule_files.txt").lines();
-        let names = list.filter_map(|row| {
-            row.strip_prefix("name\t")
-                .or_else(|| row.strip_prefix("place\t"))
-        });
+        let names = list
+            .filter_map(|row| row.strip_prefix("name\t").or_else(|| row.strip_prefix("place\t")));
         let names: Vec<&str> = names.collect();
         assert!(names.len() > 20, "{names:?}");
         for name in names.into_iter().chain(["SKILL.md"]) {
-            assert!(
-                RuleFiles::may_name_usual(&format!("{{\"path\":\"{name}\"}}")),
-                "{name}"
-            );
+            assert!(RuleFiles::may_name_usual(&format!("{{\"path\":\"{name}\"}}")), "{name}");
         }
     }
 }

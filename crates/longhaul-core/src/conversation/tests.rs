@@ -49,10 +49,7 @@ fn consecutive_user_messages_are_one_unit() {
 
 #[test]
 fn a_call_and_all_its_results_are_one_unit() {
-    check(
-        &[USER, CALLS_TWICE, RESULT, OTHER_RESULT, SAYS],
-        &[0, 1, 4, 5],
-    );
+    check(&[USER, CALLS_TWICE, RESULT, OTHER_RESULT, SAYS], &[0, 1, 4, 5]);
     // Answered twice.
     check(&[USER, CALLS, RESULT, RESULT, SAYS], &[0, 1, 4, 5]);
     check(&[USER, FUNCTION_CALL, FUNCTION_RESULT, SAYS], &[0, 1, 3, 4]);
@@ -76,18 +73,10 @@ fn no_boundary_lies_beside_a_result_without_a_call() {
 #[test]
 fn an_empty_assistant_message_ends_no_unit() {
     let assistant = |content: &str| format!(r#"{{"role":"assistant"{content}}}"#);
-    for nothing in [
-        "",
-        r#","content":null"#,
-        r#","content":"""#,
-        r#","content":[]"#,
-    ] {
+    for nothing in ["", r#","content":null"#, r#","content":"""#, r#","content":[]"#] {
         check(&[USER, &assistant(nothing), USER], &[0, 1, 3]);
     }
-    for something in [
-        r#","content":"a""#,
-        r#","content":[{"type":"text","text":"a"}]"#,
-    ] {
+    for something in [r#","content":"a""#, r#","content":[{"type":"text","text":"a"}]"#] {
         check(&[USER, &assistant(something), USER], &[0, 1, 2, 3]);
     }
 }
@@ -98,9 +87,7 @@ fn batch_is_a_run_of_results_complete_when_all_calls_are_answered() {
         let body = body(messages);
         let conversation = read(body.as_bytes()).unwrap();
         let batches = conversation.batches().iter();
-        batches
-            .map(|batch| (batch.results.clone(), batch.complete_at))
-            .collect::<Vec<_>>()
+        batches.map(|batch| (batch.results.clone(), batch.complete_at)).collect::<Vec<_>>()
     };
     assert_eq!(batches(&[USER, SAYS, USER]), []);
     assert_eq!(
@@ -112,12 +99,7 @@ fn batch_is_a_run_of_results_complete_when_all_calls_are_answered() {
         [(1..3, Some(2)), (5..6, None)]
     );
     assert_eq!(
-        batches(&[
-            FUNCTION_CALL,
-            FUNCTION_RESULT,
-            FUNCTION_CALL,
-            RESULT_OF_NOTHING
-        ]),
+        batches(&[FUNCTION_CALL, FUNCTION_RESULT, FUNCTION_CALL, RESULT_OF_NOTHING]),
         [(1..2, Some(2)), (3..4, None)]
     );
 }
@@ -144,10 +126,7 @@ fn each_result_is_matched_to_its_call() {
 #[test]
 fn model_name_is_unescaped_and_empty_if_absent() {
     let model = |body: &str| read(body.as_bytes()).unwrap().model().into_owned();
-    assert_eq!(
-        model(r#"{"model":"openai\/gpt-5","messages":[]}"#),
-        "openai/gpt-5"
-    );
+    assert_eq!(model(r#"{"model":"openai\/gpt-5","messages":[]}"#), "openai/gpt-5");
     assert_eq!(model(r#"{"model":null,"messages":[]}"#), "");
     assert_eq!(model(r#"{"messages":[]}"#), "");
 }
@@ -175,9 +154,8 @@ fn memo_of_a_message_survives_into_the_next_request() {
     let cache = ParseCache::new(scope);
     let body = body(&[USER, SAYS]);
     let points = |note: Option<bool>| {
-        let conversation = Dialect::ChatCompletions
-            .read_cached(body.as_bytes(), scope, &cache)
-            .unwrap();
+        let conversation =
+            Dialect::ChatCompletions.read_cached(body.as_bytes(), scope, &cache).unwrap();
         let points = &conversation.messages()[1].memo().unwrap().is_reference;
         if let Some(note) = note {
             points.set(note).unwrap();

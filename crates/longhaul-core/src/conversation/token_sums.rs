@@ -7,11 +7,7 @@ use std::ops::Range;
 impl Conversation<'_> {
     /// Returns the plain estimate of a run of messages.
     pub fn tokens_of(&self, messages: Range<usize>) -> Tokens {
-        let upto = |end: usize| {
-            self.prefix_tokens
-                .get(end.min(self.messages().len()))
-                .copied()
-        };
+        let upto = |end: usize| self.prefix_tokens.get(end.min(self.messages().len())).copied();
         upto(messages.end).unwrap_or_default() - upto(messages.start).unwrap_or_default()
     }
 

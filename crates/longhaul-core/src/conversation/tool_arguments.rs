@@ -12,9 +12,8 @@ static PATH_KEYS: LazyLock<Vec<&str>> =
     LazyLock::new(|| include_str!("path_keys.txt").lines().collect());
 
 /// Arguments that identify a call that names no file.
-const MAIN_KEYS: [&str; 9] = [
-    "command", "cmd", "pattern", "query", "url", "script", "code", "input", "name",
-];
+const MAIN_KEYS: [&str; 9] =
+    ["command", "cmd", "pattern", "query", "url", "script", "code", "input", "name"];
 
 /// Maximum values in arguments that are decoded: an empty value of two bytes takes about forty times
 /// as much memory. Code that searches for words can use the undecoded text.
@@ -53,23 +52,13 @@ impl<'c, 'a> DecodedCalls<'c, 'a> {
         let mut of = of.filter(|calls| !calls.is_empty());
         let first = of.clone().next().map_or(0, |calls| calls.start);
         let calls = first..of.next_back().map_or(0, |calls| calls.end);
-        let calls = conversation
-            .pieces
-            .calls
-            .get(calls)
-            .unwrap_or_default()
-            .iter();
+        let calls = conversation.pieces.calls.get(calls).unwrap_or_default().iter();
         let mut left = MAX_KEPT_BYTES;
         let kept = calls.map_while(|call| {
             left = left.checked_sub(call.arguments.map_or(0, |it| it.span().len()))?;
             Some(ToolArguments::decode(conversation, call))
         });
-        Self {
-            conversation,
-            messages,
-            first,
-            kept: kept.collect(),
-        }
+        Self { conversation, messages, first, kept: kept.collect() }
     }
 
     /// Returns all calls, each with its arguments.
@@ -118,14 +107,10 @@ impl ToolArguments {
     /// Returns the argument that best identifies the call: its file, else its command, pattern,
     /// query and so on, else its first non-empty string.
     pub fn primary(&self) -> Option<&str> {
-        self.path()
-            .or_else(|| self.first_string(MAIN_KEYS))
-            .or_else(|| {
-                let values = self.0.iter();
-                values
-                    .filter_map(|(_, value)| value.as_str())
-                    .find(|text| !text.is_empty())
-            })
+        self.path().or_else(|| self.first_string(MAIN_KEYS)).or_else(|| {
+            let values = self.0.iter();
+            values.filter_map(|(_, value)| value.as_str()).find(|text| !text.is_empty())
+        })
     }
 
     /// Returns the pattern or the query for which a call searches a file or a directory.
@@ -145,26 +130,21 @@ impl ToolArguments {
 
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.
     pub fn command(&self) -> Option<Cow<'_, str>> {
-        ["command", "cmd", "script"]
-            .iter()
-            .find_map(|key| match self.get(key)? {
-                Value::String(text) => Some(Cow::Borrowed(text.as_str())),
-                Value::Array(words) => {
-                    let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-                    Some(Cow::Owned(words.join(" ")))
-                }
-                Value::Bool(_) | Value::Null | Value::Number(_) | Value::Object(_) => None,
-            })
+        ["command", "cmd", "script"].iter().find_map(|key| match self.get(key)? {
+            Value::String(text) => Some(Cow::Borrowed(text.as_str())),
+            Value::Array(words) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                Some(Cow::Owned(words.join(" ")))
+            }
+            Value::Bool(_) | Value::Null | Value::Number(_) | Value::Object(_) => None,
+        })
     }
 
     /// Returns every name and value, in order, with values as text.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         self.0.iter().map(|(name, value)| {
             let json = || Cow::Owned(value.to_string());
-            (
-                name.as_str(),
-                value.as_str().map_or_else(json, Cow::Borrowed),
-            )
+            (name.as_str(), value.as_str().map_or_else(json, Cow::Borrowed))
         })
     }
 
@@ -174,9 +154,7 @@ impl ToolArguments {
     }
 
     fn first_string<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Option<&str> {
-        keys.into_iter()
-            .filter_map(|key| self.get(key)?.as_str())
-            .find(|text| !text.is_empty())
+        keys.into_iter().filter_map(|key| self.get(key)?.as_str()).find(|text| !text.is_empty())
     }
 }
 
@@ -267,9 +245,7 @@ mod tests {
         ] {
             assert_eq!(read_flat(text), Some(read_tree(text)), "{text}");
         }
-        let many: Vec<String> = (0..=MAX_FLAT_MEMBERS)
-            .map(|at| format!(r#""{at}":0"#))
-            .collect();
+        let many: Vec<String> = (0..=MAX_FLAT_MEMBERS).map(|at| format!(r#""{at}":0"#)).collect();
         for text in [
             r#"{"path":"\u0061"}"#,
             r#"{"path":"\ud800"}"#,
@@ -294,9 +270,7 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let message = conversation.message(0).unwrap();
         let call = conversation.calls(message).first().unwrap();
-        ToolArguments::decode(&conversation, call)
-            .path()
-            .map(str::to_owned)
+        ToolArguments::decode(&conversation, call).path().map(str::to_owned)
     }
 
     #[test]
@@ -334,10 +308,7 @@ mod tests {
         let list = |commas: usize| format!(r#"{{"path":"a.rs","x":[0{}]}}"#, ",0".repeat(commas));
         assert_eq!(path(&list(MAX_VALUES - 3)).as_deref(), Some("a.rs"));
         assert_eq!(path(&list(MAX_VALUES - 2)), None);
-        let nested = format!(
-            r#"{{"path":"a.rs","x":[{}0]}}"#,
-            "{},".repeat(MAX_VALUES / 2)
-        );
+        let nested = format!(r#"{{"path":"a.rs","x":[{}0]}}"#, "{},".repeat(MAX_VALUES / 2));
         assert_eq!(path(&nested), None);
     }
 

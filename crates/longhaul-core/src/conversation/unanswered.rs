@@ -6,9 +6,7 @@ impl Conversation<'_> {
     /// Returns the first user message among the first `upto` messages that none of them answers. A
     /// trailing assistant prefill is not an answer.
     pub(crate) fn first_unanswered(&self, upto: usize) -> Option<usize> {
-        let before = self
-            .unanswered_runs
-            .partition_point(|wait| wait.start < upto);
+        let before = self.unanswered_runs.partition_point(|wait| wait.start < upto);
         let newest = self.unanswered_runs.get(before.checked_sub(1)?)?;
         (newest.end >= self.without_prefill(upto)).then_some(newest.start)
     }

@@ -46,11 +46,7 @@ impl Spent {
     /// Returns the part that was spent on `day`.
     #[must_use]
     pub fn on(self, day: u64) -> Self {
-        if self.day == day {
-            self
-        } else {
-            Self::default()
-        }
+        if self.day == day { self } else { Self::default() }
     }
 
     /// Whether `cap` is reached, if there is one.
@@ -75,11 +71,7 @@ mod tests {
 
     #[test]
     fn sums_reach_their_caps_and_days_end() {
-        let spent = |day, nanos, tokens| Spent {
-            day,
-            cost: Usd::from_nanos(nanos),
-            tokens,
-        };
+        let spent = |day, nanos, tokens| Spent { day, cost: Usd::from_nanos(nanos), tokens };
         let sum = spent(1, 3, 10).plus(spent(2, 1, 5));
         assert_eq!(sum, spent(2, 4, 15));
         let dollars = |nanos| Cap::Cost(Usd::from_nanos(nanos));

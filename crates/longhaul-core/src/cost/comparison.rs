@@ -30,10 +30,7 @@ impl PriorRequest {
     /// Creates the record of a request from its sizes and its reported usage.
     pub fn new(billed: BilledRequest, usage: &Usage) -> Self {
         let caches = usage.cached.unwrap_or(0) > 0 || usage.written > 0;
-        Self {
-            sizes: billed,
-            uses_cache: caches,
-        }
+        Self { sizes: billed, uses_cache: caches }
     }
 }
 
@@ -84,11 +81,7 @@ impl BilledRequest {
         prices: Option<&TokenPrices>,
     ) -> CostComparison {
         let removed = self.billable_removed();
-        let both = |amount| CostComparison {
-            removed,
-            saved: amount,
-            rewrite_cost: amount,
-        };
+        let both = |amount| CostComparison { removed, saved: amount, rewrite_cost: amount };
         if removed == Tokens::ZERO {
             return both(Some(Usd::ZERO));
         }
@@ -144,12 +137,7 @@ impl BilledRequest {
         if missed == 0 {
             return Some(Usd::ZERO);
         }
-        Some(
-            prices
-                .cache_miss_price(usage)
-                .excess_over(prices.cached?)
-                .cost_of(missed),
-        )
+        Some(prices.cache_miss_price(usage).excess_over(prices.cached?).cost_of(missed))
     }
 
     /// Converts a part of the request to the provider's tokens.
@@ -186,18 +174,11 @@ mod tests {
     }
 
     fn usage(input: u32, cached: u32) -> Usage {
-        Usage {
-            input,
-            cached: Some(cached),
-            ..Usage::default()
-        }
+        Usage { input, cached: Some(cached), ..Usage::default() }
     }
 
     fn prior(before: u32, after: u32) -> PriorRequest {
-        PriorRequest {
-            sizes: billed(before, after),
-            uses_cache: true,
-        }
+        PriorRequest { sizes: billed(before, after), uses_cache: true }
     }
 
     /// Checks the savings and the cost of the rewrite, in billionths of a dollar.
@@ -225,13 +206,7 @@ mod tests {
             Some(prices()),
             (saved, Some(0)),
         );
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 0),
-            None,
-            Some(prices()),
-            (saved, Some(0)),
-        );
+        check(billed(60_000, 40_000), usage(40_000, 0), None, Some(prices()), (saved, Some(0)));
         // The provider counts twice as many tokens.
         let twice = Some(40_000 * CACHED);
         check(
@@ -247,26 +222,11 @@ mod tests {
     fn removed_tokens_are_charged_in_full_if_the_cache_went_cold() {
         let saved = Some(20_000 * FULL);
         let steady = Some(prior(59_000, 39_000));
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 0),
-            steady,
-            Some(prices()),
-            (saved, Some(0)),
-        );
+        check(billed(60_000, 40_000), usage(40_000, 0), steady, Some(prices()), (saved, Some(0)));
         // If the provider does not report cache reads, the cache is not known to be cold.
-        let silent = Usage {
-            cached: None,
-            ..usage(40_000, 0)
-        };
+        let silent = Usage { cached: None, ..usage(40_000, 0) };
         let saved = Some(20_000 * CACHED);
-        check(
-            billed(60_000, 40_000),
-            silent,
-            steady,
-            Some(prices()),
-            (saved, Some(0)),
-        );
+        check(billed(60_000, 40_000), silent, steady, Some(prices()), (saved, Some(0)));
     }
 
     #[test]
@@ -275,37 +235,16 @@ mod tests {
         let saved = Some(20_000 * CACHED);
         let lost = Some(29_000 * (FULL - CACHED));
         let before = Some(prior(59_000, 59_000));
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 10_000),
-            before,
-            Some(prices()),
-            (saved, lost),
-        );
+        check(billed(60_000, 40_000), usage(40_000, 10_000), before, Some(prices()), (saved, lost));
         // Without a cache, nothing can be missed.
-        let none = before.map(|prior| PriorRequest {
-            uses_cache: false,
-            ..prior
-        });
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 0),
-            none,
-            Some(prices()),
-            (saved, Some(0)),
-        );
+        let none = before.map(|prior| PriorRequest { uses_cache: false, ..prior });
+        check(billed(60_000, 40_000), usage(40_000, 0), none, Some(prices()), (saved, Some(0)));
     }
 
     #[test]
     fn rewrite_cost_uses_the_cache_write_price_if_the_usage_reports_writes() {
-        let sold = TokenPrices {
-            written: Price::from_dollars_per_million("2.5"),
-            ..prices()
-        };
-        let wrote = Usage {
-            written: 1,
-            ..usage(40_000, 10_000)
-        };
+        let sold = TokenPrices { written: Price::from_dollars_per_million("2.5"), ..prices() };
+        let wrote = Usage { written: 1, ..usage(40_000, 10_000) };
         let before = Some(prior(59_000, 59_000));
         for (usage, price) in [(wrote, 2_500), (usage(40_000, 10_000), FULL)] {
             check(
@@ -321,12 +260,7 @@ mod tests {
     #[test]
     fn cache_counts_as_used_after_any_cache_read_or_write() {
         let caches = |cached, written| {
-            let usage = Usage {
-                input: 10,
-                cached,
-                written,
-                ..Usage::default()
-            };
+            let usage = Usage { input: 10, cached, written, ..Usage::default() };
             PriorRequest::new(billed(10, 10), &usage).uses_cache
         };
         assert!(caches(Some(1), 0) && caches(None, 1) && caches(Some(0), 1));
@@ -335,23 +269,11 @@ mod tests {
 
     #[test]
     fn removed_tokens_are_charged_in_full_if_the_provider_has_no_cache() {
-        let uncached = TokenPrices {
-            cached: None,
-            ..prices()
-        };
+        let uncached = TokenPrices { cached: None, ..prices() };
         let steady = prior(59_000, 39_000);
-        let cold = Some(PriorRequest {
-            uses_cache: false,
-            ..steady
-        });
+        let cold = Some(PriorRequest { uses_cache: false, ..steady });
         let saved = Some(20_000 * FULL);
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 0),
-            cold,
-            Some(uncached),
-            (saved, Some(0)),
-        );
+        check(billed(60_000, 40_000), usage(40_000, 0), cold, Some(uncached), (saved, Some(0)));
         // If the provider has a cache but no price for it, the amount is unknown.
         check(
             billed(60_000, 40_000),
@@ -361,45 +283,21 @@ mod tests {
             (None, Some(0)),
         );
         let before = Some(prior(59_000, 59_000));
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 9),
-            before,
-            Some(uncached),
-            (None, None),
-        );
+        check(billed(60_000, 40_000), usage(40_000, 9), before, Some(uncached), (None, None));
     }
 
     #[test]
     fn tokens_beyond_the_window_are_not_charged() {
         let saved = Some(60_000 * CACHED);
-        check(
-            billed(900_000, 40_000),
-            usage(40_000, 0),
-            None,
-            Some(prices()),
-            (saved, Some(0)),
-        );
+        check(billed(900_000, 40_000), usage(40_000, 0), None, Some(prices()), (saved, Some(0)));
     }
 
     #[test]
     fn amounts_are_unknown_without_prices_and_zero_without_removal() {
         let before = Some(prior(59_000, 59_000));
-        check(
-            billed(60_000, 40_000),
-            usage(40_000, 0),
-            before,
-            None,
-            (None, None),
-        );
+        check(billed(60_000, 40_000), usage(40_000, 0), before, None, (None, None));
         let uncounted = billed(60_000, 40_000).compare_costs(None, None, Some(&prices()));
         assert_eq!((uncounted.saved, uncounted.rewrite_cost), (None, None));
-        check(
-            billed(60_000, 60_000),
-            usage(60_000, 0),
-            before,
-            None,
-            (Some(0), Some(0)),
-        );
+        check(billed(60_000, 60_000), usage(60_000, 0), before, None, (Some(0), Some(0)));
     }
 }

@@ -41,11 +41,7 @@ fn dot(one: Kinds, other: Kinds) -> f64 {
 /// Returns the determinant of a matrix with these rows.
 fn determinant_of([one, two, three]: [Kinds; 3]) -> f64 {
     let ([plain, cached, output], [p, c, o]) = (two, three);
-    let minors = [
-        cached * o - output * c,
-        output * p - plain * o,
-        plain * c - cached * p,
-    ];
+    let minors = [cached * o - output * c, output * p - plain * o, plain * c - cached * p];
     dot(one, minors)
 }
 
@@ -91,11 +87,7 @@ impl InferredPrices {
         // A negative price is a sign of a wrong model, unless rounding makes a price of zero negative.
         let rounding = -plain * MAX_ERROR;
         let price = |nanos: f64| {
-            let nanos = if nanos > rounding {
-                nanos.max(0.0)
-            } else {
-                nanos
-            };
+            let nanos = if nanos > rounding { nanos.max(0.0) } else { nanos };
             Price::nearest(nanos / NANOS_PER_DOLLAR_PER_MILLION)
         };
         let used = |square: f64, price: Price| (square > 0.0).then_some(price);
@@ -136,11 +128,7 @@ impl InferredPrices {
     fn relative_error(&self, prices: Kinds) -> f64 {
         let fitted = dot(prices, self.products.map(|row| dot(row, prices)));
         let error = self.cost_squares - 2.0 * dot(prices, self.costs) + fitted;
-        if self.cost_squares > 0.0 {
-            (error.max(0.0) / self.cost_squares).sqrt()
-        } else {
-            0.0
-        }
+        if self.cost_squares > 0.0 { (error.max(0.0) / self.cost_squares).sqrt() } else { 0.0 }
     }
 }
 
@@ -218,12 +206,7 @@ mod tests {
         let mut at = 0;
         let odd = SIZES.map(|(input, cached, output)| {
             at += 1;
-            reply(
-                input,
-                cached,
-                output,
-                if at % 2 == 0 { 9_000_000 } else { 1_000 },
-            )
+            reply(input, cached, output, if at % 2 == 0 { 9_000_000 } else { 1_000 })
         });
         assert_eq!(inferred(&odd), None);
         assert_eq!(inferred(&[at_price(1_000, 500, 100); 9]), None);

@@ -92,10 +92,7 @@ impl TokenPrices {
             price => price?.cost_of(cached),
         };
         let for_hour = usage.written_for_hour.min(written);
-        let write = self
-            .written
-            .unwrap_or(self.input)
-            .cost_of(written - for_hour)
+        let write = self.written.unwrap_or(self.input).cost_of(written - for_hour)
             + self.hour_price().cost_of(for_hour);
         Some(self.input.cost_of(usage.input - cached - written) + read + write)
     }
@@ -191,22 +188,14 @@ mod tests {
 
     #[test]
     fn a_zero_or_invalid_price_is_rejected() {
-        assert_eq!(
-            Price::from_dollars_per_million("0.0435"),
-            Some(Price(43_500))
-        );
+        assert_eq!(Price::from_dollars_per_million("0.0435"), Some(Price(43_500)));
         for none in ["", "0", "0.0", "-1", "free", "nan", "inf"] {
             assert_eq!(Price::from_dollars_per_million(none), None, "{none:?}");
         }
     }
 
     fn usage(input: u32, cached: Option<u32>, written: u32) -> Usage {
-        Usage {
-            input,
-            cached,
-            written,
-            ..Usage::default()
-        }
+        Usage { input, cached, written, ..Usage::default() }
     }
 
     fn prices(input: &str, cached: &str, written: &str) -> TokenPrices {
@@ -222,17 +211,10 @@ mod tests {
     #[test]
     fn reported_cost_precedes_list_prices_and_unpriced_usage_has_no_amount() {
         let prices = prices("2", "", "");
-        let reported = Usage {
-            cost: Some(Usd::from_nanos(7)),
-            ..usage(10, None, 0)
-        };
+        let reported = Usage { cost: Some(Usd::from_nanos(7)), ..usage(10, None, 0) };
         let listed = Usd::from_nanos(20_000);
         for (usage, prices, expect) in [
-            (
-                Some(reported),
-                Some(prices),
-                Cost::Reported(Usd::from_nanos(7)),
-            ),
+            (Some(reported), Some(prices), Cost::Reported(Usd::from_nanos(7))),
             (Some(reported), None, Cost::Reported(Usd::from_nanos(7))),
             (Some(usage(10, None, 0)), Some(prices), Cost::Listed(listed)),
             (Some(usage(10, None, 0)), None, Cost::NotListed),
@@ -246,40 +228,21 @@ mod tests {
     #[test]
     fn input_cost_adds_up_uncached_cached_and_written_tokens() {
         let check = |prices: TokenPrices, usage: Usage, nanos: Option<i64>| {
-            assert_eq!(
-                prices.input_cost(&usage),
-                nanos.map(Usd::from_nanos),
-                "{usage:?}"
-            );
+            assert_eq!(prices.input_cost(&usage), nanos.map(Usd::from_nanos), "{usage:?}");
         };
         let all = prices("2", "0.2", "2.5");
         check(all, usage(1_000, None, 0), Some(2_000_000));
         check(all, usage(1_000, Some(600), 0), Some(800_000 + 120_000));
-        check(
-            all,
-            usage(1_000, Some(600), 300),
-            Some(200_000 + 120_000 + 750_000),
-        );
+        check(all, usage(1_000, Some(600), 300), Some(200_000 + 120_000 + 750_000));
         // An hour in the cache costs twice the input price.
-        let hour = Usage {
-            written_for_hour: 100,
-            ..usage(1_000, Some(600), 300)
-        };
+        let hour = Usage { written_for_hour: 100, ..usage(1_000, Some(600), 300) };
         check(all, hour, Some(200_000 + 120_000 + 500_000 + 400_000));
         // Writing without a separate price costs the normal input price.
         check(prices("2", "0.2", ""), hour, Some(920_000));
-        check(
-            prices("2", "0.2", ""),
-            usage(1_000, Some(600), 300),
-            Some(920_000),
-        );
+        check(prices("2", "0.2", ""), usage(1_000, Some(600), 300), Some(920_000));
         // The price of the 600 cached tokens is unknown.
         check(prices("2", "", ""), usage(1_000, Some(600), 0), None);
-        check(
-            prices("2", "", ""),
-            usage(1_000, Some(0), 0),
-            Some(2_000_000),
-        );
+        check(prices("2", "", ""), usage(1_000, Some(0), 0), Some(2_000_000));
         // The reported cache counts exceed the input.
         check(all, usage(1_000, Some(9_000), 9_000), Some(200_000));
     }
@@ -291,10 +254,7 @@ mod tests {
             output: Price::stated("10"),
             ..prices("2", "0.2", "")
         };
-        let replied = Usage {
-            output: Some(100),
-            ..usage(1_000, Some(500), 0)
-        };
+        let replied = Usage { output: Some(100), ..usage(1_000, Some(500), 0) };
         let cost = 500 * 2_000 + 500 * 200 + 100 * 10_000;
         let cost = Cost::Configured(Usd::from_nanos(cost));
         assert_eq!(Cost::from_usage(Some(&replied), Some(&set)), cost);

@@ -34,9 +34,7 @@ pub fn count_rereads(conversation: &Conversation<'_>, view: &ForwardedView) -> u
     let Some(last) = messages.iter().rposition(|message| speaks(message.role)) else {
         return 0;
     };
-    let calls = conversation
-        .message(last)
-        .map(|last| conversation.calls(last));
+    let calls = conversation.message(last).map(|last| conversation.calls(last));
     let calls = calls.unwrap_or_default().iter().take(MAX_CALLS);
     let calls = calls.map(|call| CallSignature::new(conversation, call));
     let mut unmatched: Vec<_> = calls.filter(|call| !call.name.is_empty()).collect();
@@ -97,9 +95,7 @@ impl<'a> CallSignature<'a> {
         short(self)
             && short(other)
             && self.byte_sum() == other.byte_sum()
-            && self
-                .parsed_arguments()
-                .is_some_and(|own| other.parsed_arguments() == Some(own))
+            && self.parsed_arguments().is_some_and(|own| other.parsed_arguments() == Some(own))
     }
 
     /// Returns the sum of all bytes except spaces. The sum differs for almost all arguments with a
@@ -118,9 +114,7 @@ impl<'a> CallSignature<'a> {
 
     /// Returns the number of bytes that were parsed.
     fn parsed_bytes(&self) -> usize {
-        self.parsed_arguments
-            .get()
-            .map_or(0, |_| self.arguments.len())
+        self.parsed_arguments.get().map_or(0, |_| self.arguments.len())
     }
 }
 
@@ -183,11 +177,7 @@ mod tests {
         if covered > 0 {
             view.set_replacement(covered, "summary".into());
         }
-        assert_eq!(
-            count_rereads(&conversation, &view),
-            expect,
-            "{calls:?} {cleared} {covered}"
-        );
+        assert_eq!(count_rereads(&conversation, &view), expect, "{calls:?} {cleared} {covered}");
     }
 
     const A: (&str, &str) = ("read", r#"{"path":"a","line":1}"#);
@@ -236,10 +226,9 @@ mod tests {
         };
         let newest = spelt(0);
         let oldest = newest.replace(':', ": ");
-        for (others, expect) in [
-            (PARSE_BUDGET_BYTES / MAX_PARSED_BYTES, 1),
-            (PARSE_BUDGET_BYTES / newest.len() + 1, 0),
-        ] {
+        for (others, expect) in
+            [(PARSE_BUDGET_BYTES / MAX_PARSED_BYTES, 1), (PARSE_BUDGET_BYTES / newest.len() + 1, 0)]
+        {
             let others: Vec<_> = (0..others).map(|at| spelt(1 + at % 900)).collect();
             let mut calls = vec![("read", oldest.as_str())];
             calls.extend(others.iter().map(|other| ("read", other.as_str())));

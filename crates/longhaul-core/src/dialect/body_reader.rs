@@ -59,11 +59,7 @@ impl<'r, Own: Default> BodyReader<'r, Own> {
 impl<Own> BodyReader<'_, Own> {
     /// Checks that another message, part or call may be stored.
     pub(super) fn check_piece_limit(&self) -> Result<(), Bypass> {
-        if self.pieces.len() < MAX_PIECES {
-            Ok(())
-        } else {
-            Err(Bypass::TooLarge)
-        }
+        if self.pieces.len() < MAX_PIECES { Ok(()) } else { Err(Bypass::TooLarge) }
     }
 
     /// Skips all cached messages at the scanner with one look-up, and adds them to the pieces. Returns
@@ -88,12 +84,7 @@ impl<Own> BodyReader<'_, Own> {
 
     /// Stores the parse of the message at `at`, an object at the start of `ahead`.
     pub(super) fn store_message(&mut self, at: usize, ahead: &str) {
-        let Pieces {
-            messages,
-            parts,
-            calls,
-            ..
-        } = &mut self.pieces;
+        let Pieces { messages, parts, calls, .. } = &mut self.pieces;
         if let (Some(cursor), Some(message)) = (&mut self.cursor, messages.get_mut(at)) {
             let parts = parts.get(message.parts.clone()).unwrap_or_default();
             let calls = calls.get(message.calls.clone()).unwrap_or_default();

@@ -44,11 +44,7 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
 
 /// Formats the body of an error reply, with members in the order that the API uses.
 pub(super) fn error_body(status: u16, code: &str, message: &str) -> Vec<u8> {
-    let kind = if status < 500 {
-        "invalid_request_error"
-    } else {
-        "proxy_error"
-    };
+    let kind = if status < 500 { "invalid_request_error" } else { "proxy_error" };
     let error = json!({"message": message, "type": kind, "param": null, "code": code});
     json!({ "error": error }).to_string().into_bytes()
 }

@@ -66,9 +66,7 @@ impl DropReports {
 /// Returns the end of the first key outside a string, where a backslash would precede its quote.
 fn end_of_key(bytes: &[u8]) -> Option<usize> {
     let is_key = |at: &usize| at.checked_sub(1).and_then(|it| bytes.get(it)) != Some(&b'\\');
-    memmem::find_iter(bytes, KEY)
-        .find(is_key)
-        .map(|at| at + KEY.len())
+    memmem::find_iter(bytes, KEY).find(is_key).map(|at| at + KEY.len())
 }
 
 fn count_dropped(entries: Vec<Entry>) -> usize {
@@ -101,23 +99,14 @@ mod tests {
                 1,
             ),
             // Text of the model, odd values and none.
-            (
-                r#"{"text":"\"input_transformations\":[{}]","input_transformations":null}"#,
-                0,
-            ),
-            (
-                r#"{"input_transformations":{"a":[{}]},"x":["input_transformations",[{}]]}"#,
-                0,
-            ),
+            (r#"{"text":"\"input_transformations\":[{}]","input_transformations":null}"#, 0),
+            (r#"{"input_transformations":{"a":[{}]},"x":["input_transformations",[{}]]}"#, 0),
             (r#"{"input_transformations":[1]}"#, 0),
             (r#"{"input_transformations":["#, 0),
         ] {
             for size in 1..reply.len() {
                 let mut reports = DropReports::default();
-                reply
-                    .as_bytes()
-                    .chunks(size)
-                    .for_each(|chunk| reports.push(chunk));
+                reply.as_bytes().chunks(size).for_each(|chunk| reports.push(chunk));
                 assert_eq!(reports.dropped(), expect, "{size}: {reply}");
                 assert!(reports.rest.len() <= reply.len());
             }

@@ -68,9 +68,7 @@ pub(super) fn error_body(status: u16, code: &str, message: &str) -> Vec<u8> {
         _ => "invalid_request_error",
     };
     let error = json!({"type": kind, "message": message, "code": code});
-    json!({"type": "error", "error": error})
-        .to_string()
-        .into_bytes()
+    json!({"type": "error", "error": error}).to_string().into_bytes()
 }
 
 #[cfg(test)]

@@ -42,18 +42,12 @@ mod tests {
     #[test]
     fn a_description_of_the_workspace_is_no_text_of_the_user() {
         let check = |text: &str, expect: bool| check(text, &["<", "# AGENTS.md"], expect);
-        check(
-            "<environment_context>\n  <cwd>/home/user</cwd>\n</environment_context>",
-            true,
-        );
+        check("<environment_context>\n  <cwd>/home/user</cwd>\n</environment_context>", true);
         check(
             "# AGENTS.md instructions for /home/user\n\n<INSTRUCTIONS>\nx\n</INSTRUCTIONS>",
             true,
         );
-        check(
-            "<environment_context>x</environment_context>\nfix the build",
-            false,
-        );
+        check("<environment_context>x</environment_context>\nfix the build", false);
         check("why does <environment_context> repeat?", false);
         check("<b>fix the build</b>", false);
     }

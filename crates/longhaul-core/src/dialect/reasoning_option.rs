@@ -30,11 +30,8 @@ const LOW_EFFORTS: [&str; 3] = ["\"low\"", "\"minimal\"", "\"none\""];
 /// summary too, since the upstream supports the key. Options for more reasoning are dropped:
 /// reasoning counts as output, and a summary needs none.
 pub fn reduces_reasoning(key: &str, value: &str) -> bool {
-    let value: String = value
-        .chars()
-        .filter(|c| !c.is_ascii_whitespace())
-        .collect::<String>()
-        .to_lowercase();
+    let value: String =
+        value.chars().filter(|c| !c.is_ascii_whitespace()).collect::<String>().to_lowercase();
     let names = |words: &[&str]| words.iter().any(|word| value.contains(word));
     match key {
         "enable_thinking" | "think" => value == "false",
@@ -58,28 +55,12 @@ mod tests {
     #[test]
     fn reasoning_budget_counts_unless_thinking_is_disabled() {
         for (wish, output, may) in [
-            (
-                r#""thinking":{"type":"enabled","budget_tokens":5000}"#,
-                5_000,
-                true,
-            ),
-            (
-                r#""thinking":{"type":"enabled","budget_tokens":5000}"#,
-                5_001,
-                false,
-            ),
-            (
-                r#""thinking":{"type":"disabled","budget_tokens":5000}"#,
-                1,
-                false,
-            ),
+            (r#""thinking":{"type":"enabled","budget_tokens":5000}"#, 5_000, true),
+            (r#""thinking":{"type":"enabled","budget_tokens":5000}"#, 5_001, false),
+            (r#""thinking":{"type":"disabled","budget_tokens":5000}"#, 1, false),
             (r#""reasoning":{"max_tokens":5000}"#, 5_000, true),
             (r#""reasoning":{"max_tokens":0}"#, 0, false),
-            (
-                r#""reasoning":{"enabled":false,"max_tokens":5000}"#,
-                1,
-                false,
-            ),
+            (r#""reasoning":{"enabled":false,"max_tokens":5000}"#, 1, false),
             (r#""reasoning":{"effort":"high"}"#, 0, false),
             (r#""reasoning_effort":"high""#, 0, false),
         ] {

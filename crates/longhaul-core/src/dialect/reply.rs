@@ -42,12 +42,7 @@ pub struct EventInfo {
 impl EventInfo {
     /// Creates the information of an event that states its kind only.
     pub(super) fn from_kind(kind: EventKind) -> Self {
-        Self {
-            kind,
-            finish: None,
-            input: None,
-            output: None,
-        }
+        Self { kind, finish: None, input: None, output: None }
     }
 }
 
@@ -168,25 +163,12 @@ mod tests {
     fn parses_the_finish_reasons_of_every_provider() {
         for (finish, reasons) in [
             (FinishReason::Length, &["length", "max_tokens"][..]),
-            (
-                FinishReason::Other,
-                &["content_filter", "error", "", "Stop"],
-            ),
-            (
-                FinishReason::Stop,
-                &["end_turn", "eos", "stop", "stop_sequence"],
-            ),
-            (
-                FinishReason::ToolCalls,
-                &["function_call", "tool_calls", "tool_use"],
-            ),
+            (FinishReason::Other, &["content_filter", "error", "", "Stop"]),
+            (FinishReason::Stop, &["end_turn", "eos", "stop", "stop_sequence"]),
+            (FinishReason::ToolCalls, &["function_call", "tool_calls", "tool_use"]),
             (
                 FinishReason::WindowFull,
-                &[
-                    "model_context_window_exceeded",
-                    "context_length",
-                    "model_length",
-                ],
+                &["model_context_window_exceeded", "context_length", "model_length"],
             ),
         ] {
             for reason in reasons {

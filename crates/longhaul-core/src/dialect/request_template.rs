@@ -34,10 +34,7 @@ impl<'c> RequestTemplate<'c> {
     /// Adapts the template to an endpoint other than the client's.
     #[must_use]
     pub fn for_other_endpoint(self) -> Self {
-        Self {
-            is_own_endpoint: false,
-            ..self
-        }
+        Self { is_own_endpoint: false, ..self }
     }
 
     /// Adapts the template to an endpoint of this dialect, whatever that of the client.

@@ -60,11 +60,7 @@ pub(super) fn role_from_name(name: &str, known: &[Role]) -> Role {
         "user" => Role::User,
         _ => Role::Other,
     };
-    if known.contains(&role) {
-        role
-    } else {
-        Role::Other
-    }
+    if known.contains(&role) { role } else { Role::Other }
 }
 
 /// Reads a flag. Any value other than `true` counts as `false`.
@@ -86,11 +82,7 @@ pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal
 
 /// Checks that the next value begins with `first`.
 pub(super) fn expect_start(scanner: &mut Scanner<'_>, first: u8) -> Result<(), Bypass> {
-    if scanner.peek() == Some(first) {
-        Ok(())
-    } else {
-        Err(wrong_type(scanner))
-    }
+    if scanner.peek() == Some(first) { Ok(()) } else { Err(wrong_type(scanner)) }
 }
 
 /// Distinguishes a value of the wrong type from text that is not JSON.
@@ -106,11 +98,7 @@ pub(super) fn read_output_limit(
 ) -> Result<Option<OutputLimit>, Bypass> {
     let span = scanner.value()?;
     let number = span.slice(scanner.text()).parse().ok();
-    Ok(number.map(|tokens| OutputLimit {
-        key,
-        span,
-        tokens: Tokens::new(tokens),
-    }))
+    Ok(number.map(|tokens| OutputLimit { key, span, tokens: Tokens::new(tokens) }))
 }
 
 /// Whether one of `keys` at the top of a body has a negative integer as its value.
@@ -128,16 +116,8 @@ mod tests {
     fn negative_output_limit_is_found_at_the_top_only() {
         use Dialect::{ChatCompletions, Messages, Responses};
         for (dialect, body, expect) in [
-            (
-                ChatCompletions,
-                r#"{"messages":[],"max_tokens":-7232}"#,
-                true,
-            ),
-            (
-                ChatCompletions,
-                r#"{"max_tokens":null,"max_completion_tokens" : -1}"#,
-                true,
-            ),
+            (ChatCompletions, r#"{"messages":[],"max_tokens":-7232}"#, true),
+            (ChatCompletions, r#"{"max_tokens":null,"max_completion_tokens" : -1}"#, true),
             (ChatCompletions, r#"{"max_tokens":7232}"#, false),
             (ChatCompletions, r#"{"max_tokens":-0.5}"#, false),
             (ChatCompletions, r#"{"metadata":{"max_tokens":-1}}"#, false),

@@ -31,10 +31,7 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
     let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
     match (other_model, params.model) {
         (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
-        (None, Some(model)) => push(
-            "\"model\"",
-            &models_without_search(model.span().slice(sent)),
-        ),
+        (None, Some(model)) => push("\"model\"", &models_without_search(model.span().slice(sent))),
         (None, None) => {}
     }
     if template.is_own_endpoint {
@@ -125,15 +122,13 @@ pub(super) fn object(members: &[String]) -> String {
 /// other JSON stays byte for byte.
 pub(super) fn models_without_search(json: &str) -> Cow<'_, str> {
     let plain = |name: &Value| {
-        name.as_str()
-            .map_or_else(|| name.clone(), |name| without_search(name).into())
+        name.as_str().map_or_else(|| name.clone(), |name| without_search(name).into())
     };
     let Ok(sent) = serde_json::from_str::<Value>(json) else {
         return json.into();
     };
-    let called = sent
-        .as_array()
-        .map_or_else(|| plain(&sent), |names| names.iter().map(plain).collect());
+    let called =
+        sent.as_array().map_or_else(|| plain(&sent), |names| names.iter().map(plain).collect());
     if called == sent {
         return json.into();
     }

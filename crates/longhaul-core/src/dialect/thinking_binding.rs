@@ -44,11 +44,7 @@ static ROWS: LazyLock<Vec<ModelRow>> = LazyLock::new(|| {
             "free" => ModelRule::Free,
             _ => return None,
         };
-        Some(ModelRow {
-            names,
-            version: version_of(&version),
-            rule,
-        })
+        Some(ModelRow { names, version: version_of(&version), rule })
     })
     .collect()
 });
@@ -217,11 +213,7 @@ mod tests {
             check(
                 model,
                 "messages",
-                if model == "our-alias" {
-                    ThinkingBinding::Possible
-                } else {
-                    Never
-                },
+                if model == "our-alias" { ThinkingBinding::Possible } else { Never },
             );
         }
         let rows = MODELS.lines().filter(|line| !line.starts_with('#'));
@@ -239,10 +231,7 @@ mod tests {
         let adaptive = r#""thinking":{"type":"adaptive"},"#;
         assert!(begins("our-alias", manual));
         assert!(begins("claude-opus-4-6", manual));
-        assert!(begins(
-            "anthropic/claude-sonnet-4.5",
-            r#""reasoning":{"effort":"low"},"#
-        ));
+        assert!(begins("anthropic/claude-sonnet-4.5", r#""reasoning":{"effort":"low"},"#));
         assert!(!begins("claude-opus-4-6", adaptive));
         assert!(!begins("claude-opus-5-5", ""));
         assert!(!begins("our-alias", adaptive));

@@ -31,10 +31,7 @@ impl Usage {
     }
 
     pub(crate) fn without_output(self) -> Self {
-        Self {
-            output: None,
-            ..self
-        }
+        Self { output: None, ..self }
     }
 
     /// Returns the usage with the prompt of an earlier report, if this one does not count it.
@@ -62,18 +59,8 @@ mod tests {
 
     #[test]
     fn the_last_report_of_a_stream_keeps_what_only_the_first_one_said() {
-        let first = Usage {
-            input: 43,
-            written: 40,
-            written_for_hour: 30,
-            ..Usage::default()
-        };
-        let last = Usage {
-            input: 43,
-            output: Some(5),
-            written: 40,
-            ..Usage::default()
-        };
+        let first = Usage { input: 43, written: 40, written_for_hour: 30, ..Usage::default() };
+        let last = Usage { input: 43, output: Some(5), written: 40, ..Usage::default() };
         let whole = last.completed_by(Some(first));
         assert_eq!((whole.written_for_hour, whole.output), (30, Some(5)));
     }

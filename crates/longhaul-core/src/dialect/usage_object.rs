@@ -111,9 +111,8 @@ impl UsageObject<'_> {
         // Gemini and xAI count reasoning tokens in the total alone.
         let hidden = total.map(|total| total.saturating_sub(input));
         let details = [&self.prompt_tokens_details, &self.input_tokens_details];
-        let cache_written = details
-            .into_iter()
-            .find_map(|details| details.0.as_ref()?.cache_write_tokens.tokens());
+        let cache_written =
+            details.into_iter().find_map(|details| details.0.as_ref()?.cache_write_tokens.tokens());
         Some(Usage {
             input,
             output: output.map(|output| output.max(hidden.unwrap_or(0))),
@@ -189,15 +188,11 @@ mod tests {
     use super::*;
 
     fn read(usage: &Value) -> Option<Usage> {
-        serde_json::from_str::<UsageObject<'_>>(&usage.to_string())
-            .ok()?
-            .usage()
+        serde_json::from_str::<UsageObject<'_>>(&usage.to_string()).ok()?.usage()
     }
 
     fn of_timings(timings: &Value) -> Option<Usage> {
-        serde_json::from_str::<LlamaCppTimings>(&timings.to_string())
-            .unwrap()
-            .usage()
+        serde_json::from_str::<LlamaCppTimings>(&timings.to_string()).unwrap().usage()
     }
 
     fn check(usage: &Value, expect: Option<(u32, Option<u32>, Option<u32>)>) {
@@ -208,11 +203,7 @@ mod tests {
             ..Usage::default()
         });
         // Other tests cover the cost and cache writes.
-        let found = read(usage).map(|usage| Usage {
-            written: 0,
-            cost: None,
-            ..usage
-        });
+        let found = read(usage).map(|usage| Usage { written: 0, cost: None, ..usage });
         assert_eq!(found, expect, "{usage}");
     }
 
@@ -240,26 +231,16 @@ mod tests {
         check(json!({"cost": 0.0142}), Some("0.014200000"));
         check(json!({"cost": 0}), Some("0.000000000"));
         let details = json!({"upstream_inference_cost": 19});
-        check(
-            json!({"cost": 0.95, "cost_details": details}),
-            Some("0.950000000"),
-        );
+        check(json!({"cost": 0.95, "cost_details": details}), Some("0.950000000"));
         check(
             json!({"cost": 0.95, "is_byok": true, "cost_details": details}),
             Some("19.950000000"),
         );
         check(json!({"cost": 0.95, "is_byok": true}), None);
         check(json!({"cost": {"total_cost": 0.006}}), Some("0.006000000"));
-        check(
-            json!({"cost_in_usd_ticks": 37_756_000}),
-            Some("0.003775600"),
-        );
-        for unknown in [
-            json!({}),
-            json!({"cost": null}),
-            json!({"cost": "1"}),
-            json!({"cost": -1}),
-        ] {
+        check(json!({"cost_in_usd_ticks": 37_756_000}), Some("0.003775600"));
+        for unknown in [json!({}), json!({"cost": null}), json!({"cost": "1"}), json!({"cost": -1})]
+        {
             check(unknown, None);
         }
     }
@@ -295,10 +276,7 @@ mod tests {
                 "cache_read_input_tokens": 1_000, "output_tokens": 5}),
             Some((1_043, Some(5), Some(1_000))),
         );
-        check(
-            &json!({"input_tokens": 30, "output_tokens": 5}),
-            Some((30, Some(5), None)),
-        );
+        check(&json!({"input_tokens": 30, "output_tokens": 5}), Some((30, Some(5), None)));
         check(
             &json!({"input_tokens": 3, "cache_creation_input_tokens": 40}),
             Some((43, None, None)),
@@ -350,10 +328,7 @@ mod tests {
     fn llama_cpp_timings_count_the_prompt_only_with_a_cache_count() {
         let timings = json!({"cache_n": 900, "prompt_n": 100, "prompt_ms": 5.5, "predicted_n": 7});
         let usage = of_timings(&timings).unwrap();
-        assert_eq!(
-            (usage.input, usage.output, usage.cached),
-            (1_000, Some(7), Some(900))
-        );
+        assert_eq!((usage.input, usage.output, usage.cached), (1_000, Some(7), Some(900)));
         assert_eq!(of_timings(&json!({"prompt_n": 100})), None);
     }
 }

@@ -50,9 +50,8 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
         return None;
     }
     if census.others > 0 && word.contains('@') {
-        let mail = word
-            .split_once('@')
-            .is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));
+        let mail =
+            word.split_once('@').is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));
         return mail.then_some(IdentifierKind::Location);
     }
     if census.letters() == 0 {
@@ -69,11 +68,7 @@ pub(super) fn classify(word: &str) -> Option<IdentifierKind> {
     }
     // `parse_body` is a name, and names stand where they are used.
     let is_constant = census.lower == 0 && census.dots == 0 && census.joiners > 0;
-    let is_code = if census.digits > 0 {
-        is_code(word, &census)
-    } else {
-        is_constant
-    };
+    let is_code = if census.digits > 0 { is_code(word, &census) } else { is_constant };
     is_code.then_some(IdentifierKind::Code)
 }
 
@@ -84,11 +79,8 @@ fn has_number(census: &CharCounts) -> bool {
 
 /// Whether a word of letters and digits is a code, rather than a name, a version or a quantity.
 fn is_code(word: &str, census: &CharCounts) -> bool {
-    let begins_with_digit = word
-        .trim_start_matches('v')
-        .as_bytes()
-        .first()
-        .is_some_and(u8::is_ascii_digit);
+    let begins_with_digit =
+        word.trim_start_matches('v').as_bytes().first().is_some_and(u8::is_ascii_digit);
     let is_version =
         begins_with_digit && census.letters() <= 4 && (census.dots > 0 || census.joiners == 0);
     // `55-line` is a quantity and a word.
@@ -165,9 +157,7 @@ fn is_file_extension(ending: &str) -> bool {
 fn humps(word: &str) -> usize {
     let bytes = word.as_bytes();
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
-    pairs
-        .filter(|(before, byte)| before.is_ascii_lowercase() && byte.is_ascii_uppercase())
-        .count()
+    pairs.filter(|(before, byte)| before.is_ascii_lowercase() && byte.is_ascii_uppercase()).count()
 }
 
 #[cfg(test)]

@@ -54,10 +54,7 @@ fn is_in_run(byte: u8) -> bool {
         let (mut left, mut byte) = (in_run.as_mut_slice(), 0_u8);
         while let Some((place, rest)) = left.split_first_mut() {
             *place = byte.is_ascii_alphanumeric()
-                || matches!(
-                    byte,
-                    b'_' | b'-' | b'.' | b'/' | b'\\' | b'@' | b'#' | b'+' | b'~'
-                )
+                || matches!(byte, b'_' | b'-' | b'.' | b'/' | b'\\' | b'@' | b'#' | b'+' | b'~')
                 || matches!(byte, b':' | b'=' | b'%' | b'&' | b'?' | b'*' | b'$');
             byte = byte.wrapping_add(1);
             left = rest;
@@ -96,11 +93,7 @@ fn read_run<'t>(
                 IdentifierKind::Assignment => flag(word, piece),
                 IdentifierKind::Code | IdentifierKind::Hash | IdentifierKind::Location => None,
             };
-            found(FoundIdentifier {
-                text: context.unwrap_or(piece),
-                kind,
-                cued: cue.is_some(),
-            });
+            found(FoundIdentifier { text: context.unwrap_or(piece), kind, cued: cue.is_some() });
         });
     }
     run.end

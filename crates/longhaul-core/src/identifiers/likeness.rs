@@ -113,24 +113,15 @@ mod tests {
             (IdentifierKind::Code, vec!["TK_ID", "ABC_DEFG"]),
             (IdentifierKind::Code, vec!["PROJ-118", "QX-9"]),
             (IdentifierKind::Hash, vec!["a3314f2", "7b9e65d"]),
-            (
-                IdentifierKind::Location,
-                vec!["https://a.example/x", "https://b.example"],
-            ),
+            (IdentifierKind::Location, vec!["https://a.example/x", "https://b.example"]),
         ];
         for (kind, words) in alike {
             let forms: HashSet<String> = words.iter().map(|word| form(word, kind)).collect();
             assert_eq!(forms.len(), 1, "{words:?}");
         }
         let unlike = [
-            (
-                IdentifierKind::Code,
-                vec!["TK_ID", "TK-ID", "TK_ID1", "a3314f"],
-            ),
-            (
-                IdentifierKind::Location,
-                vec!["https://a.example", "s3://a", "me@a.example"],
-            ),
+            (IdentifierKind::Code, vec!["TK_ID", "TK-ID", "TK_ID1", "a3314f"]),
+            (IdentifierKind::Location, vec!["https://a.example", "s3://a", "me@a.example"]),
         ];
         for (kind, words) in unlike {
             let forms: HashSet<String> = words.iter().map(|word| form(word, kind)).collect();
@@ -142,10 +133,7 @@ mod tests {
     fn similar_identifiers_share_a_family() {
         let one = |kind, words: &[&str]| {
             let first = family(words[0], kind);
-            assert!(
-                words.iter().all(|word| family(word, kind) == first),
-                "{words:?}"
-            );
+            assert!(words.iter().all(|word| family(word, kind) == first), "{words:?}");
         };
         let each_its_own = |kind, words: &[&str]| {
             let families: HashSet<String> = words.iter().map(|word| family(word, kind)).collect();
@@ -153,35 +141,22 @@ mod tests {
         };
         one(IdentifierKind::Code, &["PROJ-118", "PROJ-7"]);
         one(IdentifierKind::Code, &["a882e6", "ae6354"]);
-        each_its_own(
-            IdentifierKind::Code,
-            &["PROJ-118", "OPS-118", "PROJ-A118", "a882e6"],
-        );
+        each_its_own(IdentifierKind::Code, &["PROJ-118", "OPS-118", "PROJ-A118", "a882e6"]);
         one(IdentifierKind::Assignment, &["KEY=1", "KEY=other"]);
         each_its_own(IdentifierKind::Assignment, &["KEY=1", "OTHER=1"]);
         one(IdentifierKind::Hash, &["4f9c2ab", "deadbe1"]);
         each_its_own(IdentifierKind::Hash, &["4f9c2ab", "4f9c2ab1"]);
         one(
             IdentifierKind::Location,
-            &[
-                "https://a.example/x",
-                "http://a.example:80",
-                "a.example:443",
-            ],
+            &["https://a.example/x", "http://a.example:80", "a.example:443"],
         );
-        each_its_own(
-            IdentifierKind::Location,
-            &["https://a.example", "https://b.example"],
-        );
+        each_its_own(IdentifierKind::Location, &["https://a.example", "https://b.example"]);
         one(IdentifierKind::Number, &["1_1", "2_22"]);
     }
 
     #[test]
     fn unguessable_chars_count_digits_of_the_value_and_a_whole_hash() {
-        assert_eq!(
-            unguessable_chars("RETRIES_2=4711", IdentifierKind::Assignment),
-            4
-        );
+        assert_eq!(unguessable_chars("RETRIES_2=4711", IdentifierKind::Assignment), 4);
         assert_eq!(unguessable_chars("GH_TOKEN", IdentifierKind::Code), 0);
         assert_eq!(unguessable_chars("deadbee1", IdentifierKind::Hash), 8);
     }

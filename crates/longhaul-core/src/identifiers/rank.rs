@@ -154,11 +154,7 @@ mod tests {
         still_visible: false,
     };
     /// An identifier that is like no other.
-    const ALONE: Similar = Similar {
-        family_in_text: 1,
-        family: 1,
-        form: 1,
-    };
+    const ALONE: Similar = Similar { family_in_text: 1, family: 1, form: 1 };
 
     /// Asserts that each score is higher than the next.
     fn check_order(scores: &[u64]) {
@@ -168,13 +164,7 @@ mod tests {
     #[test]
     fn stronger_sources_and_cues_score_higher() {
         let of = |source| IdentifierStats { source, ..CODE }.score("QX-9917", &ALONE);
-        check_order(
-            &IdentifierSource::ALL
-                .map(of)
-                .into_iter()
-                .rev()
-                .collect::<Vec<_>>(),
-        );
+        check_order(&IdentifierSource::ALL.map(of).into_iter().rev().collect::<Vec<_>>());
         let cued = IdentifierStats { cued: true, ..CODE };
         check_order(&[cued, CODE].map(|entry| entry.score("QX-9917", &ALONE)));
     }
@@ -197,11 +187,7 @@ mod tests {
     #[test]
     fn identifiers_with_few_similar_ones_score_higher() {
         let among = |family_in_text, family, form| {
-            let similar = Similar {
-                family_in_text,
-                family,
-                form,
-            };
+            let similar = Similar { family_in_text, family, form };
             CODE.score("QX-9917", &similar)
         };
         check_order(&[1, 2, 40].map(|crowd| among(crowd, 1, 1)));
@@ -213,12 +199,7 @@ mod tests {
     fn an_identifier_needs_a_reason_to_be_listed() {
         use IdentifierKind as Kind;
         let listed = |kind, source, cued| {
-            let entry = IdentifierStats {
-                kind,
-                source,
-                cued,
-                ..CODE
-            };
+            let entry = IdentifierStats { kind, source, cued, ..CODE };
             entry.has_reason()
         };
         let check = |kind, named: bool, cued: bool, in_call: bool| {
@@ -242,11 +223,7 @@ mod tests {
     #[test]
     fn scores_match_independently_computed_values() {
         let cued = IdentifierStats { cued: true, ..CODE };
-        let similar = Similar {
-            family_in_text: 3,
-            family: 9,
-            form: 1,
-        };
+        let similar = Similar { family_in_text: 3, family: 9, form: 1 };
         let numerator = ONE * (20 * 6 * 12) * (3 * 4) * 16;
         assert_eq!(cued.score("QXA-9917", &similar), numerator / 6 / 5 / 2 / 32);
     }

@@ -7,11 +7,7 @@ use crate::text::labels::LINE_ENDS;
 use serde_json::{Value, json};
 
 fn nothing() -> StillVisible<'static> {
-    StillVisible {
-        pinned: 0..0,
-        retained: 0..0,
-        text: "",
-    }
+    StillVisible { pinned: 0..0, retained: 0..0, text: "" }
 }
 
 fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: &[&str]) {
@@ -24,10 +20,7 @@ fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: 
         present,
         Tokens::new(budget),
     );
-    assert!(
-        Tokens::estimate_text(&index) <= Tokens::new(budget),
-        "{index}"
-    );
+    assert!(Tokens::estimate_text(&index) <= Tokens::new(budget), "{index}");
     for word in expect {
         assert!(index.contains(word), "{word} not in {index}");
     }
@@ -61,13 +54,7 @@ fn index_contains_identifiers_of_each_kind_whole() {
 
 #[test]
 fn identifiers_are_found_among_other_scripts() {
-    check(
-        &user("金庫の番号はQX-9917-ZETAです。src/主/a.rs"),
-        "",
-        100,
-        &["QX-9917-ZETA"],
-        &[],
-    );
+    check(&user("金庫の番号はQX-9917-ZETAです。src/主/a.rs"), "", 100, &["QX-9917-ZETA"], &[]);
 }
 
 #[test]
@@ -83,9 +70,8 @@ fn identifiers_already_present_are_not_repeated() {
 
 #[test]
 fn one_fact_outranks_a_listing() {
-    let listing: Vec<String> = (0..4_000)
-        .map(|n| format!("item_{n} = {:08x}\n", n * 7919))
-        .collect();
+    let listing: Vec<String> =
+        (0..4_000).map(|n| format!("item_{n} = {:08x}\n", n * 7919)).collect();
     let listing = listing.concat();
     let listing = format!("{listing}the vault code is QX-9917-ZETA\n{listing}");
     check(&user(&listing), "", 100, &["QX-9917-ZETA"], &[]);
@@ -134,11 +120,7 @@ fn identifiers_in_retained_messages_are_not_repeated() {
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let beside = |retained, text| {
-        let visible = StillVisible {
-            pinned: 0..1,
-            retained,
-            text,
-        };
+        let visible = StillVisible { pinned: 0..1, retained, text };
         let calls = DecodedCalls::new(&conversation, 1..2);
         let index = index_messages(&calls, &visible, "", Tokens::new(100));
         index.lines().skip(1).collect::<String>()
@@ -183,13 +165,7 @@ fn a_number_counts_behind_a_cue_alone() {
     let listed = |text| lines(&[message(text)], 100)[1..].concat();
     assert_eq!(listed(text), "Named by the user: 8443");
     // A number that is known is left out where it is still visible, with a cue or without one.
-    check(
-        &user("the port is 8443, FACT-83412"),
-        "8443",
-        100,
-        &["FACT-83412"],
-        &["8443"],
-    );
+    check(&user("the port is 8443, FACT-83412"), "8443", 100, &["FACT-83412"], &["8443"]);
 }
 
 #[test]
@@ -203,9 +179,7 @@ fn a_cue_in_any_message_raises_an_identifier() {
 
 #[test]
 fn number_of_identifiers_is_bounded() {
-    let codes: Vec<String> = (10..=10 + MAX_IDENTIFIERS)
-        .map(|at| format!("QX-{at}"))
-        .collect();
+    let codes: Vec<String> = (10..=10 + MAX_IDENTIFIERS).map(|at| format!("QX-{at}")).collect();
     let text = codes.join(" ");
     let mut index = IdentifierIndex::default();
     index.add_text(&text, IdentifierSource::User, 0);
@@ -218,11 +192,7 @@ fn identifiers_of_results_are_not_listed() {
         json!({"role": "user", "content": "open KX-40917-LM"}),
         json!({"role": "developer", "content": "the limit is QX-20202-AB"}),
     ];
-    messages.extend(call(
-        0,
-        "src/a.rs",
-        "KX-40917-LM is in src/a.rs, see QX-77777-ZZ.",
-    ));
+    messages.extend(call(0, "src/a.rs", "KX-40917-LM is in src/a.rs, see QX-77777-ZZ."));
     messages.extend(call(1, "", "then https://b.example/c and KX-11111-LM"));
     messages.push(json!({"role": "assistant", "content": "KX-11111-LM it is"}));
     assert_eq!(
@@ -301,19 +271,9 @@ fn a_merge_ranks_the_identifiers_of_all_segments_together() {
         words.join(" ")
     };
     assert_eq!(words(lines[1], ORIGINS[0].0), "8443 QX-9917");
-    assert_eq!(
-        words(lines[2], ORIGINS[1].0),
-        "KX-40917-LM https://b.example/c"
-    );
+    assert_eq!(words(lines[2], ORIGINS[1].0), "KX-40917-LM https://b.example/c");
     // Without room for all, the words of the user stay.
     let small = merge_indexes(&segments, "", Tokens::new(18));
     assert_eq!(small, format!("{HEADING}\nNamed by the user: QX-9917"));
-    assert_eq!(
-        merge_indexes(
-            &segments[..1],
-            "QX-9917 https://b.example/c",
-            Tokens::new(100)
-        ),
-        ""
-    );
+    assert_eq!(merge_indexes(&segments[..1], "QX-9917 https://b.example/c", Tokens::new(100)), "");
 }

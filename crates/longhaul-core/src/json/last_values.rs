@@ -49,11 +49,8 @@ pub(crate) fn last_values<'a, T: Deserialize<'a> + 'a>(
     key: &'static SearchTerm,
 ) -> impl Iterator<Item = T> + 'a {
     // Most events lack these keys, and one search costs less than setting up an iterator.
-    let places: Vec<usize> = if key.occurs_in(json) {
-        key.0.find_iter(json).collect()
-    } else {
-        Vec::new()
-    };
+    let places: Vec<usize> =
+        if key.occurs_in(json) { key.0.find_iter(json).collect() } else { Vec::new() };
     places.into_iter().rev().take(MAX_KEYS).filter_map(|at| {
         let (before, after) = json.split_at_checked(at)?;
         // A match after a backslash is text.

@@ -37,9 +37,7 @@ pub(crate) fn parse_object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> 
 pub(crate) fn is_non_empty(json: &RawValue) -> bool {
     match json.get() {
         "null" | "false" | "\"\"" => false,
-        text => text
-            .strip_prefix(['[', '{'])
-            .is_none_or(|rest| rest.trim_start().len() > 1),
+        text => text.strip_prefix(['[', '{']).is_none_or(|rest| rest.trim_start().len() > 1),
     }
 }
 

@@ -7,11 +7,7 @@ use std::fmt::Write;
 pub(crate) fn needs_no_escape(text: &str) -> bool {
     let is_escaped = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
     // Counted, because a loop that may end early examines one byte at a time.
-    text.as_bytes()
-        .iter()
-        .filter(|byte| is_escaped(byte))
-        .count()
-        == 0
+    text.as_bytes().iter().filter(|byte| is_escaped(byte)).count() == 0
 }
 
 /// Formats `text` as a JSON string literal. Every request repeats a long replacement text, so
@@ -21,10 +17,7 @@ pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + text.len() / 8 + 2);
     quoted.push('"');
     let mut copied = 0;
-    for (at, block) in (0..)
-        .step_by(BLOCK_BYTES)
-        .zip(text.as_bytes().chunks(BLOCK_BYTES))
-    {
+    for (at, block) in (0..).step_by(BLOCK_BYTES).zip(text.as_bytes().chunks(BLOCK_BYTES)) {
         let mut mask = BlockMask::from_bytes(block);
         // The mask has bits for bytes past the end of the text, too.
         while let Some(byte) = block.get(mask.first_special()) {
@@ -65,11 +58,7 @@ mod tests {
             let text = format!("before {} behind", char::from(byte));
             let quoted = serde_json::to_string(&text).unwrap();
             assert_eq!(quote(&text), quoted);
-            assert_eq!(
-                needs_no_escape(&text),
-                quoted.len() == text.len() + 2,
-                "{text}"
-            );
+            assert_eq!(needs_no_escape(&text), quoted.len() == text.len() + 2, "{text}");
         }
     }
 

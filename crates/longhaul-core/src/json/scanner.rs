@@ -32,12 +32,7 @@ impl Literal {
     /// Takes the value at `span` of `body` as the text of its JSON.
     pub(crate) fn from_json(body: &str, span: Span) -> Self {
         let chars = span.slice(body).chars().count();
-        Self {
-            span,
-            chars: u32::try_from(chars).unwrap_or(u32::MAX),
-            escaped: false,
-            quotes: 0,
-        }
+        Self { span, chars: u32::try_from(chars).unwrap_or(u32::MAX), escaped: false, quotes: 0 }
     }
 
     /// Returns the span, including quotes.
@@ -53,10 +48,7 @@ impl Literal {
 
     /// Returns the literal shifted by `by` bytes, modulo 2³².
     pub(crate) fn shifted(self, by: u32) -> Self {
-        Self {
-            span: self.span.shifted(by),
-            ..self
-        }
+        Self { span: self.span.shifted(by), ..self }
     }
 
     /// Whether the value is a string.
@@ -73,19 +65,14 @@ impl Literal {
     pub fn raw(self, body: &str) -> &str {
         let quotes = usize::from(self.quotes);
         let end = self.span.end().saturating_sub(quotes);
-        body.get(self.span.start() + quotes..end)
-            .unwrap_or_default()
+        body.get(self.span.start() + quotes..end).unwrap_or_default()
     }
 
     /// Returns the decoded text; lone surrogates become U+FFFD.
     #[inline]
     pub fn decode(self, body: &str) -> Cow<'_, str> {
         let raw = self.raw(body);
-        if self.escaped {
-            Cow::Owned(escapes::decode(raw, usize::MAX))
-        } else {
-            Cow::Borrowed(raw)
-        }
+        if self.escaped { Cow::Owned(escapes::decode(raw, usize::MAX)) } else { Cow::Borrowed(raw) }
     }
 
     /// Returns what at least the first `limit` bytes decode to.
@@ -145,11 +132,7 @@ impl<'a> Scanner<'a> {
 
     /// Checks that only white space remains.
     pub(crate) fn finish(&mut self) -> Result<(), NotJson> {
-        if self.peek().is_none() {
-            Ok(())
-        } else {
-            Err(NotJson)
-        }
+        if self.peek().is_none() { Ok(()) } else { Err(NotJson) }
     }
 
     /// Reads an object. Calls `member` before each value, which `member` must read.
@@ -342,11 +325,7 @@ impl<'a> Scanner<'a> {
         while matches!(self.byte(), Some(b'0'..=b'9')) {
             self.position += 1;
         }
-        if self.position > from {
-            Ok(())
-        } else {
-            Err(NotJson)
-        }
+        if self.position > from { Ok(()) } else { Err(NotJson) }
     }
 
     fn keyword(&mut self, word: &str) -> Result<(), NotJson> {
@@ -372,11 +351,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn expect(&mut self, byte: u8) -> Result<(), NotJson> {
-        if self.consume(byte) {
-            Ok(())
-        } else {
-            Err(NotJson)
-        }
+        if self.consume(byte) { Ok(()) } else { Err(NotJson) }
     }
 
     fn byte(&self) -> Option<u8> {
@@ -384,10 +359,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn remaining_bytes(&self) -> &'a [u8] {
-        self.text
-            .as_bytes()
-            .get(self.position..)
-            .unwrap_or_default()
+        self.text.as_bytes().get(self.position..).unwrap_or_default()
     }
 
     fn span_from(&self, start: usize) -> Result<Span, NotJson> {

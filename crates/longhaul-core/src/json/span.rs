@@ -42,10 +42,7 @@ impl Span {
     /// Shifts the span by `by` bytes, modulo 2³². Spans shifted into another text always fit that
     /// text.
     pub(crate) fn shifted(self, by: u32) -> Self {
-        Self {
-            start: self.start.wrapping_add(by),
-            end: self.end.wrapping_add(by),
-        }
+        Self { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
     }
 
     /// Returns the length, in bytes.
@@ -55,9 +52,6 @@ impl Span {
 
     /// Returns the span from the start of this one to the end of `last`.
     pub(crate) fn extended_to(self, last: Self) -> Self {
-        Self {
-            start: self.start,
-            end: last.end.max(self.start),
-        }
+        Self { start: self.start, end: last.end.max(self.start) }
     }
 }

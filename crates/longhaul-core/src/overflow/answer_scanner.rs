@@ -147,14 +147,8 @@ mod tests {
     #[test]
     fn non_empty_content_of_a_choice_is_an_answer() {
         check(r#"{"choices":[{"message":{"content":"a"#, true);
-        check(
-            r#"{"id":"a\"b","usage":{"a":[1]}, "choices" : [ {"text" : "a"#,
-            true,
-        );
-        check(
-            r#"{"choices":[{"message":{"content":"","error":{"code":1}"#,
-            false,
-        );
+        check(r#"{"id":"a\"b","usage":{"a":[1]}, "choices" : [ {"text" : "a"#, true);
+        check(r#"{"choices":[{"message":{"content":"","error":{"code":1}"#, false);
         check(r#"{"choices":[]}"#, false);
         check(r#"{"choices":null,"error":{"message":"x"}}"#, false);
         check(r#"{"id":["#, false);
@@ -185,10 +179,7 @@ mod tests {
     fn an_empty_value_or_another_key_is_no_content() {
         check_content(r#"{"message":{"content":"","tool_calls":[]}}"#, false);
         check_content(r#"{"message":{"content":null,"a\"content":"x"}}"#, false);
-        check_content(
-            r#"{"error":{"message":"content","raw":"\"content\":\"x\""}}"#,
-            false,
-        );
+        check_content(r#"{"error":{"message":"content","raw":"\"content\":\"x\""}}"#, false);
         check_content(&"x".repeat(MAX_BYTES), false);
     }
 }

@@ -97,10 +97,7 @@ mod tests {
                 Some(128),
             ),
             ("Too many messages in the request (130 > 100)", Some(100)),
-            (
-                "messages: List should have at most 64 items after validation",
-                Some(64),
-            ),
+            ("messages: List should have at most 64 items after validation", Some(64)),
             (
                 "Invalid 'messages[3].tool_calls': array too long. Expected an array with maximum length 128, but got an array with length 130 instead.",
                 None,
@@ -112,9 +109,6 @@ mod tests {
             let limits = stated_items(400, &details(message), &sent).map(|it| it.items);
             assert_eq!(limits, expect, "{message}");
         }
-        assert_eq!(
-            stated_items(429, &details("130 messages > 100 per day"), &sent),
-            None
-        );
+        assert_eq!(stated_items(429, &details("130 messages > 100 per day"), &sent), None);
     }
 }

@@ -22,17 +22,11 @@ pub struct ReplyClassifier<'a> {
 #[derive(Debug)]
 enum ClassifierState {
     /// A JSON body with a success status, buffered until it proves to be an answer.
-    Json {
-        bytes: Vec<u8>,
-        answer: AnswerScanner,
-    },
+    Json { bytes: Vec<u8>, answer: AnswerScanner },
     /// A body with an error status, classified once complete.
     Refusal(Vec<u8>),
     /// An event stream with a success status.
-    Stream {
-        splitter: Splitter,
-        head: StreamHead,
-    },
+    Stream { splitter: Splitter, head: StreamHead },
     /// A body with a success status whose format is not known yet.
     Undetected,
 }
@@ -70,12 +64,7 @@ impl<'a> ReplyClassifier<'a> {
         };
         let can_matter =
             (200..300).contains(&status) || (status >= 400 && !rules.rules_out(status));
-        can_matter.then_some(Self {
-            dialect,
-            rules,
-            status,
-            state,
-        })
+        can_matter.then_some(Self { dialect, rules, status, state })
     }
 
     /// Reads the next bytes. The verdict does not depend on how the bytes are split into chunks.

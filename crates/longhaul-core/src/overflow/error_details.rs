@@ -71,10 +71,7 @@ impl ErrorDetails {
 
     /// Returns messages and codes, which vetoes are matched against.
     pub(super) fn texts_and_codes(&self) -> impl Iterator<Item = &[u8]> {
-        self.texts
-            .iter()
-            .map(Vec::as_slice)
-            .chain(self.codes.iter().map(String::as_bytes))
+        self.texts.iter().map(Vec::as_slice).chain(self.codes.iter().map(String::as_bytes))
     }
 
     /// Whether any collected code is in `known`.
@@ -233,11 +230,7 @@ impl ErrorDetails {
         if text.trim().is_empty() {
             return;
         }
-        let texts = if self.is_in_advice {
-            &mut self.advice
-        } else {
-            &mut self.statements
-        };
+        let texts = if self.is_in_advice { &mut self.advice } else { &mut self.statements };
         texts.push(text.to_owned());
     }
 

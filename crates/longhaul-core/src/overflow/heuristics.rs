@@ -70,12 +70,7 @@ pub(super) struct Assessment {
 
 impl Assessment {
     fn with_size(confidence: Confidence, stated: StatedSize) -> Self {
-        Self {
-            confidence,
-            stated,
-            statement: 0,
-            counts_used: false,
-        }
+        Self { confidence, stated, statement: 0, counts_used: false }
     }
 
     /// Returns the suspicion that a repetition of the refusal confirms, if any.
@@ -136,22 +131,13 @@ impl Refusal<'_> {
         let request_limit = request_limit.filter(|_| !counts_used);
         let mut final_ones = self.statuses().filter(|one| words::is_final_status(*one));
         if final_ones.any(|one| request_limit.is_none() || !matches!(one, 402 | 429)) {
-            return Assessment {
-                counts_used,
-                ..Confidence::Vetoed.into()
-            };
+            return Assessment { counts_used, ..Confidence::Vetoed.into() };
         }
         if let Some(stated) = request_limit {
             return Assessment::with_size(Confidence::Strong, stated);
         }
-        let assessment = Assessment {
-            counts_used,
-            ..self.assess_texts()
-        };
-        let is_weaker = matches!(
-            assessment.confidence,
-            Confidence::Nothing | Confidence::Vague
-        );
+        let assessment = Assessment { counts_used, ..self.assess_texts() };
+        let is_weaker = matches!(assessment.confidence, Confidence::Nothing | Confidence::Vague);
         let needs_advice = is_weaker || assessment.confidence == Confidence::Words;
         if self.details.advice.is_empty() || !needs_advice {
             return assessment;
@@ -163,11 +149,7 @@ impl Refusal<'_> {
             ..*self
         };
         let advised = advised.assess_texts();
-        if is_weaker || advised.confidence == Confidence::Strong {
-            advised
-        } else {
-            assessment
-        }
+        if is_weaker || advised.confidence == Confidence::Strong { advised } else { assessment }
     }
 
     /// Weighs the statements.
@@ -232,10 +214,7 @@ impl Refusal<'_> {
             let vague = vague.or_else(|| self.names_no_cause().then_some(0));
             return vague.map_or_else(
                 || Confidence::Nothing.into(),
-                |statement| Assessment {
-                    statement,
-                    ..Confidence::Vague.into()
-                },
+                |statement| Assessment { statement, ..Confidence::Vague.into() },
             );
         };
         let stated = statement.stated_single(self.sizes).unwrap_or_default();
@@ -254,13 +233,7 @@ impl Refusal<'_> {
 
     /// Whether the texts and the codes of an error say only that there is one.
     fn names_no_cause(&self) -> bool {
-        let ErrorDetails {
-            statements,
-            stated_codes,
-            codes,
-            params,
-            ..
-        } = self.details;
+        let ErrorDetails { statements, stated_codes, codes, params, .. } = self.details;
         let status = self.status.to_string();
         let is_vague = |text: &String| matches("vague", text.to_lowercase());
         let is_own = |code: &String| *code == status || code.parse::<u64>().is_err();
@@ -373,10 +346,7 @@ pub(super) struct RequestSizes<'a> {
 
 impl<'a> RequestSizes<'a> {
     pub(super) fn new(facts: &'a RequestFacts<'a>) -> Self {
-        Self {
-            facts,
-            characters: OnceCell::new(),
-        }
+        Self { facts, characters: OnceCell::new() }
     }
 
     pub(super) fn tokens(&self) -> u64 {

@@ -11,9 +11,7 @@ pub(super) fn is_web_page(bytes: &[u8]) -> bool {
 
 /// Returns the texts of an XML document, one per line.
 pub(super) fn without_tags(xml: &str) -> String {
-    let parts = xml
-        .split('<')
-        .map(|part| part.split_once('>').map_or("", |(_, text)| text));
+    let parts = xml.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
     let texts = parts.map(str::trim).filter(|text| !text.is_empty());
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -12,9 +12,7 @@ use crate::overflow::vocabulary::parse;
 pub(super) fn stated(details: &ErrorDetails, rules: &ClassifierRules) -> StatedSize {
     let found = rules.count_patterns().find_map(|pattern| {
         details.texts.iter().find_map(|text| {
-            pattern
-                .captures(text)
-                .map(|found| counts_from_captures(&found, rules))
+            pattern.captures(text).map(|found| counts_from_captures(&found, rules))
         })
     });
     found.unwrap_or_else(|| StatedSize {
@@ -49,10 +47,6 @@ fn counts_from_captures(found: &Captures<'_>, rules: &ClassifierRules) -> Stated
 
 /// Sums the numbers that the patterns find in an enumeration of parts. Returns `None` without a match.
 fn sum_matches(patterns: &[Regex], parts: &[u8]) -> Option<u32> {
-    let found = patterns
-        .iter()
-        .flat_map(|pattern| pattern.captures_iter(parts));
-    found
-        .filter_map(|found| parse(found.get(1)?.as_bytes()))
-        .reduce(u32::saturating_add)
+    let found = patterns.iter().flat_map(|pattern| pattern.captures_iter(parts));
+    found.filter_map(|found| parse(found.get(1)?.as_bytes())).reduce(u32::saturating_add)
 }

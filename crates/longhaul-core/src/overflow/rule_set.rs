@@ -20,9 +20,7 @@ impl<'a> RuleSet<'a> {
 
     /// Whether an error states that the account does not include a long context, and the request has one.
     pub(super) fn refuses_long_context(self, status: u16, details: &ErrorDetails) -> bool {
-        let is_longer = self
-            .facts
-            .is_some_and(|facts| facts.tokens > UNPAID_ESTIMATE);
+        let is_longer = self.facts.is_some_and(|facts| facts.tokens > UNPAID_ESTIMATE);
         let mut texts = details.statements.iter().map(|text| text.to_lowercase());
         is_longer
             && matches!(status, 400..=403 | 429)
@@ -38,11 +36,7 @@ impl<'a> RuleSet<'a> {
         let is_cured = self.facts.is_some()
             && matches!(status, 402 | 429)
             && matches!(verdict, Verdict::BodyTooLarge(_));
-        if self.table.is_vetoed_status(status) && !is_cured {
-            Verdict::Fine
-        } else {
-            verdict
-        }
+        if self.table.is_vetoed_status(status) && !is_cured { Verdict::Fine } else { verdict }
     }
 
     /// Whether a reply with this status is never judged. Evidence may outweigh a refused credential:

@@ -108,13 +108,8 @@ impl ClassifierRules {
             let found = patterns.len();
             return Err(PatternError::TooMany { found });
         }
-        let compiled = (1..)
-            .zip(patterns)
-            .map(|(at, text)| compile_configured(at, text));
-        Ok(Self {
-            configured: compiled.collect::<Result<_, _>>()?,
-            ..Self::standard().clone()
-        })
+        let compiled = (1..).zip(patterns).map(|(at, text)| compile_configured(at, text));
+        Ok(Self { configured: compiled.collect::<Result<_, _>>()?, ..Self::standard().clone() })
     }
 
     /// Creates rules from other rows.
@@ -180,8 +175,7 @@ impl ClassifierRules {
     /// Returns the patterns that extract counts, in order of precedence.
     pub(super) fn count_patterns(&self) -> impl Iterator<Item = &Regex> {
         let own = self.configured.iter();
-        own.filter(|own| own.captures_len() > 1)
-            .chain(&self.compiled().counts)
+        own.filter(|own| own.captures_len() > 1).chain(&self.compiled().counts)
     }
 
     pub(super) fn compiled(&self) -> &CompiledRules {
@@ -209,14 +203,7 @@ impl CompiledRules {
             set.unwrap_or_default()
         };
         let codes = ["status", "overflow-code", "overflow-number", "byte-code"];
-        let sets = [
-            "veto",
-            "malformed",
-            "message-path",
-            "overflow",
-            "byte-limit",
-            "media-limit",
-        ];
+        let sets = ["veto", "malformed", "message-path", "overflow", "byte-limit", "media-limit"];
         Self {
             codes: codes.map(|name| (name, list(name).collect())).into(),
             patterns: sets.map(|name| (name, set(name))).into(),
@@ -238,13 +225,10 @@ fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternEr
         return Err(PatternError::TooLong { position, bytes });
     }
     let mut builder = pattern_builder(pattern);
-    builder
-        .case_insensitive(true)
-        .size_limit(MAX_COMPILED_BYTES);
-    let compiled = builder.build().map_err(|error| PatternError::Syntax {
-        position,
-        reason: syntax_reason(&error),
-    })?;
+    builder.case_insensitive(true).size_limit(MAX_COMPILED_BYTES);
+    let compiled = builder
+        .build()
+        .map_err(|error| PatternError::Syntax { position, reason: syntax_reason(&error) })?;
     let mut groups = compiled.capture_names().flatten();
     if let Some(group) = groups.find(|name| !ALLOWED_GROUPS.contains(name)) {
         let group = group.to_owned();

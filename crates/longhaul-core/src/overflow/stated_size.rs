@@ -20,31 +20,14 @@ pub(super) struct StatedSize {
 impl StatedSize {
     /// Returns the verdict on a refusal that states an overflow with this size.
     pub(super) fn verdict(self, evidence: Evidence) -> Verdict {
-        let Self {
-            kind,
-            limit,
-            input,
-            output,
-            excess,
-        } = self;
+        let Self { kind, limit, input, output, excess } = self;
         if let (LimitKind::Window, Some(limit), Some(output)) = (kind, limit, output) {
             let fits_alone = |input: u32| input < limit && input.saturating_add(output) > limit;
             // No history is short enough if the output alone fills the window.
             if input.map_or(output >= limit, fits_alone) {
-                return Verdict::OutputTooLarge {
-                    limit,
-                    input,
-                    output,
-                };
+                return Verdict::OutputTooLarge { limit, input, output };
             }
         }
-        Verdict::Overflow(Overflow {
-            evidence,
-            kind,
-            excess,
-            limit,
-            output,
-            used: input,
-        })
+        Verdict::Overflow(Overflow { evidence, kind, excess, limit, output, used: input })
     }
 }

@@ -29,13 +29,7 @@ pub struct StreamHead {
 impl StreamHead {
     /// Creates the state before the first event.
     pub fn new(dialect: Dialect) -> Self {
-        Self {
-            dialect,
-            finish: None,
-            input: None,
-            output: None,
-            states_failure: false,
-        }
+        Self { dialect, finish: None, input: None, output: None, states_failure: false }
     }
 
     /// Reads the next event.
@@ -85,10 +79,7 @@ impl StreamHead {
             // There was no room for a text: the server truncated the prompt to fill its window. So its
             // count is the size of the window and reveals nothing about the prompt.
             (Some(FinishReason::Length), Some(output)) if output <= END_MARK => {
-                Verdict::Overflow(Overflow {
-                    limit: self.input,
-                    ..silent
-                })
+                Verdict::Overflow(Overflow { limit: self.input, ..silent })
             }
             (Some(FinishReason::Other | FinishReason::ToolCalls), _) | (_, Some(1..)) => {
                 Verdict::Fine
@@ -96,10 +87,7 @@ impl StreamHead {
             (
                 Some(FinishReason::Length | FinishReason::Stop | FinishReason::WindowFull) | None,
                 _,
-            ) => Verdict::Overflow(Overflow {
-                used: self.input,
-                ..silent
-            }),
+            ) => Verdict::Overflow(Overflow { used: self.input, ..silent }),
         }
     }
 }

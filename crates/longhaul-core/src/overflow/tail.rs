@@ -82,8 +82,7 @@ impl ReplyTail {
         }
         if self.dialect.facts().counts_prompt_first {
             let room = START_BYTES.saturating_sub(self.start.len());
-            self.start
-                .extend_from_slice(chunk.get(..room).unwrap_or(chunk));
+            self.start.extend_from_slice(chunk.get(..room).unwrap_or(chunk));
         }
         self.event_start.push(chunk);
         let skipped = chunk.len().saturating_sub(TAIL_BYTES);
@@ -107,10 +106,7 @@ impl ReplyTail {
     /// Returns the facts from the end of the reply; `rules` classify its errors. Where no rule applies, the
     /// facts about the request decide, if there are any.
     pub fn finish(mut self, rules: &ClassifierRules, facts: Option<RequestFacts<'_>>) -> ReplyEnd {
-        let rules = RuleSet {
-            table: rules,
-            facts,
-        };
+        let rules = RuleSet { table: rules, facts };
         let dialect = self.dialect;
         let kept = &*self.buffer.make_contiguous();
         let mut reply_end = ReplyEnd::unread(self.is_truncated);
@@ -162,55 +158,31 @@ impl ReplyTail {
 impl ReplyEnd {
     /// Creates the state before anything was read.
     fn unread(has_content: bool) -> Self {
-        Self {
-            usage: None,
-            finish: None,
-            has_content,
-            verdict: Verdict::Fine,
-        }
+        Self { usage: None, finish: None, has_content, verdict: Verdict::Fine }
     }
 
     /// Keeps only the verdict of an incomplete reply, which is assumed to have had content.
     #[must_use]
     pub fn error_only(self) -> Self {
-        Self {
-            usage: None,
-            finish: None,
-            has_content: true,
-            verdict: self.verdict,
-        }
+        Self { usage: None, finish: None, has_content: true, verdict: self.verdict }
     }
 
     /// Reads a stream: the events at both ends, and those in between only if they may add a fact.
     fn read_stream(&mut self, dialect: Dialect, events: &[u8], rules: RuleSet<'_>) {
-        let first = if self.has_content {
-            0
-        } else {
-            stream_ends::first_events_len(events)
-        };
+        let first = if self.has_content { 0 } else { stream_ends::first_events_len(events) };
         let (first, rest) = events.split_at_checked(first).unwrap_or((events, &[]));
         for_each_event(first, |event| self.read(dialect, event, rules));
-        let (between, last) = rest
-            .split_at_checked(stream_ends::last_events_start(rest))
-            .unwrap_or_default();
-        let mut ended = Self {
-            usage: None,
-            finish: None,
-            ..*self
-        };
+        let (between, last) =
+            rest.split_at_checked(stream_ends::last_events_start(rest)).unwrap_or_default();
+        let mut ended = Self { usage: None, finish: None, ..*self };
         for_each_event(last, |event| ended.read(dialect, event, rules));
         // If a fact is stated more than once, the last statement counts.
-        let later = EndFacts {
-            finish: ended.finish,
-            usage: ended.usage,
-        };
+        let later = EndFacts { finish: ended.finish, usage: ended.usage };
         let tells_all = !dialect.may_add_to_end(between, later) && stream_ends::is_plain(between);
         if !self.has_content || !tells_all {
             return for_each_event(rest, |event| self.read(dialect, event, rules));
         }
-        let full = self
-            .finish
-            .filter(|finish| *finish == FinishReason::WindowFull);
+        let full = self.finish.filter(|finish| *finish == FinishReason::WindowFull);
         *self = Self {
             usage: later_usage(self.usage, ended.usage),
             finish: full.or(ended.finish).or(self.finish),
@@ -252,10 +224,7 @@ impl ReplyEnd {
     /// end. Does nothing if the event starts within the kept end, or does not end the stream.
     fn read_cut_event(&mut self, dialect: Dialect, start: &[u8], kept: &[u8]) {
         if let Some(finish) = dialect.finish_from_start(start) {
-            let json_end = kept
-                .iter()
-                .rposition(|&byte| byte == b'}')
-                .map_or(0, |at| at + 1);
+            let json_end = kept.iter().rposition(|&byte| byte == b'}').map_or(0, |at| at + 1);
             self.read_facts(dialect, kept.get(..json_end).unwrap_or_default());
             self.finish = Some(finish);
         }

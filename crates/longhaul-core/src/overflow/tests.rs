@@ -113,11 +113,7 @@ fn other_models_and_request_ids_change_nothing() {
 /// Returns the error object of a JSON body without its wrapping.
 fn inner(body: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(body).ok()?;
-    let node = if value.is_array() {
-        value.get(0)?
-    } else {
-        &value
-    };
+    let node = if value.is_array() { value.get(0)? } else { &value };
     match node.get("error") {
         Some(Value::Object(error)) => Some(Value::Object(error.clone())),
         Some(Value::String(message)) => Some(json!({ "message": message })),
@@ -155,11 +151,7 @@ fn every_error_is_recognised_in_every_envelope() {
         // Error bodies need an error status: a recorded 200 becomes a 400.
         let status = fixture.status.max(400);
         for body in bodies {
-            check(&Fixture {
-                status,
-                body,
-                ..fixture.clone()
-            });
+            check(&Fixture { status, body, ..fixture.clone() });
         }
         // With a 200, if the verdict does not depend on the status.
         if matches!(fixture.status, 400 | 422) {
@@ -169,16 +161,9 @@ fn every_error_is_recognised_in_every_envelope() {
                 format!("data: {raw}\n\ndata: [DONE]\n\n"),
                 format!(": PROCESSING\n\nevent:error\r\n: 400\r\ndata:{error}\r\n\r\n"),
                 format!("data: {{\"choices\":[],\"error\":{error}}}"),
-                format!(
-                    "data: {{\"choices\":null,\"error_message\":{}}}\n\n",
-                    json!(raw)
-                ),
+                format!("data: {{\"choices\":null,\"error_message\":{}}}\n\n", json!(raw)),
             ] {
-                check(&Fixture {
-                    status: 200,
-                    body,
-                    ..fixture.clone()
-                });
+                check(&Fixture { status: 200, body, ..fixture.clone() });
             }
         }
         moved += 1;
@@ -235,11 +220,9 @@ fn refused_lists() -> impl Iterator<Item = (u16, String)> {
         status: u16,
         error: String,
     }
-    let lines = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../fixtures/malformed.jsonl"
-    ))
-    .lines();
+    let lines =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/malformed.jsonl"))
+            .lines();
     lines.map(|line| {
         let PatternError { status, error } = serde_json::from_str(line).unwrap();
         let body = json!({ "error": { "message": error, "type": "invalid_request_error" } });

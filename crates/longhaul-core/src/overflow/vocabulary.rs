@@ -33,11 +33,7 @@ pub(super) fn rows(file: &'static str) -> impl Iterator<Item = Row> {
     let lines = file.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| {
         let mut cells = line.split('\t');
-        Some(Row {
-            list: cells.next()?,
-            language: cells.next()?,
-            pattern: cells.next()?,
-        })
+        Some(Row { list: cells.next()?, language: cells.next()?, pattern: cells.next()? })
     })
 }
 
@@ -107,10 +103,7 @@ pub(super) fn compile_row(pattern: &str) -> Result<Regex, regex::Error> {
     builder.size_limit(MAX_COMPILED_BYTES).build()
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "patterns are constants, and the tests compile each"
-)]
+#[expect(clippy::expect_used, reason = "patterns are constants, and the tests compile each")]
 pub(super) fn compile(pattern: &str) -> Regex {
     compile_row(pattern).expect("a valid pattern")
 }
@@ -123,8 +116,5 @@ pub(super) fn parse<T: FromStr>(digits: &[u8]) -> Option<T> {
 /// Restricts boundaries, digits and letters of words to ASCII. A Chinese letter is then not part of the
 /// English word next to it.
 fn ascii_classes(pattern: &str) -> String {
-    pattern
-        .replace(r"\b", r"(?-u:\b)")
-        .replace(r"\d", r"(?-u:\d)")
-        .replace(r"\w", r"(?-u:\w)")
+    pattern.replace(r"\b", r"(?-u:\b)").replace(r"\d", r"(?-u:\d)").replace(r"\w", r"(?-u:\w)")
 }

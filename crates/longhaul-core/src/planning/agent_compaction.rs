@@ -29,26 +29,21 @@ static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Whether the newest message is a user message with such an instruction, or the request asks the
 /// provider to compact.
 pub fn is_agent_compaction(conversation: &Conversation<'_>) -> bool {
-    let by_provider = [
-        HistoryKeeper::CompactingProvider,
-        HistoryKeeper::OrderedCompaction,
-    ];
+    let by_provider = [HistoryKeeper::CompactingProvider, HistoryKeeper::OrderedCompaction];
     if by_provider.contains(&conversation.params().history) {
         return true;
     }
     // Claude Code puts reminders after its order.
     let mut messages = conversation.messages().iter().rev();
     let newest = messages.find(|message| !message.role.is_instruction());
-    newest
-        .filter(|message| message.role.is_user())
-        .is_some_and(|message| {
-            let text = conversation.text(message);
-            if text.len() <= SCANNED_CHARS {
-                return contains_order(&text);
-            }
-            let (start, end) = wording::ends(&text, SCANNED_CHARS, SCANNED_CHARS);
-            contains_order(start) || contains_order(end)
-        })
+    newest.filter(|message| message.role.is_user()).is_some_and(|message| {
+        let text = conversation.text(message);
+        if text.len() <= SCANNED_CHARS {
+            return contains_order(&text);
+        }
+        let (start, end) = wording::ends(&text, SCANNED_CHARS, SCANNED_CHARS);
+        contains_order(start) || contains_order(end)
+    })
 }
 
 /// Returns the message up to which a request may start something new. For an agent's own compaction,
@@ -68,9 +63,7 @@ pub(super) fn plannable_until(conversation: &Conversation<'_>) -> usize {
 }
 
 fn contains_order(text: &str) -> bool {
-    ANY_ORDER
-        .as_ref()
-        .is_some_and(|orders| orders.is_match(text))
+    ANY_ORDER.as_ref().is_some_and(|orders| orders.is_match(text))
 }
 
 #[cfg(test)]
@@ -91,21 +84,9 @@ mod tests {
     #[test]
     fn recognises_agent_compaction_orders_at_either_end_of_a_message() {
         let long = "work ".repeat(2_000);
-        check(
-            "user",
-            "Provide a detailed prompt for continuing our conversation above.",
-            true,
-        );
-        check(
-            "user",
-            "You are performing a CONTEXT CHECKPOINT COMPACTION.",
-            true,
-        );
-        check(
-            "user",
-            &format!("{long} Now summarize the conversation."),
-            true,
-        );
+        check("user", "Provide a detailed prompt for continuing our conversation above.", true);
+        check("user", "You are performing a CONTEXT CHECKPOINT COMPACTION.", true);
+        check("user", &format!("{long} Now summarize the conversation."), true);
         check("user", &format!("Generate a title. {long}"), true);
         for order in [
             "Create a new anchored summary from the conversation history above.",
@@ -148,12 +129,7 @@ mod tests {
         );
         let conversation = read(body.as_bytes()).unwrap();
         let policy = Policy::new(&CompactionSettings::default(), Tokens::new(16_000));
-        let plan = plan(
-            &conversation,
-            &policy,
-            &PriorRecords::default(),
-            SummarySource::Digest,
-        );
+        let plan = plan(&conversation, &policy, &PriorRecords::default(), SummarySource::Digest);
         plan.view.is_condensed() || plan.view.is_pruned()
     }
 
@@ -202,18 +178,10 @@ mod tests {
 
     #[test]
     fn a_users_own_request_is_not_taken_for_a_compaction_order() {
-        check(
-            "user",
-            "summarize the README and fix the title of the page",
-            false,
-        );
+        check("user", "summarize the README and fix the title of the page", false);
         check("user", "why does the conversation hang?", false);
         // Beginning of an agent's first message after its own compaction.
-        check(
-            "user",
-            "The summary below covers the earlier portion of the conversation.",
-            false,
-        );
+        check("user", "The summary below covers the earlier portion of the conversation.", false);
         check("assistant", "Here is a summary of the conversation", false);
     }
 }

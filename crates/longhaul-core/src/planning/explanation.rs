@@ -150,11 +150,7 @@ impl ShortenedWords {
     /// Counts the shortened words of a replacement text.
     pub fn of(text: &str) -> Self {
         let (clipped_messages, left_out_messages) = shortened_messages(text);
-        Self {
-            clipped_messages,
-            left_out_messages,
-            left_out_agreements: left_out_agreements(text),
-        }
+        Self { clipped_messages, left_out_messages, left_out_agreements: left_out_agreements(text) }
     }
 }
 
@@ -263,10 +259,7 @@ impl RequestExplanation {
                 through: view.summarised_until().saturating_sub(1),
                 tokens,
                 segments: segments(view),
-                shortened: view
-                    .summary()
-                    .map(|text| ShortenedWords::of(text))
-                    .unwrap_or_default(),
+                shortened: view.summary().map(|text| ShortenedWords::of(text)).unwrap_or_default(),
             }),
             layers: layers::layers(conversation, view, &rows),
             rows,
@@ -323,9 +316,7 @@ impl RequestExplanation {
 
 impl From<&Thresholds> for MarkNumbers {
     fn from(thresholds: &Thresholds) -> Self {
-        let &Thresholds {
-            usable, soft, hard, ..
-        } = thresholds;
+        let &Thresholds { usable, soft, hard, .. } = thresholds;
         Self { usable, soft, hard }
     }
 }
@@ -449,10 +440,7 @@ pub fn call_subject(conversation: &Conversation<'_>, at: usize) -> Option<Box<st
         let arguments = ToolArguments::decode(conversation, call);
         let primary = arguments.primary()?;
         let line = primary.split_whitespace().take(SUBJECT_CHARS);
-        Some(shortened(
-            &line.collect::<Vec<_>>().join(" "),
-            SUBJECT_CHARS,
-        ))
+        Some(shortened(&line.collect::<Vec<_>>().join(" "), SUBJECT_CHARS))
     });
     let subjects: Vec<String> = subjects.take(MAX_SUBJECTS).collect();
     (!subjects.is_empty()).then(|| subjects.join(", ").into_boxed_str())

@@ -177,11 +177,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let plannable_until = plannable_until(conversation);
         // A digest would be summarised in the history's place.
         let is_planned_whole = plannable_until == conversation.messages().len();
-        let hard_threshold_mode = if is_planned_whole {
-            hard_threshold_mode
-        } else {
-            HardThresholdMode::Report
-        };
+        let hard_threshold_mode =
+            if is_planned_whole { hard_threshold_mode } else { HardThresholdMode::Report };
         let mut state = Self {
             conversation,
             policy,
@@ -412,11 +409,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
 
     /// Whether the rule is applied at `trigger` and has something to clear.
     fn rule_would_fire(&self, trigger: PruneTrigger) -> bool {
-        let rule = self
-            .policy
-            .prune
-            .as_ref()
-            .filter(|(when, _)| *when == trigger);
+        let rule = self.policy.prune.as_ref().filter(|(when, _)| *when == trigger);
         rule.is_some_and(|(_, rule)| self.prune_state.would_fire(rule, self.user_turns))
     }
 
@@ -442,9 +435,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             let hard = self.policy.prune_thresholds.hard;
             let results = self.prune_state.clearable_beyond(Tokens::ZERO);
             let new_results = (hard - size).scaled(results, size);
-            let cleared = self
-                .prune_state
-                .clearable_beyond(rule.protect - new_results);
+            let cleared = self.prune_state.clearable_beyond(rule.protect - new_results);
             hard.max(size) - cleared <= self.clear_target()
         })
     }
@@ -468,11 +459,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let tokens = self.text.as_deref().map(Tokens::estimate_text);
         let nominal = tokens.unwrap_or_default();
         self.summarised_until = upto;
-        self.summary = Some(AssumedSummary {
-            nominal,
-            requests: assumed.requests.min(nominal),
-            ..assumed
-        });
+        self.summary =
+            Some(AssumedSummary { nominal, requests: assumed.requests.min(nominal), ..assumed });
         self.prune_state.mark_summarised(upto);
     }
 }

@@ -135,10 +135,7 @@ fn render_message(
     let text = conversation.text(message);
     let chars = text.chars().count();
     let name = role_name(message.role);
-    _ = writeln!(
-        out,
-        "=== {mark} message {number}, {name}, {chars} characters"
-    );
+    _ = writeln!(out, "=== {mark} message {number}, {name}, {chars} characters");
     let start = out.len();
     let kept = kept_of(&text, start);
     out.push_str(kept);
@@ -198,8 +195,7 @@ pub fn spoken_words(unit: &str, outline: RecallId) -> Option<String> {
 /// Returns the beginning of `text` for which a unit of `taken` bytes has room.
 fn kept_of(text: &str, taken: usize) -> &str {
     let room = MAX_UNIT_BYTES.saturating_sub(taken);
-    text.get(..text.floor_char_boundary(room))
-        .unwrap_or_default()
+    text.get(..text.floor_char_boundary(room)).unwrap_or_default()
 }
 
 fn role_name(role: Role) -> &'static str {

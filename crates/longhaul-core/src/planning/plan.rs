@@ -163,11 +163,7 @@ pub fn plan(
     }
     if !current.outcome.cut_here {
         // No request has used a summary of a conversation that is new, so none is begun.
-        return if prior.seen {
-            plan_between_breaks(current, prior)
-        } else {
-            current.plan
-        };
+        return if prior.seen { plan_between_breaks(current, prior) } else { current.plan };
     }
     let uncut = candidate(adopted, HardThresholdMode::Report);
     let ready = prior.ready.as_ref();
@@ -188,18 +184,11 @@ pub fn plan(
 
 /// Plans a request that stays below the threshold, or that no digest makes small enough.
 fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> RequestPlan {
-    let Candidate {
-        conversation,
-        policy,
-        ..
-    } = current;
+    let Candidate { conversation, policy, .. } = current;
     // An edit removes the thinking after it. The thinking of a finished turn matters least.
     let costs_little_thinking = prior.thinking.stale == StaleThinking::Removed
         && conversation.has_bound_thinking()
-        && conversation
-            .messages()
-            .last()
-            .is_some_and(|it| it.role.is_user());
+        && conversation.messages().last().is_some_and(|it| it.role.is_user());
     let ready = prior.ready.as_ref();
     let ready = ready.filter(|_| current.outcome.size >= policy.thresholds.soft);
     // A record prepared long in advance covers little. It is used if it makes enough room, or if
@@ -224,15 +213,8 @@ fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> Requ
     let covered = ready.map_or(0, |it| it.record.compacted_message_count);
     let need = chosen.need();
     let is_made = matches!(need, SummaryNeed::InBackground(cut) if cut <= covered);
-    let need = if is_enough || is_made {
-        SummaryNeed::Nothing
-    } else {
-        need
-    };
-    RequestPlan {
-        need,
-        ..chosen.plan
-    }
+    let need = if is_enough || is_made { SummaryNeed::Nothing } else { need };
+    RequestPlan { need, ..chosen.plan }
 }
 
 /// Plans to forward the conversation unchanged, for an upstream that accepted it only in that form.
@@ -272,10 +254,7 @@ pub fn plan_explicit_compaction(
         let history = candidate.pinned_head.end..cut;
         let budgets = summary_budgets(conversation, policy, history.clone());
         let place = SegmentPlace {
-            earlier: out
-                .view
-                .summary()
-                .map(|text| (text, outcome.summarised_until)),
+            earlier: out.view.summary().map(|text| (text, outcome.summarised_until)),
             covered: history,
             retained: cut..cut,
             words: &policy.words,
@@ -331,22 +310,12 @@ impl<'c, 'a> Candidate<'c, 'a> {
         }
         .without_stale_thinking(conversation, thinking);
         let newly_stale = plan.newly_stale(conversation, thinking);
-        Self {
-            conversation,
-            policy,
-            pinned_head,
-            outcome,
-            plan,
-            newly_stale,
-        }
+        Self { conversation, policy, pinned_head, outcome, plan, newly_stale }
     }
 
     /// Whether the request fits together with its requested output.
     fn fits(&self) -> bool {
-        let fit = self
-            .policy
-            .thresholds
-            .max_input(self.conversation.output_tokens());
+        let fit = self.policy.thresholds.max_input(self.conversation.output_tokens());
         self.plan.view.tokens(self.conversation) <= fit
     }
 
@@ -375,12 +344,7 @@ impl<'c, 'a> Candidate<'c, 'a> {
 
     /// Returns the summary needed to continue.
     fn need(&self) -> SummaryNeed {
-        let Self {
-            conversation,
-            policy,
-            outcome,
-            ..
-        } = self;
+        let Self { conversation, policy, outcome, .. } = self;
         let messages = conversation.messages().len();
         let decisions = self.plan.decisions.as_ref();
         let no_results = PruneState::default();

@@ -50,10 +50,7 @@ pub enum RecoveryStep {
 
 /// Decision on a refused request.
 #[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "a request has one decision at a time"
-)]
+#[allow(clippy::large_enum_variant, reason = "a request has one decision at a time")]
 pub enum RecoveryDecision {
     /// Make a summary of all messages before this index first.
     Summarise(usize),
@@ -144,10 +141,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 body_excess(conversation, &view, limits.goal, limits).is_none_or(|it| it > 0)
             };
             let fewest = prefixes.get(prefixes.partition_point(is_long));
-            images_before = fewest
-                .or_else(|| prefixes.last())
-                .copied()
-                .unwrap_or_default();
+            images_before = fewest.or_else(|| prefixes.last()).copied().unwrap_or_default();
             if images_before > 0 {
                 unsummarised.push((without_images(images_before), RecoveryStep::Images));
             }
@@ -162,11 +156,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let (target, progress, least_progress) = if has_long_body {
             (max_input, 100, 100)
         } else {
-            (
-                policy.thresholds.recovery_target(output).min(max_input),
-                90,
-                LEAST_PROGRESS,
-            )
+            (policy.thresholds.recovery_target(output).min(max_input), 90, LEAST_PROGRESS)
         };
         let most = refused.tokens(conversation).percent(least_progress);
         let max_input = max_input.min(most);
@@ -182,11 +172,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             steps_room: outcome.steps_room,
             target,
             max_input,
-            max_retry: if policy.is_window_stated {
-                max_input
-            } else {
-                most
-            },
+            max_retry: if policy.is_window_stated { max_input } else { most },
             max_with_progress: refused.tokens(conversation).percent(progress),
         }
     }
@@ -194,11 +180,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn decide(&self, summaries: SummarySource) -> RecoveryDecision {
         for (view, step) in &self.unsummarised {
             let limits = &self.policy.body;
-            let goal = if *step == RecoveryStep::Images {
-                image_goal(limits)
-            } else {
-                limits.goal
-            };
+            let goal = if *step == RecoveryStep::Images { image_goal(limits) } else { limits.goal };
             if self.meets_target(self.tokens(view)) && self.excess(view, goal) == Some(0) {
                 return RecoveryDecision::Retry(view.clone(), *step);
             }
@@ -279,11 +261,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let seen = view.summarised_until()..newest;
         let is_clipped = self.clip_range(&mut view, seen, self.target, body.goal)
             | (!self.has_room(&view, self.max_input) && {
-                let room = if self.policy.is_window_stated {
-                    self.max_input
-                } else {
-                    self.target
-                };
+                let room = if self.policy.is_window_stated { self.max_input } else { self.target };
                 self.clip_range(&mut view, newest..messages, room, body.bytes)
             });
         if !self.has_room(&view, most) {
@@ -368,27 +346,19 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn with_summary(&self, cut: usize, text: SegmentedText) -> ForwardedView {
         let mut view = self.cleared.clone();
         view.set_replacement(cut, text);
-        view.set_thrash(ThrashState::restarted_at(
-            self.conversation.messages().len(),
-        ));
+        view.set_thrash(ThrashState::restarted_at(self.conversation.messages().len()));
         view
     }
 
     /// Returns the budgets of a digest of the history before `cut`. User requests get only space beyond a digest
     /// without them, so they never make it too large.
     fn with_fitting_requests(&self, cut: usize, budgets: SummaryBudgets) -> SummaryBudgets {
-        let without = SummaryBudgets {
-            requests: Tokens::ZERO,
-            ..budgets
-        };
+        let without = SummaryBudgets { requests: Tokens::ZERO, ..budgets };
         let fixed = self.tokens_without_summary(cut)
             + Tokens::estimate_text(&wording::wrap_summary(""))
             + without.nominal();
         let left = self.target.min(self.max_with_progress) - fixed;
-        SummaryBudgets {
-            requests: budgets.requests.min(left),
-            ..budgets
-        }
+        SummaryBudgets { requests: budgets.requests.min(left), ..budgets }
     }
 
     /// Builds the text for the history before `cut`. Earlier segments keep their bytes if all of them
@@ -420,9 +390,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     /// Returns the messages after `cut` that are retained as long as the digest: not cleared, and
     /// not clipped in a later step.
     fn retained(&self, cut: usize) -> Range<usize> {
-        let newest = self
-            .conversation
-            .newest_unit(self.conversation.messages().len());
+        let newest = self.conversation.newest_unit(self.conversation.messages().len());
         if self.policy.prunes_between_cuts() {
             return newest..newest;
         }

@@ -44,10 +44,7 @@ impl<'a> Splice<'a> {
         for cut in replacements {
             if let Replacement::Thinking { at } = cut {
                 let spans = conversation.bound_thinking_spans(*at).into_iter();
-                edits.extend(spans.map(|delete| ByteEdit {
-                    delete,
-                    insert: String::new(),
-                }));
+                edits.extend(spans.map(|delete| ByteEdit { delete, insert: String::new() }));
             } else {
                 edits.push(byte_edit(conversation, cut)?);
             }
@@ -59,22 +56,14 @@ impl<'a> Splice<'a> {
             [one, next] => one.delete.end() <= next.delete.start(),
             _ => true,
         });
-        let no_longer = edits
-            .iter()
-            .all(|edit| edit.insert.len() <= edit.delete.len());
+        let no_longer = edits.iter().all(|edit| edit.insert.len() <= edit.delete.len());
         if edits.is_empty() || !ordered || !no_longer {
             return None;
         }
-        let length = edits
-            .iter()
-            .fold(conversation.body().len(), |length, edit| {
-                length - edit.delete.len() + edit.insert.len()
-            });
-        Some(Self {
-            body: conversation.body(),
-            edits,
-            length,
-        })
+        let length = edits.iter().fold(conversation.body().len(), |length, edit| {
+            length - edit.delete.len() + edit.insert.len()
+        });
+        Some(Self { body: conversation.body(), edits, length })
     }
 
     /// Returns the bytes of the rewritten body.
@@ -105,11 +94,7 @@ impl<'a> Splice<'a> {
         for piece in self.pieces() {
             out.extend_from_slice(piece.text().as_bytes());
         }
-        debug_assert_eq!(
-            out.len(),
-            self.length,
-            "the length is computed from the edits"
-        );
+        debug_assert_eq!(out.len(), self.length, "the length is computed from the edits");
         out
     }
 
@@ -117,10 +102,7 @@ impl<'a> Splice<'a> {
     /// Missing and surplus bytes count too. Any value but zero means that the code that built
     /// `chunks` is faulty.
     pub fn corrupted_bytes<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
-        let mut sent = ChunkReader {
-            rest: &[],
-            chunks: chunks.into_iter(),
-        };
+        let mut sent = ChunkReader { rest: &[], chunks: chunks.into_iter() };
         let mut corrupted = 0;
         for piece in self.pieces() {
             match piece {
@@ -204,12 +186,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
                 insert: argument_clip::clipped_json(conversation, call)?,
             })
         }
-        Replacement::History {
-            from,
-            to,
-            text,
-            placement,
-        } => {
+        Replacement::History { from, to, text, placement } => {
             // Only whole units are removed, so that no call loses its result.
             conversation.boundaries().binary_search(to).ok()?;
             if conversation.message(*from)?.role.is_tool_result() {
@@ -221,10 +198,7 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
         }
         Replacement::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
-            Some(ByteEdit {
-                delete: part.span,
-                insert: images::marker_part(conversation, &part)?,
-            })
+            Some(ByteEdit { delete: part.span, insert: images::marker_part(conversation, &part)? })
         }
         Replacement::Output { tokens } => Some(ByteEdit {
             delete: conversation.params().output_limit?.span,
@@ -262,11 +236,7 @@ pub(crate) fn body_excess(
     let count = |body: &str| conversation.dialect().count_items(body);
     let items = || count(&String::from_utf8_lossy(&body.apply()));
     let has_too_many = limits.items != usize::MAX && items() > limits.items;
-    Some(if has_too_many {
-        usize::MAX
-    } else {
-        body.len().saturating_sub(bytes)
-    })
+    Some(if has_too_many { usize::MAX } else { body.len().saturating_sub(bytes) })
 }
 
 /// Returns the bytes of the body in the form of `view`.
@@ -307,12 +277,7 @@ mod tests {
                 r#""messages":[{{"role":"user","content":"u"}},{{"role":"assistant","content":null,"tool_calls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"c","content":"{result}"}}]"#
             )
         };
-        let cuts = vec![
-            result("-"),
-            Replacement::Output {
-                tokens: Tokens::new(900),
-            },
-        ];
+        let cuts = vec![result("-"), Replacement::Output { tokens: Tokens::new(900) }];
         let (long, short) = (messages("a long result"), messages("-"));
         for (body, expected) in [
             (
@@ -333,21 +298,13 @@ mod tests {
     const CHAT: &str = r#"{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"a long result"}],"n":1}"#;
 
     fn result(text: &'static str) -> Replacement {
-        Replacement::Result {
-            at: 2,
-            text: text.into(),
-            marked: false,
-        }
+        Replacement::Result { at: 2, text: text.into(), marked: false }
     }
 
     /// Checks whether a chat with the result `a long result` can be spliced.
     fn check(cuts: &[Replacement], expect: bool) {
         let conversation = read(CHAT.as_bytes()).unwrap();
-        assert_eq!(
-            Splice::new(&conversation, cuts).is_some(),
-            expect,
-            "{cuts:?}"
-        );
+        assert_eq!(Splice::new(&conversation, cuts).is_some(), expect, "{cuts:?}");
     }
 
     #[test]
@@ -375,16 +332,9 @@ mod tests {
         ] {
             let before = body(content, marks);
             let conversation = Dialect::Messages.read(before.as_bytes()).unwrap();
-            let cut = Replacement::Result {
-                at: 2,
-                text: "-".into(),
-                marked: true,
-            };
+            let cut = Replacement::Result { at: 2, text: "-".into(), marked: true };
             let splice = Splice::new(&conversation, &[cut]).unwrap();
-            assert_eq!(
-                String::from_utf8(splice.apply()).unwrap(),
-                body(expected, marks)
-            );
+            assert_eq!(String::from_utf8(splice.apply()).unwrap(), body(expected, marks));
         }
     }
 
@@ -409,26 +359,12 @@ mod tests {
             let mut other = sound.clone();
             other[at] ^= 1;
             let inside = (inserted - 1..=inserted + 1).contains(&at);
-            assert_eq!(
-                splice.corrupted_bytes([&*other]),
-                usize::from(!inside),
-                "at {at}"
-            );
+            assert_eq!(splice.corrupted_bytes([&*other]), usize::from(!inside), "at {at}");
             let (one, two) = other.split_at(at);
-            assert_eq!(
-                splice.corrupted_bytes([one, &[], two]),
-                usize::from(!inside)
-            );
+            assert_eq!(splice.corrupted_bytes([one, &[], two]), usize::from(!inside));
         }
         assert_eq!(splice.corrupted_bytes([&*sound, b"xy"]), 2, "surplus bytes");
-        assert_eq!(
-            splice.corrupted_bytes([&sound[..sound.len() - 3]]),
-            3,
-            "missing bytes"
-        );
-        assert!(
-            splice.corrupted_bytes([CHAT.as_bytes()]) > 0,
-            "the original body"
-        );
+        assert_eq!(splice.corrupted_bytes([&sound[..sound.len() - 3]]), 3, "missing bytes");
+        assert!(splice.corrupted_bytes([CHAT.as_bytes()]) > 0, "the original body");
     }
 }

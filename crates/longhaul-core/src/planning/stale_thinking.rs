@@ -61,8 +61,7 @@ impl RequestPlan {
         let from = from.unwrap_or_else(|| conversation.head_len());
         let removal = edits.removal_from(conversation, prior, from);
         let mut plan = self.clone();
-        plan.view
-            .remove_thinking(removal.ranges(conversation.head_len()).collect());
+        plan.view.remove_thinking(removal.ranges(conversation.head_len()).collect());
         plan.removal = Some(removal);
         let left = |plan: &Self| plan.view.thinking_removals(conversation);
         (left(&plan) > left(self)).then_some(plan)
@@ -188,12 +187,8 @@ impl Edits {
     /// Returns the message of the first edit with which these edits differ from those of every earlier count.
     fn first_uncounted(&self, prior: &PriorRemovals) -> Option<usize> {
         let hashes = || self.chained.iter().map(|(_, chain)| chain.hash);
-        let common = |chain: &Vec<u64>| {
-            hashes()
-                .zip(chain)
-                .take_while(|(one, other)| one == *other)
-                .count()
-        };
+        let common =
+            |chain: &Vec<u64>| hashes().zip(chain).take_while(|(one, other)| one == *other).count();
         let known = prior.chains.iter().map(common).max().unwrap_or_default();
         self.chained.get(known).map(|(at, _)| *at)
     }
@@ -238,12 +233,7 @@ fn hash_edit(
             add(b'a', &[moved(result)], "");
             conversation.batch_of(*result)?.results.start.checked_sub(1)
         }
-        Replacement::History {
-            from,
-            to,
-            text,
-            placement,
-        } => {
+        Replacement::History { from, to, text, placement } => {
             let tag = match placement {
                 Placement::Merged => b'm',
                 Placement::Separate => b's',

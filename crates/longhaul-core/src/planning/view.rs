@@ -60,11 +60,7 @@ struct ClearedResult {
 impl ForwardedView {
     /// Creates a view in which only tool results are cleared, according to `prune_state`.
     pub fn new(pinned_head: PinnedHead, prune_state: &PruneState) -> Self {
-        let mut view = Self {
-            pinned_head,
-            summarised_until: pinned_head.end,
-            ..Self::default()
-        };
+        let mut view = Self { pinned_head, summarised_until: pinned_head.end, ..Self::default() };
         view.set_cleared(prune_state);
         view
     }
@@ -96,10 +92,7 @@ impl ForwardedView {
     pub fn merged_into_neighbours(&self, conversation: &Conversation<'_>) -> Option<Self> {
         let mut view = self.clone();
         view.placement = Placement::Merged;
-        let neighbours = [
-            self.pinned_head.end.checked_sub(1),
-            Some(self.summarised_until),
-        ];
+        let neighbours = [self.pinned_head.end.checked_sub(1), Some(self.summarised_until)];
         let mut neighbours = neighbours.into_iter().flatten();
         let merges = neighbours.any(|at| view.merges_summary_into(conversation, at));
         merges.then_some(view)
@@ -109,9 +102,7 @@ impl ForwardedView {
     #[must_use]
     pub(crate) fn with_record(mut self, record: &CompactionRecord) -> Self {
         if let Some(text) = record.segmented_text() {
-            self.pinned_head = PinnedHead {
-                end: record.history_from,
-            };
+            self.pinned_head = PinnedHead { end: record.history_from };
             self.set_replacement(record.compacted_message_count, text);
         }
         self.clips.clone_from(&record.clips);
@@ -279,14 +270,10 @@ impl ForwardedView {
     /// Returns the number of cleared results outside the replaced history, and the tokens that this
     /// saves, with those of clipped calls.
     pub fn pruned_totals(&self) -> (usize, Tokens) {
-        let standing = self
-            .cleared
-            .iter()
-            .filter(|cleared| cleared.at >= self.summarised_until);
+        let standing = self.cleared.iter().filter(|cleared| cleared.at >= self.summarised_until);
         let calls = self.visible_call_clips().map(|(_, clip)| clip.saves);
-        standing.fold((0, calls.sum()), |(count, frees), cleared| {
-            (count + 1, frees + cleared.frees)
-        })
+        standing
+            .fold((0, calls.sum()), |(count, frees), cleared| (count + 1, frees + cleared.frees))
     }
 
     /// Whether any image is replaced by a marker.
@@ -388,18 +375,13 @@ impl ForwardedView {
         let clips = self.clips.iter().map(|clip| clip.message + 1);
         let cleared = self.cleared.iter().map(|cleared| cleared.at + 1);
         let calls = self.clipped_calls.iter().map(|(result, _)| result + 1);
-        let all = clips
-            .chain(cleared)
-            .chain(calls)
-            .chain([self.images_before]);
+        let all = clips.chain(cleared).chain(calls).chain([self.images_before]);
         all.fold(self.summarised_until, usize::max)
     }
 
     /// Whether the result at `message` is cleared.
     pub(crate) fn is_cleared(&self, message: usize) -> bool {
-        self.cleared
-            .binary_search_by_key(&message, |cleared| cleared.at)
-            .is_ok()
+        self.cleared.binary_search_by_key(&message, |cleared| cleared.at).is_ok()
     }
 
     /// Whether the result at `message` is cleared or replaced with its history.

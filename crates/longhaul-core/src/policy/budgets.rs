@@ -24,15 +24,9 @@ pub struct BreakTarget {
 
 impl BreakTarget {
     /// Clearing alone takes the place of a cut if it leaves no more. `bench/COMPACTION.md` has the effect.
-    pub(super) const CLEARED: Self = Self {
-        percent: 70,
-        most: Tokens::new(28_000),
-    };
+    pub(super) const CLEARED: Self = Self { percent: 70, most: Tokens::new(28_000) };
     /// A cut leaves less, so that the next breaks only clear.
-    pub(super) const CUT: Self = Self {
-        percent: 50,
-        most: Tokens::new(16_000),
-    };
+    pub(super) const CUT: Self = Self { percent: 50, most: Tokens::new(16_000) };
 
     /// Returns the size to aim at in a room of `room` tokens.
     pub(crate) fn of(self, room: Tokens) -> Tokens {
@@ -66,12 +60,8 @@ impl SummaryBudgets {
     pub(super) fn new(thresholds: &Thresholds) -> Self {
         let capacity = thresholds.capacity;
         Self {
-            prose: capacity
-                .percent(4)
-                .clamp(Tokens::new(250), Tokens::new(1_500)),
-            steps: capacity
-                .percent(6)
-                .clamp(Tokens::new(300), Tokens::new(4_000)),
+            prose: capacity.percent(4).clamp(Tokens::new(250), Tokens::new(1_500)),
+            steps: capacity.percent(6).clamp(Tokens::new(300), Tokens::new(4_000)),
             file_activity: capacity.percent(3).divided_by(2).min(Tokens::new(1_000)),
             identifiers: capacity.percent(5).min(Tokens::new(2_000)),
             user_messages: capacity.percent(9).min(Tokens::new(4_000)),
@@ -107,10 +97,7 @@ impl SummaryBudgets {
     /// as far as a quarter of the room holds them.
     #[must_use]
     pub(super) fn next_to_head(&self, room: Tokens, whole: Tokens) -> Self {
-        Self {
-            agreements: self.agreements.min(room.divided_by(4)),
-            ..self.scaled(room, whole)
-        }
+        Self { agreements: self.agreements.min(room.divided_by(4)), ..self.scaled(room, whole) }
     }
 
     /// Scales all budgets but that of the requests by `part` of `whole`.
@@ -163,8 +150,6 @@ fn agreements(thresholds: &Thresholds) -> Tokens {
     let (most, least) = AGREEMENTS_SHARES;
     let beyond = thresholds.window.get().clamp(small, wide) - small;
     let share = most - beyond * (most - least) / (wide - small);
-    let budget = thresholds
-        .capacity
-        .scaled(Tokens::new(share), Tokens::new(1_000));
+    let budget = thresholds.capacity.scaled(Tokens::new(share), Tokens::new(1_000));
     budget.min(MAX_AGREEMENTS)
 }

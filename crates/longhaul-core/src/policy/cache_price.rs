@@ -91,10 +91,7 @@ mod tests {
         ] {
             let mark = 11_000.0_f64 + (2.0_f64 * 800.0 * (1.0 - share) * 8_000.0 / share).sqrt();
             let size_limit = f64::from(class.cheapest_size().get());
-            assert!(
-                (size_limit - mark / 0.9).abs() < 1_000.0,
-                "{class:?}: {mark}"
-            );
+            assert!((size_limit - mark / 0.9).abs() < 1_000.0, "{class:?}: {mark}");
         }
     }
 }

@@ -26,9 +26,7 @@ impl PinnedHead {
         base: Option<&RecordMatch>,
     ) -> Self {
         if let Some(base) = base.filter(|base| base.record.text.is_some()) {
-            return Self {
-                end: base.record.history_from,
-            };
+            return Self { end: base.record.history_from };
         }
         let head = conversation.head_len();
         let first = conversation.message(head).filter(|first| {
@@ -93,11 +91,7 @@ pub fn find(
     let at_or_before = || earlier.iter().rev().copied().filter(is_accepted);
     let turn = at_or_before()
         .take_while(|&cut| conversation.tokens_of(cut..latest) <= keep_recent.divided_by(4))
-        .find(|&cut| {
-            conversation
-                .message(cut)
-                .is_some_and(|it| it.role.is_user())
-        });
+        .find(|&cut| conversation.message(cut).is_some_and(|it| it.role.is_user()));
     let candidates =
         || at_or_before().take_while(|&cut| conversation.tokens_of(cut..latest) <= keep_recent);
     // Providers that sign reasoning require it whole: all steps of a turn after the first with reasoning, or
@@ -112,10 +106,7 @@ pub fn find(
     let whole_run = || candidates().find(|&cut| !splits_run(cut));
     let until_newest = || later.iter().copied().take_while(|&cut| cut <= newest);
     let after = || until_newest().find(is_accepted);
-    turn.or_else(all_reasoned)
-        .or_else(whole_run)
-        .or_else(|| at_or_before().next())
-        .or_else(after)
+    turn.or_else(all_reasoned).or_else(whole_run).or_else(|| at_or_before().next()).or_else(after)
 }
 
 /// Like [`find`], but keeps half as much if the conversation is thrashing.

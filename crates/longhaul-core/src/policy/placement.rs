@@ -65,9 +65,7 @@ pub(crate) fn history_edit(
     let moved = conversation.last_cache_mark(from..to);
     let mark = moved.or_else(|| {
         let may_add = text.may_add_mark();
-        may_add
-            .then(|| conversation.added_cache_mark(from..to))
-            .flatten()
+        may_add.then(|| conversation.added_cache_mark(from..to)).flatten()
     });
     let shares_object = |at: usize| conversation.container(at).is_some();
     let sides = [from.checked_sub(1), Some(from), to.checked_sub(1), Some(to)];
@@ -150,10 +148,7 @@ fn adjacent_user_messages<'c>(
         Content::Parts(_) | Content::Text(_) => message.role.is_user(),
     };
     let before = from.checked_sub(1).and_then(|at| conversation.message(at));
-    (
-        before.filter(can_merge),
-        conversation.message(to).filter(can_merge),
-    )
+    (before.filter(can_merge), conversation.message(to).filter(can_merge))
 }
 
 /// Message content as raw JSON.
@@ -197,16 +192,10 @@ impl<'s> ContentJson<'s> {
 
 /// Joins contents: to a string if all are strings, otherwise to an array of parts.
 fn join_contents(contents: Vec<ContentJson<'_>>, dialect: Dialect) -> String {
-    if let Some(texts) = contents
-        .iter()
-        .map(ContentJson::inner)
-        .collect::<Option<Vec<&str>>>()
-    {
+    if let Some(texts) = contents.iter().map(ContentJson::inner).collect::<Option<Vec<&str>>>() {
         return format!("\"{}\"", texts.join("\\n\\n"));
     }
-    let parts = contents
-        .into_iter()
-        .map(|content| content.into_parts(dialect));
+    let parts = contents.into_iter().map(|content| content.into_parts(dialect));
     let parts: Vec<Cow<'_, str>> = parts.filter(|parts| !parts.is_empty()).collect();
     format!("[{}]", parts.join(","))
 }
@@ -224,12 +213,8 @@ mod tests {
     fn check(messages: &Value, range: (usize, usize), placement: Placement, expect: &Value) {
         let body = json!({"messages": messages}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
-        let cut = Replacement::History {
-            from: range.0,
-            to: range.1,
-            text: "sum".into(),
-            placement,
-        };
+        let cut =
+            Replacement::History { from: range.0, to: range.1, text: "sum".into(), placement };
         let splice = Splice::new(&conversation, &[cut]).unwrap();
         let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
         assert_eq!(&out["messages"], expect);
@@ -277,13 +262,7 @@ mod tests {
             &json!([user(&"a\n\nsum".into()), model("c")]),
         );
         check(
-            &json!([
-                system,
-                user(&"old".into()),
-                long(),
-                user(&"b".into()),
-                model("c")
-            ]),
+            &json!([system, user(&"old".into()), long(), user(&"b".into()), model("c")]),
             (1, 3),
             Placement::Merged,
             &json!([system, user(&"sum\n\nb".into()), model("c")]),
@@ -318,16 +297,10 @@ mod tests {
         let none = PlacementRefusals::default();
         assert_eq!(none.placement(), Separate);
         let one = none.with_refusal(Separate);
-        assert_eq!(
-            (one, one.placement()),
-            (PlacementRefusals::Separate, Merged)
-        );
+        assert_eq!((one, one.placement()), (PlacementRefusals::Separate, Merged));
         assert_eq!(one.with_refusal(Separate), one);
         let both = one.with_refusal(Merged);
-        assert_eq!(
-            (both, both.placement()),
-            (PlacementRefusals::Both, Separate)
-        );
+        assert_eq!((both, both.placement()), (PlacementRefusals::Both, Separate));
         assert_eq!(both.with_refusal(Separate), both);
     }
 

@@ -28,12 +28,8 @@ pub struct Clip {
 impl Clip {
     /// Possible sizes of each end, largest first. They are fixed so that repeated clips are
     /// identical.
-    pub(crate) const SIZES: [Tokens; 4] = [
-        Tokens::new(2_000),
-        Tokens::new(1_000),
-        Tokens::new(500),
-        Tokens::new(200),
-    ];
+    pub(crate) const SIZES: [Tokens; 4] =
+        [Tokens::new(2_000), Tokens::new(1_000), Tokens::new(500), Tokens::new(200)];
 
     /// Returns the end of clips to one size that free at least `excess` of results of these sizes, the largest
     /// first. Returns the smallest end if none frees as much.
@@ -137,17 +133,13 @@ impl CompactionRecord {
     /// that ends at `at`.
     #[must_use]
     pub fn renewed_at(&self, at: usize) -> Self {
-        Self {
-            made_for: Some(at),
-            ..self.clone()
-        }
+        Self { made_for: Some(at), ..self.clone() }
     }
 
     /// Returns the end of the prefix that the record was made for, in a conversation with `head`
     /// leading messages. The record was found under the prefix that ends at `at`.
     pub fn prefix_end(&self, at: usize, head: usize) -> usize {
-        self.made_for
-            .map_or(at, |made_for| self.map_index(made_for, head))
+        self.made_for.map_or(at, |made_for| self.map_index(made_for, head))
     }
 
     /// Returns the replacement text with its segments. `None` if no history was cut.
@@ -160,10 +152,7 @@ impl CompactionRecord {
     /// to the record's cut, their request must be sent unchanged. Clips do not count: they may be
     /// made for the newest results.
     pub fn keeps_newest_unit(&self, prefix_keys: &PrefixKeys) -> bool {
-        let covered = self
-            .text
-            .as_ref()
-            .map_or(0, |_| self.compacted_message_count);
+        let covered = self.text.as_ref().map_or(0, |_| self.compacted_message_count);
         let changed = covered.max(self.cleared_before).max(self.images_before);
         self.map_index(changed, prefix_keys.head_len()) <= prefix_keys.newest_unit()
     }
@@ -197,14 +186,9 @@ impl CompactionRecord {
             return self;
         }
         let moved = |at| self.map_index(at, head);
-        let clips = self.clips.iter().map(|clip| Clip {
-            message: moved(clip.message),
-            ..*clip
-        });
-        let segments = self.segments.iter().map(|segment| Segment {
-            until: moved(segment.until),
-            ..*segment
-        });
+        let clips = self.clips.iter().map(|clip| Clip { message: moved(clip.message), ..*clip });
+        let segments =
+            self.segments.iter().map(|segment| Segment { until: moved(segment.until), ..*segment });
         Arc::new(Self {
             head,
             made_for: self.made_for.map(moved),
@@ -266,9 +250,7 @@ impl RecordMatch {
                 record: record.with_head(head),
             });
         }
-        let record = record
-            .with_head(head)
-            .for_other_model(prefix_keys.model())?;
+        let record = record.with_head(head).for_other_model(prefix_keys.model())?;
         Some(Self {
             prefix_end: record.compacted_message_count,
             adopted: false,
@@ -304,11 +286,7 @@ impl PriorRecords {
         let mut known = Self::default();
         for (at, key) in prefix_keys.newest_first() {
             // A record stored again may be found before one that was made for a longer prefix.
-            if known
-                .adopted
-                .as_ref()
-                .is_some_and(|found| at < found.prefix_end)
-            {
+            if known.adopted.as_ref().is_some_and(|found| at < found.prefix_end) {
                 break;
             }
             known.seen = known.seen || seen(key);
@@ -345,11 +323,7 @@ impl PriorRecords {
         if !found.adopted {
             let is_first = |it: &RecordMatch| it.prefix_end >= found.prefix_end + own;
             self.ready = self.ready.take().filter(is_first).or(Some(found));
-        } else if self
-            .adopted
-            .as_ref()
-            .is_none_or(|it| it.prefix_end < found.prefix_end)
-        {
+        } else if self.adopted.as_ref().is_none_or(|it| it.prefix_end < found.prefix_end) {
             self.adopted = Some(found);
             self.renewal = prefix_keys.renewal_key(at);
         }

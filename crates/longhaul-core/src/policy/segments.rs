@@ -31,10 +31,7 @@ pub enum SegmentForm {
 
 impl SegmentForm {
     /// Whether the form is [`SegmentForm::Text`], which records leave out.
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn is_text(&self) -> bool {
         *self == Self::Text
     }
@@ -77,11 +74,7 @@ impl SegmentedText {
             });
         }
         text.push_str(&wording::summary_end());
-        Self {
-            segments: ends,
-            form,
-            ..text.into()
-        }
+        Self { segments: ends, form, ..text.into() }
     }
 
     /// Restores the text of a record. Ends that do not fit the text are dropped: the text is then one
@@ -94,11 +87,7 @@ impl SegmentedText {
             is_sound
         });
         let segments = if fits { segments.to_vec() } else { Vec::new() };
-        Self {
-            segments,
-            form,
-            ..text.into()
-        }
+        Self { segments, form, ..text.into() }
     }
 
     /// Returns the whole text.
@@ -145,18 +134,11 @@ impl SegmentedText {
             if let Some(line) = line(from, segment.until) {
                 text.extend([SEPARATOR, &line]);
             }
-            ends.push(Segment {
-                end: text.len(),
-                ..*segment
-            });
+            ends.push(Segment { end: text.len(), ..*segment });
             (start, from) = (segment.end, segment.until);
         }
         text.push_str(self.text.get(start..).unwrap_or_default());
-        Self {
-            text: text.into(),
-            segments: if is_whole { Vec::new() } else { ends },
-            ..self
-        }
+        Self { text: text.into(), segments: if is_whole { Vec::new() } else { ends }, ..self }
     }
 
     /// Returns the form in which the text is sent.

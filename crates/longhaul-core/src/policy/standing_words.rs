@@ -12,10 +12,8 @@ pub struct StandingWords {
 }
 
 /// No words that stay.
-pub static NO_STANDING_WORDS: StandingWords = StandingWords {
-    rule_files: Vec::new(),
-    kept: Vec::new(),
-};
+pub static NO_STANDING_WORDS: StandingWords =
+    StandingWords { rule_files: Vec::new(), kept: Vec::new() };
 
 /// A text that is wanted to stay.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

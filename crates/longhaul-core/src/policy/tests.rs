@@ -30,17 +30,10 @@ fn reported_window_moves_the_thresholds_but_not_the_pruning_rule() {
 fn a_counted_window_moves_thresholds_only_if_they_no_longer_fit() {
     let settings = CompactionSettings::default();
     let plain = policy(32_000);
-    let near = plain
-        .clone()
-        .with_counted_window(&settings, plain.thresholds.hard);
+    let near = plain.clone().with_counted_window(&settings, plain.thresholds.hard);
     assert_eq!(near.thresholds.max_input(None), plain.thresholds.hard);
-    assert_eq!(
-        (near.thresholds.hard, near.budgets),
-        (plain.thresholds.hard, plain.budgets)
-    );
-    let dense = plain
-        .clone()
-        .with_counted_window(&settings, Tokens::new(21_999));
+    assert_eq!((near.thresholds.hard, near.budgets), (plain.thresholds.hard, plain.budgets));
+    let dense = plain.clone().with_counted_window(&settings, Tokens::new(21_999));
     assert_eq!(dense.thresholds.window, Tokens::new(20_000));
     assert_eq!(dense.thresholds.max_input(None), Tokens::new(21_999));
     for counted in [near, dense] {
@@ -60,11 +53,7 @@ fn separate_output_is_not_deducted_from_the_input_limit() {
 }
 
 fn marks(hard: ThresholdSetting, soft: ThresholdSetting, window: u32) -> (u32, u32) {
-    let settings = CompactionSettings {
-        hard,
-        soft,
-        ..CompactionSettings::default()
-    };
+    let settings = CompactionSettings { hard, soft, ..CompactionSettings::default() };
     let marks = Policy::new(&settings, Tokens::new(window)).thresholds;
     (marks.soft.get(), marks.hard.get())
 }
@@ -73,10 +62,8 @@ const fn at(tokens: u32) -> ThresholdSetting {
     ThresholdSetting::Tokens(Tokens::new(tokens))
 }
 
-const DEFAULT: (ThresholdSetting, ThresholdSetting) = (
-    ThresholdSetting::Percent(HARD_PERCENT),
-    ThresholdSetting::Percent(SOFT_PERCENT),
-);
+const DEFAULT: (ThresholdSetting, ThresholdSetting) =
+    (ThresholdSetting::Percent(HARD_PERCENT), ThresholdSetting::Percent(SOFT_PERCENT));
 
 #[test]
 fn absolute_thresholds_apply_in_a_huge_window() {
@@ -89,12 +76,7 @@ fn absolute_thresholds_apply_in_a_huge_window() {
 
 #[test]
 fn the_soft_threshold_leaves_a_request_before_the_hard_threshold() {
-    for (window, lead) in [
-        (8_000, 630),
-        (32_768, 2_580),
-        (48_000, 3_000),
-        (128_000, 5_600),
-    ] {
+    for (window, lead) in [(8_000, 630), (32_768, 2_580), (48_000, 3_000), (128_000, 5_600)] {
         let (soft, hard) = marks(DEFAULT.0, DEFAULT.1, window);
         assert_eq!(hard - soft, lead, "{window}");
     }
@@ -123,10 +105,7 @@ fn soft_threshold_never_exceeds_the_hard_threshold() {
 
 #[test]
 fn keep_recent_and_budgets_follow_an_absolute_hard_threshold() {
-    let settings = CompactionSettings {
-        hard: at(30_000),
-        ..CompactionSettings::default()
-    };
+    let settings = CompactionSettings { hard: at(30_000), ..CompactionSettings::default() };
     let policy = Policy::new(&settings, Tokens::new(1_000_000));
     assert_eq!(policy.keep_recent, Tokens::new(2_100));
     assert!(policy.budgets.nominal() < policy.thresholds.hard.divided_by(3));
@@ -148,9 +127,7 @@ fn relief_threshold_is_below_the_hard_threshold() {
 #[test]
 fn recovery_target_is_60_percent_or_less_beside_a_large_output() {
     let check = |window, output: Option<u32>, expect| {
-        let target = policy(window)
-            .thresholds
-            .recovery_target(output.map(Tokens::new));
+        let target = policy(window).thresholds.recovery_target(output.map(Tokens::new));
         assert_eq!(target, Tokens::new(expect), "{window} {output:?}");
     };
     // 60% of the window, unless its output and 5% leave less.
@@ -233,14 +210,8 @@ fn frugal_profile_sizes_the_room_by_cache_price() {
     };
     let usual = ThresholdSetting::Percent(90);
     assert_eq!(marks(200_000, None, usual), (32_000, 28_800));
-    assert_eq!(
-        marks(200_000, None, usual),
-        marks(1_000_000, Some(CachePrice::Half), usual)
-    );
-    assert_eq!(
-        marks(200_000, Some(CachePrice::Fiftieth), usual),
-        (40_000, 36_000)
-    );
+    assert_eq!(marks(200_000, None, usual), marks(1_000_000, Some(CachePrice::Half), usual));
+    assert_eq!(marks(200_000, Some(CachePrice::Fiftieth), usual), (40_000, 36_000));
     // A small window sets the threshold.
     assert_eq!(marks(16_000, None, usual), (11_900, 10_710));
     // The operator's number wins.
@@ -255,21 +226,9 @@ fn clearing_is_weighed_unless_profile_or_settings_fix_its_numbers() {
     let usual = CompactionSettings::default();
     assert!(weighs(usual.clone()));
     for profile in [Profile::Standard, Profile::Local] {
-        assert!(!weighs(CompactionSettings {
-            profile,
-            ..usual.clone()
-        }));
+        assert!(!weighs(CompactionSettings { profile, ..usual.clone() }));
     }
-    assert!(!weighs(CompactionSettings {
-        minimum: Some(Tokens::new(20_000)),
-        ..usual.clone()
-    }));
-    assert!(!weighs(CompactionSettings {
-        protect: Some(Tokens::new(40_000)),
-        ..usual.clone()
-    }));
-    assert!(!weighs(CompactionSettings {
-        prune_trigger: Some(PruneTrigger::Always),
-        ..usual
-    }));
+    assert!(!weighs(CompactionSettings { minimum: Some(Tokens::new(20_000)), ..usual.clone() }));
+    assert!(!weighs(CompactionSettings { protect: Some(Tokens::new(40_000)), ..usual.clone() }));
+    assert!(!weighs(CompactionSettings { prune_trigger: Some(PruneTrigger::Always), ..usual }));
 }

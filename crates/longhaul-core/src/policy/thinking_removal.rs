@@ -71,10 +71,7 @@ impl ThinkingRemoval {
     #[must_use]
     pub fn as_count(self, mut chain: Vec<u64>) -> Self {
         chain.truncate(MAX_CHAIN);
-        Self {
-            counted: Some(chain),
-            ..self
-        }
+        Self { counted: Some(chain), ..self }
     }
 
     /// Whether the thinking is only counted.

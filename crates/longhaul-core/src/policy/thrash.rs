@@ -45,10 +45,7 @@ impl ThrashState {
     #[must_use]
     pub(crate) fn after_requests(self, requests: usize, messages: usize) -> Self {
         let quick = self.messages > 0 && (1..=QUICK_REQUESTS).contains(&requests);
-        Self {
-            messages,
-            quick: if quick { self.quick + 1 } else { 0 },
-        }
+        Self { messages, quick: if quick { self.quick + 1 } else { 0 } }
     }
 
     /// Returns the state with its message index mapped by `moved`.
@@ -122,9 +119,7 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let thrash = compactions
             .iter()
-            .fold(ThrashState::default(), |thrash, &at| {
-                thrash.after_compaction(&conversation, at)
-            });
+            .fold(ThrashState::default(), |thrash, &at| thrash.after_compaction(&conversation, at));
         assert_eq!(thrash.quick, quick, "{compactions:?}");
         assert_eq!(thrash.is_thrashing(), quick >= 2, "{compactions:?}");
         assert_eq!(thrash.starts_thrashing(), quick == 2, "{compactions:?}");
@@ -179,17 +174,8 @@ mod tests {
     fn recovery_restarts_the_thrash_count_at_its_length() {
         let thrash = ThrashState::restarted_at(9);
         assert_eq!(thrash.compacted_len(), 9);
-        assert_eq!(
-            [8, 9, 10].map(|at| thrash.was_compacted_at(at)),
-            [false, true, false]
-        );
-        assert_eq!(
-            after(thrash, &[15]),
-            ThrashState {
-                messages: 15,
-                quick: 1
-            }
-        );
+        assert_eq!([8, 9, 10].map(|at| thrash.was_compacted_at(at)), [false, true, false]);
+        assert_eq!(after(thrash, &[15]), ThrashState { messages: 15, quick: 1 });
         assert_eq!(after(thrash, &[17]), ThrashState::restarted_at(17));
     }
 
@@ -198,10 +184,7 @@ mod tests {
         let moved = after(ThrashState::default(), &[9, 15, 21]).map_position(|at| at + 2);
         assert!(moved.was_compacted_at(23) && moved.is_thrashing());
         // A conversation that was never compacted stays that way.
-        assert_eq!(
-            ThrashState::default().map_position(|at| at + 2),
-            ThrashState::default()
-        );
+        assert_eq!(ThrashState::default().map_position(|at| at + 2), ThrashState::default());
     }
 
     /// Returns the clip of a question and three reads, the last of them new, if `keep` tokens are
@@ -214,32 +197,20 @@ mod tests {
         cleared: &[usize],
     ) -> Option<Clip> {
         const STEPS: &str = "uctctct";
-        let texts: Vec<_> = tokens
-            .iter()
-            .map(|&(at, tokens)| (at, "word".repeat(tokens)))
-            .collect();
+        let texts: Vec<_> =
+            tokens.iter().map(|&(at, tokens)| (at, "word".repeat(tokens))).collect();
         let says: Vec<_> = texts.iter().map(|(at, text)| (*at, &**text)).collect();
         let body = body_saying(STEPS, &says);
         let conversation = read(body.as_bytes()).unwrap();
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
         policy.keep_recent = Tokens::new(keep);
         let is_shown = |at| !cleared.contains(&at);
-        clip_largest_result(
-            &conversation,
-            &policy,
-            summarised_until,
-            STEPS.len(),
-            is_shown,
-        )
+        clip_largest_result(&conversation, &policy, summarised_until, STEPS.len(), is_shown)
     }
 
     fn ends(message: usize, tokens: u32) -> Clip {
         let (head, tail) = (Tokens::new(tokens), Tokens::new(tokens));
-        Clip {
-            message,
-            head,
-            tail,
-        }
+        Clip { message, head, tail }
     }
 
     #[test]

@@ -71,11 +71,8 @@ pub(super) fn head_hash(conversation: &Conversation<'_>, scope: Scope) -> HeadHa
         let blocks = parts.filter(|part| part.kind == PartKind::Text);
         let blocks = blocks.filter_map(|part| Some(part.text?.decode(body)));
         let (bills, others): (Vec<_>, Vec<_>) = blocks.partition(|block| is_bill(block));
-        let text = if bills.is_empty() {
-            conversation.text(message)
-        } else {
-            others.concat().into()
-        };
+        let text =
+            if bills.is_empty() { conversation.text(message) } else { others.concat().into() };
         hash_field(&mut hasher, b't', &without_moments(&text));
         if let Some(name) = message.name {
             hash_field(&mut hasher, b'n', name.raw(body));
@@ -137,22 +134,10 @@ mod tests {
     fn the_clock_does_not_change_the_hash() {
         for [before, after] in [
             ["Today's date: 2026-11-25", "Today's date: 2026-12-01"],
-            [
-                "now: 2026-11-25T23:59:33.123Z.",
-                "now: 2026-11-26T00:00:01.007Z.",
-            ],
-            [
-                "now: 2026-11-25 10:18:33+01:00",
-                "now: 2026-11-25 10:19:00+01:00",
-            ],
-            [
-                "Wed Nov 25 2026 10:18:33 GMT+0100",
-                "Sun Mar 1 2027 09:00:00 GMT+0100",
-            ],
-            [
-                "Wednesday, November 25th, 2026",
-                "Tuesday, December 1st, 2026",
-            ],
+            ["now: 2026-11-25T23:59:33.123Z.", "now: 2026-11-26T00:00:01.007Z."],
+            ["now: 2026-11-25 10:18:33+01:00", "now: 2026-11-25 10:19:00+01:00"],
+            ["Wed Nov 25 2026 10:18:33 GMT+0100", "Sun Mar 1 2027 09:00:00 GMT+0100"],
+            ["Wednesday, November 25th, 2026", "Tuesday, December 1st, 2026"],
             ["on 25. November 2026", "on 1. December 2026"],
             ["on 25.11.2026 at 10:18", "on 1.12.2026 at 9:05"],
             ["11/25/2026, 10:18:33 PM", "11/26/2026, 1:05:00 AM"],
@@ -177,19 +162,10 @@ mod tests {
         assert_eq!(head(&[&one, "You code."]), head(&["You code."]));
         assert_eq!(head(&["You ", "code.", &one]), head(&["You ", "code."]));
         for (one, other) in [
-            (
-                format!("{one} You serve ALICE."),
-                format!("{one} You serve BOB."),
-            ),
-            (
-                format!("{one}\nALICE=1; BOB"),
-                format!("{one}\nBOB=1; ALICE"),
-            ),
+            (format!("{one} You serve ALICE."), format!("{one} You serve BOB.")),
+            (format!("{one}\nALICE=1; BOB"), format!("{one}\nBOB=1; ALICE")),
             (format!("You: {one}"), format!("You: {two}")),
-            (
-                "x-other-header: cch=1;".to_owned(),
-                "x-other-header: cch=2;".to_owned(),
-            ),
+            ("x-other-header: cch=1;".to_owned(), "x-other-header: cch=2;".to_owned()),
         ] {
             assert_ne!(head(&[&one]), head(&[&other]), "{one} {other}");
         }
@@ -207,10 +183,7 @@ mod tests {
         };
         assert_eq!(blocks(&one, "You code."), blocks(&two, "You code."));
         assert_ne!(blocks(&one, "ALICE"), blocks(&one, "BOB"));
-        assert_ne!(
-            blocks("a", &format!("\"{one}\"")),
-            blocks("a", &format!("\"{two}\""))
-        );
+        assert_ne!(blocks("a", &format!("\"{one}\"")), blocks("a", &format!("\"{two}\"")));
         assert_ne!(apart(json!(one)), apart(json!(two)));
     }
 
@@ -251,10 +224,7 @@ mod tests {
             json!({"role": "system", "content": [
                 {"type": "image_url", "image_url": {"url": url}}]})
         };
-        assert_ne!(
-            hash_of(&[image("https://x/1")]),
-            hash_of(&[image("https://x/2")])
-        );
+        assert_ne!(hash_of(&[image("https://x/1")]), hash_of(&[image("https://x/2")]));
         let named = json!({"role": "system", "content": "a", "name": "bob"});
         assert_ne!(hash_of(&[named]), of_text("a"));
     }

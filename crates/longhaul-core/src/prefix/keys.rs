@@ -74,12 +74,7 @@ impl PrefixKeys {
         let mut boundaries = boundaries.skip_while(|&it| it <= instructions).peekable();
         let mut batches = conversation.batches().iter().peekable();
         let mut keys: Vec<(usize, RecordKey)> = Vec::with_capacity(conversation.boundaries().len());
-        for (at, message) in conversation
-            .messages()
-            .iter()
-            .enumerate()
-            .skip(instructions)
-        {
+        for (at, message) in conversation.messages().iter().enumerate().skip(instructions) {
             let answered = message.tool_call_id.and_then(|id| {
                 while batches.next_if(|batch| batch.results.end <= at).is_some() {}
                 let batch = batches.peek().filter(|batch| batch.results.contains(&at))?;
@@ -124,10 +119,7 @@ impl PrefixKeys {
     /// Adds the keys of records that depend on the leading messages of `conversation`.
     #[must_use]
     pub fn with_head(self, conversation: &Conversation<'_>, scope: Scope) -> Self {
-        Self {
-            head_hash: Some(head_hash(conversation, scope)),
-            ..self
-        }
+        Self { head_hash: Some(head_hash(conversation, scope)), ..self }
     }
 
     /// Returns the key under which a record of the prefix `prefix` is stored. Returns `None` for a
@@ -173,8 +165,7 @@ impl PrefixKeys {
 
     /// Returns the key of the prefix of `messages` messages, if it ends at a boundary.
     pub fn key_at(&self, messages: usize) -> Option<RecordKey> {
-        self.last_within(messages)
-            .and_then(|(end, key)| (end == messages).then_some(key))
+        self.last_within(messages).and_then(|(end, key)| (end == messages).then_some(key))
     }
 
     /// Returns the shortest prefix of at least `messages` messages: its length and its key.
@@ -186,8 +177,7 @@ impl PrefixKeys {
     /// Returns the longest prefix before the newest unit, or the stable prefix of the first unit. A unit may still
     /// grow if its items are bound to each other, and its end is no boundary then.
     pub fn shared_prefix(&self) -> Option<(usize, RecordKey)> {
-        self.last_within(self.newest_unit)
-            .or_else(|| self.stable_prefix())
+        self.last_within(self.newest_unit).or_else(|| self.stable_prefix())
     }
 
     /// Returns the key of the stable prefix, if the prefix of `messages` messages is so much
@@ -202,11 +192,7 @@ impl PrefixKeys {
     /// requests share, and of its agent. No record is stored under it.
     pub fn first_key(&self) -> Option<RecordKey> {
         let (_, key) = self.keys.first()?;
-        Some(
-            self.agent_hash
-                .as_ref()
-                .map_or(*key, |agent| key.with_head(agent)),
-        )
+        Some(self.agent_hash.as_ref().map_or(*key, |agent| key.with_head(agent)))
     }
 
     /// Returns the key of the shortest prefix that contains a reply. The key distinguishes
@@ -214,9 +200,7 @@ impl PrefixKeys {
     /// Without a reply this is the shortest prefix; if no prefix reaches the reply yet, the
     /// longest.
     pub fn conversation_key(&self) -> Option<RecordKey> {
-        let (_, key) = self
-            .first_at_least(self.first_reply_end)
-            .or_else(|| self.newest())?;
+        let (_, key) = self.first_at_least(self.first_reply_end).or_else(|| self.newest())?;
         Some(key)
     }
 
@@ -242,8 +226,7 @@ impl PrefixKeys {
     /// therefore ends before the trailing run of user and system messages. If nothing precedes that
     /// run, this is the longest prefix.
     pub fn stable_prefix(&self) -> Option<(usize, RecordKey)> {
-        self.last_within(self.trailing_input_start)
-            .or_else(|| self.newest())
+        self.last_within(self.trailing_input_start).or_else(|| self.newest())
     }
 
     /// Returns the longest prefix of at most `messages` messages.
@@ -276,11 +259,7 @@ fn next_hash(
     let after = chain_hash(before, message_hash(conversation, message), answered);
     if let Some(notes) = notes {
         let before = *before;
-        notes.hash_step.get_or_init(|| PrefixHashStep {
-            before,
-            call_index: answers,
-            after,
-        });
+        notes.hash_step.get_or_init(|| PrefixHashStep { before, call_index: answers, after });
     }
     after
 }

@@ -48,11 +48,7 @@ impl Placeholder {
                 (line, line_tokens)
             }
         };
-        PlaceholderText {
-            line,
-            line_tokens,
-            recall: recall.cloned(),
-        }
+        PlaceholderText { line, line_tokens, recall: recall.cloned() }
     }
 }
 
@@ -73,11 +69,7 @@ impl PlaceholderText {
                 // Every line of a link is as long as the sample.
                 let bytes = self.line.len() + 1 + link.sample.len();
                 is_much_longer(message, bytes)
-                    || is_shorter(
-                        conversation,
-                        message,
-                        &[&self.line, "\n", &link.sample].concat(),
-                    )
+                    || is_shorter(conversation, message, &[&self.line, "\n", &link.sample].concat())
             }
         }
     }
@@ -121,10 +113,7 @@ fn is_placeholder_text(text: &str) -> bool {
 /// Whether a text, undecoded, begins like a placeholder, escaped or not. Text with another beginning
 /// need not be decoded.
 fn may_be_placeholder(raw: &str) -> bool {
-    matches!(
-        raw.as_bytes(),
-        [b'[', b'O' | b'\\', ..] | [b'\\', b'u', b'0', b'0', b'5', ..]
-    )
+    matches!(raw.as_bytes(), [b'[', b'O' | b'\\', ..] | [b'\\', b'u', b'0', b'0', b'5', ..])
 }
 
 /// Whether `message` is a string that no placeholder of `bytes` can exceed: an escape takes at most six
@@ -152,12 +141,8 @@ pub(crate) fn is_shorter(
         }
     }
     let content = message.content.span();
-    let replacement = conversation
-        .dialect()
-        .content_in_shape(conversation, message, placeholder);
-    content
-        .zip(replacement)
-        .is_some_and(|(content, replacement)| replacement.len() < content.len())
+    let replacement = conversation.dialect().content_in_shape(conversation, message, placeholder);
+    content.zip(replacement).is_some_and(|(content, replacement)| replacement.len() < content.len())
 }
 
 /// Describes the cleared result; falls back to the fixed text if no tool is named.
@@ -172,20 +157,14 @@ fn describe(
     }
     let line = |text: &str, chars: usize| -> String {
         let chars = text.chars().take(chars);
-        let line: String = chars
-            .map(|c| if LINE_ENDS.contains(&c) { ' ' } else { c })
-            .collect();
+        let line: String = chars.map(|c| if LINE_ENDS.contains(&c) { ' ' } else { c }).collect();
         wording::without_marks(&line).into_owned()
     };
     let arguments = call.map(|call| ToolArguments::decode(conversation, call));
     let main = arguments.as_ref().and_then(ToolArguments::primary);
     let main = main.map(|text| line(text, wording::MAX_ARGUMENT_CHARS));
     let tool = line(tool, wording::MAX_TOOL_CHARS);
-    Cow::Owned(wording::describe_cleared_result(
-        &tool,
-        main.as_deref(),
-        tokens,
-    ))
+    Cow::Owned(wording::describe_cleared_result(&tool, main.as_deref(), tokens))
 }
 
 #[cfg(test)]

@@ -104,9 +104,7 @@ impl PruneState {
 
     /// Returns the cleared results.
     pub fn cleared(&self) -> impl Iterator<Item = &ToolResult> {
-        self.results
-            .iter()
-            .filter(|result| result.decision == ClearDecision::Cleared)
+        self.results.iter().filter(|result| result.decision == ClearDecision::Cleared)
     }
 
     /// Returns the calls whose arguments are clipped, each with the message of its result.
@@ -131,9 +129,7 @@ impl PruneState {
     /// the limit.
     pub(crate) fn is_clearable(&self, message: usize) -> bool {
         let at = self.results.binary_search_by_key(&message, |it| it.message);
-        let waiting = at
-            .ok()
-            .filter(|at| (self.cleared_end..self.clearable_end).contains(at));
+        let waiting = at.ok().filter(|at| (self.cleared_end..self.clearable_end).contains(at));
         let result = waiting.and_then(|at| self.results.get(at));
         result.is_some_and(|result| {
             result.frees > Tokens::ZERO && result.message >= self.summarised_until
@@ -169,9 +165,7 @@ impl PruneState {
     pub(crate) fn clearable_beyond(&self, protect: Tokens) -> Tokens {
         let (sums, results) = (self.sums.get(..=self.ingested), self.results.as_slice());
         let total = self.sums.get(self.ingested).copied().unwrap_or_default();
-        let end = sums.map_or(0, |sums| {
-            sums.partition_point(|&before| total - before > protect)
-        });
+        let end = sums.map_or(0, |sums| sums.partition_point(|&before| total - before > protect));
         let shown = results.partition_point(|result| result.message < self.summarised_until);
         let frees_before = |count: usize| self.frees_sums.get(count).copied().unwrap_or_default();
         frees_before(end) - frees_before(self.cleared_end.max(shown))
@@ -215,9 +209,7 @@ impl PruneState {
 
     /// Clears the results before `message`, as a record did.
     pub(crate) fn clear_before(&mut self, message: usize) {
-        let upto = self
-            .results
-            .partition_point(|result| result.message < message);
+        let upto = self.results.partition_point(|result| result.message < message);
         while self.clearable_end < upto {
             self.extend_clearable_by_one();
         }
@@ -237,11 +229,7 @@ impl PruneState {
     /// Adds the results among the first `messages` messages, and pins the results that they refer
     /// to.
     pub(crate) fn ingest_until(&mut self, messages: usize) {
-        while let Some(next) = self
-            .results
-            .get(self.ingested)
-            .filter(|r| r.message < messages)
-        {
+        while let Some(next) = self.results.get(self.ingested).filter(|r| r.message < messages) {
             if let Some(pinned) = next.points_at {
                 self.pin(pinned);
             }
@@ -252,20 +240,14 @@ impl PruneState {
     /// Extends the clearable results up to the newest `protect` tokens, never into the newest
     /// batch.
     pub(crate) fn extend_clearable(&mut self, protect: Tokens) {
-        let newest = self
-            .ingested
-            .checked_sub(1)
-            .and_then(|last| self.results.get(last));
+        let newest = self.ingested.checked_sub(1).and_then(|last| self.results.get(last));
         let Some(newest) = newest.map(|last| last.batch_first) else {
             return;
         };
         let total = self.sums.get(self.ingested).copied().unwrap_or_default();
         // The result whose size takes the sum from the newest past `protect` is clearable too.
         while self.clearable_end < newest
-            && self
-                .sums
-                .get(self.clearable_end)
-                .is_some_and(|&before| total - before > protect)
+            && self.sums.get(self.clearable_end).is_some_and(|&before| total - before > protect)
         {
             self.extend_clearable_by_one();
         }
@@ -287,11 +269,7 @@ impl PruneState {
     }
 
     fn clear_up_to(&mut self, upto: usize) {
-        for result in self
-            .results
-            .get_mut(self.cleared_end..upto)
-            .unwrap_or_default()
-        {
+        for result in self.results.get_mut(self.cleared_end..upto).unwrap_or_default() {
             if result.frees > Tokens::ZERO {
                 self.clearable -= result.frees;
                 self.clearable_non_text -= result.non_text;
@@ -349,10 +327,7 @@ impl PruneState {
         for sum in self.frees_sums.iter_mut().skip(at + 1) {
             *sum -= frees;
         }
-        if matches!(
-            result.decision,
-            ClearDecision::Cleared | ClearDecision::Protected
-        ) {
+        if matches!(result.decision, ClearDecision::Cleared | ClearDecision::Protected) {
             result.decision = ClearDecision::Pinned;
         }
     }

@@ -134,10 +134,7 @@ fn call_clip(
     result: &ToolResult,
 ) -> Option<CallClip> {
     use ClearDecision::{Empty, NotShorter, Placeholder, Protected};
-    let leaves = matches!(
-        result.decision,
-        Empty | NotShorter | Placeholder | Protected
-    );
+    let leaves = matches!(result.decision, Empty | NotShorter | Placeholder | Protected);
     let number = batch.call_index(result.message)?;
     let is_in_order = batch.results.start + number == result.message;
     if !leaves || !is_in_order || batch.complete_at.is_none() {
@@ -157,10 +154,7 @@ fn evaluate_result(
     at: usize,
     rule: &PruneRule,
 ) -> ToolResult {
-    let mut result = ToolResult {
-        message: at,
-        ..ToolResult::default()
-    };
+    let mut result = ToolResult { message: at, ..ToolResult::default() };
     let Some(message) = conversation.message(at) else {
         return result;
     };
@@ -170,9 +164,7 @@ fn evaluate_result(
     }
     let call = conversation.call_for_result(batch, at);
     let tool = call.and_then(|call| call.name).or(message.name);
-    let tool = tool
-        .map(|name| name.decode(conversation.body()))
-        .unwrap_or_default();
+    let tool = tool.map(|name| name.decode(conversation.body())).unwrap_or_default();
     result.placeholder = rule.placeholder.text_for(
         conversation,
         call,
@@ -208,15 +200,9 @@ struct LatestReads {
 
 impl LatestReads {
     fn new(conversation: &Conversation<'_>) -> Self {
-        let results = conversation
-            .batches()
-            .iter()
-            .flat_map(|batch| batch.results.clone());
+        let results = conversation.batches().iter().flat_map(|batch| batch.results.clone());
         let pointers = results.filter(|&at| is_pointer(conversation, at)).collect();
-        Self {
-            pointers,
-            latest: HashMap::new(),
-        }
+        Self { pointers, latest: HashMap::new() }
     }
 
     /// Adds result number `index`, at message `at`. Returns the result that it refers to, if any.

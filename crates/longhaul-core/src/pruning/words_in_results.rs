@@ -76,15 +76,11 @@ impl<'r> WordsInResults<'r> {
         let may = asks.memo().map_or_else(
             || call().is_some_and(look),
             |memo| {
-                let all = memo
-                    .may_hold_words
-                    .get_or_init(|| calls.iter().map(look).collect());
+                let all = memo.may_hold_words.get_or_init(|| calls.iter().map(look).collect());
                 all.get(number).is_some_and(|may| *may)
             },
         );
-        may || call()
-            .and_then(raw)
-            .is_some_and(|raw| self.files.may_name_added(raw))
+        may || call().and_then(raw).is_some_and(|raw| self.files.may_name_added(raw))
     }
 
     fn loads(&self, conversation: &Conversation<'_>, tool: &str, call: &ToolCall) -> bool {

@@ -25,10 +25,8 @@ fn split<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
 
 /// Checks the events of a stream in one piece, byte by byte, and cut in two at every position.
 fn check(stream: &str, expected: &[(&str, &str)]) {
-    let expected: Vec<Owned> = expected
-        .iter()
-        .map(|(name, data)| ((*name).into(), (*data).into(), 0))
-        .collect();
+    let expected: Vec<Owned> =
+        expected.iter().map(|(name, data)| ((*name).into(), (*data).into(), 0)).collect();
     let bytes = stream.as_bytes();
     assert_eq!(split([bytes]), expected, "{stream:?}");
     assert_eq!(split(bytes.chunks(1)), expected, "{stream:?} by bytes");
@@ -50,18 +48,12 @@ fn lines_end_in_lf_cr_or_crlf() {
 #[test]
 fn a_line_end_cut_in_two_is_one_line_end() {
     check("data: a\r\ndata: b\r\n\r\n", &[("", "a\nb")]);
-    check(
-        "data: a\r\rdata: b\r\ndata: c\r\n\r\n",
-        &[("", "a"), ("", "b\nc")],
-    );
+    check("data: a\r\rdata: b\r\ndata: c\r\n\r\n", &[("", "a"), ("", "b\nc")]);
 }
 
 #[test]
 fn only_one_space_after_the_colon_is_removed() {
-    check(
-        "data:a\n\ndata:  b \n\ndata: \n\n",
-        &[("", "a"), ("", " b "), ("", "")],
-    );
+    check("data:a\n\ndata:  b \n\ndata: \n\n", &[("", "a"), ("", " b "), ("", "")]);
 }
 
 #[test]
@@ -72,14 +64,8 @@ fn several_data_lines_are_one_event() {
 
 #[test]
 fn comments_and_unknown_fields_are_no_events() {
-    check(
-        ": OPENROUTER PROCESSING\n\n:\n\nid: 7\nretry: 1\nfoo: x\n\ndata: a\n\n",
-        &[("", "a")],
-    );
-    check(
-        "id:1\nevent:error\n:HTTP_STATUS/429\ndata:{}\n\n",
-        &[("error", "{}")],
-    );
+    check(": OPENROUTER PROCESSING\n\n:\n\nid: 7\nretry: 1\nfoo: x\n\ndata: a\n\n", &[("", "a")]);
+    check("id:1\nevent:error\n:HTTP_STATUS/429\ndata:{}\n\n", &[("error", "{}")]);
 }
 
 #[test]
@@ -112,14 +98,9 @@ fn bytes_past_the_event_limit_are_counted_but_not_kept() {
     let bytes = line.as_bytes();
     let whole = split([bytes]);
     assert_eq!(whole, split(bytes.chunks(7777)));
-    let [(_, data, dropped), next] = whole.as_slice() else {
-        panic!("two events")
-    };
+    let [(_, data, dropped), next] = whole.as_slice() else { panic!("two events") };
     assert!(data.len() <= MAX_EVENT_BYTES);
-    assert_eq!(
-        data.len() + dropped,
-        MAX_EVENT_BYTES + "\ntail\nend\nend".len()
-    );
+    assert_eq!(data.len() + dropped, MAX_EVENT_BYTES + "\ntail\nend\nend".len());
     assert_eq!(*next, (String::new(), "next".into(), 0));
 }
 

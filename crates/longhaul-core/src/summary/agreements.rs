@@ -91,10 +91,8 @@ pub(crate) fn merge_agreements(sections: &[&str], kept: &[KeptText], budget: Tok
         KEPT | KEPT_BY_AGENT => kept.contains(*text),
         label => label != LEFT_OUT,
     });
-    let entries = entries.map(|(label, text)| Agreement {
-        label: label.to_owned(),
-        text: text.to_owned(),
-    });
+    let entries =
+        entries.map(|(label, text)| Agreement { label: label.to_owned(), text: text.to_owned() });
     render(entries.collect(), "", budget)
 }
 
@@ -120,11 +118,7 @@ fn approved_proposal(
     let text = conversation.text(before);
     let proposed = proposal(&text);
     let words = wording::one_line(&words, MAX_APPROVAL_CHARS);
-    let text = format!(
-        "{} (The user: \"{}\")",
-        proposed.join("\n"),
-        words.replace('"', "'")
-    );
+    let text = format!("{} (The user: \"{}\")", proposed.join("\n"), words.replace('"', "'"));
     (!proposed.is_empty()).then(|| entry(AGREED, &text))
 }
 
@@ -175,10 +169,7 @@ fn of_call(
 
 /// Returns an entry whose text reads as no line of longhaul's.
 fn entry(label: &str, text: &str) -> Agreement {
-    Agreement {
-        label: label.to_owned(),
-        text: escape_labels(text.trim().into()).into_owned(),
-    }
+    Agreement { label: label.to_owned(), text: escape_labels(text.trim().into()).into_owned() }
 }
 
 /// Returns the entry of a text that stays. No line of the text begins like an entry.
@@ -202,10 +193,7 @@ fn rules(label: String, text: &str) -> Option<Agreement> {
     let lines = all.iter().filter(is_rule);
     let lines = lines.map(|rule| wording::one_line(rule, MAX_RULE_CHARS));
     let lines: Vec<String> = lines.collect();
-    (!lines.is_empty()).then(|| Agreement {
-        label,
-        text: ["\n- ", &lines.join("\n- ")].concat(),
-    })
+    (!lines.is_empty()).then(|| Agreement { label, text: ["\n- ", &lines.join("\n- ")].concat() })
 }
 
 /// Returns the part of its line in `text` that stands before a sentence.
@@ -252,10 +240,7 @@ impl Agreement {
             2 => user_messages::within(&self.text, room),
             _ => lines_within(&self.text, room),
         };
-        Some(Self {
-            text: text?,
-            ..self
-        })
+        Some(Self { text: text?, ..self })
     }
 }
 

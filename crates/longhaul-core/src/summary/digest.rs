@@ -49,10 +49,7 @@ pub(crate) fn summary_budgets_with_requests(
     let budgets = policy.budgets_excluding(fixed);
     let taken = fixed + budgets.nominal();
     let room = policy.thresholds.requests_budget(taken);
-    SummaryBudgets {
-        requests: requests.min(room),
-        ..budgets
-    }
+    SummaryBudgets { requests: requests.min(room), ..budgets }
 }
 
 /// Returns the digest of the messages `covered`: the goal, the steps, the user messages, the files
@@ -96,10 +93,7 @@ pub(crate) fn segment_text(
     let retained = conversation.messages().get(visible.retained.clone());
     let retained = retained.unwrap_or_default().iter();
     let later = retained.filter_map(|message| user_text(conversation, message));
-    let rules = RulesAround {
-        earlier: visible.text,
-        later: later.map(Cow::into_owned).collect(),
-    };
+    let rules = RulesAround { earlier: visible.text, later: later.map(Cow::into_owned).collect() };
     let user_messages = render_user_messages(calls, &rules, room, budgets.requests);
     append_section(&mut text, &user_messages);
     let room = budgets.agreements - SECTION_GAP;
@@ -124,19 +118,14 @@ pub(crate) fn append_section(text: &mut String, section: &str) {
 /// its steps get a heading of their own.
 fn goal_and_steps(calls: &DecodedCalls<'_, '_>, budget: Tokens) -> String {
     let (conversation, covered) = (calls.conversation, calls.messages.clone());
-    let messages = conversation
-        .messages()
-        .get(covered.clone())
-        .unwrap_or_default();
+    let messages = conversation.messages().get(covered.clone()).unwrap_or_default();
     let goal = goal_section(conversation, &covered, messages);
     let open_from = open_turn(conversation, covered.end);
     let mut headings = STEPS_HEADING.len();
     if open_from.is_some() {
         headings += OPEN_TURN_HEADING.len() + "\n\n\n".len();
     }
-    let room = budget
-        .to_chars()
-        .saturating_sub(goal.chars().count() + headings);
+    let room = budget.to_chars().saturating_sub(goal.chars().count() + headings);
     let renderer = StepRenderer::new(calls);
     let root = renderer.root_line();
     let room = room.saturating_sub(root.chars().count());
@@ -280,10 +269,7 @@ mod tests {
             "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed\n\n## Turn So Far\n- looking → read(a.rs)",
         );
         check(2..5, "## Turn So Far\n- looking → read(a.rs)");
-        check(
-            0..3,
-            "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed",
-        );
+        check(0..3, "## Goal\nfix the build\n\n## Progress\n### Steps\n- fixed");
     }
 
     #[test]
@@ -312,10 +298,7 @@ mod tests {
             message("developer", "Never run a delete.".to_owned()),
         ];
         for at in 0..30 {
-            messages.push(message(
-                "assistant",
-                format!("step {at}: {}", "word ".repeat(50)),
-            ));
+            messages.push(message("assistant", format!("step {at}: {}", "word ".repeat(50))));
             messages.push(message("system", format!("{at} {}", "rule ".repeat(50))));
             messages.push(message("user", format!("{at} {}", "more ".repeat(50))));
         }
@@ -324,18 +307,11 @@ mod tests {
         for window in [4_000, 8_000, 32_000, 64_000, 200_000] {
             let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(window)).budgets;
             let digest = digest(&conversation, 0..messages.len(), &budgets);
-            assert!(
-                Tokens::estimate_text(&digest) <= budgets.nominal(),
-                "{window}"
-            );
+            assert!(Tokens::estimate_text(&digest) <= budgets.nominal(), "{window}");
             assert!(digest.contains("[User]: 29 more"), "{window}");
             assert!(digest.contains("[System]: 29 rule"), "{window}");
             let all = window >= 64_000;
-            assert_eq!(
-                digest.contains("[System]: Never run a delete."),
-                all,
-                "{window}"
-            );
+            assert_eq!(digest.contains("[System]: Never run a delete."), all, "{window}");
         }
     }
 }

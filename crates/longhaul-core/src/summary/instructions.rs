@@ -40,9 +40,7 @@ pub(crate) fn render_instructions(
 /// Merges rendered sections, oldest first, each without its heading.
 pub(crate) fn merge_instructions(sections: &[&str], budget: Tokens) -> String {
     let start = ["\n\n[", LABEL, "]: "].concat();
-    let texts = sections
-        .iter()
-        .flat_map(|section| section.split(&*start).skip(1));
+    let texts = sections.iter().flat_map(|section| section.split(&*start).skip(1));
     render(texts.map(str::to_owned).collect(), budget)
 }
 
@@ -74,9 +72,7 @@ fn render(mut texts: Vec<String>, budget: Tokens) -> String {
         met.clear();
         texts.retain(|text| met.insert(first_words(text).to_owned()));
     }
-    let mut left = budget
-        .to_chars()
-        .saturating_sub(HEADING.len() + OVERHEAD_CHARS);
+    let mut left = budget.to_chars().saturating_sub(HEADING.len() + OVERHEAD_CHARS);
     let kept = texts.iter().map_while(|text| {
         let kept = fit(text, left, fits_all)?;
         left = left.checked_sub(rendered_chars(&kept, LABEL))?;
@@ -108,11 +104,7 @@ fn first_words(text: &str) -> &str {
 /// room. `None` if the text does not fit.
 fn fit(text: &str, left: usize, fits_all: bool) -> Option<Cow<'_, str>> {
     let least = MIN_CLIPPED_CHARS + OVERHEAD_CHARS;
-    let share = if fits_all {
-        left
-    } else {
-        (left / 2).max(least).min(left)
-    };
+    let share = if fits_all { left } else { (left / 2).max(least).min(left) };
     if rendered_chars(text, LABEL) <= share {
         return Some(Cow::Borrowed(text));
     }

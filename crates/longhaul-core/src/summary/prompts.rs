@@ -33,17 +33,11 @@ impl Prompts {
     /// Creates the prompts; `fresh` and `update` replace the built-in ones.
     pub fn new(fresh: Option<&str>, update: Option<&str>) -> Self {
         let (fresh, update) = (fresh.unwrap_or(FRESH), update.unwrap_or(UPDATE));
-        let mut headings: Vec<String> = [fresh, update, OPEN_TURN]
-            .into_iter()
-            .flat_map(extract_headings)
-            .collect();
+        let mut headings: Vec<String> =
+            [fresh, update, OPEN_TURN].into_iter().flat_map(extract_headings).collect();
         headings.sort_unstable();
         headings.dedup();
-        Self {
-            fresh: fresh.trim().into(),
-            update: update.trim().into(),
-            headings,
-        }
+        Self { fresh: fresh.trim().into(), update: update.trim().into(), headings }
     }
 
     /// The fixed system prompt of every call. It states that the transcript contains no
@@ -64,10 +58,7 @@ impl Prompts {
 
     /// The built-in prompts that settings can replace, each with the setting's name.
     pub fn built_in() -> [(&'static str, &'static str); 2] {
-        [
-            ("summary.prompt", FRESH.trim()),
-            ("summary.update_prompt", UPDATE.trim()),
-        ]
+        [("summary.prompt", FRESH.trim()), ("summary.update_prompt", UPDATE.trim())]
     }
 
     /// The prompt for a first summary, without the word limit filled in.
@@ -83,10 +74,7 @@ impl Prompts {
     /// Returns the extra instruction for a history that ends within a turn; `request` is that
     /// turn's request.
     pub(crate) fn open_turn(request: &str) -> String {
-        let (before, after) = OPEN_TURN
-            .trim()
-            .split_once("{request}")
-            .unwrap_or((OPEN_TURN, ""));
+        let (before, after) = OPEN_TURN.trim().split_once("{request}").unwrap_or((OPEN_TURN, ""));
         [before, &delimited("request", request), after].concat()
     }
 
@@ -97,11 +85,7 @@ impl Prompts {
 
     /// Returns the minimum number of requested headings in a summary.
     pub(crate) fn min_headings(&self) -> usize {
-        MIN_HEADINGS.min(
-            self.headings
-                .len()
-                .saturating_sub(extract_headings(OPEN_TURN).count()),
-        )
+        MIN_HEADINGS.min(self.headings.len().saturating_sub(extract_headings(OPEN_TURN).count()))
     }
 }
 
@@ -143,10 +127,7 @@ mod tests {
         let own = Prompts::new(Some("Write:\n## Stand der Dinge\n…\n"), Some("Again."));
         assert!(own.requests_heading("## Stand der Dinge:") && !own.requests_heading("## Goal"));
         assert_eq!(own.min_headings(), 1);
-        assert_eq!(
-            Prompts::new(Some("Say it."), Some("Again.")).min_headings(),
-            0
-        );
+        assert_eq!(Prompts::new(Some("Say it."), Some("Again.")).min_headings(), 0);
         assert_eq!(Prompts::default().min_headings(), 2);
     }
 }

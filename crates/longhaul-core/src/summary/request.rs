@@ -78,9 +78,7 @@ impl SummaryRequest {
         prompts: &Prompts,
         summariser: SummariserLimits,
     ) -> Option<Self> {
-        let earlier = place
-            .earlier
-            .map(|(text, until)| summary::model_sections(text, until));
+        let earlier = place.earlier.map(|(text, until)| summary::model_sections(text, until));
         let part = place.part();
         let fits = |text: &str| parts::conservative_tokens(text) <= summariser.window.divided_by(4);
         let own = own_summary(conversation, part.clone()).filter(|(text, _)| fits(text));
@@ -95,10 +93,7 @@ impl SummaryRequest {
         let turn = open_turn_prompt(conversation, new.end);
         let instructions = parts::conservative_tokens(&fresh)
             .max(parts::conservative_tokens(&update))
-            + turn
-                .as_deref()
-                .map(parts::conservative_tokens)
-                .unwrap_or_default();
+            + turn.as_deref().map(parts::conservative_tokens).unwrap_or_default();
         // Each call passes a summary on to the next. An accepted summary may exceed its budget.
         let running = [earlier.as_deref(), own.as_deref()]
             .into_iter()
@@ -114,13 +109,8 @@ impl SummaryRequest {
             - instructions
             - DELIMITER_TOKENS
             - running;
-        let parts = parts::split_history(
-            conversation,
-            new,
-            budgets,
-            room,
-            summariser.max_calls.max(1),
-        );
+        let parts =
+            parts::split_history(conversation, new, budgets, room, summariser.max_calls.max(1));
         (!parts.is_empty()).then_some(Self {
             parts,
             max_output: output,
@@ -148,16 +138,8 @@ impl SummaryRequest {
             text.extend([&delimited("earlier-record", earlier), "\n\n"]);
         }
         text.extend([&delimited("transcript", transcript), "\n\n"]);
-        text.push_str(if running.is_some() {
-            &self.update
-        } else {
-            &self.fresh
-        });
-        if let Some(turn) = self
-            .open_turn
-            .as_ref()
-            .filter(|_| part + 1 == self.parts.len())
-        {
+        text.push_str(if running.is_some() { &self.update } else { &self.fresh });
+        if let Some(turn) = self.open_turn.as_ref().filter(|_| part + 1 == self.parts.len()) {
             text.extend(["\n\n", turn]);
         }
         frame.render(Prompts::system(), &text, self.max_output)
@@ -172,9 +154,7 @@ fn fill_prompt(prompt: &str, budgets: &SummaryBudgets) -> String {
 
 /// Returns the output limit of a call to a summariser with this window.
 fn max_output(budgets: &SummaryBudgets, window: Tokens) -> Tokens {
-    Tokens::new(budgets.prose.get().saturating_mul(2))
-        .max(MIN_OUTPUT)
-        .min(window.divided_by(3))
+    Tokens::new(budgets.prose.get().saturating_mul(2)).max(MIN_OUTPUT).min(window.divided_by(3))
 }
 
 /// Returns the newest summary of the agent's own in `covered`, and the index of the message after it.

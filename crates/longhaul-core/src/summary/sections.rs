@@ -28,19 +28,13 @@ impl<'t> Section<'t> {
     /// Parses the sections of `text`. A heading inside a code block is ignored.
     pub(super) fn parse(text: &'t str) -> Vec<Self> {
         let mut sections = Vec::new();
-        let mut section = Self {
-            heading: "",
-            lines: Vec::new(),
-        };
+        let mut section = Self { heading: "", lines: Vec::new() };
         let mut fenced = false;
         for line in text.lines() {
             fenced ^= line.trim_start().starts_with("```");
             if !fenced && line.starts_with("## ") {
                 sections.push(section);
-                section = Self {
-                    heading: line.trim_end(),
-                    lines: Vec::new(),
-                };
+                section = Self { heading: line.trim_end(), lines: Vec::new() };
             } else {
                 section.lines.push(line.trim_end());
             }
@@ -64,14 +58,9 @@ impl<'t> Section<'t> {
                 .trim()
                 .trim_start_matches(|c: char| matches!(c, '-' | '*' | '.') || c.is_ascii_digit())
                 .trim();
-            let line = line
-                .strip_prefix("[ ]")
-                .or_else(|| line.strip_prefix("[x]"))
-                .unwrap_or(line);
-            let word = line
-                .trim()
-                .trim_matches(['(', ')', '.', '_', '*'])
-                .to_lowercase();
+            let line =
+                line.strip_prefix("[ ]").or_else(|| line.strip_prefix("[x]")).unwrap_or(line);
+            let word = line.trim().trim_matches(['(', ')', '.', '_', '*']).to_lowercase();
             line.starts_with('#') || matches!(&*word, "" | "none" | "n/a" | "nothing")
         })
     }
@@ -83,9 +72,7 @@ pub(super) fn join(sections: &[Section<'_>]) -> String {
         .iter()
         .map(|section| {
             let body = section.lines.join("\n");
-            format!("{}\n{}", section.heading, body.trim())
-                .trim()
-                .to_owned()
+            format!("{}\n{}", section.heading, body.trim()).trim().to_owned()
         })
         .collect();
     texts.join("\n\n")
@@ -100,10 +87,7 @@ pub(super) fn join_escaped(sections: &[Section<'_>]) -> String {
 /// Drops finished items, oldest first, until the summary fits `budget` or none is left. Finished
 /// work matters least to the next steps.
 pub(super) fn drop_finished_items(sections: &mut [Section<'_>], budget: Tokens) {
-    let mut over = join(sections)
-        .chars()
-        .count()
-        .saturating_sub(budget.to_chars());
+    let mut over = join(sections).chars().count().saturating_sub(budget.to_chars());
     for section in sections {
         section.lines.retain(|line| {
             let drop = over > 0 && is_finished_item(line);
@@ -116,10 +100,7 @@ pub(super) fn drop_finished_items(sections: &mut [Section<'_>], budget: Tokens) 
 }
 
 fn is_finished_item(line: &str) -> bool {
-    let item = line
-        .trim_start()
-        .trim_start_matches(['-', '*'])
-        .trim_start();
+    let item = line.trim_start().trim_start_matches(['-', '*']).trim_start();
     item.starts_with("[x]") || item.starts_with("[X]")
 }
 

@@ -96,9 +96,7 @@ fn within(
     budgets: &SummaryBudgets,
 ) -> Vec<LooseSegment> {
     let size = |segments: &[LooseSegment]| {
-        let sizes = segments
-            .iter()
-            .map(|it| Tokens::estimate_text(&it.text) + GAP);
+        let sizes = segments.iter().map(|it| Tokens::estimate_text(&it.text) + GAP);
         sizes.sum::<Tokens>()
     };
     let compactions =

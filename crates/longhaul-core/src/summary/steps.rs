@@ -35,15 +35,9 @@ pub(super) struct StepDetail {
 
 impl StepDetail {
     /// Of the newest steps.
-    pub(super) const FULL: Self = Self {
-        text: 240,
-        argument: 200,
-    };
+    pub(super) const FULL: Self = Self { text: 240, argument: 200 };
     /// Of older steps.
-    pub(super) const SHORT: Self = Self {
-        text: 120,
-        argument: 100,
-    };
+    pub(super) const SHORT: Self = Self { text: 120, argument: 100 };
 }
 
 /// Renders the steps of a history.
@@ -56,10 +50,7 @@ pub(crate) struct StepRenderer<'c, 'a> {
 impl<'c, 'a> StepRenderer<'c, 'a> {
     /// Creates a renderer for the messages of `calls`.
     pub(super) fn new(calls: &'c DecodedCalls<'c, 'a>) -> Self {
-        Self {
-            calls,
-            root: common_root(calls),
-        }
+        Self { calls, root: common_root(calls) }
     }
 
     /// Creates a renderer of whole paths.
@@ -127,11 +118,7 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
         let first = text.lines().find(|line| !line.trim().is_empty());
         let first = wording::one_line(first.unwrap_or_default(), MAX_FAILURE_CHARS);
         let first = escape_label(first.replace('"', "'"));
-        if first.is_empty() {
-            " failed".to_owned()
-        } else {
-            format!(" failed: \"{first}\"")
-        }
+        if first.is_empty() { " failed".to_owned() } else { format!(" failed: \"{first}\"") }
     }
 
     fn relative<'p>(&self, path: &'p str) -> &'p str {
@@ -194,9 +181,7 @@ fn common_root(calls: &DecodedCalls<'_, '_>) -> Option<String> {
             is_path(path).then(|| path.to_owned())
         })
         .collect();
-    let least = (paths.len() * ROOT_PERCENT)
-        .div_ceil(100)
-        .max(MIN_ROOTED_PATHS);
+    let least = (paths.len() * ROOT_PERCENT).div_ceil(100).max(MIN_ROOTED_PATHS);
     let mut root = "/".to_owned();
     loop {
         paths.retain(|path| path.starts_with(&root));
@@ -248,26 +233,10 @@ mod tests {
     #[test]
     fn paths_are_whole_and_relative_to_their_root() {
         let lines = steps(&[
-            (
-                "Read",
-                json!({"file_path": "/home/dev/shop/src/main.rs"}),
-                "x",
-            ),
-            (
-                "Grep",
-                json!({"pattern": "fn run", "path": "/home/dev/shop/src"}),
-                "x",
-            ),
-            (
-                "Edit",
-                json!({"file_path": "/home/dev/shop/src/lib.rs", "new_string": "y"}),
-                "x",
-            ),
-            (
-                "Read",
-                json!({"file_path": "/home/dev/shop/Cargo.toml"}),
-                "x",
-            ),
+            ("Read", json!({"file_path": "/home/dev/shop/src/main.rs"}), "x"),
+            ("Grep", json!({"pattern": "fn run", "path": "/home/dev/shop/src"}), "x"),
+            ("Edit", json!({"file_path": "/home/dev/shop/src/lib.rs", "new_string": "y"}), "x"),
+            ("Read", json!({"file_path": "/home/dev/shop/Cargo.toml"}), "x"),
             ("Read", json!({"file_path": "/etc/hosts"}), "x"),
         ]);
         assert_eq!(
@@ -285,27 +254,13 @@ mod tests {
 
     #[test]
     fn a_failure_is_quoted_and_a_long_command_keeps_both_ends() {
-        let long = format!(
-            "cargo run --bin tool -- {} --out result.json",
-            "x ".repeat(100)
-        );
+        let long = format!("cargo run --bin tool -- {} --out result.json", "x ".repeat(100));
         let lines = steps(&[
-            (
-                "Bash",
-                json!({"command": "make \\n test"}),
-                "Error: no \"rule\" to make\\nmore",
-            ),
+            ("Bash", json!({"command": "make \\n test"}), "Error: no \"rule\" to make\\nmore"),
             ("Bash", json!({"command": long}), "fine"),
         ]);
-        assert_eq!(
-            lines[1],
-            "- Bash(make \\n test) failed: \"Error: no 'rule' to make\\nmore\""
-        );
-        assert!(
-            lines[2].starts_with("- Bash(cargo run --bin tool -- x"),
-            "{}",
-            lines[2]
-        );
+        assert_eq!(lines[1], "- Bash(make \\n test) failed: \"Error: no 'rule' to make\\nmore\"");
+        assert!(lines[2].starts_with("- Bash(cargo run --bin tool -- x"), "{}", lines[2]);
         assert!(lines[2].ends_with(" --out result.json)"), "{}", lines[2]);
     }
 

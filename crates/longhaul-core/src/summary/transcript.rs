@@ -81,10 +81,7 @@ mod tests {
     #[test]
     fn each_role_has_its_label() {
         check(r#"{"role":"user","content":"hi"}"#, "[User]: hi\n");
-        check(
-            r#"{"role":"tool","tool_call_id":"a","content":"out"}"#,
-            "[Tool Result]: out\n",
-        );
+        check(r#"{"role":"tool","tool_call_id":"a","content":"out"}"#, "[Tool Result]: out\n");
         check(
             r#"{"role":"assistant","content":"yes","reasoning_content":"hidden"}"#,
             "[Assistant]: yes\n",

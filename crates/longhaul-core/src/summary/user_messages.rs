@@ -71,9 +71,7 @@ pub(crate) fn merge_user_messages(
     requests: Tokens,
     first: FirstRequest,
 ) -> String {
-    let entries = sections
-        .iter()
-        .flat_map(|section| Entry::parse_section(section));
+    let entries = sections.iter().flat_map(|section| Entry::parse_section(section));
     let entries: Vec<Entry> = entries.collect();
     let has_first = first == FirstRequest::Included
         && entries.first().is_some_and(|entry| entry.words().is_some());
@@ -125,9 +123,7 @@ impl UserRequestSizes {
             }
             self.newest_chars = Some(newest);
         }
-        let first = self
-            .first_chars
-            .filter(|_| includes_first_request(conversation, &covered));
+        let first = self.first_chars.filter(|_| includes_first_request(conversation, &covered));
         let newest = self.newest_chars.unwrap_or_default();
         let chars = first.unwrap_or_default().saturating_add(newest);
         self.covered = covered;

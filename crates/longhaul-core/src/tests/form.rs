@@ -29,10 +29,8 @@ fn policies() -> Vec<Policy> {
     let described = (WINDOWS[3], Placeholder::Described);
     let all = usual.into_iter().chain([described]);
     let policy = |(window, placeholder)| {
-        let settings = CompactionSettings {
-            placeholder: Some(placeholder),
-            ..CompactionSettings::default()
-        };
+        let settings =
+            CompactionSettings { placeholder: Some(placeholder), ..CompactionSettings::default() };
         Policy::new(&settings, Tokens::new(window))
     };
     all.map(policy).collect()
@@ -42,12 +40,7 @@ fn policies() -> Vec<Policy> {
 /// unchanged.
 fn forwarded(dialect: Dialect, body: &[u8], policy: &Policy) -> String {
     let conversation = dialect.read(body).unwrap();
-    let plan = plan(
-        &conversation,
-        policy,
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
+    let plan = plan(&conversation, policy, &PriorRecords::default(), SummarySource::Digest);
     let Some(plan) = plan.view.replacements(&conversation) else {
         return "-".to_owned();
     };
@@ -142,10 +135,8 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 4] {
     let cut = cuts[cuts.len() / 2];
     let prompts = Prompts::default();
     let covered = conversation.head_len()..cut;
-    let limits = SummariserLimits {
-        window: policy.thresholds.window,
-        max_calls: MAX_BACKGROUND_CALLS,
-    };
+    let limits =
+        SummariserLimits { window: policy.thresholds.window, max_calls: MAX_BACKGROUND_CALLS };
     let request = SummaryRequest::new(
         &conversation,
         &SegmentPlace {
@@ -159,9 +150,7 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 4] {
         limits,
     );
     let transcript = |template: &RequestTemplate<'_>| {
-        let parts = request
-            .iter()
-            .flat_map(|it| (0..it.parts.len()).map(move |at| (it, at)));
+        let parts = request.iter().flat_map(|it| (0..it.parts.len()).map(move |at| (it, at)));
         hashed(
             dialect,
             parts.map(|(it, at)| it.call_body(at, (at > 0).then_some("so far"), template)),
@@ -173,10 +162,7 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 4] {
         transcript(&own),
         transcript(&other),
         transcript(&other.for_other_endpoint()),
-        hashed(
-            dialect,
-            cached_style_body(&conversation, body, cut, policy, &prompts),
-        ),
+        hashed(dialect, cached_style_body(&conversation, body, cut, policy, &prompts)),
     ]
 }
 

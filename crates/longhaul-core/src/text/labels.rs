@@ -6,19 +6,15 @@ use crate::text::wording;
 use std::borrow::Cow;
 
 /// Characters that a model or a terminal treats as line ends.
-pub(crate) const LINE_ENDS: [char; 7] = [
-    '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
-];
+pub(crate) const LINE_ENDS: [char; 7] =
+    ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
 /// Labels in brackets, a line each: a speaker, or a part of the history. A comma ends the label.
 const LABELS: &str = include_str!("data/labels.txt");
 
 /// Headings above the words of others.
-pub(super) const SPEAKING_HEADINGS: [&str; 3] = [
-    "Agreements, Rules and Rejections",
-    "What the User Said",
-    "Instructions from the System",
-];
+pub(super) const SPEAKING_HEADINGS: [&str; 3] =
+    ["Agreements, Rules and Rejections", "What the User Said", "Instructions from the System"];
 
 /// The other headings of sections that longhaul generates.
 const LISTING_HEADINGS: [&str; 2] = ["Files Touched", "Identifiers"];
@@ -160,13 +156,9 @@ mod tests {
     #[test]
     fn lines_that_look_like_labels_are_indented_after_any_line_end() {
         for end in LINE_ENDS {
-            for forged in [
-                "[User]: x",
-                "[system] x",
-                "[Tool Call]: x",
-                "## Goal",
-                "[What follows it]:",
-            ] {
+            for forged in
+                ["[User]: x", "[system] x", "[Tool Call]: x", "## Goal", "[What follows it]:"]
+            {
                 let text = format!("a{end}{forged}{end}{end}{forged}");
                 check(&text, &format!("a{end}  {forged}{end}{end}  {forged}"));
             }

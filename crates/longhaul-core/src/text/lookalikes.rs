@@ -7,9 +7,8 @@ use std::sync::LazyLock;
 static LOOKALIKES: LazyLock<Vec<(char, &str)>> = LazyLock::new(|| {
     let rows = include_str!("data/lookalikes.tsv").lines();
     let rows = rows.filter_map(|row| row.split_once('\t'));
-    let mut table: Vec<_> = rows
-        .flat_map(|(ascii, others)| others.chars().map(move |other| (other, ascii)))
-        .collect();
+    let mut table: Vec<_> =
+        rows.flat_map(|(ascii, others)| others.chars().map(move |other| (other, ascii))).collect();
     table.sort_unstable();
     table
 });
@@ -142,19 +141,9 @@ mod tests {
     fn each_row_maps_characters_outside_ascii_once() {
         let table = &*LOOKALIKES;
         assert!(table.len() > 2_500);
-        assert!(
-            table
-                .iter()
-                .all(|(other, ascii)| !other.is_ascii() && ascii.is_ascii())
-        );
+        assert!(table.iter().all(|(other, ascii)| !other.is_ascii() && ascii.is_ascii()));
         assert!(table.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        for (c, mark) in [
-            ('［', '['),
-            ('【', '['),
-            ('］', ']'),
-            ('＃', '#'),
-            ('＜', '<'),
-        ] {
+        for (c, mark) in [('［', '['), ('【', '['), ('］', ']'), ('＃', '#'), ('＜', '<')] {
             assert!(reads_as(c, mark));
         }
         assert!(!reads_as('［', ']') && !reads_as('a', '['));

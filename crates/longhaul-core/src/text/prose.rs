@@ -9,11 +9,8 @@ use crate::text::lookalikes::{
 use std::borrow::Cow;
 
 /// Beginnings of the lists of identifiers.
-const LISTS: [&str; 3] = [
-    "Named by the user",
-    "Named in the conversation",
-    "Seen only in tool results",
-];
+const LISTS: [&str; 3] =
+    ["Named by the user", "Named in the conversation", "Seen only in tool results"];
 
 /// Beginning of a line for recall, after its bracket.
 const RECALL: &str = "Full text";
@@ -178,10 +175,8 @@ mod tests {
             the port\n2. [ ] tool result cache\n\n### Files touched today: <none>\n- users: [\"user\", \"x\"]\n\
 ## What the User Said to Drop\n- x\n\n| user | system |\n|---|---|\nThe identifiers are in src/id.rs\nFull text of the license: \
             LICENSE\n---\n  ## Identifiers\n金庫の番号\n【注意】キー";
-        let text = text.replace(
-            "### Files touched today: <none>\n",
-            "Files touched today: <none>\n",
-        );
+        let text =
+            text.replace("### Files touched today: <none>\n", "Files touched today: <none>\n");
         assert_eq!(escape_prose(&text), text);
     }
 }

@@ -42,13 +42,8 @@ static POINTER_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Prefixes of tool results that report a failure, in lower case.
-const FAILURE_PREFIXES: [&str; 5] = [
-    "error",
-    "fatal",
-    "traceback (most recent call last)",
-    "failed",
-    "panic",
-];
+const FAILURE_PREFIXES: [&str; 5] =
+    ["error", "fatal", "traceback (most recent call last)", "failed", "panic"];
 
 /// Returns a placeholder that describes the call whose result was cleared.
 pub(crate) fn describe_cleared_result(
@@ -121,9 +116,7 @@ pub(crate) fn points_at_earlier_read<'a>(
     text: impl FnOnce() -> Cow<'a, str>,
 ) -> bool {
     tokens <= MAX_POINTER_TOKENS
-        && POINTER_PATTERN
-            .as_ref()
-            .is_some_and(|pattern| pattern.is_match(&text()))
+        && POINTER_PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(&text()))
 }
 
 /// Characters of a result, after white space, that decide whether it reports a failure.
@@ -212,11 +205,7 @@ pub(crate) fn segment_ordinal(text: &str) -> u32 {
 pub(crate) fn segment_heading_of(text: &str) -> &str {
     let end = text.find('\n').map_or(text.len(), |at| at + 1);
     let line = text.get(..end).unwrap_or_default();
-    if line.starts_with(SEGMENT_PREFIX) {
-        line
-    } else {
-        ""
-    }
+    if line.starts_with(SEGMENT_PREFIX) { line } else { "" }
 }
 
 /// Returns the end of the frame of [`wrap_summary`].
@@ -260,10 +249,7 @@ pub(crate) fn unwrap_summary(text: &str) -> &str {
     let inner = text
         .strip_prefix(SUMMARY_PREFIX)
         .and_then(|rest| rest.trim_start().strip_prefix(SUMMARY_NOTE))
-        .map(|rest| {
-            rest.rsplit_once(SUMMARY_SUFFIX)
-                .map_or(rest, |(inner, _)| inner)
-        });
+        .map(|rest| rest.rsplit_once(SUMMARY_SUFFIX).map_or(rest, |(inner, _)| inner));
     inner.map_or(text, str::trim)
 }
 

@@ -22,27 +22,16 @@ impl Default for BodyLimits {
 
 impl BodyLimits {
     /// No known limit.
-    pub const UNKNOWN: Self = Self {
-        bytes: usize::MAX,
-        goal: usize::MAX,
-        items: usize::MAX,
-    };
+    pub const UNKNOWN: Self = Self { bytes: usize::MAX, goal: usize::MAX, items: usize::MAX };
 
     /// Creates a limit of `bytes` bytes.
     pub fn of_bytes(bytes: usize) -> Self {
-        Self {
-            bytes,
-            goal: (bytes / 100).saturating_mul(GOAL_PERCENT),
-            ..Self::UNKNOWN
-        }
+        Self { bytes, goal: (bytes / 100).saturating_mul(GOAL_PERCENT), ..Self::UNKNOWN }
     }
 
     /// Creates a limit of `items` messages.
     pub fn of_items(items: usize) -> Self {
-        Self {
-            items,
-            ..Self::UNKNOWN
-        }
+        Self { items, ..Self::UNKNOWN }
     }
 
     /// Returns both limits together.

@@ -37,10 +37,7 @@ impl RecallId {
     pub(crate) fn new(scope: ScopeTag, hash: &[u8; 32]) -> Self {
         let mut bytes = [0; Self::BYTES];
         let from = scope.0.iter().chain(hash);
-        bytes
-            .iter_mut()
-            .zip(from)
-            .for_each(|(to, byte)| *to = *byte);
+        bytes.iter_mut().zip(from).for_each(|(to, byte)| *to = *byte);
         Self(bytes)
     }
 

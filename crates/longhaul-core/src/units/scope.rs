@@ -29,10 +29,7 @@ impl Scope {
         }
         let key = blake3::keyed_hash(secret, &text).into();
         let tag_hash = blake3::keyed_hash(&key, b"tag");
-        Self {
-            key,
-            tag: ScopeTag(first_bytes(tag_hash.as_bytes())),
-        }
+        Self { key, tag: ScopeTag(first_bytes(tag_hash.as_bytes())) }
     }
 
     /// Derives the scope of one part of the caller's conversations, such as a path.
@@ -53,13 +50,7 @@ impl Scope {
     /// Returns the key of data stored for this scope under a name rather than for a conversation.
     pub fn named_key(self, name: &str) -> RecordKey {
         let length = length_bytes(name.len());
-        let text = [
-            &FORM_VERSION.to_le_bytes()[..],
-            b"m",
-            &length,
-            name.as_bytes(),
-        ]
-        .concat();
+        let text = [&FORM_VERSION.to_le_bytes()[..], b"m", &length, name.as_bytes()].concat();
         RecordKey::new(self.tag(), blake3::keyed_hash(&self.key, &text).into())
     }
 }
@@ -101,10 +92,7 @@ impl RecordKey {
     pub(crate) fn with_head(self, head: &[u8; 32]) -> Self {
         // Longer than any block that extends a prefix by a message.
         let block = [head.as_slice(), b"leading messages"].concat();
-        Self {
-            prefix_hash: blake3::keyed_hash(&self.prefix_hash, &block).into(),
-            ..self
-        }
+        Self { prefix_hash: blake3::keyed_hash(&self.prefix_hash, &block).into(), ..self }
     }
 
     /// Returns the tag of the scope that the key belongs to.

@@ -66,9 +66,8 @@ impl Tokens {
     /// Multiplies by `numerator / denominator`, rounding down; unchanged if `denominator` is zero.
     pub fn scaled(self, numerator: Self, denominator: Self) -> Self {
         let product = u64::from(self.0) * u64::from(numerator.0);
-        let scaled = product
-            .checked_div(u64::from(denominator.0))
-            .unwrap_or_else(|| u64::from(self.0));
+        let scaled =
+            product.checked_div(u64::from(denominator.0)).unwrap_or_else(|| u64::from(self.0));
         Self(u32::try_from(scaled).unwrap_or(u32::MAX))
     }
 

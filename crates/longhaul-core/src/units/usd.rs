@@ -91,10 +91,7 @@ mod tests {
         for no_amount in [-0.1, f64::NAN, f64::INFINITY, 1e30, 1_000_000.1] {
             check(no_amount, None);
         }
-        assert_eq!(
-            (Usd::ZERO - Usd::from_nanos(1_500_000_000)).to_string(),
-            "-1.500000000"
-        );
+        assert_eq!((Usd::ZERO - Usd::from_nanos(1_500_000_000)).to_string(), "-1.500000000");
         // The example in xAI's documentation.
         let ticks = Usd::from_ticks(37_756_000).unwrap();
         assert_eq!(ticks.to_string(), "0.003775600");

@@ -36,9 +36,6 @@ pub(crate) fn approves(text: &str) -> bool {
     let Some(yes) = YES.matches(&folded).find(counts) else {
         return false;
     };
-    let is_first = NO
-        .matches(&folded)
-        .next()
-        .is_none_or(|no| yes.start < no.start);
+    let is_first = NO.matches(&folded).next().is_none_or(|no| yes.start < no.start);
     is_first && !LATER.are_in(&folded)
 }

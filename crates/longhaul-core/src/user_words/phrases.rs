@@ -43,10 +43,7 @@ impl Phrases {
                 by_key.entry(key).or_default().push(phrase);
             }
         }
-        Self {
-            by_key,
-            first_bytes,
-        }
+        Self { by_key, first_bytes }
     }
 
     /// Whether a text of [`fold`] contains a phrase.

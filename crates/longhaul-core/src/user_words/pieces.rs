@@ -15,9 +15,7 @@ const COMMENTS: [&str; 5] = ["//", "/*", "*/", "<!--", "@@"];
 /// Ends of the name of an error, in lower case.
 const ERRORS: [&str; 4] = ["error", "exception", "warning", "fatal"];
 /// Levels of a log as they stand in its lines.
-const LEVELS: [&str; 8] = [
-    "TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "ERR!", "FATAL",
-];
+const LEVELS: [&str; 8] = ["TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "ERR!", "FATAL"];
 
 /// Piece of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,9 +50,7 @@ fn next_fence(text: &str) -> Option<(usize, usize)> {
         let trimmed = line.trim();
         let indent = line.len() - line.trim_start().len();
         if let Some((start, fence)) = open {
-            let said = trimmed
-                .strip_prefix(fence)
-                .filter(|said| said.contains(' '));
+            let said = trimmed.strip_prefix(fence).filter(|said| said.contains(' '));
             if said.is_some() {
                 return Some((start, at + indent + fence.len()));
             }
@@ -164,11 +160,7 @@ fn form<'t>(line: &'t str, head: &mut &'t str) -> Form {
         Form::Material
     } else if is_prose && (words.count > 7 || !is_code(text)) {
         let is_indented = mark == 0 && (line.starts_with("  ") || line.starts_with('\t'));
-        if is_indented {
-            Form::Indented
-        } else {
-            Form::Prose
-        }
+        if is_indented { Form::Indented } else { Form::Prose }
     } else if is_code(text) || is_repeated || (mark == 0 && words.letters * 2 < words.all) {
         Form::Material
     } else {
@@ -200,9 +192,7 @@ fn is_code(text: &str) -> bool {
     let mut brackets = text.match_indices('(');
     let calls = brackets.any(|(at, _)| text.get(..at).is_some_and(|it| it.ends_with(is_word)));
     text.ends_with(['{', '}', ';', '[', ']', '(', '>', '\\'])
-        || text
-            .split(' ')
-            .any(|token| matches!(token, "=" | "==" | "=>" | "->" | ":=" | "+="))
+        || text.split(' ').any(|token| matches!(token, "=" | "==" | "=>" | "->" | ":=" | "+="))
         || (calls && text.ends_with([')', ',', ':']))
 }
 

@@ -27,12 +27,8 @@ const MIN_QUESTION_WORDS: usize = 8;
 pub(crate) fn proposal(agent_text: &str) -> Vec<&str> {
     let all = said_sentences(agent_text);
     let question = all.iter().rposition(|it| asks(it.text));
-    let (front, rest) = all
-        .split_at_checked(question.unwrap_or(all.len()))
-        .unwrap_or_default();
-    let recent = front
-        .get(front.len().saturating_sub(MAX_SENTENCES)..)
-        .unwrap_or_default();
+    let (front, rest) = all.split_at_checked(question.unwrap_or(all.len())).unwrap_or_default();
+    let recent = front.get(front.len().saturating_sub(MAX_SENTENCES)..).unwrap_or_default();
     let marked = recent.iter().position(|it| proposes(it.text));
     let chosen: Vec<&Sentence<'_>> = if let Some(start) = marked {
         let first = recent.get(start).map(|it| it.paragraph);
@@ -43,17 +39,8 @@ pub(crate) fn proposal(agent_text: &str) -> Vec<&str> {
         let last = recent.last().map(|it| it.paragraph);
         let front = recent.iter().rev().take(MAX_UNMARKED);
         let front: Vec<_> = front.take_while(|it| Some(it.paragraph) == last).collect();
-        let options = rest
-            .iter()
-            .skip(1)
-            .filter(|it| it.is_item)
-            .take(MAX_UNMARKED);
-        front
-            .into_iter()
-            .rev()
-            .chain(rest.first())
-            .chain(options)
-            .collect()
+        let options = rest.iter().skip(1).filter(|it| it.is_item).take(MAX_UNMARKED);
+        front.into_iter().rev().chain(rest.first()).chain(options).collect()
     } else {
         Vec::new()
     };

@@ -55,11 +55,7 @@ fn states_another_value(mut new: Vec<Word>, old: &[Word]) -> bool {
     };
     let old_forms = forms(old);
     let mut new_forms = forms(&new).into_iter();
-    new_forms.any(|new| {
-        old_forms
-            .iter()
-            .any(|old| differ_in_value(new, old, correction))
-    })
+    new_forms.any(|new| old_forms.iter().any(|old| differ_in_value(new, old, correction)))
 }
 
 /// Certainty with which words say that a sentence corrects an older one.
@@ -195,11 +191,7 @@ fn names_old_value(new: &[Word], old: &[Word]) -> bool {
     let mut named = (0..new.len()).flat_map(|at| {
         let rest = new.get(at..).unwrap_or_default();
         phrases_of(&PHRASES, rest).filter_map(move |(length, is_behind)| {
-            new.get(if is_behind {
-                at.checked_sub(1)?
-            } else {
-                at + length
-            })
+            new.get(if is_behind { at.checked_sub(1)? } else { at + length })
         })
     });
     named.any(|named| {
@@ -211,11 +203,8 @@ fn names_old_value(new: &[Word], old: &[Word]) -> bool {
             && pairs.any(|it| {
                 it.last() == Some(named) && it.first().is_some_and(|it| shared.contains(&it))
             });
-        let is_same = if named.is_value {
-            has_noun || left.len() <= shared.len()
-        } else {
-            left.is_empty()
-        };
+        let is_same =
+            if named.is_value { has_noun || left.len() <= shared.len() } else { left.is_empty() };
         old.contains(named) && !shared.is_empty() && is_same
     })
 }
@@ -228,11 +217,7 @@ fn differ_in_value(new: &[Word], old: &[Word], correction: Option<Correction>) -
     let pairs = new_rest.iter().rev().zip(old_rest.iter().rev());
     let end = pairs.take_while(|(a, b)| a == b).count();
     let values = [new_rest, old_rest].map(|rest| rest.get(..rest.len() - end).unwrap_or_default());
-    if front + end < 2
-        || values
-            .iter()
-            .any(|it| it.is_empty() || it.len() > MAX_VALUE_WORDS)
-    {
+    if front + end < 2 || values.iter().any(|it| it.is_empty() || it.len() > MAX_VALUE_WORDS) {
         return false;
     }
     let lead = front.checked_sub(1).and_then(|at| new.get(at));

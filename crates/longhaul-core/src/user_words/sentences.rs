@@ -48,11 +48,7 @@ pub(super) fn split(said: &str) -> Vec<Sentence<'_>> {
             is_item = mark > 0 || (is_item && block.starts_with([' ', '\t']));
             let block = without_bullet(block.trim());
             for text in sentences_of(block) {
-                found.push(Sentence {
-                    text,
-                    paragraph,
-                    is_item,
-                });
+                found.push(Sentence { text, paragraph, is_item });
             }
         }
     }
@@ -98,11 +94,7 @@ fn blocks<'t>(text: &'t str, lines: &[Line<'t>]) -> Vec<&'t str> {
             (start, is_item) = (next_start, is_next_item);
         }
     }
-    found.extend(
-        lines
-            .last()
-            .and_then(|line| text.get(start..line.0 + line.1.len())),
-    );
+    found.extend(lines.last().and_then(|line| text.get(start..line.0 + line.1.len())));
     found
 }
 
@@ -119,9 +111,7 @@ pub(super) fn list_mark(line: &str) -> usize {
         .strip_prefix(['.', ')', '、', '．', '）'])
         .filter(|_| matches!(text.len() - number.len(), 1..=3));
     let after_letter = letter.and_then(|rest| rest.strip_prefix(')'));
-    let rest = after_number
-        .or(after_letter)
-        .or_else(|| text.strip_prefix(BULLETS));
+    let rest = after_number.or(after_letter).or_else(|| text.strip_prefix(BULLETS));
     let rest = rest.filter(|rest| rest.starts_with([' ', '\t']));
     rest.map_or(0, |rest| line.len() - rest.trim_start().len())
 }
@@ -131,11 +121,7 @@ fn without_bullet(block: &str) -> &str {
     let is_bulleted = !block.starts_with(|c: char| c.is_ascii_alphanumeric());
     let mark = if is_bulleted { list_mark(block) } else { 0 };
     let text = block.get(mark..).unwrap_or(block);
-    if is_heading(text) {
-        text.trim_start_matches('#').trim_start()
-    } else {
-        text
-    }
+    if is_heading(text) { text.trim_start_matches('#').trim_start() } else { text }
 }
 
 /// Returns the sentences of a block.

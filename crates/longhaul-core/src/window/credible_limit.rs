@@ -93,14 +93,9 @@ mod tests {
         for (limit, used) in [(Some(32_000), None), (None, Some(40_000)), (None, None)] {
             assert!(!is_credible(100, limit, used), "{limit:?} {used:?}");
         }
-        let of_account = Overflow {
-            kind: LimitKind::Request,
-            ..Overflow::stated(Some(32_000), Some(40_000))
-        };
-        assert!(!is_credible_given_hidden_history(
-            Tokens::new(100),
-            &of_account
-        ));
+        let of_account =
+            Overflow { kind: LimitKind::Request, ..Overflow::stated(Some(32_000), Some(40_000)) };
+        assert!(!is_credible_given_hidden_history(Tokens::new(100), &of_account));
     }
 
     #[test]

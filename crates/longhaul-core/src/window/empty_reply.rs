@@ -92,10 +92,7 @@ mod tests {
         let mut silence = EmptyReplyTracker::default();
         silence.record_empty(LARGE);
         silence.record_empty_retry();
-        assert_eq!(
-            silence.record_empty(LARGE),
-            EmptyReplyCause::UnrelatedToSize
-        );
+        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::UnrelatedToSize);
         silence.record_answer(SMALL);
         assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::PossiblySize);
     }

@@ -39,19 +39,12 @@ pub struct Timestamped<T> {
 impl LearnedWindow {
     /// Creates the window of a model that accepts at most `window` estimated tokens.
     pub fn at_most(window: Tokens) -> Self {
-        Self {
-            window,
-            truncates_to: None,
-            stated: None,
-        }
+        Self { window, truncates_to: None, stated: None }
     }
 
     /// Creates the window of a model that truncates prompts to `counted` provider tokens.
     pub fn truncating_to(window: Tokens, counted: u32) -> Self {
-        Self {
-            truncates_to: Some(counted),
-            ..Self::at_most(window)
-        }
+        Self { truncates_to: Some(counted), ..Self::at_most(window) }
     }
 
     /// Computes the window from a refusal of a request of `estimate` tokens.
@@ -81,10 +74,7 @@ impl LearnedWindow {
     /// Returns the window for conversations other than the refused one.
     pub fn for_other_conversations(self) -> RefusalWindow {
         match self.stated {
-            Some(stated) => RefusalWindow::Stated {
-                stated,
-                refused: self.window,
-            },
+            Some(stated) => RefusalWindow::Stated { stated, refused: self.window },
             None => RefusalWindow::Estimated(to_two_digits(self.window)),
         }
     }
@@ -95,10 +85,7 @@ impl<T> Timestamped<T> {
     /// time is later than that of `before` even if the clock is not.
     pub fn superseding(before: Option<Self>, now: u64, value: T) -> Self {
         let after = before.map_or(0, |before| before.at.saturating_add(1));
-        Self {
-            at: now.max(after),
-            value,
-        }
+        Self { at: now.max(after), value }
     }
 
     /// Whether a fast clock stamped the value, seen from `now`. Such a value would override every

@@ -75,19 +75,13 @@ impl WindowDetector {
             return Some(note);
         }
         if reply_end.finish == Some(FinishReason::WindowFull) {
-            return Some(LearnedWindow::at_most(filled_window(
-                sent.estimate,
-                reply_end.usage,
-            )));
+            return Some(LearnedWindow::at_most(filled_window(sent.estimate, reply_end.usage)));
         }
         // A smaller count than an earlier one is not the limit.
         if let Some(input) = input.filter(|&input| input >= MIN_WINDOW && input >= before)
             && left_no_room_for_output(sent, reply_end)
         {
-            let cut = Overflow {
-                limit: Some(input),
-                ..Overflow::from_empty_reply()
-            };
+            let cut = Overflow { limit: Some(input), ..Overflow::from_empty_reply() };
             let window = window_from_refusal(sent.estimate, &cut);
             return Some(LearnedWindow::truncating_to(window, input));
         }
@@ -99,20 +93,14 @@ impl WindowDetector {
     /// Detects a count that stands: the next larger request has the same count, to the token. Only the
     /// largest count may be that of a window.
     fn detect_standing_count(&mut self, estimate: Tokens, input: u32) -> Option<LearnedWindow> {
-        let now = TruncationSuspicion {
-            window: input,
-            estimate,
-        };
+        let now = TruncationSuspicion { window: input, estimate };
         let is_standing = |was: &TruncationSuspicion| was.window == input;
         let was = self.standing.filter(is_standing);
         self.standing = was.or(Some(now));
         let is_window = input >= MIN_WINDOW && input >= self.largest_prompt;
         let is_larger = |was: &TruncationSuspicion| estimate >= was.estimate + STANDING_GROWTH;
         let was = was.filter(|was| is_window && is_larger(was))?;
-        Some(LearnedWindow::truncating_to(
-            was.estimate.min(Tokens::new(input)),
-            input,
-        ))
+        Some(LearnedWindow::truncating_to(was.estimate.min(Tokens::new(input)), input))
     }
 
     /// Detects truncation: the request grows, and its count stays near a usual window.
@@ -179,11 +167,7 @@ fn left_no_room_for_output(sent: SentSize, reply_end: &ReplyEnd) -> bool {
 fn window_above(input: u32) -> Option<u32> {
     let power = input.max(MIN_WINDOW).checked_next_power_of_two()?;
     let between = power / 4 * 3;
-    let window = if between >= input.max(MIN_WINDOW) {
-        between
-    } else {
-        power
-    };
+    let window = if between >= input.max(MIN_WINDOW) { between } else { power };
     (input > window - window / BAND).then_some(window)
 }
 

@@ -23,10 +23,8 @@ pub fn predict(conversation: &Conversation<'_>) -> TokenRatio {
         let ScriptSample { chars, thousandths } = cached_sample(conversation, message);
         estimate += message.text_tokens;
         let plain = Tokens::new(chars.saturating_mul(OTHER_SCRIPT_COST));
-        expected += message
-            .text_tokens
-            .scaled(Tokens::new(thousandths), plain)
-            .max(message.text_tokens);
+        expected +=
+            message.text_tokens.scaled(Tokens::new(thousandths), plain).max(message.text_tokens);
     }
     TokenRatio::from_counts(expected, estimate)
 }
@@ -45,8 +43,7 @@ fn excerpt<'a>(conversation: &Conversation<'a>, message: &Message) -> &'a str {
     let raw = literal.map_or("", |literal| literal.raw(conversation.body()));
     let from = raw.floor_char_boundary(raw.len().saturating_sub(BYTES_PER_MESSAGE) / 2);
     let rest = raw.get(from..).unwrap_or_default();
-    rest.get(..rest.floor_char_boundary(BYTES_PER_MESSAGE))
-        .unwrap_or_default()
+    rest.get(..rest.floor_char_boundary(BYTES_PER_MESSAGE)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -41,10 +41,7 @@ impl CountSample {
     /// the prompt, others leave out its cached part.
     pub fn new(estimate: Tokens, counted: u32) -> Option<Self> {
         let whole = counted > estimate.percent(TRUNCATED_PERCENT).get();
-        whole.then_some(Self {
-            estimate,
-            counted: Tokens::new(counted),
-        })
+        whole.then_some(Self { estimate, counted: Tokens::new(counted) })
     }
 
     /// Returns at least as many tokens as the provider will count of a request of `request` estimated
@@ -81,9 +78,8 @@ impl TokenRatio {
             return before;
         }
         let Self(new) = Self::from_counts(sample.counted, sample.estimate);
-        let average = before.map_or(new, |Self(old)| {
-            (old * (AVERAGED_SAMPLES - 1) + new) / AVERAGED_SAMPLES
-        });
+        let average =
+            before.map_or(new, |Self(old)| (old * (AVERAGED_SAMPLES - 1) + new) / AVERAGED_SAMPLES);
         Some(Self(average))
     }
 
@@ -157,11 +153,7 @@ mod tests {
             model_ratio: model.and_then(|model| TokenRatio::moving_average(None, sample(model))),
             text_ratio: TokenRatio::default(),
         };
-        assert_eq!(
-            counts.estimated_window(WINDOW).get(),
-            expect,
-            "{last:?}, {model:?}"
-        );
+        assert_eq!(counts.estimated_window(WINDOW).get(), expect, "{last:?}, {model:?}");
     }
 
     #[test]
@@ -225,10 +217,7 @@ mod tests {
         let sample = |counted| CountSample::new(Tokens::new(10_000), counted).unwrap();
         let first = TokenRatio::moving_average(None, sample(10_000));
         assert_eq!(first, Some(TokenRatio(1_000)));
-        assert_eq!(
-            TokenRatio::moving_average(first, sample(18_000)),
-            Some(TokenRatio(1_100))
-        );
+        assert_eq!(TokenRatio::moving_average(first, sample(18_000)), Some(TokenRatio(1_100)));
         let mut at = first;
         for _ in 0..64 {
             at = TokenRatio::moving_average(at, sample(18_000));

@@ -6,13 +6,8 @@ use super::transcript::Transcript;
 use super::{content_text, text};
 
 /// Types of lines that only these logs have.
-const TYPES: [&str; 5] = [
-    "session_meta",
-    "response_item",
-    "turn_context",
-    "event_msg",
-    "compacted",
-];
+const TYPES: [&str; 5] =
+    ["session_meta", "response_item", "turn_context", "event_msg", "compacted"];
 
 /// Whether a line has the form of these logs.
 pub(super) fn is_line(line: &Value) -> bool {

@@ -43,8 +43,7 @@ pub(super) fn read_storage(storage: &Path, since: SystemTime, logs: &mut ClientL
             read_message(&info, &parts, &mut transcript);
         }
         let name = session.file_name().unwrap_or_default().to_string_lossy();
-        logs.conversations
-            .extend(transcript.finish(LogSource::OpenCode, &name));
+        logs.conversations.extend(transcript.finish(LogSource::OpenCode, &name));
     }
 }
 

@@ -9,9 +9,7 @@ use super::{content_text, text};
 pub(super) fn is_line(line: &Value) -> bool {
     match text(line, "type") {
         Some("session") => line.get("cwd").is_some(),
-        Some("message") => line
-            .get("message")
-            .is_some_and(|message| message.get("role").is_some()),
+        Some("message") => line.get("message").is_some_and(|message| message.get("role").is_some()),
         _ => false,
     }
 }

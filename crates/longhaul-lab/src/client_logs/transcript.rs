@@ -55,8 +55,7 @@ impl Transcript {
     pub(super) fn add_user(&mut self, text: &str) {
         if !text.is_empty() {
             self.close_step();
-            self.messages
-                .push(json!({ "role": "user", "content": text }));
+            self.messages.push(json!({ "role": "user", "content": text }));
         }
     }
 
@@ -99,8 +98,7 @@ impl Transcript {
     pub(super) fn add_result(&mut self, id: &str, text: &str) {
         if self.open_calls.remove(id) {
             let content = if text.is_empty() { "(no output)" } else { text };
-            self.messages
-                .push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
+            self.messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
         }
     }
 
@@ -114,15 +112,11 @@ impl Transcript {
 
     /// Changes the newest assistant message if it belongs to `step`, or else a new message.
     fn change_assistant(&mut self, step: Option<&str>, change: impl FnOnce(&mut Value)) {
-        let is_last = self
-            .messages
-            .last()
-            .is_some_and(|last| last["role"] == "assistant");
+        let is_last = self.messages.last().is_some_and(|last| last["role"] == "assistant");
         let is_same = is_last && step.is_none_or(|step| self.step.as_deref() == Some(step));
         if !is_same {
             self.close_step();
-            self.messages
-                .push(json!({ "role": "assistant", "content": null }));
+            self.messages.push(json!({ "role": "assistant", "content": null }));
             self.step = step.map(str::to_owned);
         }
         if let Some(message) = self.messages.last_mut() {
@@ -136,8 +130,7 @@ impl Transcript {
         open.sort_unstable();
         for id in open {
             let content = "(interrupted)";
-            self.messages
-                .push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
+            self.messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
         }
         self.step = None;
     }
@@ -152,11 +145,7 @@ impl Transcript {
         let spoken = all.filter(|(_, messages)| messages.iter().any(|one| one["role"] == "user"));
         let made = spoken.map(|(at, messages)| LoggedConversation {
             source,
-            name: if compactions == 0 {
-                name.to_owned()
-            } else {
-                format!("{name} ({})", at + 1)
-            },
+            name: if compactions == 0 { name.to_owned() } else { format!("{name} ({})", at + 1) },
             provider: self.provider.clone(),
             body: request_body(&model, &messages),
             compacted_by_agent: at < compactions,
@@ -171,29 +160,17 @@ const NAME_CHARS: usize = 64;
 /// Returns `name` with the characters that a request allows in a tool's name.
 fn tool_name(name: &str) -> String {
     let letter = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' {
-            c
-        } else {
-            '_'
-        }
+        if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
     };
     let allowed: String = name.chars().map(letter).take(NAME_CHARS).collect();
-    if allowed.is_empty() {
-        "tool".to_owned()
-    } else {
-        allowed
-    }
+    if allowed.is_empty() { "tool".to_owned() } else { allowed }
 }
 
 /// Returns the body of a request with all `messages`. A history with calls needs the tools; a log
 /// names them without their schemas.
 fn request_body(model: &str, messages: &[Value]) -> Vec<u8> {
-    let calls = messages
-        .iter()
-        .filter_map(|message| message.get("tool_calls")?.as_array());
-    let names = calls
-        .flatten()
-        .filter_map(|call| call.pointer("/function/name")?.as_str());
+    let calls = messages.iter().filter_map(|message| message.get("tool_calls")?.as_array());
+    let names = calls.flatten().filter_map(|call| call.pointer("/function/name")?.as_str());
     let names: BTreeSet<&str> = names.collect();
     let tools = names.into_iter().map(|name| {
         json!({ "type": "function", "function": {

@@ -70,10 +70,7 @@ fn has_ending(path: &Path, ending: &str) -> bool {
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn visit_file(path: &Path, logs: &mut ClientLogs) {
@@ -87,10 +84,7 @@ fn visit_file(path: &Path, logs: &mut ClientLogs) {
         };
         // A line that is not UTF-8 becomes one that is not JSON.
         let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-        logs.add_lines(
-            &name,
-            lines.map(|line| String::from_utf8_lossy(&line).into_owned()),
-        );
+        logs.add_lines(&name, lines.map(|line| String::from_utf8_lossy(&line).into_owned()));
     } else if is_log(path) {
         read_whole(path, &name, logs);
     }

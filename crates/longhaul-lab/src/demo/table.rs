@@ -77,10 +77,7 @@ fn write_outcome(page: &mut String, report: &DemoReport, paint: Paint, width: Op
     page.push_str(&wrapped("", &played, 0, width));
     page.push('\n');
     let finished = format!("finished, {requests} of {requests} requests answered");
-    for (name, played) in [
-        ("direct", &report.direct),
-        ("through longhaul", &report.longhaul),
-    ] {
+    for (name, played) in [("direct", &report.direct), ("through longhaul", &report.longhaul)] {
         match played.failed_request() {
             None => _ = writeln!(page, "{name:<18}{}", paint.good(&finished)),
             Some(row) => {
@@ -96,39 +93,19 @@ fn write_totals(page: &mut String, report: &DemoReport, paint: Paint, width: Opt
     let (direct, longhaul) = (&report.direct.totals, &report.longhaul.totals);
     let answered = |answered: usize| format!("{answered} of {}", report.requests);
     let saved = |played: &PlayOutcome| {
-        let PlayTotals {
-            tokens_saved: saved,
-            tokens_sent: sent,
-            ..
-        } = played.totals;
+        let PlayTotals { tokens_saved: saved, tokens_sent: sent, .. } = played.totals;
         let sign = if saved < 0 { "-" } else { "" };
         let tokens = saved.unsigned_abs();
         match saved {
             0 => "–".to_owned(),
-            _ => format!(
-                "{sign}{} ({sign}{}%)",
-                with_thousands(tokens),
-                percent(tokens, sent)
-            ),
+            _ => format!("{sign}{} ({sign}{}%)", with_thousands(tokens), percent(tokens, sent)),
         }
     };
     let cached = |percent: u64| format!("{percent}%");
     let lines = [
-        (
-            "requests answered",
-            answered(direct.answered),
-            answered(longhaul.answered),
-        ),
-        (
-            "refused by the model",
-            direct.refused.to_string(),
-            longhaul.refused.to_string(),
-        ),
-        (
-            "tokens sent",
-            with_thousands(direct.tokens_sent),
-            with_thousands(longhaul.tokens_sent),
-        ),
+        ("requests answered", answered(direct.answered), answered(longhaul.answered)),
+        ("refused by the model", direct.refused.to_string(), longhaul.refused.to_string()),
+        ("tokens sent", with_thousands(direct.tokens_sent), with_thousands(longhaul.tokens_sent)),
         (
             "tokens forwarded",
             with_thousands(direct.tokens_forwarded),
@@ -139,32 +116,17 @@ fn write_totals(page: &mut String, report: &DemoReport, paint: Paint, width: Opt
             with_thousands(direct.tokens_for_summaries),
             with_thousands(longhaul.tokens_for_summaries),
         ),
-        (
-            "tokens saved",
-            saved(&report.direct),
-            saved(&report.longhaul),
-        ),
+        ("tokens saved", saved(&report.direct), saved(&report.longhaul)),
         (
             "found in the prompt cache",
             cached(direct.cached_percent()),
             cached(longhaul.cached_percent()),
         ),
-        (
-            "prefix changes",
-            direct.prefix_changes.to_string(),
-            longhaul.prefix_changes.to_string(),
-        ),
-        (
-            "summaries requested",
-            direct.summaries.to_string(),
-            longhaul.summaries.to_string(),
-        ),
+        ("prefix changes", direct.prefix_changes.to_string(), longhaul.prefix_changes.to_string()),
+        ("summaries requested", direct.summaries.to_string(), longhaul.summaries.to_string()),
     ];
-    let columns = [
-        (Align::Left, "totals"),
-        (Align::Right, "direct"),
-        (Align::Right, "through longhaul"),
-    ];
+    let columns =
+        [(Align::Left, "totals"), (Align::Right, "direct"), (Align::Right, "through longhaul")];
     let mut table =
         Table::with_headings(columns.map(|(align, heading)| (align, paint.bold(heading))));
     for (name, direct, longhaul) in lines {

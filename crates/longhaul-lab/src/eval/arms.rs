@@ -92,11 +92,7 @@ impl ArmFlags {
             let names = names.map(|change| format!("{} {}", change.flag, change.value));
             let names: Vec<String> = names.collect();
             Ok(Arm {
-                name: if names.is_empty() {
-                    "as configured".to_owned()
-                } else {
-                    names.join(", ")
-                },
+                name: if names.is_empty() { "as configured".to_owned() } else { names.join(", ") },
                 settings: settings(&changes)?,
             })
         });
@@ -108,12 +104,8 @@ impl ArmFlags {
 pub(super) fn with_names(command: Command, names: ChoiceNames) -> Command {
     command
         .mut_arg("profile", |flag| flag.value_parser(parser(names.profiles)))
-        .mut_arg("placeholder", |flag| {
-            flag.value_parser(parser(names.placeholders))
-        })
-        .mut_arg("summary-style", |flag| {
-            flag.value_parser(parser(names.summary_styles))
-        })
+        .mut_arg("placeholder", |flag| flag.value_parser(parser(names.placeholders)))
+        .mut_arg("summary-style", |flag| flag.value_parser(parser(names.summary_styles)))
 }
 
 fn parser(names: Vec<&'static str>) -> PossibleValuesParser {

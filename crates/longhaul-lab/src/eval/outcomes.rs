@@ -115,10 +115,7 @@ pub(super) async fn ask(
             calls.push((key.clone(), call));
             key
         };
-        let pair = [
-            plan(original, 0, "as it came"),
-            plan(original, 1, "control"),
-        ];
+        let pair = [plan(original, 0, "as it came"), plan(original, 1, "control")];
         let forwarded: Vec<Forwarded> = arms
             .iter()
             .zip(&replays)
@@ -141,16 +138,13 @@ pub(super) async fn ask(
                 Forwarded::Unchanged => StepOutcome::Unchanged,
                 Forwarded::Unknown => StepOutcome::NotSent,
             };
-            let mut changes = replayed.bodies.get(&at).map_or_else(Vec::new, |body| {
-                changes_of(session.dialect, &original, body)
-            });
+            let mut changes = replayed
+                .bodies
+                .get(&at)
+                .map_or_else(Vec::new, |body| changes_of(session.dialect, &original, body));
             let count = changes.len();
             changes.truncate(MAX_CHANGES);
-            ArmOutcome {
-                step,
-                changes: count,
-                shown_changes: changes,
-            }
+            ArmOutcome { step, changes: count, shown_changes: changes }
         });
         Sample {
             session: session.name.clone(),
@@ -225,9 +219,7 @@ fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
             EntryKind::Overflow => StepOutcome::DoesNotFit,
             EntryKind::Step | EntryKind::Summary => {
                 AgentStep::read(dialect, entry.reply.as_bytes()).map_or_else(
-                    || StepOutcome::Failed {
-                        reason: "the reply holds no step".to_owned(),
-                    },
+                    || StepOutcome::Failed { reason: "the reply holds no step".to_owned() },
                     |(step, _)| StepOutcome::Step(step),
                 )
             }

@@ -30,10 +30,7 @@ pub(super) fn render(report: &EvalReport) -> String {
         escaped(&report.head())
     );
     write_table(&mut page, report);
-    let differing = report
-        .samples
-        .iter()
-        .filter(|sample| has_disagreement(sample));
+    let differing = report.samples.iter().filter(|sample| has_disagreement(sample));
     let all = differing.clone().count();
     _ = writeln!(page, "<h2>Disagreements: {all}</h2>");
     for sample in differing.take(MAX_SHOWN) {

@@ -99,8 +99,7 @@ impl PaidClient {
     /// truncate a longer history without a word, so such a request is not sent.
     pub(super) fn may_fit(&self, dialect: Dialect, body: &[u8]) -> bool {
         let size = size(dialect, body, self.output, None);
-        self.window
-            .is_none_or(|window| size.expected.percent(80) <= window)
+        self.window.is_none_or(|window| size.expected.percent(80) <= window)
     }
 
     /// Returns the body that requests the step of `call`. `None` if its body is not a JSON object.
@@ -111,9 +110,7 @@ impl PaidClient {
 
     /// Returns the key of a step. The key of the output limit is not part of it.
     pub(super) fn step_key(&self, call: &StepCall) -> String {
-        let body = self
-            .step_body(call, OutputKey::Recorded)
-            .unwrap_or_default();
+        let body = self.step_body(call, OutputKey::Recorded).unwrap_or_default();
         let repetition = [call.repetition];
         hash(&[
             b"step",
@@ -130,11 +127,7 @@ impl PaidClient {
         let key = self.step_key(call);
         let size = || size(call.dialect, &call.body, self.output, self.model.prices);
         let sent = self.pay(EntryKind::Step, &key, size, self.send_step(call));
-        let PaidReply {
-            reply,
-            size,
-            reserved,
-        } = match sent.await {
+        let PaidReply { reply, size, reserved } = match sent.await {
             ControlFlow::Continue(paid) => paid,
             ControlFlow::Break(outcome) => return Ok(outcome),
         };
@@ -165,14 +158,10 @@ impl PaidClient {
     async fn send_step(&self, call: &StepCall) -> Result<LoopbackReply, String> {
         let body = |key| {
             let body = self.step_body(call, key);
-            body.map(Bytes::from)
-                .ok_or_else(|| "the request is no JSON object".to_owned())
+            body.map(Bytes::from).ok_or_else(|| "the request is no JSON object".to_owned())
         };
         if self.needs_newer_key.load(Ordering::Relaxed) {
-            return self
-                .upstream
-                .send(call.dialect, &body(OutputKey::Newer)?)
-                .await;
+            return self.upstream.send(call.dialect, &body(OutputKey::Newer)?).await;
         }
         let recorded = body(OutputKey::Recorded)?;
         let reply = self.upstream.send(call.dialect, &recorded).await?;
@@ -243,11 +232,7 @@ impl PaidClient {
             size(dialect, body, output, self.summary_model.prices)
         };
         let sent = self.pay(EntryKind::Summary, &key, size, upstream.send(dialect, body));
-        let PaidReply {
-            reply,
-            size,
-            reserved,
-        } = match sent.await {
+        let PaidReply { reply, size, reserved } = match sent.await {
             ControlFlow::Continue(paid) => paid,
             ControlFlow::Break(outcome) => return Ok(outcome),
         };
@@ -261,9 +246,7 @@ impl PaidClient {
             _ = self.spending.lock().settle(reserved, size, CallCost::Free);
             return Ok(CallOutcome::Failed(error_text(&reply)));
         };
-        let cost = usage
-            .as_ref()
-            .map_or(CallCost::Uncounted, CallCost::Counted);
+        let cost = usage.as_ref().map_or(CallCost::Uncounted, CallCost::Counted);
         let cost = self.spending.lock().settle(reserved, size, cost);
         let place = "summary".to_owned();
         let mut entry = Entry::new(EntryKind::Summary, &key, place, &self.summary_model.name);
@@ -294,11 +277,7 @@ impl PaidClient {
             return ControlFlow::Break(CallOutcome::NotSent);
         };
         match send.await {
-            Ok(reply) => ControlFlow::Continue(PaidReply {
-                reply,
-                size,
-                reserved,
-            }),
+            Ok(reply) => ControlFlow::Continue(PaidReply { reply, size, reserved }),
             Err(why) => {
                 let mut spending = self.spending.lock();
                 _ = spending.settle(reserved, size, CallCost::Uncounted);
@@ -346,9 +325,7 @@ fn size(dialect: Dialect, body: &[u8], output: Tokens, prices: Option<TokenPrice
         expected,
         output,
         prices,
-        has_cache_mark: conversation
-            .as_ref()
-            .is_some_and(Conversation::has_cache_marks),
+        has_cache_mark: conversation.as_ref().is_some_and(Conversation::has_cache_marks),
         has_hour_mark: conversation.is_some_and(|it| it.may_mark_for_hour()),
     }
 }

@@ -51,18 +51,13 @@ pub(super) async fn replay(
     let target = ReplayTarget {
         base: &upstream.url(),
         model: &known,
-        summaries: Some(SummaryLimits {
-            wait: SUMMARY_WAIT,
-            per_hour: SUMMARIES_PER_HOUR,
-        }),
+        summaries: Some(SummaryLimits { wait: SUMMARY_WAIT, per_hour: SUMMARIES_PER_HOUR }),
     };
     let proxy = arm.settings.start(ProxyRole::Replay(target)).await;
     let proxy = proxy.map_err(told)?;
     let runner = SessionRunner::new(proxy.address, session.dialect.path(), SUMMARY_WAIT);
     let background = arm.settings.has_summary_model().then_some(&upstream);
-    let until = wanted.map_or(session.len(), |wanted| {
-        wanted.last().map_or(0, |last| last + 1)
-    });
+    let until = wanted.map_or(session.len(), |wanted| wanted.last().map_or(0, |last| last + 1));
     let mut replayed = Replayed::default();
     for (at, body) in session.bodies().enumerate().take(until) {
         let body = Bytes::from(body);

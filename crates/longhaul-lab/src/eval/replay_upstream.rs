@@ -82,11 +82,7 @@ impl ReplayUpstream {
         let accepting =
             serve_connections(listener, move |request| serve(Arc::clone(&shared), request));
         let accepting = tokio::spawn(accepting);
-        Ok(Self {
-            address,
-            state,
-            accepting,
-        })
+        Ok(Self { address, state, accepting })
     }
 
     pub(super) fn url(&self) -> String {
@@ -169,10 +165,7 @@ async fn serve(
 
 impl ReplayUpstreamState {
     async fn ask_model(&self, path: &str, body: Bytes) -> io::Result<LoopbackReply> {
-        let reply = self
-            .model
-            .post(path, &[], body, (BODY_BYTES, MODEL_TIMEOUT))
-            .await;
+        let reply = self.model.post(path, &[], body, (BODY_BYTES, MODEL_TIMEOUT)).await;
         reply.map_err(io::Error::other)
     }
 
@@ -185,22 +178,13 @@ impl ReplayUpstreamState {
         let Some(caller) = &self.caller else {
             return self.ask_model(path, body).await;
         };
-        let failed = |status| LoopbackReply {
-            status,
-            headers: http::HeaderMap::new(),
-            body: Bytes::new(),
-        };
+        let failed =
+            |status| LoopbackReply { status, headers: http::HeaderMap::new(), body: Bytes::new() };
         match caller.summary(dialect, &body).await {
             Ok(CallOutcome::Recorded(entry)) => {
-                let kind = if entry.is_stream {
-                    "text/event-stream"
-                } else {
-                    "application/json"
-                };
+                let kind = if entry.is_stream { "text/event-stream" } else { "application/json" };
                 let mut reply = failed(StatusCode::OK);
-                reply
-                    .headers
-                    .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
                 reply.body = entry.reply.into();
                 Ok(reply)
             }

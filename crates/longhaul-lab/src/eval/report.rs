@@ -86,11 +86,8 @@ impl ArmReport {
     /// Counts the outcomes of arm number `arm`.
     pub(super) fn new(name: &str, arm: usize, samples: &[Sample]) -> Self {
         let mut unpaired = Unpaired::default();
-        let (mut steps, mut tools, mut files) = (
-            PairedCounts::default(),
-            PairedCounts::default(),
-            PairedCounts::default(),
-        );
+        let (mut steps, mut tools, mut files) =
+            (PairedCounts::default(), PairedCounts::default(), PairedCounts::default());
         let (mut questions, mut refusals) = (KindCounts::default(), KindCounts::default());
         for sample in samples {
             let Some([original, control, forwarded]) = unpaired.pair(sample, arm) else {
@@ -186,11 +183,7 @@ fn conclusion(result: Option<&PairedResult>) -> String {
 /// Formats a difference in percentage points, with its sign.
 fn points(share: f64) -> String {
     let points = (share * 100.0).round();
-    if points < 0.0 {
-        format!("−{:.0}", -points)
-    } else {
-        format!("+{:.0}", points.abs())
-    }
+    if points < 0.0 { format!("−{:.0}", -points) } else { format!("+{:.0}", points.abs()) }
 }
 
 fn interval(share: Share) -> String {
@@ -305,8 +298,7 @@ impl ArmReport {
             |cell: fn(&PairedResult) -> String| self.same_step.as_ref().map_or_else(dash, cell);
         [
             self.name.clone(),
-            self.same_step
-                .map_or_else(|| "0".to_owned(), |result| result.pairs.to_string()),
+            self.same_step.map_or_else(|| "0".to_owned(), |result| result.pairs.to_string()),
             of_step(|result| format!("{}%", percent(result.treatment.share))),
             of_step(|result| format!("{}%", percent(result.control.share))),
             of_step(|result| points(result.difference.share)),
@@ -331,10 +323,7 @@ impl Unpaired {
                 self.only_forwarded_fits,
                 "only the history that longhaul forwards fits the model's window",
             ),
-            (
-                self.does_not_fit,
-                "not even the forwarded history fits the model's window",
-            ),
+            (self.does_not_fit, "not even the forwarded history fits the model's window"),
             (self.unchanged, "these settings change nothing"),
             (
                 self.cut_off,

@@ -115,16 +115,10 @@ impl ResultsFile {
             }
         }
         if !ends_line {
-            let ended = file
-                .seek(SeekFrom::End(0))
-                .and_then(|_| file.write_all(b"\n"));
+            let ended = file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(b"\n"));
             ended.map_err(|error| problem(error.to_string()))?;
         }
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            entries,
-        })
+        Ok(Self { path: path.to_owned(), file, entries })
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
@@ -177,12 +171,7 @@ mod tests {
     fn entry(key: &str, cost: i64) -> Entry {
         Entry {
             cost: Some(cost),
-            ..Entry::new(
-                EntryKind::Step,
-                key,
-                "a.json, request 3, original".into(),
-                "m",
-            )
+            ..Entry::new(EntryKind::Step, key, "a.json, request 3, original".into(), "m")
         }
     }
 

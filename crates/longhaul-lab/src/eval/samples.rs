@@ -67,10 +67,7 @@ pub(super) fn choose(
 
 fn pick(from: &[(usize, usize)], most: usize, seed: u64) -> Vec<(usize, usize)> {
     let places = spread(from.len(), most, seed);
-    places
-        .into_iter()
-        .filter_map(|place| from.get(place).copied())
-        .collect()
+    places.into_iter().filter_map(|place| from.get(place).copied()).collect()
 }
 
 #[cfg(test)]
@@ -80,10 +77,7 @@ mod tests {
     fn chosen(changed: &ChangedRequests, most: usize) -> Vec<(usize, Vec<usize>)> {
         let fits = |arms: &Vec<Vec<bool>>| vec![true; arms.iter().map(Vec::len).max().unwrap_or(0)];
         let may_fit: Vec<Vec<bool>> = changed.iter().map(fits).collect();
-        choose(changed, &may_fit, most, 1)
-            .samples
-            .into_iter()
-            .collect()
+        choose(changed, &may_fit, most, 1).samples.into_iter().collect()
     }
 
     #[test]
@@ -91,18 +85,12 @@ mod tests {
         let changed = vec![vec![vec![false, true, true, true]]];
         let choice = choose(&changed, &[vec![true, true, true, false]], 9, 1);
         assert_eq!(choice.samples[&0], [1, 2]);
-        assert_eq!(
-            (choice.requests, choice.changed, choice.too_large),
-            (4, 3, 1)
-        );
+        assert_eq!((choice.requests, choice.changed, choice.too_large), (4, 3, 1));
     }
 
     #[test]
     fn requests_that_every_arm_changes_come_first() {
-        let changed = vec![vec![
-            vec![false, true, true, true],
-            vec![false, false, true, true],
-        ]];
+        let changed = vec![vec![vec![false, true, true, true], vec![false, false, true, true]]];
         assert_eq!(chosen(&changed, 2), [(0, vec![2, 3])]);
         assert_eq!(chosen(&changed, 3), [(0, vec![1, 2, 3])]);
         assert_eq!(chosen(&changed, 40), [(0, vec![1, 2, 3])]);

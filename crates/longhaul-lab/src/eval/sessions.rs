@@ -34,11 +34,7 @@ impl EvalSession {
         let dialect = conversation.dialect();
         let body = body_for_model(dialect, conversation.body(), model)?;
         let recording = RecordedSession::from_body(name, body.as_bytes()).ok()?;
-        Some(Self {
-            name: name.to_owned(),
-            dialect,
-            recording,
-        })
+        Some(Self { name: name.to_owned(), dialect, recording })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -57,17 +53,10 @@ pub(super) fn read(paths: &[PathBuf], model: &str) -> Result<Vec<EvalSession>, V
     let (mut sessions, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         if let Err(error) = std::fs::metadata(path) {
-            problems.push(LabError::Input {
-                path: path.clone(),
-                reason: error.to_string(),
-            });
+            problems.push(LabError::Input { path: path.clone(), reason: error.to_string() });
             continue;
         }
-        let age = if path.is_dir() {
-            Duration::from_hours(24 * DAYS)
-        } else {
-            ANY_AGE
-        };
+        let age = if path.is_dir() { Duration::from_hours(24 * DAYS) } else { ANY_AGE };
         let logs = ClientLogs::read(path, age);
         let found = logs
             .conversations
@@ -76,10 +65,7 @@ pub(super) fn read(paths: &[PathBuf], model: &str) -> Result<Vec<EvalSession>, V
         let before = sessions.len();
         sessions.extend(found);
         if sessions.len() == before {
-            problems.push(LabError::InvalidInput {
-                path: path.clone(),
-                reason: no_session(&logs),
-            });
+            problems.push(LabError::InvalidInput { path: path.clone(), reason: no_session(&logs) });
         }
     }
     if !problems.is_empty() {

@@ -87,9 +87,9 @@ impl Spending {
         } else {
             planned.steps += 1;
         }
-        let input = self.ratio.map_or(size.expected, |ratio| {
-            ratio.to_counted(size.estimate).max(size.expected)
-        });
+        let input = self
+            .ratio
+            .map_or(size.expected, |ratio| ratio.to_counted(size.estimate).max(size.expected));
         planned.input += u64::from(input.get());
         planned.output += u64::from(size.output.get());
         match size.cost(input) {
@@ -101,9 +101,9 @@ impl Spending {
     /// Reserves the expected cost of a call with its longest answer. Returns `None` if that cost may exceed
     /// the limit. No later call is then made, so that a run does not pick the cheap ones.
     pub(super) fn reserve(&mut self, size: CallSize) -> Option<Reserved> {
-        let input = self.ratio.map_or(size.expected, |ratio| {
-            ratio.to_counted(size.estimate).max(size.expected)
-        });
+        let input = self
+            .ratio
+            .map_or(size.expected, |ratio| ratio.to_counted(size.estimate).max(size.expected));
         let cost = size.cost(input);
         if let Some(limit) = self.limit {
             let fits = cost.is_some_and(|cost| self.spent + self.reserved + cost <= limit);
@@ -183,13 +183,8 @@ impl CallSize {
         }
         let prices = self.prices?;
         // Without a price for cached input, all input costs the same.
-        let uncached = Usage {
-            cached: None,
-            ..*usage
-        };
-        let input = prices
-            .input_cost(usage)
-            .or_else(|| prices.input_cost(&uncached))?;
+        let uncached = Usage { cached: None, ..*usage };
+        let input = prices.input_cost(usage).or_else(|| prices.input_cost(&uncached))?;
         let output = usage.output.unwrap_or_else(|| self.output.get());
         Some(input + output_cost(prices, output))
     }
@@ -227,11 +222,7 @@ mod tests {
     }
 
     fn usage(input: u32, output: u32) -> Usage {
-        Usage {
-            input,
-            output: Some(output),
-            ..Usage::default()
-        }
+        Usage { input, output: Some(output), ..Usage::default() }
     }
 
     #[test]
@@ -242,11 +233,7 @@ mod tests {
         let first = spending.reserve(size(1_000, 100)).unwrap();
         assert!(spending.reserve(size(1_000, 100)).is_none());
         assert!(spending.is_exhausted());
-        let cost = spending.settle(
-            first,
-            size(1_000, 100),
-            CallCost::Counted(&usage(1_000, 20)),
-        );
+        let cost = spending.settle(first, size(1_000, 100), CallCost::Counted(&usage(1_000, 20)));
         assert_eq!(cost, Some(Usd::from_nanos(1_100_000)));
         // A smaller call would fit, but the run has stopped.
         assert!(spending.reserve(size(10, 1)).is_none());
@@ -277,10 +264,7 @@ mod tests {
 
     #[test]
     fn a_limit_without_a_price_allows_no_call() {
-        let unpriced = CallSize {
-            prices: None,
-            ..size(10, 10)
-        };
+        let unpriced = CallSize { prices: None, ..size(10, 10) };
         let mut limited = Spending::new(Some(Usd::from_nanos(1)), Usd::ZERO);
         assert!(limited.reserve(unpriced).is_none());
         let mut free = Spending::new(None, Usd::ZERO);
@@ -302,31 +286,19 @@ mod tests {
 
     #[test]
     fn marked_input_costs_the_price_of_cache_writes_at_most() {
-        let marked = CallSize {
-            has_cache_mark: true,
-            ..size(1_000, 0)
-        };
+        let marked = CallSize { has_cache_mark: true, ..size(1_000, 0) };
         let mut spending = Spending::new(None, Usd::ZERO);
         spending.plan(marked, false);
         assert_eq!(spending.planned.cost, Usd::from_nanos(1_250_000));
-        let for_hour = CallSize {
-            has_hour_mark: true,
-            ..marked
-        };
+        let for_hour = CallSize { has_hour_mark: true, ..marked };
         spending.plan(for_hour, false);
-        assert_eq!(
-            spending.planned.cost,
-            Usd::from_nanos(1_250_000 + 2_000_000)
-        );
+        assert_eq!(spending.planned.cost, Usd::from_nanos(1_250_000 + 2_000_000));
     }
 
     #[test]
     fn output_without_a_price_counts_ten_times_the_input_price() {
         let mut call = size(0, 100);
-        call.prices = call.prices.map(|prices| TokenPrices {
-            output: None,
-            ..prices
-        });
+        call.prices = call.prices.map(|prices| TokenPrices { output: None, ..prices });
         let mut spending = Spending::new(None, Usd::ZERO);
         spending.plan(call, false);
         assert_eq!(spending.planned.cost, Usd::from_nanos(1_000_000));

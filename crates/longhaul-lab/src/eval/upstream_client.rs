@@ -64,8 +64,7 @@ impl UpstreamClient {
     /// Returns the base URL for requests of `dialect`.
     pub(super) fn base_for(&self, dialect: Dialect) -> &str {
         let own = self.bases.messages.as_deref();
-        own.filter(|_| dialect.facts().may_have_own_upstream)
-            .unwrap_or(&self.bases.base)
+        own.filter(|_| dialect.facts().may_have_own_upstream).unwrap_or(&self.bases.base)
     }
 
     /// Sends a chat and returns the answer or refusal. Repeats a call that found the upstream busy or
@@ -106,10 +105,7 @@ impl UpstreamClient {
         }
         // Some servers of this API take the key like those of the others.
         let headers = self.headers(dialect, true);
-        let again = self
-            .client
-            .post(&path, &headers, body.clone(), limits)
-            .await?;
+        let again = self.client.post(&path, &headers, body.clone(), limits).await?;
         if again.status == StatusCode::UNAUTHORIZED {
             return Ok(reply);
         }
@@ -148,10 +144,7 @@ impl Key {
             value.set_sensitive(true);
             Ok(value)
         };
-        Ok(Self {
-            bearer: header(&format!("Bearer {key}"))?,
-            plain: header(key)?,
-        })
+        Ok(Self { bearer: header(&format!("Bearer {key}"))?, plain: header(key)? })
     }
 }
 

@@ -75,21 +75,15 @@ impl AgentStep {
         let usage = reply.usage;
         let conversation = dialect.read(reply.history.as_bytes()).ok()?;
         let messages = conversation.messages();
-        let calls: Vec<&ToolCall> = messages
-            .iter()
-            .flat_map(|message| conversation.calls(message))
-            .collect();
+        let calls: Vec<&ToolCall> =
+            messages.iter().flat_map(|message| conversation.calls(message)).collect();
         let texts = messages.iter().map(|message| conversation.text(message));
         let texts: Vec<_> = texts.filter(|text| !text.is_empty()).collect();
         let text = reply.refusal.clone().unwrap_or_else(|| texts.join("\n"));
         let is_cut = reply.finish == Some(FinishReason::Length);
         let kind = if reply.refusal.is_some() {
             StepKind::Refusal
-        } else if is_cut
-            && calls
-                .last()
-                .is_some_and(|call| !is_complete(&conversation, call))
-        {
+        } else if is_cut && calls.last().is_some_and(|call| !is_complete(&conversation, call)) {
             StepKind::CutOff
         } else if !calls.is_empty() {
             StepKind::Calls
@@ -102,15 +96,8 @@ impl AgentStep {
         for_each_file_access(&conversation, 0..messages.len(), |path, _| {
             files.insert(normalised(&path));
         });
-        let calls = calls
-            .into_iter()
-            .map(|call| StepCall::new(&conversation, call, &mut files));
-        let step = Self {
-            kind,
-            calls: calls.collect(),
-            text,
-            files: BTreeSet::new(),
-        };
+        let calls = calls.into_iter().map(|call| StepCall::new(&conversation, call, &mut files));
+        let step = Self { kind, calls: calls.collect(), text, files: BTreeSet::new() };
         Some((Self { files, ..step }, usage))
     }
 
@@ -143,9 +130,7 @@ impl StepComparison {
 impl StepCall {
     /// Reads a call. Adds the file that it names to `files`.
     fn new(conversation: &Conversation<'_>, call: &ToolCall, files: &mut BTreeSet<String>) -> Self {
-        let tool = call
-            .name
-            .map(|name| name.decode(conversation.body()).into_owned());
+        let tool = call.name.map(|name| name.decode(conversation.body()).into_owned());
         let arguments = ToolArguments::decode(conversation, call);
         if let Some(path) = arguments.path() {
             files.insert(normalised(path));
@@ -156,10 +141,8 @@ impl StepCall {
             .or_else(|| arguments.command().map(Cow::into_owned))
             .or_else(|| arguments.primary().map(str::to_owned));
         let main = main.unwrap_or_else(|| {
-            let mut pairs: Vec<String> = arguments
-                .pairs()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
+            let mut pairs: Vec<String> =
+                arguments.pairs().map(|(name, value)| format!("{name}={value}")).collect();
             pairs.sort_unstable();
             let raw = call.arguments.map(|raw| raw.decode(conversation.body()));
             match raw {
@@ -168,10 +151,7 @@ impl StepCall {
                 Some(_) | None => pairs.join(" "),
             }
         });
-        Self {
-            tool: tool.unwrap_or_default(),
-            main_argument: normalised(&main),
-        }
+        Self { tool: tool.unwrap_or_default(), main_argument: normalised(&main) }
     }
 }
 
@@ -190,11 +170,7 @@ fn normalised(argument: &str) -> String {
     let line = words.join(" ");
     let short = line.strip_prefix("./").unwrap_or(&line);
     let short = short.strip_suffix('/').unwrap_or(short);
-    if short.is_empty() {
-        line
-    } else {
-        short.to_owned()
-    }
+    if short.is_empty() { line } else { short.to_owned() }
 }
 
 /// Beginnings of texts in which models decline, in lower case: English, German, Spanish, French,
@@ -230,9 +206,5 @@ fn kind_of_text(text: &str) -> StepKind {
     let end = text.trim_end_matches(|letter: char| {
         letter.is_whitespace() || matches!(letter, '*' | '_' | '"' | ')' | '`' | '”')
     });
-    if end.ends_with(QUESTION_MARKS) {
-        StepKind::Question
-    } else {
-        StepKind::Text
-    }
+    if end.ends_with(QUESTION_MARKS) { StepKind::Question } else { StepKind::Text }
 }

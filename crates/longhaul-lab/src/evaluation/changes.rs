@@ -49,10 +49,7 @@ pub(crate) fn changed_messages(
         found.push(change((sent, begin..old_end), (forwarded, begin..new_end)));
     }
     for (at, pair) in (old_end..).zip(
-        old.get(old_end..)
-            .unwrap_or_default()
-            .iter()
-            .zip(new.get(new_end..).unwrap_or_default()),
+        old.get(old_end..).unwrap_or_default().iter().zip(new.get(new_end..).unwrap_or_default()),
     ) {
         if !is_equal(&pair) {
             let moved = at - old_end + new_end;
@@ -125,14 +122,8 @@ mod tests {
 
     #[test]
     fn each_cleared_result_is_a_change_of_its_own() {
-        let sent = [
-            user("a"),
-            calls("1"),
-            result("1", "x"),
-            calls("2"),
-            result("2", "y"),
-            user("b"),
-        ];
+        let sent =
+            [user("a"), calls("1"), result("1", "x"), calls("2"), result("2", "y"), user("b")];
         let mut cleared = sent.clone();
         cleared[2] = result("1", "[cleared]");
         cleared[4] = result("2", "[gone]");
@@ -143,22 +134,10 @@ mod tests {
 
     #[test]
     fn a_summary_replaces_a_run_and_results_behind_it_are_changes_too() {
-        let sent = [
-            user("a"),
-            says("b"),
-            user("c"),
-            says("d"),
-            user("e"),
-            calls("1"),
-            result("1", "x"),
-        ];
-        let forwarded = [
-            user("a"),
-            user("summary"),
-            user("e"),
-            calls("1"),
-            result("1", "[cleared]"),
-        ];
+        let sent =
+            [user("a"), says("b"), user("c"), says("d"), user("e"), calls("1"), result("1", "x")];
+        let forwarded =
+            [user("a"), user("summary"), user("e"), calls("1"), result("1", "[cleared]")];
         let expect = [(1, 3, "summary".to_owned()), (6, 1, "[cleared]".to_owned())];
         assert_eq!(changes(&sent, &forwarded), expect);
     }

@@ -38,10 +38,7 @@ pub(crate) struct PairedCounts {
 
 /// A share with its interval of 95%.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "the names in the report for programs"
-)]
+#[expect(clippy::struct_field_names, reason = "the names in the report for programs")]
 pub(crate) struct Share {
     /// The share, from 0 to 1.
     pub(crate) share: f64,
@@ -128,14 +125,8 @@ impl PairedCounts {
             let square = one * one - 2.0 * phi * one * other + other * other;
             square.max(0.0).sqrt()
         };
-        let down = distance(
-            treatment.share - treatment.low,
-            control.high - control.share,
-        );
-        let up = distance(
-            treatment.high - treatment.share,
-            control.share - control.low,
-        );
+        let down = distance(treatment.share - treatment.low, control.high - control.share);
+        let up = distance(treatment.high - treatment.share, control.share - control.low);
         Share {
             share: difference,
             low: (difference - down).max(-1.0),
@@ -145,13 +136,8 @@ impl PairedCounts {
 
     /// Returns the correlation of both outcomes, corrected for continuity as in Newcombe's method 10.
     fn correlation(self) -> f64 {
-        let [both, treatment, control, neither] = [
-            self.both,
-            self.only_treatment,
-            self.only_control,
-            self.neither,
-        ]
-        .map(f64::from);
+        let [both, treatment, control, neither] =
+            [self.both, self.only_treatment, self.only_control, self.neither].map(f64::from);
         let product =
             (both + treatment) * (control + neither) * (both + control) * (treatment + neither);
         if product <= 0.0 {
@@ -198,9 +184,7 @@ impl PairedCounts {
         // Without differing pairs, a few may still exist.
         let differing = differing.max(1.0 / f64::from(pairs));
         let needed = differing * (Z / target).powi(2);
-        Conclusion::TooFew {
-            pairs_needed: round_up_to_ten(needed).max(pairs + MIN_PAIRS),
-        }
+        Conclusion::TooFew { pairs_needed: round_up_to_ten(needed).max(pairs + MIN_PAIRS) }
     }
 }
 

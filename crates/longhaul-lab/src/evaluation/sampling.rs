@@ -59,11 +59,8 @@ mod tests {
         // The first outputs of SplitMix64 for seed 1234567, as the reference implementation prints.
         let mut state = 1_234_567;
         let numbers = [next(&mut state), next(&mut state), next(&mut state)];
-        let expect = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-        ];
+        let expect =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!(numbers, expect);
     }
 }

@@ -90,12 +90,7 @@ pub(crate) fn read_step(dialect: Dialect, reply: &[u8]) -> Option<StepReply> {
         Dialect::Messages => messages::history(reply),
         Dialect::Responses => responses::history(reply),
     }?;
-    Some(StepReply {
-        history,
-        refusal,
-        finish: part.finish,
-        usage: part.usage,
-    })
+    Some(StepReply { history, refusal, finish: part.finish, usage: part.usage })
 }
 
 /// Whether a request body requests a stream.
@@ -188,11 +183,7 @@ fn edit_members(body: &str, edit: impl Fn(&str, &str) -> MemberEdit) -> Option<E
 /// Keeps an option that reduces the model's reasoning, and removes one that adds to it: a short output
 /// would hold nothing else.
 fn without_reasoning(name: &str, value: &str) -> MemberEdit {
-    if reduces_reasoning(name, value) {
-        MemberEdit::Keep
-    } else {
-        MemberEdit::Remove
-    }
+    if reduces_reasoning(name, value) { MemberEdit::Keep } else { MemberEdit::Remove }
 }
 
 #[cfg(test)]

@@ -33,10 +33,7 @@ impl AgentReply {
                 action: actions(&reply.headers),
                 error: reply_error(reply.status, &reply.headers, &reply.body),
             },
-            Err(error) => Self {
-                error: Some(error),
-                ..Self::default()
-            },
+            Err(error) => Self { error: Some(error), ..Self::default() },
         }
     }
 }
@@ -114,24 +111,14 @@ mod tests {
     #[test]
     fn successful_reply_yields_no_error() {
         check(200, "application/json", r#"{"choices": []}"#, None);
-        check(
-            200,
-            "application/json",
-            r#"{"output": [], "error": null}"#,
-            None,
-        );
+        check(200, "application/json", r#"{"output": [], "error": null}"#, None);
         let closed =
             "data: {\"type\": \"response.completed\", \"response\": {\"error\": null}}\n\n";
         check(200, "text/event-stream", closed, None);
         check(200, "application/json", r#"{"content": []}"#, None);
         let stopped = "event: message_stop\ndata: {\"type\": \"message_stop\"}\n\n";
         check(200, "text/event-stream", stopped, None);
-        check(
-            200,
-            "text/event-stream",
-            "data: {}\n\ndata: [DONE]\n\n",
-            None,
-        );
+        check(200, "text/event-stream", "data: {}\n\ndata: [DONE]\n\n", None);
     }
 
     #[test]

@@ -30,9 +30,7 @@ fn content_text(content: &Value) -> Option<String> {
         return Some(text.to_owned());
     }
     let parts = content.as_array()?.iter();
-    let texts: Vec<&str> = parts
-        .filter_map(|part| part.get("text")?.as_str())
-        .collect();
+    let texts: Vec<&str> = parts.filter_map(|part| part.get("text")?.as_str()).collect();
     Some(texts.join("\n"))
 }
 

@@ -100,11 +100,8 @@ mod tests {
             tokens_for_summaries: 7,
             ..PlayRow::default()
         };
-        let lost = PlayRow {
-            tokens_sent: 100,
-            error: Some("gone".to_owned()),
-            ..PlayRow::default()
-        };
+        let lost =
+            PlayRow { tokens_sent: 100, error: Some("gone".to_owned()), ..PlayRow::default() };
         let expect = PlayTotals {
             requests: 2,
             answered: 1,
@@ -122,10 +119,7 @@ mod tests {
         assert_eq!(totals.cached_percent(), 75);
         let mut twice = totals.clone();
         twice += &totals;
-        assert_eq!(
-            twice,
-            PlayTotals::from_rows(&[answered.clone(), lost.clone(), answered, lost])
-        );
+        assert_eq!(twice, PlayTotals::from_rows(&[answered.clone(), lost.clone(), answered, lost]));
         assert_eq!(PlayTotals::default().cached_percent(), 0);
     }
 }

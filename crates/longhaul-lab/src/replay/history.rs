@@ -104,11 +104,7 @@ fn provider_base(logged: &LoggedConversation) -> Option<&'static str> {
 }
 
 fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
-    let path = folders
-        .first()
-        .copied()
-        .unwrap_or_else(|| Path::new(""))
-        .to_owned();
+    let path = folders.first().copied().unwrap_or_else(|| Path::new("")).to_owned();
     let mut reason = format!(
         "no session of the last {DAYS} days, in a log of Claude Code, Codex, OpenCode or pi, or as a \
          request body"
@@ -214,24 +210,15 @@ impl HistoryReport {
     fn counted(logs: &ClientLogs) -> Self {
         let mut sources: Vec<(LogSource, usize)> = Vec::new();
         for logged in &logs.conversations {
-            match sources
-                .iter_mut()
-                .find(|(source, _)| *source == logged.source)
-            {
+            match sources.iter_mut().find(|(source, _)| *source == logged.source) {
                 Some((_, count)) => *count += 1,
                 None => sources.push((logged.source, 1)),
             }
         }
         sources.sort_unstable();
-        let compacted = logs
-            .conversations
-            .iter()
-            .filter(|logged| logged.compacted_by_agent);
+        let compacted = logs.conversations.iter().filter(|logged| logged.compacted_by_agent);
         Self {
-            sources: sources
-                .into_iter()
-                .map(|(source, count)| (source.name(), count))
-                .collect(),
+            sources: sources.into_iter().map(|(source, count)| (source.name(), count)).collect(),
             days: DAYS,
             short: 0,
             compacted_by_agent: compacted.count(),
@@ -252,17 +239,9 @@ impl HistoryReport {
     pub(super) fn page(&self, width: Option<usize>) -> String {
         let mut page = String::new();
         let all: usize = self.sources.iter().map(|(_, count)| count).sum();
-        let named: Vec<String> = self
-            .sources
-            .iter()
-            .map(|(name, count)| format!("{name} {count}"))
-            .collect();
-        _ = writeln!(
-            page,
-            "sessions of the last {} days: {all} ({})",
-            self.days,
-            named.join(", ")
-        );
+        let named: Vec<String> =
+            self.sources.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        _ = writeln!(page, "sessions of the last {} days: {all} ({})", self.days, named.join(", "));
         _ = writeln!(
             page,
             "too short for any change: {}; compacted by the agent itself: {}\nunknown lines skipped: {}",
@@ -281,11 +260,7 @@ impl HistoryReport {
     }
 
     fn write_sessions(&self, page: &mut String, width: Option<usize>) {
-        let overflows = self
-            .played
-            .iter()
-            .filter(|session| session.overflows)
-            .count();
+        let overflows = self.played.iter().filter(|session| session.overflows).count();
         _ = writeln!(
             page,
             "\nthe {} largest, with {}% of the text of the long ones; {overflows} exceed their window\n",
@@ -328,11 +303,7 @@ impl HistoryReport {
             let totals = &row.totals;
             let cost = |usd: Usd| usd.as_nanos().unsigned_abs();
             let (with, without) = (cost(row.cost_with), cost(row.cost_without));
-            let paid = if row.listed {
-                dollars(with)
-            } else {
-                "–".to_owned()
-            };
+            let paid = if row.listed { dollars(with) } else { "–".to_owned() };
             table.push([
                 row.profile.to_owned(),
                 format!("{}/{}", totals.answered, totals.requests),

@@ -97,15 +97,9 @@ impl InputCost {
                 written: if writes { input - cached } else { 0 },
                 ..Usage::default()
             };
-            prices
-                .and_then(|prices| prices.input_cost(&usage))
-                .unwrap_or(Usd::ZERO)
+            prices.and_then(|prices| prices.input_cost(&usage)).unwrap_or(Usd::ZERO)
         };
-        let mut sum = Self {
-            listed: listed.is_some(),
-            with: Usd::ZERO,
-            without: Usd::ZERO,
-        };
+        let mut sum = Self { listed: listed.is_some(), with: Usd::ZERO, without: Usd::ZERO };
         let mut before = 0;
         for row in rows.iter().filter(|row| row.error.is_none()) {
             sum.with += cost(row.tokens_forwarded, row.tokens_cached);
@@ -177,17 +171,8 @@ pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> S
 
 const COLUMNS: usize = 9;
 
-const HEADING: [&str; COLUMNS] = [
-    "session",
-    "window",
-    "answered",
-    "sent",
-    "kept",
-    "changes",
-    "cached",
-    "summaries",
-    "cost",
-];
+const HEADING: [&str; COLUMNS] =
+    ["session", "window", "answered", "sent", "kept", "changes", "cached", "summaries", "cost"];
 
 const LEGEND: &str = "sent: tokens of all requests as the agent sent them. kept: the share of them that \
     was forwarded. changes: requests that did not begin with all of the previous one. cached: the \
@@ -297,19 +282,13 @@ mod tests {
     fn cached_tokens_cost_a_tenth_if_no_cached_price_is_listed() {
         let rows = [row(1_000, 1_000, 0), row(2_000, 2_000, 1_000)];
         check(&rows, None, (2_100_000, 2_100_000), "100%");
-        let uncached = TokenPrices {
-            cached: None,
-            ..listed()
-        };
+        let uncached = TokenPrices { cached: None, ..listed() };
         check(&rows, Some(uncached), (2_100_000, 2_100_000), "100%");
     }
 
     #[test]
     fn cache_writes_cost_the_listed_write_price() {
-        let writes = TokenPrices {
-            written: Price::from_dollars_per_million("4"),
-            ..listed()
-        };
+        let writes = TokenPrices { written: Price::from_dollars_per_million("4"), ..listed() };
         check(
             &[row(1_000, 500, 100)],
             Some(writes),
@@ -322,12 +301,7 @@ mod tests {
     fn a_request_without_an_answer_costs_nothing_on_either_side() {
         let mut lost = row(9_000, 0, 0);
         lost.error = Some("gone".to_owned());
-        check(
-            &[row(1_000, 1_000, 0), lost],
-            None,
-            (1_000_000, 1_000_000),
-            "100%",
-        );
+        check(&[row(1_000, 1_000, 0), lost], None, (1_000_000, 1_000_000), "100%");
     }
 
     fn bill(session: &str, rows: Vec<PlayRow>, prices: Option<TokenPrices>) -> SessionReport {

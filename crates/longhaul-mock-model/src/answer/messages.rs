@@ -27,10 +27,8 @@ impl ModelAnswer<'_> {
         if let Some(data) = signed.get("data") {
             return Some(json!({"type": "redacted_thinking", "data": data}));
         }
-        Some(
-            json!({"type": "thinking", "thinking": member(signed, "text"),
-            "signature": member(signed, "signature")}),
-        )
+        Some(json!({"type": "thinking", "thinking": member(signed, "text"),
+            "signature": member(signed, "signature")}))
     }
 
     /// Returns the events of the thinking, as the first block of a stream.
@@ -75,10 +73,7 @@ impl ModelAnswer<'_> {
         events.extend(block_events(index, &first, deltas));
         let delta = json!({"stop_reason": self.stop_reason(), "stop_sequence": null});
         let usage = json!({"output_tokens": self.completion_tokens});
-        events.push(event(
-            "message_delta",
-            json!({"delta": delta, "usage": usage}),
-        ));
+        events.push(event("message_delta", json!({"delta": delta, "usage": usage})));
         events.push(event("message_stop", json!({})));
         events
     }
@@ -121,10 +116,7 @@ fn block_events(
         event("content_block_delta", delta)
     });
     let stop = event("content_block_stop", json!({"index": index}));
-    std::iter::once(event("content_block_start", start))
-        .chain(deltas)
-        .chain([stop])
-        .collect()
+    std::iter::once(event("content_block_start", start)).chain(deltas).chain([stop]).collect()
 }
 
 fn event(name: &str, mut data: Value) -> Bytes {

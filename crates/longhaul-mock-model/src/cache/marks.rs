@@ -84,11 +84,7 @@ fn is_marked(block: &Value) -> bool {
 
 impl MarkedPrompt {
     pub(super) fn read(chat: &ChatBody, density: TokenDensity) -> Self {
-        let mut reader = Reader {
-            chain: blake3::Hasher::new(),
-            ends: Vec::new(),
-            run: None,
-        };
+        let mut reader = Reader { chain: blake3::Hasher::new(), ends: Vec::new(), run: None };
         reader.chain.update(chat.model().as_bytes());
         let mut text = String::new();
         for tool in chat.tools() {
@@ -114,10 +110,7 @@ impl MarkedPrompt {
             last.is_marked = true;
         }
         let named = MINIMUM.iter().find(|(part, _)| chat.model().contains(part));
-        Self {
-            ends: reader.ends,
-            minimum: named.map_or(OTHER_MINIMUM, |(_, minimum)| *minimum),
-        }
+        Self { ends: reader.ends, minimum: named.map_or(OTHER_MINIMUM, |(_, minimum)| *minimum) }
     }
 
     fn marks(&self) -> impl Iterator<Item = &BlockEnd> {
@@ -134,10 +127,7 @@ impl MarkedPrompt {
         let found = found.filter(|end| self.marks().any(|mark| is_near(mark, end)));
         let read = found.map(|end| end.tokens).max().unwrap_or(0);
         let last = self.marks().map(|mark| mark.tokens).max().unwrap_or(0);
-        CachedTokens {
-            read,
-            written: last.saturating_sub(read),
-        }
+        CachedTokens { read, written: last.saturating_sub(read) }
     }
 
     /// Returns the prefixes that the request stores.

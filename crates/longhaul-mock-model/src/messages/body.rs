@@ -27,10 +27,7 @@ impl<'b> MessagesBody<'b> {
             let blocks = blocks(member(message, "content"));
             match turns.last_mut() {
                 Some(last) if last.role == role(message) => last.blocks.extend(blocks),
-                _ => turns.push(Turn {
-                    role: role(message),
-                    blocks,
-                }),
+                _ => turns.push(Turn { role: role(message), blocks }),
             }
         }
         Self { body, turns }

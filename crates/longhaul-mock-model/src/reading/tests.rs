@@ -3,10 +3,7 @@
 use super::*;
 
 fn check(name: &str, parameters: &Value, arguments: Option<Value>) {
-    let reading = FileReading {
-        files: vec![PathBuf::from("/a/part-01.txt")],
-        pause: None,
-    };
+    let reading = FileReading { files: vec![PathBuf::from("/a/part-01.txt")], pause: None };
     let body = json!({"tools": [
         {"type": "function", "function": {"name": "think", "parameters": {}}},
         {"type": "function", "function": {"name": name, "parameters": parameters}}]});
@@ -51,27 +48,13 @@ fn a_part_counts_once_and_only_whole_in_an_accepted_chat() {
     let seen = |content: &str, verdict| {
         let turn = crate::judged_request::JudgedRequest::not_a_chat("/");
         let body = json!({"messages": [{"role": "tool", "content": content}]});
-        SeenRequest {
-            kind: RequestKind::Chat,
-            verdict,
-            body: body.to_string().into(),
-            ..turn.seen
-        }
+        SeenRequest { kind: RequestKind::Chat, verdict, body: body.to_string().into(), ..turn.seen }
     };
     let density = TokenDensity::STANDARD;
     let cut = text.replace("line 050", "line");
-    let none = [
-        seen(&text, Verdict::Overflowed),
-        seen(&cut, Verdict::Accepted),
-    ];
+    let none = [seen(&text, Verdict::Overflowed), seen(&cut, Verdict::Accepted)];
     assert_eq!(reading.shown_tokens(density, &none), 0);
-    let twice = [
-        seen(&text, Verdict::Accepted),
-        seen(&text, Verdict::Accepted),
-    ];
-    assert_eq!(
-        reading.shown_tokens(density, &twice),
-        density.text_tokens(&text)
-    );
+    let twice = [seen(&text, Verdict::Accepted), seen(&text, Verdict::Accepted)];
+    assert_eq!(reading.shown_tokens(density, &twice), density.text_tokens(&text));
     assert!((2_500..4_000).contains(&density.text_tokens(&text)));
 }

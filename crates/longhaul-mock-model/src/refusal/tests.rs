@@ -2,11 +2,7 @@
 
 use super::*;
 
-const OVERFLOW: OverflowNumbers = OverflowNumbers {
-    limit: 1_000,
-    prompt: 1_200,
-    output: 50,
-};
+const OVERFLOW: OverflowNumbers = OverflowNumbers { limit: 1_000, prompt: 1_200, output: 50 };
 
 fn check(body: &'static str, said: (Option<u64>, Option<u64>, Option<u64>), expect: &str) {
     let refusal =
@@ -17,27 +13,15 @@ fn check(body: &'static str, said: (Option<u64>, Option<u64>, Option<u64>), expe
 #[test]
 fn a_request_overflows_past_the_window_only() {
     for (prompt, output, overflows) in [(900, 100, false), (900, 101, true), (1_001, 0, true)] {
-        let overflow = OverflowNumbers {
-            limit: 1_000,
-            prompt,
-            output,
-        };
+        let overflow = OverflowNumbers { limit: 1_000, prompt, output };
         assert_eq!(overflow.exceeds_limit(), overflows, "{overflow:?}");
     }
 }
 
 #[test]
 fn puts_the_real_numbers_in_place_of_recorded_ones() {
-    check(
-        "100 holds, 120 asked",
-        (Some(100), Some(120), None),
-        "1000 holds, 1200 asked",
-    );
-    check(
-        "1000 holds, 100 asked",
-        (Some(1_000), None, None),
-        "1000 holds, 100 asked",
-    );
+    check("100 holds, 120 asked", (Some(100), Some(120), None), "1000 holds, 1200 asked");
+    check("1000 holds, 100 asked", (Some(1_000), None, None), "1000 holds, 100 asked");
     check(
         "sum 130: 120 and 10 > 100",
         (Some(100), Some(130), Some(10)),
@@ -47,11 +31,7 @@ fn puts_the_real_numbers_in_place_of_recorded_ones() {
 
 #[test]
 fn leaves_numbers_alone_that_are_part_of_a_word() {
-    check(
-        "req_100 n100 100",
-        (Some(100), None, None),
-        "req_100 n100 1000",
-    );
+    check("req_100 n100 100", (Some(100), None, None), "req_100 n100 1000");
 }
 
 #[test]
@@ -72,11 +52,7 @@ fn no_refusal_contains_an_unfilled_placeholder() {
         for refusal in [family.refusal(), family.sum_refusal()] {
             let body = refusal.with_numbers(OVERFLOW).body;
             let unfilled = |(name, _): &(&str, u64)| body.contains(name);
-            assert_eq!(
-                OVERFLOW.numbers().iter().find(|name| unfilled(name)),
-                None,
-                "{body}"
-            );
+            assert_eq!(OVERFLOW.numbers().iter().find(|name| unfilled(name)), None, "{body}");
             assert!(!names.is_match(&body), "{body}");
         }
     }

@@ -76,9 +76,7 @@ fn points(items: &[RecordedMessage], first: usize) -> Vec<usize> {
         if let Some(answered) = &item.answers {
             open.remove(answered.as_str());
         }
-        let is_next = items
-            .get(at + 1)
-            .is_none_or(|next| next.role == Role::Assistant);
+        let is_next = items.get(at + 1).is_none_or(|next| next.role == Role::Assistant);
         if at >= first && item.role != Role::Assistant && is_next && open.is_empty() {
             points.push(at + 1);
         }

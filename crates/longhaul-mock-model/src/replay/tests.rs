@@ -25,24 +25,15 @@ fn long_session() -> String {
 fn roles(body: &[u8]) -> Vec<String> {
     let body: Value = serde_json::from_slice(body).unwrap();
     let messages = body["messages"].as_array().unwrap().clone();
-    messages
-        .iter()
-        .map(|message| message["role"].as_str().unwrap().to_owned())
-        .collect()
+    messages.iter().map(|message| message["role"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn requests_follow_user_messages_and_complete_batches() {
     let session = session();
-    let counts: Vec<usize> = session
-        .requests()
-        .map(|request| request.messages())
-        .collect();
+    let counts: Vec<usize> = session.requests().map(|request| request.messages()).collect();
     assert_eq!(counts, [2, 5, 7]);
-    assert_eq!(
-        roles(&session.requests().next().unwrap().body()),
-        ["system", "user"]
-    );
+    assert_eq!(roles(&session.requests().next().unwrap().body()), ["system", "user"]);
 }
 
 #[test]
@@ -65,29 +56,16 @@ fn each_request_begins_with_the_one_before() {
 fn returns_the_recorded_reply_of_each_request() {
     let session = session();
     let replies: Vec<Option<&[u8]>> = session.requests().map(|request| request.reply()).collect();
-    assert!(
-        replies[0]
-            .unwrap()
-            .starts_with(br#"{"role": "assistant", "content": null"#)
-    );
-    assert_eq!(
-        replies[1].unwrap(),
-        br#"{"role": "assistant", "content": "did it"}"#
-    );
+    assert!(replies[0].unwrap().starts_with(br#"{"role": "assistant", "content": null"#));
+    assert_eq!(replies[1].unwrap(), br#"{"role": "assistant", "content": "did it"}"#);
     assert_eq!(replies[2], None);
 }
 
 #[test]
 fn an_incomplete_batch_is_no_request() {
-    let cut = SESSION.replace(
-        r#"{"role": "tool", "tool_call_id": "b", "content": "LONG"},"#,
-        "",
-    );
+    let cut = SESSION.replace(r#"{"role": "tool", "tool_call_id": "b", "content": "LONG"},"#, "");
     let session = SessionRecording::parse(cut.as_bytes()).unwrap();
-    let counts: Vec<usize> = session
-        .requests()
-        .map(|request| request.messages())
-        .collect();
+    let counts: Vec<usize> = session.requests().map(|request| request.messages()).collect();
     assert_eq!(counts, [2, 6]);
 }
 
@@ -105,10 +83,7 @@ fn a_field_goes_to_the_end_of_every_body() {
 fn headless_has_one_user_message_and_all_steps() {
     let session = session().headless().unwrap();
     let last = session.requests().next_back().unwrap();
-    assert_eq!(
-        roles(&last.body()),
-        ["system", "user", "assistant", "tool", "tool"]
-    );
+    assert_eq!(roles(&last.body()), ["system", "user", "assistant", "tool", "tool"]);
 }
 
 #[test]
@@ -120,22 +95,11 @@ fn plants_facts_in_all_four_positions() {
     let text = |at: usize| body["messages"][at]["content"].as_str().unwrap().to_owned();
     assert_eq!(text(1), "Remember FACT-u1k7. do \"it\"");
     assert_eq!(text(5), "I noted FACT-a3q9. did it");
-    assert_eq!(
-        body["messages"][6]["content"][0]["text"],
-        "Remember FACT-u2m4. go on"
-    );
+    assert_eq!(body["messages"][6]["content"][0]["text"], "Remember FACT-u2m4. go on");
     let result = text(4);
     let (before, behind) = result.split_once(" build_id=FACT-t4z2").unwrap();
-    assert!(
-        before.chars().count() >= 1_200,
-        "{}",
-        before.chars().count()
-    );
-    assert!(
-        behind.chars().count() >= 1_200,
-        "{}",
-        behind.chars().count()
-    );
+    assert!(before.chars().count() >= 1_200, "{}", before.chars().count());
+    assert!(behind.chars().count() >= 1_200, "{}", behind.chars().count());
     assert_eq!(format!("{before}{behind}"), "é\"é ".repeat(1_500));
 }
 
@@ -143,23 +107,13 @@ fn plants_facts_in_all_four_positions() {
 fn plants_only_where_there_is_room() {
     let short = SessionRecording::parse(SESSION.as_bytes()).unwrap();
     let (_, facts) = short.planted(&PlantedFact::one_each()).unwrap();
-    assert!(
-        !facts
-            .iter()
-            .any(|plant| plant.place == PlantPosition::ToolResult)
-    );
+    assert!(!facts.iter().any(|plant| plant.place == PlantPosition::ToolResult));
     assert_eq!(facts.len(), 3);
 }
 
 #[test]
 fn rejects_a_body_that_is_no_session() {
-    for body in [
-        "",
-        "[]",
-        "{}",
-        r#"{"messages": []}"#,
-        r#"{"messages": [1]}"#,
-    ] {
+    for body in ["", "[]", "{}", r#"{"messages": []}"#, r#"{"messages": [1]}"#] {
         assert!(SessionRecording::parse(body.as_bytes()).is_err(), "{body}");
     }
 }

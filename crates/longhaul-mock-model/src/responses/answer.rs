@@ -13,11 +13,7 @@ pub(crate) fn pieces(answer: &ModelAnswer<'_>) -> Vec<Bytes> {
         events(answer)
     } else {
         let (status, output) = (status(answer), output(answer));
-        vec![
-            response(answer, status, &output, &usage(answer))
-                .to_string()
-                .into(),
-        ]
+        vec![response(answer, status, &output, &usage(answer)).to_string().into()]
     }
 }
 
@@ -45,10 +41,7 @@ fn events(answer: &ModelAnswer<'_>) -> Vec<Bytes> {
     writer.push("response.in_progress", json!({"response": begun}));
     let output = output(answer);
     for (at, item) in output.as_array().into_iter().flatten().enumerate() {
-        writer.push(
-            "response.output_item.added",
-            json!({"output_index": at, "item": item}),
-        );
+        writer.push("response.output_item.added", json!({"output_index": at, "item": item}));
         let place = |members: Value| {
             let mut members = members;
             if let Some(object) = members.as_object_mut() {
@@ -77,10 +70,7 @@ fn events(answer: &ModelAnswer<'_>) -> Vec<Bytes> {
             }
             AnswerContent::Call(..) | AnswerContent::Text(_) | AnswerContent::TextCut(_) => {}
         }
-        writer.push(
-            "response.output_item.done",
-            json!({"output_index": at, "item": item}),
-        );
+        writer.push("response.output_item.done", json!({"output_index": at, "item": item}));
     }
     let status = status(answer);
     let closed = response(answer, status, &output, &usage(answer));

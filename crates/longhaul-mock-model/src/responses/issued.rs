@@ -34,10 +34,7 @@ pub(super) fn encrypted(model: &str, credential: &str, ordinal: usize) -> String
 fn sealed(model: &str, caller: u64, ordinal: usize) -> String {
     let mut hasher = DefaultHasher::new();
     (KEY, model, caller, ordinal).hash(&mut hasher);
-    let text = format!(
-        "{BEGINNING}{ordinal:08x}{caller:016x}{:016x}",
-        hasher.finish()
-    );
+    let text = format!("{BEGINNING}{ordinal:08x}{caller:016x}{:016x}", hasher.finish());
     format!("{text:A<LENGTH$}")
 }
 

@@ -174,16 +174,13 @@ pub(crate) const INPUT_RULES: [InputRule; 29] = [
 ];
 
 /// Rules of `fixtures/responses_validity.json` that no request can break, with the reason.
-pub const UNCHECKED_INPUT_RULES: [(&str, &str); 1] = [(
-    "r-ws",
-    "frames of a WebSocket: longhaul refuses the upgrade, or carries the frames unread",
-)];
+pub const UNCHECKED_INPUT_RULES: [(&str, &str); 1] =
+    [("r-ws", "frames of a WebSocket: longhaul refuses the upgrade, or carries the frames unread")];
 
 /// Returns the refusal of encrypted reasoning that another caller received.
 pub(crate) fn judge_caller(chat: &ChatBody) -> Option<(&'static str, RefusalReply)> {
-    let mut contents = items(chat.original())
-        .iter()
-        .filter_map(|item| text(item, "encrypted_content"));
+    let mut contents =
+        items(chat.original()).iter().filter_map(|item| text(item, "encrypted_content"));
     let is_foreign = contents.any(|content| is_foreign(chat.credential(), content));
     is_foreign.then(|| {
         let message = "reasoning `encrypted_content` was not issued to this caller";
@@ -214,9 +211,7 @@ pub fn broken_input_rules(body: &[u8]) -> Vec<&'static str> {
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
         return vec!["r-not-empty"];
     };
-    let broken = INPUT_RULES
-        .iter()
-        .filter(|rule| (rule.breach)(&body).is_some());
+    let broken = INPUT_RULES.iter().filter(|rule| (rule.breach)(&body).is_some());
     broken.map(|rule| rule.id).collect()
 }
 
@@ -244,9 +239,7 @@ fn text<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
 fn has_stored_history(body: &Value) -> bool {
     let keys = ["conversation", "previous_response_id", "prompt"];
     keys.iter().any(|key| !member(body, key).is_null())
-        || items(body)
-            .iter()
-            .any(|item| kind(item) == "item_reference")
+        || items(body).iter().any(|item| kind(item) == "item_reference")
 }
 
 #[cfg(test)]

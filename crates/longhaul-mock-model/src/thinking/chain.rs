@@ -94,10 +94,7 @@ struct Parts {
 impl Chain {
     /// Begins the chain of a model.
     pub fn new(model: &str) -> Self {
-        Self {
-            model: keyed(&[model.as_bytes()]),
-            newest: None,
-        }
+        Self { model: keyed(&[model.as_bytes()]), newest: None }
     }
 
     /// Checks a block, given as its text and its signature, after `prefix`. Thinking of another
@@ -133,12 +130,7 @@ impl Chain {
             id: 0,
         };
         parts.id = parts.expected_id(text);
-        let Parts {
-            model,
-            prefix,
-            preceding,
-            id,
-        } = parts;
+        let Parts { model, prefix, preceding, id } = parts;
         format!("{model:016x}{prefix:016x}{preceding:016x}{id:016x}")
     }
 }

@@ -13,10 +13,7 @@ fn signed(model: &str) -> Value {
         let answer = json!({"role": "assistant", "content": null, "tool_calls": call,
             "reasoning_details": thinking});
         let result = json!({"role": "tool", "tool_call_id": id, "content": "a result"});
-        body["messages"]
-            .as_array_mut()
-            .unwrap()
-            .extend([answer, result]);
+        body["messages"].as_array_mut().unwrap().extend([answer, result]);
     }
     body
 }
@@ -86,11 +83,7 @@ fn kept_thinking_blocks_must_be_contiguous() {
         (&[1, 3, 5], None),
         (&[3], Some(STALE_THINKING)),
     ] {
-        assert_eq!(
-            broken(ThinkingRules::Bound, without(gone)),
-            expect,
-            "{gone:?}"
-        );
+        assert_eq!(broken(ThinkingRules::Bound, without(gone)), expect, "{gone:?}");
     }
 }
 
@@ -129,10 +122,7 @@ fn manual_thinking_must_start_the_open_turn() {
     let edit = |body: &mut Value| body["messages"][2]["content"] = json!("[cleared]");
     assert_eq!(broken(ThinkingRules::Manual, edit), None);
     let start = |body: &mut Value| bare(&mut body["messages"][1]);
-    assert_eq!(
-        broken(ThinkingRules::Manual, start),
-        Some(THINKING_LEFT_OUT)
-    );
+    assert_eq!(broken(ThinkingRules::Manual, start), Some(THINKING_LEFT_OUT));
     let finished = |body: &mut Value| {
         start(body);
         let next = json!({"role": "user", "content": "next"});

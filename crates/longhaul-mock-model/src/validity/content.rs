@@ -9,17 +9,14 @@ use crate::request::{ChatBody, list, member, role};
 const USER_PARTS: [&str; 5] = ["text", "image_url", "input_audio", "file", "video_url"];
 
 fn first(chat: &ChatBody, bad: impl Fn(&Value) -> bool) -> Option<String> {
-    chat.messages()
-        .iter()
-        .position(bad)
-        .map(|at| at.to_string())
+    chat.messages().iter().position(bad).map(|at| at.to_string())
 }
 
 fn is_empty(content: &Value) -> bool {
     match content {
-        Value::Array(parts) => parts
-            .iter()
-            .all(|part| member(part, "text").as_str().is_some_and(str::is_empty)),
+        Value::Array(parts) => {
+            parts.iter().all(|part| member(part, "text").as_str().is_some_and(str::is_empty))
+        }
         Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
@@ -93,31 +90,22 @@ pub(super) fn empty_but_results(chat: &ChatBody) -> Option<String> {
 
 /// Finds an assistant message made of parts.
 pub(super) fn assistant_parts(chat: &ChatBody) -> Option<String> {
-    first(chat, |message| {
-        role(message) == "assistant" && member(message, "content").is_array()
-    })
+    first(chat, |message| role(message) == "assistant" && member(message, "content").is_array())
 }
 
 /// Finds a thinking block without a signature.
 pub(super) fn unsigned_thinking(chat: &ChatBody) -> Option<String> {
-    chat.messages()
-        .iter()
-        .enumerate()
-        .find_map(|(at, message)| {
-            let places = ["content", "thinking_blocks"];
-            let mut blocks = places
-                .iter()
-                .flat_map(|name| list(member(message, name)).iter().enumerate());
-            let signed = |block: &Value| {
-                member(block, "signature")
-                    .as_str()
-                    .is_some_and(|s| !s.is_empty())
-            };
-            blocks.find_map(|(part, block)| {
-                let bare = member(block, "type") == "thinking" && !signed(block);
-                bare.then(|| format!("{at}.content.{part}"))
-            })
+    chat.messages().iter().enumerate().find_map(|(at, message)| {
+        let places = ["content", "thinking_blocks"];
+        let mut blocks =
+            places.iter().flat_map(|name| list(member(message, name)).iter().enumerate());
+        let signed =
+            |block: &Value| member(block, "signature").as_str().is_some_and(|s| !s.is_empty());
+        blocks.find_map(|(part, block)| {
+            let bare = member(block, "type") == "thinking" && !signed(block);
+            bare.then(|| format!("{at}.content.{part}"))
         })
+    })
 }
 
 /// Finds an assistant message without `reasoning_content`.

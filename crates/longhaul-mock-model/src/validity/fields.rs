@@ -33,18 +33,14 @@ pub(super) fn openai_id(chat: &ChatBody) -> Option<String> {
 /// Finds an id outside `[a-zA-Z0-9_-]{1,64}`.
 pub(super) fn anthropic_id(chat: &ChatBody) -> Option<String> {
     first_id(chat, |id| {
-        let letters = id
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let letters = id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         letters && (1..=ANTHROPIC_ID).contains(&id.len())
     })
 }
 
 /// Finds an id that is not nine letters and digits.
 pub(super) fn mistral_id(chat: &ChatBody) -> Option<String> {
-    first_id(chat, |id| {
-        id.len() == MISTRAL_ID && id.bytes().all(|b| b.is_ascii_alphanumeric())
-    })
+    first_id(chat, |id| id.len() == MISTRAL_ID && id.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 /// Finds arguments that are not a string, or a string that is not JSON.
@@ -54,10 +50,7 @@ pub(super) fn unreadable_arguments(chat: &ChatBody) -> Option<String> {
         let arguments = member(member(call, "function"), "arguments").as_str();
         arguments.is_some_and(|text| text.parse::<Value>().is_ok())
     };
-    calls
-        .into_iter()
-        .find(|call| !readable(call))
-        .map(|call| id(call).to_owned())
+    calls.into_iter().find(|call| !readable(call)).map(|call| id(call).to_owned())
 }
 
 /// Finds more than four `cache_control` marks in the whole request.
@@ -83,10 +76,7 @@ fn cache_marks(value: &Value) -> usize {
 
 /// Finds a history with calls in a request without tools.
 pub(super) fn calls_without_tools(chat: &ChatBody) -> Option<String> {
-    let called = chat
-        .messages()
-        .iter()
-        .any(|message| !tool_calls(message).is_empty());
+    let called = chat.messages().iter().any(|message| !tool_calls(message).is_empty());
     (called && chat.tools().is_empty()).then(String::new)
 }
 

@@ -6,14 +6,7 @@ use super::tool_calls;
 use crate::request::{ChatBody, is_head, role};
 
 /// The valid roles.
-const ROLES: [&str; 6] = [
-    "system",
-    "assistant",
-    "user",
-    "function",
-    "tool",
-    "developer",
-];
+const ROLES: [&str; 6] = ["system", "assistant", "user", "function", "tool", "developer"];
 /// The maximum number of messages at Anthropic.
 const MOST_MESSAGES: usize = 100_000;
 
@@ -98,9 +91,6 @@ pub(super) fn too_many(chat: &ChatBody) -> Option<String> {
 
 /// Finds a message of the role `developer`.
 pub(super) fn developer(chat: &ChatBody) -> Option<String> {
-    let at = chat
-        .messages()
-        .iter()
-        .position(|message| role(message) == "developer")?;
+    let at = chat.messages().iter().position(|message| role(message) == "developer")?;
     Some(at.to_string())
 }

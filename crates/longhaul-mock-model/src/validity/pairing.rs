@@ -8,10 +8,7 @@ use crate::request::{ChatBody, member, role};
 /// Returns the results directly after the message at a position.
 fn results(messages: &[Value], at: usize) -> &[Value] {
     let behind = messages.get(at + 1..).unwrap_or_default();
-    let count = behind
-        .iter()
-        .take_while(|message| role(message) == "tool")
-        .count();
+    let count = behind.iter().take_while(|message| role(message) == "tool").count();
     behind.get(..count).unwrap_or_default()
 }
 
@@ -20,15 +17,8 @@ pub(super) fn unanswered(chat: &ChatBody) -> Option<String> {
     let messages = chat.messages();
     messages.iter().enumerate().find_map(|(at, message)| {
         let results = results(messages, at);
-        let open = |call: &&Value| {
-            !results
-                .iter()
-                .any(|result| tool_call_id(result) == id(call))
-        };
-        tool_calls(message)
-            .iter()
-            .find(open)
-            .map(|call| id(call).to_owned())
+        let open = |call: &&Value| !results.iter().any(|result| tool_call_id(result) == id(call));
+        tool_calls(message).iter().find(open).map(|call| id(call).to_owned())
     })
 }
 

@@ -7,31 +7,16 @@ use crate::validity::{Enforcement, ErrorFormat, ValidityRule, content, fields, o
 
 /// The rules of `fixtures/validity.json` that a request body alone cannot break, with the reasons.
 pub static UNCHECKED_RULES: &[(&str, &str)] = &[
-    (
-        "openrouter-1000",
-        "a gateway shortens such a conversation; it refuses none",
-    ),
+    ("openrouter-1000", "a gateway shortens such a conversation; it refuses none"),
     ("prediction", "says what counts, and forbids nothing"),
     (
         "reasoning-details",
         "needs the reply that the details were first sent in, which no request body holds",
     ),
-    (
-        "reasoning-minimax",
-        "a loss of quality, not of validity: the provider answers",
-    ),
-    (
-        "responses-encrypted",
-        "concerns the items of a responses request",
-    ),
-    (
-        "responses-pair",
-        "concerns the items of a responses request",
-    ),
-    (
-        "responses-reasoning",
-        "concerns the items of a responses request",
-    ),
+    ("reasoning-minimax", "a loss of quality, not of validity: the provider answers"),
+    ("responses-encrypted", "concerns the items of a responses request"),
+    ("responses-pair", "concerns the items of a responses request"),
+    ("responses-reasoning", "concerns the items of a responses request"),
     (
         "thinking-latest",
         "needs the reply that the blocks were first sent in, which no request body holds",
@@ -318,14 +303,7 @@ pub static RULES: &[ValidityRule] = &[
         order::developer,
         "Unsupported role 'developer'. (messages[<what>])",
     ),
-    rule(
-        "store",
-        Some("store"),
-        OnRequest,
-        OpenAi,
-        fields::store,
-        "Unknown parameter: '<what>'.",
-    ),
+    rule("store", Some("store"), OnRequest, OpenAi, fields::store, "Unknown parameter: '<what>'."),
     rule(
         "max-tokens-field",
         Some("max-tokens-field"),
@@ -368,12 +346,5 @@ const fn rule(
     breach: fn(&ChatBody) -> Option<String>,
     error: &'static str,
 ) -> ValidityRule {
-    ValidityRule {
-        id,
-        source,
-        enforcement: standing,
-        error_format: envelope,
-        error,
-        breach,
-    }
+    ValidityRule { id, source, enforcement: standing, error_format: envelope, error, breach }
 }

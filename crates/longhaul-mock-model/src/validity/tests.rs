@@ -7,12 +7,9 @@ use serde_json::{Value, json};
 use super::*;
 
 fn list() -> Vec<Value> {
-    let list = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../fixtures/validity.json"
-    ))
-    .parse::<Value>()
-    .unwrap();
+    let list = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/validity.json"))
+        .parse::<Value>()
+        .unwrap();
     list["rules"].as_array().unwrap().clone()
 }
 
@@ -77,14 +74,7 @@ const A: &str = "abcdefgh1";
 const B: &str = "abcdefgh2";
 
 fn paired() -> Value {
-    messages([
-        user(),
-        calling(&[A, B]),
-        result(B),
-        result(A),
-        reply(),
-        user(),
-    ])
+    messages([user(), calling(&[A, B]), result(B), result(A), reply(), user()])
 }
 
 fn of_result(content: &Value) -> Value {
@@ -116,27 +106,15 @@ fn order_cases(id: &str) -> Option<(Value, Value)> {
     let behind = |roles: &[&str]| messages(roles.iter().map(|role| head(role)).chain([user()]));
     Some(match id {
         "alternation" => (messages([user(), user()]), paired()),
-        "anthropic-merge" => (
-            messages(vec![user(); 100_001]),
-            messages(vec![user(); 100_000]),
-        ),
+        "anthropic-merge" => (messages(vec![user(); 100_001]), messages(vec![user(); 100_000])),
         "developer-role" => (behind(&["developer"]), behind(&["system"])),
-        "first-message" => (
-            messages([head("system"), reply(), user()]),
-            behind(&["system"]),
-        ),
+        "first-message" => (messages([head("system"), reply(), user()]), behind(&["system"])),
         "last-message" => (messages([user(), reply()]), of_id(A)),
         "messages" => (messages([]), messages([user()])),
         "role" => (behind(&["narrator"]), behind(&["developer"])),
-        "role-order-mistral" => (
-            messages([user(), calling(&[A]), result(A), user()]),
-            paired(),
-        ),
+        "role-order-mistral" => (messages([user(), calling(&[A]), result(A), user()]), paired()),
         "system-first" => (behind(&["system", "system"]), behind(&["system"])),
-        "tool-order-gemini" => (
-            messages([user(), reply(), calling(&[A]), result(A)]),
-            paired(),
-        ),
+        "tool-order-gemini" => (messages([user(), reply(), calling(&[A]), result(A)]), paired()),
         _ => return None,
     })
 }
@@ -145,11 +123,7 @@ fn content_cases(id: &str) -> Option<(Value, Value)> {
     let part = json!([{"type": "text", "text": "a"}]);
     let image = json!([{"type": "image_url", "image_url": {"url": "u"}}]);
     let answer = |content: &Value| {
-        messages([
-            user(),
-            json!({"role": "assistant", "content": content}),
-            user(),
-        ])
+        messages([user(), json!({"role": "assistant", "content": content}), user()])
     };
     let thought = |signature: &Value| {
         answer(&json!([{"type": "thinking", "thinking": "t", "signature": signature}]))
@@ -157,29 +131,20 @@ fn content_cases(id: &str) -> Option<(Value, Value)> {
     let reasoned = with_reasoning(calling(&[A]), "why");
     Some(match id {
         "assistant-array" => (answer(&part), answer(&json!("a"))),
-        "assistant-empty" => (
-            of_result(&json!("")),
-            messages([user(), empty("assistant")]),
-        ),
+        "assistant-empty" => (of_result(&json!("")), messages([user(), empty("assistant")])),
         "assistant-empty-but-results" => (messages([empty("user")]), of_result(&json!(""))),
         "assistant-null" => (answer(&Value::Null), paired()),
         "content" => (messages([json!({"role": "user", "content": 1})]), paired()),
-        "reasoning-content-deepseek" => (
-            answer(&json!("a")),
-            messages([user(), with_reasoning(reply(), ""), user()]),
-        ),
-        "reasoning-content-kimi" => (
-            paired(),
-            messages([user(), reasoned, result(A), reply(), user()]),
-        ),
+        "reasoning-content-deepseek" => {
+            (answer(&json!("a")), messages([user(), with_reasoning(reply(), ""), user()]))
+        }
+        "reasoning-content-kimi" => {
+            (paired(), messages([user(), reasoned, result(A), reply(), user()]))
+        }
         "thinking-signature" => (thought(&Value::Null), thought(&json!("s"))),
-        "thought-signature" => (
-            paired(),
-            changed(
-                "extra_content",
-                json!({"google": {"thought_signature": "s"}}),
-            ),
-        ),
+        "thought-signature" => {
+            (paired(), changed("extra_content", json!({"google": {"thought_signature": "s"}})))
+        }
         "tool-content" => (of_result(&image), of_result(&part)),
         _ => return None,
     })
@@ -192,20 +157,16 @@ fn field_cases(id: &str) -> Option<(Value, Value)> {
     };
     let mut bare = paired();
     bare["tools"] = json!([]);
-    let (old, new) = (
-        with("max_tokens", json!(1)),
-        with("max_completion_tokens", json!(1)),
-    );
+    let (old, new) = (with("max_tokens", json!(1)), with("max_completion_tokens", json!(1)));
     Some(match id {
         "anthropic-compat" => (with("n", json!(2)), with("n", json!(1))),
         "cache-control-4" => (marked(5), marked(4)),
         "max-tokens-field" => (new, old),
         "max-tokens-field-reasoning" => (old, new),
         "store" => (with("store", json!(true)), with("user", json!("u"))),
-        "tool-call-args" => (
-            changed("function", json!({"name": "f", "arguments": "{\"a\": "})),
-            paired(),
-        ),
+        "tool-call-args" => {
+            (changed("function", json!({"name": "f", "arguments": "{\"a\": "})), paired())
+        }
         "tool-id-anthropic" => (of_id("a b"), of_id("a_b-1")),
         "tool-id-mistral" => (of_id("call_abc1"), of_id(A)),
         "tool-id-openai" => (of_id(&"x".repeat(41)), of_id(&"x".repeat(40))),
@@ -234,11 +195,8 @@ fn each_rule_refuses_what_breaks_it_and_nothing_else() {
     for rule in RULES {
         let (refused, accepted) = cases(rule.id);
         let validity = ValidityRules::only(rule.id).unwrap();
-        let broken = |body: &Value| {
-            validity
-                .broken_by(body.to_string().as_bytes())
-                .map(|rule| rule.id)
-        };
+        let broken =
+            |body: &Value| validity.broken_by(body.to_string().as_bytes()).map(|rule| rule.id);
         assert_eq!(broken(&refused), Some(rule.id), "{refused}");
         assert_eq!(broken(&accepted), None, "{}: {accepted}", rule.id);
     }
@@ -253,32 +211,19 @@ fn a_second_answer_to_a_call_is_an_orphan() {
 
 #[test]
 fn results_apart_from_their_calls_are_refused() {
-    let apart = messages([
-        user(),
-        calling(&["a", "b"]),
-        result("a"),
-        user(),
-        result("b"),
-    ]);
+    let apart = messages([user(), calling(&["a", "b"]), result("a"), user(), result("b")]);
     let broken = ValidityRules::standard().broken_by(apart.to_string().as_bytes());
     assert_eq!(broken.map(|rule| rule.id), Some("tool-pair-fwd"));
 }
 
 #[test]
 fn every_listed_rule_is_enforced_or_excused() {
-    let listed: BTreeSet<String> = list()
-        .iter()
-        .map(|rule| rule["id"].as_str().unwrap().to_owned())
-        .collect();
-    let enforced: BTreeSet<String> = RULES
-        .iter()
-        .filter_map(|rule| rule.source)
-        .map(str::to_owned)
-        .collect();
-    let excused: BTreeSet<String> = UNCHECKED_RULES
-        .iter()
-        .map(|(id, _)| (*id).to_owned())
-        .collect();
+    let listed: BTreeSet<String> =
+        list().iter().map(|rule| rule["id"].as_str().unwrap().to_owned()).collect();
+    let enforced: BTreeSet<String> =
+        RULES.iter().filter_map(|rule| rule.source).map(str::to_owned).collect();
+    let excused: BTreeSet<String> =
+        UNCHECKED_RULES.iter().map(|(id, _)| (*id).to_owned()).collect();
     assert_eq!(listed.len(), 42);
     assert_eq!(&enforced | &excused, listed);
     assert_eq!(enforced.intersection(&excused).count(), 0);
@@ -316,14 +261,9 @@ fn an_added_rule_is_checked_first_and_a_removed_one_never() {
     let body = messages([user(), calling(&["abcdefgh1"]), user()]).to_string();
     let broken = |validity: ValidityRules| validity.broken_by(body.as_bytes()).map(|rule| rule.id);
     assert_eq!(broken(ValidityRules::standard()), Some("tool-pair-fwd"));
-    let deepseek = ValidityRules::standard()
-        .with("tool-pair-deepseek")
-        .unwrap();
+    let deepseek = ValidityRules::standard().with("tool-pair-deepseek").unwrap();
     assert_eq!(broken(deepseek), Some("tool-pair-deepseek"));
-    assert_eq!(
-        broken(ValidityRules::standard().without("tool-pair-fwd").unwrap()),
-        None
-    );
+    assert_eq!(broken(ValidityRules::standard().without("tool-pair-fwd").unwrap()), None);
 }
 
 #[test]
@@ -337,10 +277,7 @@ fn refusal_has_the_error_format_of_the_rules_provider() {
         let refusal = find(id).unwrap().refusal("call_7");
         let body: Value = refusal.body.parse().unwrap();
         let message = body.pointer(place).and_then(Value::as_str).unwrap();
-        assert!(
-            find(id).unwrap().error.contains("<what>") == message.contains("call_7"),
-            "{body}"
-        );
+        assert!(find(id).unwrap().error.contains("<what>") == message.contains("call_7"), "{body}");
         assert_eq!(refusal.status, 400);
     }
 }

@@ -57,9 +57,7 @@ impl Quoting {
                 tokio::spawn(async move {
                     let serve = service_fn(|request| model.clone().answer(request));
                     // The proxy may disconnect during an answer.
-                    _ = http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), serve)
-                        .await;
+                    _ = http1::Builder::new().serve_connection(TokioIo::new(stream), serve).await;
                 });
             }
         });
@@ -151,11 +149,7 @@ async fn changed_summary_style_does_not_reuse_the_other_styles_summary() {
         let state = started(style);
         prepare(&state, chat_of(ALICES, 12), &[21]).await;
         let forwarded = compacted(&state, chat_of(ALICES, 12)).await;
-        let expect = if style == "cached" {
-            "SEEN ALICE"
-        } else {
-            "SEEN NOBODY"
-        };
+        let expect = if style == "cached" { "SEEN ALICE" } else { "SEEN NOBODY" };
         assert!(forwarded.contains(expect), "{style}: {forwarded}");
         assert_eq!(model.calls(), calls, "{style}");
         state.store.close().await;

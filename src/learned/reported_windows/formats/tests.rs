@@ -20,14 +20,8 @@ fn listed(bytes: &[u8], model: &str) -> Option<Tokens> {
 fn reads_the_window_from_model_lists() {
     assert_eq!(listed(recorded!("vllm.json"), "served"), HOLDS);
     assert_eq!(listed(recorded!("sglang.json"), "served"), HOLDS);
-    assert_eq!(
-        listed(recorded!("llama-cpp-models.json"), "example.gguf"),
-        HOLDS
-    );
-    assert_eq!(
-        listed(recorded!("openrouter-next.json"), "example/later"),
-        HOLDS
-    );
+    assert_eq!(listed(recorded!("llama-cpp-models.json"), "example.gguf"), HOLDS);
+    assert_eq!(listed(recorded!("openrouter-next.json"), "example/later"), HOLDS);
     assert_eq!(listed(recorded!("together.json"), "example/chat"), HOLDS);
 }
 
@@ -53,27 +47,18 @@ fn llama_cpp_accepts_any_model_name_and_reports_the_slot_size() {
 
 #[test]
 fn training_context_length_is_not_the_window() {
-    assert_eq!(
-        listed(recorded!("llama-cpp-models-old.json"), "example.gguf"),
-        None
-    );
+    assert_eq!(listed(recorded!("llama-cpp-models-old.json"), "example.gguf"), None);
     assert_eq!(lm_studio(recorded!("lm-studio.json"), "not-loaded"), None);
 }
 
 #[test]
 fn reads_the_window_from_other_local_servers() {
     assert_eq!(lm_studio(recorded!("lm-studio.json"), "served"), HOLDS);
-    assert_eq!(
-        listed(recorded!("ollama-models.json"), "served:latest"),
-        None
-    );
+    assert_eq!(listed(recorded!("ollama-models.json"), "served:latest"), None);
     assert_eq!(ollama(recorded!("ollama-ps.json"), "served"), HOLDS);
     assert_eq!(ollama(recorded!("ollama-ps.json"), "served:latest"), HOLDS);
     assert_eq!(ollama(recorded!("ollama-ps.json"), "other"), None);
-    assert_eq!(
-        text_generation_inference(recorded!("tgi-info.json"), "any"),
-        HOLDS
-    );
+    assert_eq!(text_generation_inference(recorded!("tgi-info.json"), "any"), HOLDS);
 }
 
 #[test]

@@ -28,10 +28,7 @@ fn refused_to_all(place: &Place) -> String {
 
 /// Returns every file with its content.
 fn all(place: &Place) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-    place
-        .files()
-        .map(|path| (path.clone(), fs::read(path).ok()))
-        .collect()
+    place.files().map(|path| (path.clone(), fs::read(path).ok())).collect()
 }
 
 /// Creates a place with `text` in its file.

@@ -35,11 +35,7 @@ impl Name {
                 });
             }
         });
-        Self {
-            at,
-            leads_to,
-            _tasks: tasks,
-        }
+        Self { at, leads_to, _tasks: tasks }
     }
 
     fn url(&self) -> String {

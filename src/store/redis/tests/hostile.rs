@@ -17,11 +17,8 @@ async fn server(start: String, rest: String) -> (String, mpsc::UnboundedReceiver
     let (tell, ended) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
-            let (start, rest, tell) = (
-                start.clone(),
-                rest.repeat((64 << 10) / rest.len()),
-                tell.clone(),
-            );
+            let (start, rest, tell) =
+                (start.clone(), rest.repeat((64 << 10) / rest.len()), tell.clone());
             tokio::spawn(async move {
                 let mut sent = start.len();
                 let mut command = [0; 1024];

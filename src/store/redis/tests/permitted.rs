@@ -48,13 +48,11 @@ async fn refused(
     let token = LeaseToken(1);
     tier.lease(LeaseAction::Acquire, ours, token, TTL).await?;
     tier.lease(LeaseAction::Renew, ours, token, TTL).await?;
-    tier.lease(LeaseAction::Release, ours, token, Duration::ZERO)
-        .await?;
+    tier.lease(LeaseAction::Release, ours, token, Duration::ZERO).await?;
 
     let mut listed = Vec::new();
     let scope = Some(ours.scope());
-    tier.for_each_entry(scope, &mut |one| listed.push(one.idle))
-        .await?;
+    tier.for_each_entry(scope, &mut |one| listed.push(one.idle)).await?;
     // The idle time of an entry is left out if it is not available.
     if listed.len() != 2 || listed.contains(&None) {
         return Err(MALFORMED_ANSWER);

@@ -36,10 +36,7 @@ fn expanded(path: &str) -> Vec<String> {
         letter == ',' && depth == 0
     });
     let parts = parts.map(str::trim).filter(|part| !part.is_empty());
-    parts
-        .flat_map(expanded)
-        .map(|rest| format!("{before}{rest}"))
-        .collect()
+    parts.flat_map(expanded).map(|rest| format!("{before}{rest}")).collect()
 }
 
 /// Returns the paths in the `use` lines of a file, from the root of the crate.
@@ -78,9 +75,7 @@ fn uses(root: &str, files: &[File]) -> Uses {
             while !modules.contains(path) {
                 path = path.rsplit_once('/')?.0;
             }
-            let is_below = path
-                .strip_prefix(user)
-                .is_some_and(|rest| rest.starts_with('/'));
+            let is_below = path.strip_prefix(user).is_some_and(|rest| rest.starts_with('/'));
             (path != user && !is_below).then(|| path.to_owned())
         });
         (user.to_owned(), found.collect())
@@ -104,10 +99,8 @@ fn reachable<'a>(uses: &'a Uses, start: &str) -> BTreeSet<&'a str> {
 
 /// Returns the circles of more than one file.
 fn circles(uses: &Uses) -> BTreeSet<Vec<&str>> {
-    let reached: BTreeMap<&str, BTreeSet<&str>> = uses
-        .keys()
-        .map(|file| (file.as_str(), reachable(uses, file)))
-        .collect();
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        uses.keys().map(|file| (file.as_str(), reachable(uses, file))).collect();
     let mut found = BTreeSet::new();
     for (file, used) in &reached {
         let uses_it = |other: &&str| reached.get(other).is_some_and(|back| back.contains(file));
@@ -132,23 +125,14 @@ fn few_files_use_each_other() {
 
 #[test]
 fn finds_a_circle_through_every_notation() {
-    let file = |path: &str, text: &str| File {
-        path: path.into(),
-        text: text.into(),
-    };
+    let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
     let files = [
         file("src/a.rs", "mod one;\nuse one::X;\nuse crate::b::Y;\n"),
         file("src/a/one.rs", "use crate::a::Z;\n"),
-        file(
-            "src/b.rs",
-            "pub(crate) use crate::{\n    c::{X, d::Y},\n    e,\n};\n",
-        ),
+        file("src/b.rs", "pub(crate) use crate::{\n    c::{X, d::Y},\n    e,\n};\n"),
         file("src/c.rs", "// use crate::e::X;\n"),
         file("src/c/d.rs", "use super::super::a::X;\n"),
-        file(
-            "src/e.rs",
-            "#[cfg(test)]\nmod tests {\n    use crate::b::X;\n}\n",
-        ),
+        file("src/e.rs", "#[cfg(test)]\nmod tests {\n    use crate::b::X;\n}\n"),
     ];
     let uses = uses("src/", &files);
     assert_eq!(circles(&uses), [vec!["a", "b", "c/d"]].into());

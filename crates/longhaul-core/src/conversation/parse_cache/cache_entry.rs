@@ -34,9 +34,7 @@ impl CacheEntry {
         if pieces.clone().nth(MAX_MEMBERS).is_some() {
             return None;
         }
-        let fingerprints = pieces
-            .clone()
-            .map(|piece| Some(piece?.parsed()?.fingerprint));
+        let fingerprints = pieces.clone().map(|piece| Some(piece?.parsed()?.fingerprint));
         let last = pieces.last()??.memo();
         let stored = if let Some(stored) = last.joined.get() {
             stored
@@ -46,9 +44,7 @@ impl CacheEntry {
             last.joined.get_or_init(|| JoinedMemo { pieces, memo })
         };
         let stored_pieces = stored.pieces.iter().copied().map(Some);
-        stored_pieces
-            .eq(fingerprints)
-            .then(|| Self::Joined(Arc::clone(&stored.memo)))
+        stored_pieces.eq(fingerprints).then(|| Self::Joined(Arc::clone(&stored.memo)))
     }
 
     /// Returns the values derived from the message.

@@ -135,10 +135,7 @@ impl ParseCursor<'_> {
 
     /// Returns the start of the object at the start of `rest`, the next one.
     pub(crate) fn object_start(&self, rest: &str) -> ObjectStart {
-        ObjectStart {
-            key: key(self.prefix_state, rest),
-            rest: rest.len(),
-        }
+        ObjectStart { key: key(self.prefix_state, rest), rest: rest.len() }
     }
 
     /// Returns the cache key of the tool definitions at the start of `rest`.
@@ -241,9 +238,7 @@ impl ParseCursor<'_> {
         calls: &[ToolCall],
     ) -> Fingerprint {
         let bytes = rest.as_bytes().get(..message.span.len());
-        let fingerprint = self
-            .cache
-            .fingerprint(self.scope, bytes.unwrap_or_default());
+        let fingerprint = self.cache.fingerprint(self.scope, bytes.unwrap_or_default());
         if parts.len() + calls.len() <= MAX_MEMBERS && self.stored < self.cache.max_stored {
             self.stored += 1;
             let parsed = ParsedMessage::new(fingerprint, message, parts, calls);
@@ -259,11 +254,7 @@ impl ParseCursor<'_> {
 /// Returns the state after a message. Head instructions change with the date, so the state after them
 /// must not depend on their text.
 fn advanced(state: u64, role: Role, fingerprint: Fingerprint) -> u64 {
-    let says = if role.is_instruction() {
-        0
-    } else {
-        fingerprint.high_bits()
-    };
+    let says = if role.is_instruction() { 0 } else { fingerprint.high_bits() };
     mix(state, says)
 }
 

@@ -98,15 +98,12 @@ impl CachePage {
     pub(super) fn append_at(&self, start: u32, to: &mut Pieces) {
         let there = Shift::by(start);
         let (first, part, call) = (to.messages.len(), to.parts.len(), to.calls.len());
-        to.parts
-            .extend(self.parts.iter().map(|part| there.part(part)));
-        to.calls
-            .extend(self.calls.iter().map(|call| there.call(call)));
-        to.containers
-            .extend(self.containers.iter().map(|it| Container {
-                span: there.span(it.span),
-                messages: it.messages.start + first..it.messages.end + first,
-            }));
+        to.parts.extend(self.parts.iter().map(|part| there.part(part)));
+        to.calls.extend(self.calls.iter().map(|call| there.call(call)));
+        to.containers.extend(self.containers.iter().map(|it| Container {
+            span: there.span(it.span),
+            messages: it.messages.start + first..it.messages.end + first,
+        }));
         to.messages.extend(self.messages.iter().map(|message| {
             let parts = message.parts.start + part..message.parts.end + part;
             let calls = message.calls.start + call..message.calls.end + call;

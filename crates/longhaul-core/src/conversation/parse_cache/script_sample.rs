@@ -16,10 +16,7 @@ pub(crate) struct ScriptSample {
 
 impl ScriptSample {
     pub(crate) fn from_json_text(raw: &str) -> Self {
-        let mut sampled = Self {
-            chars: 0,
-            thousandths: 0,
-        };
+        let mut sampled = Self { chars: 0, thousandths: 0 };
         if raw.is_ascii() && !has_unicode_escape(raw) {
             return sampled;
         }

@@ -52,42 +52,24 @@ mod tests {
 
     fn tools(last: &str) -> String {
         let tool = |name: &str| format!(r#"{{"name":"{name:_<80}","description":"\u00e9 [}}"}}"#);
-        [
-            r#"[{"type":"function"},"#,
-            &tool("read"),
-            " ,\n",
-            &tool(last),
-            "]",
-        ]
-        .concat()
+        [r#"[{"type":"function"},"#, &tool("read"), " ,\n", &tool(last), "]"].concat()
     }
 
     /// Reads a body with these tools for a caller. Returns its estimate, and whether the cache had it.
     fn read(cache: &ParseCache, dialect: Dialect, caller: u8, tools: &str) -> (Tokens, bool) {
         let cursor = cache.cursor(scope(caller), dialect);
         let found = cursor.lookup_tools(&[tools, ",\"model\":\"m\"}"].concat());
-        let key = if dialect == Dialect::Responses {
-            "input"
-        } else {
-            "messages"
-        };
+        let key = if dialect == Dialect::Responses { "input" } else { "messages" };
         let body = format!(r#"{{"{key}":[],"tools":{tools},"model":"m"}}"#);
         let fresh = dialect.read(body.as_bytes()).unwrap().params().tool_tokens;
         let cached = dialect.read_cached(body.as_bytes(), scope(caller), cache);
         assert_eq!(cached.unwrap().params().tool_tokens, fresh);
-        (
-            fresh,
-            found.is_some_and(|found| found == (tools.len(), fresh)),
-        )
+        (fresh, found.is_some_and(|found| found == (tools.len(), fresh)))
     }
 
     #[test]
     fn definitions_are_known_from_their_second_reading_on() {
-        for dialect in [
-            Dialect::ChatCompletions,
-            Dialect::Messages,
-            Dialect::Responses,
-        ] {
+        for dialect in [Dialect::ChatCompletions, Dialect::Messages, Dialect::Responses] {
             let cache = ParseCache::new(scope(0));
             let (one, other) = (tools("write"), tools("written"));
             assert!(!read(&cache, dialect, 1, &one).1);
@@ -106,11 +88,7 @@ mod tests {
         let cache = ParseCache::new(scope(0));
         let body = format!(r#"{{"messages":[],"tools":{}}}"#, tools("write"));
         let read = |part: &[u8]| Dialect::ChatCompletions.read(part).err();
-        let cached = |part| {
-            Dialect::ChatCompletions
-                .read_cached(part, scope(1), &cache)
-                .err()
-        };
+        let cached = |part| Dialect::ChatCompletions.read_cached(part, scope(1), &cache).err();
         assert_eq!(cached(body.as_bytes()), None);
         for end in 0..body.len() {
             let part = &body.as_bytes()[..end];
@@ -123,10 +101,7 @@ mod tests {
         let cache = ParseCache::new(scope(0));
         for tools in ["null", "12345", r#""text""#, "{}"] {
             for _ in 0..2 {
-                assert!(
-                    !read(&cache, Dialect::ChatCompletions, 1, tools).1,
-                    "{tools}"
-                );
+                assert!(!read(&cache, Dialect::ChatCompletions, 1, tools).1, "{tools}");
             }
         }
     }

@@ -123,10 +123,7 @@ mod tests {
         let blocks = r#""thinking_blocks": [{"type":"redacted_thinking","data":"d"}]"#;
         let part = r#"{"type":"thinking","thinking":"","signature":"s"}"#;
         for (message, expect) in [
-            (
-                format!(r#"{{"role":"assistant","content":"c",{details}}}"#),
-                vec![details],
-            ),
+            (format!(r#"{{"role":"assistant","content":"c",{details}}}"#), vec![details]),
             (
                 format!(
                     r#"{{"role":"assistant",{blocks},"content":"c","reasoning_content":"t",{details}}}"#
@@ -161,10 +158,7 @@ mod tests {
             r#""reasoning_details":[{"type":"reasoning.encrypted","data":"d","format":"openai-responses-v1"}]"#,
             r#""reasoning_details":["signature"]"#,
         ] {
-            check(
-                &format!(r#"{{"role":"assistant","content":"c",{member}}}"#),
-                &[],
-            );
+            check(&format!(r#"{{"role":"assistant","content":"c",{member}}}"#), &[]);
         }
     }
 }

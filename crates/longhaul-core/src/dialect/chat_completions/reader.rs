@@ -192,16 +192,8 @@ impl RequestReader<'_> {
     }
 
     fn build_message(&self, span: Span, role: Role, draft: MessageDraft) -> Message {
-        let parts = self
-            .pieces
-            .parts
-            .get(draft.parts.clone())
-            .unwrap_or_default();
-        let calls = self
-            .pieces
-            .calls
-            .get(draft.calls.clone())
-            .unwrap_or_default();
+        let parts = self.pieces.parts.get(draft.parts.clone()).unwrap_or_default();
+        let calls = self.pieces.calls.get(draft.calls.clone()).unwrap_or_default();
         let text_chars = draft.content.text_chars(parts);
         let call_chars = calls
             .iter()

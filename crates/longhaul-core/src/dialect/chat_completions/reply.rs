@@ -45,10 +45,7 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
 /// Whether data only keeps the connection open: a word for a keep-alive, or a bare number.
 fn is_keep_alive(data: &[u8]) -> bool {
     let word = data.trim_ascii_start();
-    let word = word
-        .strip_prefix(b"\"")
-        .and_then(|word| word.strip_suffix(b"\""))
-        .unwrap_or(word);
+    let word = word.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(word);
     let mut known = KEEP_ALIVES.split(' ').map(str::as_bytes);
     known.any(|known| word.eq_ignore_ascii_case(known)) || word.iter().all(u8::is_ascii_digit)
 }
@@ -64,9 +61,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
         error: completion.error.map(RawValue::get),
         finish: first.as_ref().and_then(|choice| choice.finish_reason.0),
         has_tool_calls: messages().any(|message| message.has_tool_calls),
-        text: messages()
-            .map(Message::text)
-            .fold(Cow::default(), |all, text| all + text),
+        text: messages().map(Message::text).fold(Cow::default(), |all, text| all + text),
         usage: completion.usage.0.and_then(|usage| usage.usage()),
     })
 }
@@ -172,9 +167,7 @@ impl<'a> Choice<'a> {
 
     fn finish(&self) -> Option<FinishReason> {
         let native = self.native_finish_reason.0;
-        native
-            .filter(|reason| *reason == FinishReason::WindowFull)
-            .or(self.finish_reason.0)
+        native.filter(|reason| *reason == FinishReason::WindowFull).or(self.finish_reason.0)
     }
 }
 
@@ -193,22 +186,17 @@ static WINDOW_FULL: SearchTerm = SearchTerm::new(|| Finder::new(FinishReason::WI
 pub(crate) fn read_end(json: &[u8]) -> EndFacts {
     let usage = last_values(json, &USAGE).find_map(|usage: UsageObject<'_>| usage.usage());
     let timings = || last_values(json, &TIMINGS).find_map(|all: LlamaCppTimings| all.usage());
-    EndFacts {
-        finish: finish_reason(json),
-        usage: usage.or_else(timings),
-    }
+    EndFacts { finish: finish_reason(json), usage: usage.or_else(timings) }
 }
 
 /// Returns the finish reason of the last choice in a JSON text. A full window takes precedence,
 /// whichever field states it.
 fn finish_reason(json: &[u8]) -> Option<FinishReason> {
-    let stated: Vec<FinishReason> = last_values(json, &FINISH_REASON)
-        .chain(last_values(json, &STOP_REASON))
-        .collect();
+    let stated: Vec<FinishReason> =
+        last_values(json, &FINISH_REASON).chain(last_values(json, &STOP_REASON)).collect();
     let native = last_values(json, &NATIVE_FINISH_REASON);
-    let full = (stated.iter().copied())
-        .chain(native)
-        .find(|reason| *reason == FinishReason::WindowFull);
+    let full =
+        (stated.iter().copied()).chain(native).find(|reason| *reason == FinishReason::WindowFull);
     full.or_else(|| stated.first().copied())
 }
 
@@ -238,18 +226,13 @@ mod end_tests {
 
     #[test]
     fn a_null_finish_reason_is_ignored() {
-        for none in [
-            "{}",
-            r#"{"finish_reason":null}"#,
-            r#"{"stop_reason" : null}"#,
-            r#""_reason""#,
-        ] {
+        for none in ["{}", r#"{"finish_reason":null}"#, r#"{"stop_reason" : null}"#, r#""_reason""#]
+        {
             assert!(!may_state_finish_reason(none.as_bytes()), "{none}");
         }
-        for some in [
-            r#"{"finish_reason":"stop"}"#,
-            r#"{"native_finish_reason" : 1,"finish_reason":null}"#,
-        ] {
+        for some in
+            [r#"{"finish_reason":"stop"}"#, r#"{"native_finish_reason" : 1,"finish_reason":null}"#]
+        {
             assert!(may_state_finish_reason(some.as_bytes()), "{some}");
         }
     }
@@ -259,18 +242,12 @@ mod end_tests {
         let later = read_end(br#"{"finish_reason":"stop","usage":{"prompt_tokens":9}}"#);
         let full = br#"{"stop_reason":"model_context_window_exceeded"}"#;
         assert!(may_add_to(later, full));
-        assert!(!may_add_to(
-            later,
-            br#"{"stop_reason":"end_turn","usage":{}}"#
-        ));
+        assert!(!may_add_to(later, br#"{"stop_reason":"end_turn","usage":{}}"#));
     }
 
     #[test]
     fn usage_may_be_under_usage_or_timings() {
-        let lacks_usage = EndFacts {
-            finish: Some(FinishReason::Stop),
-            usage: None,
-        };
+        let lacks_usage = EndFacts { finish: Some(FinishReason::Stop), usage: None };
         assert!(may_add_to(lacks_usage, br#"{"usage":{}}"#));
         assert!(may_add_to(lacks_usage, br#"{"timings":{}}"#));
         assert!(!may_add_to(lacks_usage, br#"{"content":"b"}"#));

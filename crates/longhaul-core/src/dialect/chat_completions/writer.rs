@@ -14,13 +14,9 @@ pub(in crate::dialect) fn content_in_shape(
         Content::Absent | Content::Null => None,
         Content::Text(_) => Some(text),
         Content::Parts(_) => {
-            let mut cache_marks = conversation
-                .parts(message)
-                .iter()
-                .filter_map(|part| part.cache_mark);
-            let mark = cache_marks
-                .next_back()
-                .map(|mark| mark.slice(conversation.body()));
+            let mut cache_marks =
+                conversation.parts(message).iter().filter_map(|part| part.cache_mark);
+            let mark = cache_marks.next_back().map(|mark| mark.slice(conversation.body()));
             Some(["[", &conversation.dialect().text_part(&text, mark), "]"].concat())
         }
     }
@@ -56,10 +52,7 @@ mod tests {
         check(r#""12 files""#, Some(r#""say \"x\"""#));
         let part = r#"[{"type":"text","text":"say \"x\""}]"#;
         check("[]", Some(part));
-        check(
-            r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
-            Some(part),
-        );
+        check(r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#, Some(part));
     }
 
     #[test]

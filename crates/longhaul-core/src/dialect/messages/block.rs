@@ -122,11 +122,8 @@ impl RequestReader<'_> {
     ) -> Result<Block, Bypass> {
         let span = scanner.advance(parsed.len())?;
         let first_part = self.pieces.parts.len();
-        let message = parsed.append_at(
-            span.start_u32(),
-            &mut self.pieces.parts,
-            &mut self.pieces.calls,
-        );
+        let message =
+            parsed.append_at(span.start_u32(), &mut self.pieces.parts, &mut self.pieces.calls);
         let parts = first_part..self.pieces.parts.len();
         Ok(Block {
             kind: match message.role {
@@ -160,11 +157,7 @@ impl RequestReader<'_> {
         }
         block.message = self.message_of(std::slice::from_ref(block));
         if let (Some(cursor), Some(message)) = (&mut self.cursor, &mut block.message) {
-            let parts = self
-                .pieces
-                .parts
-                .get(message.parts.clone())
-                .unwrap_or_default();
+            let parts = self.pieces.parts.get(message.parts.clone()).unwrap_or_default();
             cursor.store_block(ahead, message, parts);
         }
     }
@@ -306,11 +299,7 @@ impl RequestReader<'_> {
             let chars = |literal: Option<Literal>| literal.map_or(0, Literal::chars);
             block.kind = BlockKind::Call;
             block.chars = chars(draft.name).saturating_add(chars(input));
-            self.pieces.calls.push(ToolCall {
-                id: draft.id,
-                name: draft.name,
-                arguments: input,
-            });
+            self.pieces.calls.push(ToolCall { id: draft.id, name: draft.name, arguments: input });
         } else {
             let kind = part_kind(name);
             let text = draft.text.filter(|_| kind == PartKind::Text);

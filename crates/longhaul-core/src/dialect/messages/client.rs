@@ -70,17 +70,9 @@ mod tests {
             assert!(is_messages("/v1/files", name, value), "{name}");
         }
         assert!(is_messages("/v1/messages", "x-api-key", "k"));
-        assert!(!is_messages(
-            "/v1/files",
-            "authorization",
-            "Bearer sk-proj-x"
-        ));
+        assert!(!is_messages("/v1/files", "authorization", "Bearer sk-proj-x"));
         assert!(!is_messages("/v1/threads/t/messages", "x-api-key", "k"));
         let chat = "/v1/chat/completions";
-        assert!(!is_messages(
-            chat,
-            "anthropic-beta",
-            "context-1m-2025-08-07"
-        ));
+        assert!(!is_messages(chat, "anthropic-beta", "context-1m-2025-08-07"));
     }
 }

@@ -35,12 +35,7 @@ pub(in crate::dialect) fn read_with<'a>(
     if !seen.contains(RequestKey::Messages) {
         return Err(Bypass::Shape);
     }
-    let BodyReader {
-        mut params,
-        pieces,
-        own,
-        ..
-    } = reader;
+    let BodyReader { mut params, pieces, own, .. } = reader;
     params.is_partial = params.history == HistoryKeeper::Provider;
     let rules = server_tools::cut_rules(body, &pieces, &own.tool_changes);
     Ok(Conversation::new(DIALECT, body, params, pieces, &rules))
@@ -273,10 +268,7 @@ mod context_management_tests {
             ("null", Client),
             ("{}", Client),
             (r#"{"edits":[]}"#, Client),
-            (
-                r#"{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}"#,
-                Client,
-            ),
+            (r#"{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}"#, Client),
             (
                 r#"{"edits":[{"type":"clear_thinking_20251015"},{"keep":3,"type":"clear_tool_uses_20250919"}]}"#,
                 ClearingProvider,

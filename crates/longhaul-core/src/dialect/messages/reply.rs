@@ -104,9 +104,9 @@ impl<'a> StreamPart<'a> {
         let has_content = match part {
             PartType::Block => true,
             PartType::Message => self.content.as_ref().is_some_and(|all| !all.is_empty()),
-            PartType::MessageStart => self
-                .started()
-                .is_some_and(|it| it.content.is_some_and(|all| !all.is_empty())),
+            PartType::MessageStart => {
+                self.started().is_some_and(|it| it.content.is_some_and(|all| !all.is_empty()))
+            }
             PartType::Error | PartType::MessageStop | PartType::Other => false,
         };
         let usage = self.usage(part);
@@ -180,17 +180,9 @@ static USAGE: SearchTerm = SearchTerm::new(|| Finder::new(r#""usage""#));
 /// Reads the facts near the top of a JSON text, which may lack its beginning.
 pub(crate) fn read_end(json: &[u8]) -> EndFacts {
     let usage = last_values(json, &USAGE).find_map(read_usage);
-    let usage = usage.map(|usage| {
-        if MESSAGE_START.occurs_in(json) {
-            usage.without_output()
-        } else {
-            usage
-        }
-    });
-    EndFacts {
-        usage,
-        ..chat::read_end(json)
-    }
+    let usage = usage
+        .map(|usage| if MESSAGE_START.occurs_in(json) { usage.without_output() } else { usage });
+    EndFacts { usage, ..chat::read_end(json) }
 }
 
 /// Whether any of these events may state a fact that `later` lacks, or a full window.
@@ -203,12 +195,7 @@ pub(crate) fn may_add_to(later: EndFacts, events: &[u8]) -> bool {
 /// then.
 pub(super) fn read_usage(json: &RawValue) -> Option<Usage> {
     let usage: UsageObject<'_> = parse(json)?;
-    usage.usage().or_else(|| {
-        Some(Usage {
-            output: Some(usage.output()?),
-            ..Usage::default()
-        })
-    })
+    usage.usage().or_else(|| Some(Usage { output: Some(usage.output()?), ..Usage::default() }))
 }
 
 #[cfg(test)]

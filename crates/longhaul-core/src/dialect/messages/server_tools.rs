@@ -11,10 +11,7 @@ use std::collections::HashMap;
 /// Returns the restrictions on cuts, for a body whose tools change at these messages. Changes before the
 /// first answer are pinned. No cut passes a later change.
 pub(super) fn cut_rules(body: &str, pieces: &Pieces, tool_changes: &[usize]) -> CutRules {
-    let answer = pieces
-        .messages
-        .iter()
-        .position(|it| it.role == Role::Assistant);
+    let answer = pieces.messages.iter().position(|it| it.role == Role::Assistant);
     let early = tool_changes.partition_point(|&at| answer.is_none_or(|answer| at < answer));
     let (early, late) = tool_changes.split_at_checked(early).unwrap_or_default();
     let mut joined = joined(body, pieces);
@@ -24,10 +21,7 @@ pub(super) fn cut_rules(body: &str, pieces: &Pieces, tool_changes: &[usize]) -> 
             behind.fill(true);
         }
     }
-    CutRules {
-        pinned: early.last().map_or(0, |at| at + 1),
-        joined,
-    }
+    CutRules { pinned: early.last().map_or(0, |at| at + 1), joined }
 }
 
 /// Returns, for each message, whether the provider refuses it without the message before it. Empty if no
@@ -150,10 +144,7 @@ mod tests {
             crate::policy::Policy::new(&settings, crate::units::tokens::Tokens::new(32_000));
         let budgets = crate::summary::digest::summary_budgets(&conversation, &policy, 1..4);
         let digest = crate::summary::digest::digest(&conversation, 1..4, &budgets);
-        assert!(
-            digest.contains("searched for again before a call: Deferred."),
-            "{digest}"
-        );
+        assert!(digest.contains("searched for again before a call: Deferred."), "{digest}");
     }
 
     #[test]

@@ -31,11 +31,7 @@ pub(in crate::dialect) fn body(
         body.extend([MAX_TOKENS_MEMBER, &output.to_string(), ","]);
     }
     body.extend(["\"system\":", &quote(system), ","]);
-    body.extend([
-        "\"stream\":true,\"messages\":[",
-        &user_message(&quote(user)),
-        "]}",
-    ]);
+    body.extend(["\"stream\":true,\"messages\":[", &user_message(&quote(user)), "]}"]);
     body
 }
 
@@ -75,10 +71,7 @@ pub(in crate::dialect) fn append_prompt(
     if !is_text {
         return None;
     }
-    let marks: usize = members
-        .iter()
-        .map(|it| it.matches(CACHE_MARK_KEY).count())
-        .sum();
+    let marks: usize = members.iter().map(|it| it.matches(CACHE_MARK_KEY).count()).sum();
     let may_mark = !has_automatic_mark && (1..MAX_CACHE_MARKS).contains(&marks);
     let block = Dialect::Messages.text_part(prompt, may_mark.then_some(CACHE_MARK));
     let is_messages = |member: &&mut String| member.starts_with("\"messages\":");

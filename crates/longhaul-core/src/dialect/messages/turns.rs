@@ -34,16 +34,12 @@ impl RequestReader<'_> {
             return self.push_whole(wire);
         }
         let first = self.pieces.messages.len();
-        for run in wire
-            .blocks
-            .chunk_by(|one, next| !is_split(one) && !is_split(next))
-        {
+        for run in wire.blocks.chunk_by(|one, next| !is_split(one) && !is_split(next)) {
             self.push_run(run);
         }
-        self.pieces.containers.push(Container {
-            span: wire.span,
-            messages: first..self.pieces.messages.len(),
-        });
+        self.pieces
+            .containers
+            .push(Container { span: wire.span, messages: first..self.pieces.messages.len() });
     }
 
     /// Stores a wire message as one message.
@@ -122,9 +118,7 @@ impl RequestReader<'_> {
     fn push(&mut self, message: Message, blocks: &[Block]) {
         let at = self.pieces.messages.len();
         let marks = blocks.iter().flat_map(|block| &block.cache_marks);
-        self.pieces
-            .cache_marks
-            .extend(marks.map(|mark| (at, *mark)));
+        self.pieces.cache_marks.extend(marks.map(|mark| (at, *mark)));
         self.pieces.messages.push(message);
     }
 }

@@ -19,13 +19,7 @@ mod tests {
 
     #[test]
     fn short_encrypted_text_is_estimated_at_zero() {
-        for (chars, expect) in [
-            (0, 0),
-            (400, 0),
-            (868, 0),
-            (2_000, 212),
-            (u32::MAX, 805_306_204),
-        ] {
+        for (chars, expect) in [(0, 0), (400, 0), (868, 0), (2_000, 212), (u32::MAX, 805_306_204)] {
             assert_eq!(encrypted_tokens(chars), Tokens::new(expect), "{chars}");
         }
     }

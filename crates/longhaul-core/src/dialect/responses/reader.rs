@@ -37,9 +37,7 @@ pub(in crate::dialect) fn read_with<'a>(
     if seen.contains(RequestKey::Messages) || !(reader.own.has_input || is_stateful) {
         return Err(Bypass::Shape);
     }
-    let BodyReader {
-        mut params, pieces, ..
-    } = reader;
+    let BodyReader { mut params, pieces, .. } = reader;
     let is_reference = |item: &Message| item.binding == NeighbourLink::Reference;
     params.is_partial |= is_stateful || pieces.messages.iter().any(is_reference);
     let is_order = |item: &Message| item.binding == NeighbourLink::CompactionOrder;

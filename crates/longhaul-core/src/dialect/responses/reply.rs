@@ -39,9 +39,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     };
     let response = reply.response.as_ref();
     let error = response.and_then(|response| response.error);
-    let error = error
-        .or(reply.envelope.error)
-        .filter(|error| is_non_empty(error));
+    let error = error.or(reply.envelope.error).filter(|error| is_non_empty(error));
     let item = reply.envelope.item.and_then(parse::<OutputItem<'_>>);
     let (extent, text) = match reply.event_type {
         Some("response.output_text.delta") => {
@@ -102,11 +100,7 @@ impl<'a> Reply<'a> {
         } else {
             return None;
         };
-        Some(Self {
-            event_type,
-            response,
-            envelope,
-        })
+        Some(Self { event_type, response, envelope })
     }
 
     fn finish(&self) -> Option<FinishReason> {
@@ -128,10 +122,7 @@ impl<'a> Reply<'a> {
     }
 
     fn kind(&self) -> EventKind {
-        let has_failed = self
-            .response
-            .as_ref()
-            .is_some_and(ResponseObject::has_failed);
+        let has_failed = self.response.as_ref().is_some_and(ResponseObject::has_failed);
         if has_failed || self.envelope.error.is_some_and(is_non_empty) {
             return EventKind::Error;
         }
@@ -165,11 +156,7 @@ const ANNOUNCING_EVENTS: &str =
     "response.created response.in_progress response.metadata response.queued";
 
 /// Events that end a stream: `response.` and the status of the response.
-const CLOSING_EVENTS: [&str; 3] = [
-    "response.completed",
-    "response.failed",
-    "response.incomplete",
-];
+const CLOSING_EVENTS: [&str; 3] = ["response.completed", "response.failed", "response.incomplete"];
 
 /// A response. Its members that repeat the request are skipped.
 #[derive(Default, Deserialize)]
@@ -217,11 +204,7 @@ impl<'a> ResponseObject<'a> {
     }
 
     fn finish(&self) -> Option<FinishReason> {
-        let reason = self
-            .incomplete_details
-            .0
-            .as_ref()
-            .and_then(|it| it.reason.0);
+        let reason = self.incomplete_details.0.as_ref().and_then(|it| it.reason.0);
         finish_reason(self.status.0?, reason, self.has_calls())
     }
 
@@ -263,9 +246,7 @@ impl<'a> OutputItem<'a> {
         let parts = self.content.iter().flatten().copied();
         let texts = parts.filter_map(|part| {
             let part = parse::<OutputPart<'_>>(part)?;
-            part.text
-                .filter(|_| part.part_type.0 == Some("output_text"))
-                .and_then(text_of)
+            part.text.filter(|_| part.part_type.0 == Some("output_text")).and_then(text_of)
         });
         texts.fold(Cow::default(), |all, text| all + text)
     }
@@ -317,14 +298,9 @@ pub(crate) fn read_end(json: &[u8]) -> EndFacts {
     let statuses: Vec<&str> = last_values(json, &STATUS).collect();
     let status = match reason {
         Some(_) => Some("incomplete"),
-        None => ["incomplete", "failed", "completed"]
-            .into_iter()
-            .find(|it| statuses.contains(it)),
+        None => ["incomplete", "failed", "completed"].into_iter().find(|it| statuses.contains(it)),
     };
-    EndFacts {
-        finish: status.and_then(|status| finish_reason(status, reason, false)),
-        usage,
-    }
+    EndFacts { finish: status.and_then(|status| finish_reason(status, reason, false)), usage }
 }
 
 /// Returns the finish reason that the first bytes of a closing event state. Returns `None` for any
@@ -334,14 +310,12 @@ pub(crate) fn finish_from_start(event: &[u8]) -> Option<FinishReason> {
     let mut closing = CLOSING_EVENTS.into_iter();
     let event_type = closing.find(|name| start.contains(&format!("\"{name}\"")))?;
     let status = event_type.strip_prefix("response.")?;
-    let reason = start
-        .split_once(r#""incomplete_details""#)
-        .and_then(|(_, rest)| {
-            let details = rest.trim_start().strip_prefix(':')?.trim_start();
-            let mut values =
-                serde_json::Deserializer::from_str(details).into_iter::<IncompleteDetails<'_>>();
-            values.next()?.ok()?.reason.0
-        });
+    let reason = start.split_once(r#""incomplete_details""#).and_then(|(_, rest)| {
+        let details = rest.trim_start().strip_prefix(':')?.trim_start();
+        let mut values =
+            serde_json::Deserializer::from_str(details).into_iter::<IncompleteDetails<'_>>();
+        values.next()?.ok()?.reason.0
+    });
     finish_reason(status, reason, false)
 }
 
@@ -363,10 +337,7 @@ mod end_tests {
         let end = br#"s":[]}],"usage":{"input_tokens":51097,"input_tokens_details":{"cached_tokens":49792},"output_tokens":12,"total_tokens":51109},"user":null,"metadata":{}}}"#;
         let facts = read_end(end);
         let usage = facts.usage.unwrap();
-        assert_eq!(
-            (usage.input, usage.output, usage.cached),
-            (51_097, Some(12), Some(49_792))
-        );
+        assert_eq!((usage.input, usage.output, usage.cached), (51_097, Some(12), Some(49_792)));
         assert_eq!(facts.finish, None);
     }
 
@@ -378,10 +349,7 @@ mod end_tests {
             );
             finish_from_start(event.as_bytes())
         };
-        assert_eq!(
-            start("response.completed", "null"),
-            Some(FinishReason::Stop)
-        );
+        assert_eq!(start("response.completed", "null"), Some(FinishReason::Stop));
         assert_eq!(
             start("response.incomplete", r#"{"reason":"max_output_tokens"}"#),
             Some(FinishReason::Length)
@@ -397,11 +365,7 @@ mod end_tests {
     fn a_whole_response_states_usage_and_finish_reason() {
         for (status, details, expect) in [
             ("completed", "null", Some(FinishReason::Stop)),
-            (
-                "incomplete",
-                r#"{"reason":"max_output_tokens"}"#,
-                Some(FinishReason::Length),
-            ),
+            ("incomplete", r#"{"reason":"max_output_tokens"}"#, Some(FinishReason::Length)),
             ("in_progress", "null", None),
         ] {
             let body = format!(

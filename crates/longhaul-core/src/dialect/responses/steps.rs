@@ -53,18 +53,9 @@ pub(super) fn messages(body: &str, mut items: Pieces) -> (Pieces, CutRules) {
         at = end;
     }
     let joined = steps.joined(body, pinned);
-    let Steps {
-        source,
-        messages,
-        parts,
-        ..
-    } = steps;
+    let Steps { source, messages, parts, .. } = steps;
     let rules = CutRules { pinned, joined };
-    let pieces = Pieces {
-        messages,
-        parts,
-        ..source
-    };
+    let pieces = Pieces { messages, parts, ..source };
     (pieces, rules)
 }
 
@@ -142,11 +133,7 @@ impl Steps {
         let start = self.parts.len();
         let parts = self.source.parts.get(item.parts.clone());
         self.parts.extend_from_slice(parts.unwrap_or_default());
-        self.messages.push(Message {
-            parts: start..self.parts.len(),
-            cached,
-            ..item.clone()
-        });
+        self.messages.push(Message { parts: start..self.parts.len(), cached, ..item.clone() });
         self.ties.push(Tie {
             first: item.binding,
             is_bound: is_bound(item.binding),
@@ -187,11 +174,7 @@ impl Steps {
         let parts = start..self.parts.len();
         let model = || items.iter().filter(|item| item.role == Role::Assistant);
         self.messages.push(Message {
-            content: if parts.is_empty() {
-                Content::Absent
-            } else {
-                Content::Parts(span)
-            },
+            content: if parts.is_empty() { Content::Absent } else { Content::Parts(span) },
             has_reasoning: items.iter().any(|item| item.has_reasoning),
             binding: first.binding,
             text_tokens: model().map(|item| item.text_tokens).sum(),
@@ -204,9 +187,7 @@ impl Steps {
         self.ties.push(Tie {
             first: first.binding,
             is_bound: items.iter().any(|item| is_bound(item.binding)),
-            has_reference: items
-                .iter()
-                .any(|item| item.binding == NeighbourLink::Reference),
+            has_reference: items.iter().any(|item| item.binding == NeighbourLink::Reference),
         });
     }
 
@@ -215,10 +196,7 @@ impl Steps {
         let mut ties = Ties::default();
         let mut join = |first, last| ties.join(first, last);
         self.join_calls(body, pinned, &mut join);
-        let leading = self
-            .messages
-            .iter()
-            .take_while(|it| it.role.is_instruction());
+        let leading = self.messages.iter().take_while(|it| it.role.is_instruction());
         self.join_tools(body, leading.count().max(pinned), &mut join);
         let mut joined = self.joined_by_reasoning(pinned);
         let tied = ties.joined(joined.len());
@@ -260,20 +238,14 @@ impl Steps {
     /// Joins definitions of tools with the last call that uses one. Those in the head stay anyway.
     fn join_tools(&self, body: &str, head: usize, join: &mut impl FnMut(usize, usize)) {
         let items = self.source.messages.iter();
-        let mut definitions = items
-            .filter(|item| item.binding == NeighbourLink::Tools)
-            .peekable();
+        let mut definitions = items.filter(|item| item.binding == NeighbourLink::Tools).peekable();
         if definitions.peek().is_none() {
             return;
         }
         let mut last_uses = HashMap::new();
         for (at, message) in self.messages.iter().enumerate().skip(head) {
             let calls = self.source.calls.get(message.calls.clone());
-            for name in calls
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|call| call.name)
-            {
+            for name in calls.unwrap_or_default().iter().filter_map(|call| call.name) {
                 last_uses.insert(name.raw(body), at);
             }
         }
@@ -340,12 +312,7 @@ struct Callers<'s> {
 
 impl<'s> Callers<'s> {
     fn new(steps: &'s Steps, body: &'s str, pinned: usize) -> Self {
-        Self {
-            steps,
-            body,
-            by_id: HashMap::new(),
-            until: pinned,
-        }
+        Self { steps, body, by_id: HashMap::new(), until: pinned }
     }
 
     /// Returns the newest message up to `at` that has a call with this id. `newest` is the newest with any
@@ -454,7 +421,5 @@ fn item_id(body: &str, call: &Message) -> Option<Literal> {
 pub(in crate::dialect) fn reasoning_items(items: &str) -> usize {
     let items = ["[", items, "]"].concat();
     let has_type = |(key, value): (Cow<'_, str>, &str)| key == "type" && value == r#""reasoning""#;
-    elements(&items)
-        .filter(|item| members(item).any(has_type))
-        .count()
+    elements(&items).filter(|item| members(item).any(has_type)).count()
 }

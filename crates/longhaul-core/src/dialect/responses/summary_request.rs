@@ -73,9 +73,7 @@ pub(in crate::dialect) fn append_prompt(
 /// escaped.
 fn needs_stored_items(body: &str) -> bool {
     let holds = |value: &str| {
-        let mut rest = body
-            .match_indices(value)
-            .map(|(at, _)| body.get(at + value.len()..));
+        let mut rest = body.match_indices(value).map(|(at, _)| body.get(at + value.len()..));
         // A request has keys of these names.
         rest.any(|rest| !rest.unwrap_or_default().trim_start().starts_with(':'))
     };
@@ -112,10 +110,8 @@ mod tests {
 
     /// Returns the cache key of the summary call of a client with this key.
     fn cache_key(own: &str) -> String {
-        let sent = BODY.replace(
-            r#""prompt_cache_key":"k""#,
-            &format!(r#""prompt_cache_key":"{own}""#),
-        );
+        let sent =
+            BODY.replace(r#""prompt_cache_key":"k""#, &format!(r#""prompt_cache_key":"{own}""#));
         let conversation = Dialect::Responses.read(sent.as_bytes()).unwrap();
         let template = RequestTemplate::from_request(&conversation, None);
         let call = body(&template, "s", "u", Tokens::new(9));
@@ -182,10 +178,7 @@ mod tests {
         let mut found = keys.clone();
         found.sort_unstable();
         assert_eq!(found, sorted);
-        assert_eq!(
-            (&call["store"], &call["stream"]),
-            (&false.into(), &true.into())
-        );
+        assert_eq!((&call["store"], &call["stream"]), (&false.into(), &true.into()));
         assert_eq!(call["input"][2]["content"][0]["text"], "sum");
     }
 
@@ -193,11 +186,7 @@ mod tests {
     fn store_follows_the_client_if_items_exist_only_at_the_provider() {
         for (item, members, expect) in [
             (r#"{"type":"item_reference","id":"rs_1"}"#, "", None),
-            (
-                r#"{"type":"reasoning","id":"rs_1","summary":[]}"#,
-                r#""store":true,"#,
-                Some(true),
-            ),
+            (r#"{"type":"reasoning","id":"rs_1","summary":[]}"#, r#""store":true,"#, Some(true)),
             (
                 r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}"#,
                 r#""store":true,"#,
@@ -209,9 +198,6 @@ mod tests {
             let call: Value = serde_json::from_str(&call).unwrap();
             assert_eq!(call.get("store").and_then(Value::as_bool), expect, "{item}");
         }
-        assert_eq!(
-            append_prompt(r#"{"input":"hi"}"#, 12, "\"sum\"", Tokens::new(9)),
-            None
-        );
+        assert_eq!(append_prompt(r#"{"input":"hi"}"#, 12, "\"sum\"", Tokens::new(9)), None);
     }
 }

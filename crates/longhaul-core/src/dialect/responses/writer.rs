@@ -52,13 +52,7 @@ fn chunks_with_text(body: &str, span: Span, parts: &[ContentPart], text: &str) -
 pub(in crate::dialect) fn user_message(content: &str) -> String {
     let message = "{\"type\":\"message\",\"role\":\"user\",\"content\":";
     if content.starts_with('"') {
-        [
-            message,
-            "[",
-            &Dialect::Responses.text_part(content, None),
-            "]}",
-        ]
-        .concat()
+        [message, "[", &Dialect::Responses.text_part(content, None), "]}"].concat()
     } else {
         [message, content, "}"].concat()
     }
@@ -113,16 +107,9 @@ mod tests {
 
     #[test]
     fn opaque_outputs_are_not_replaced() {
-        for kind in [
-            "local_shell_call_output",
-            "computer_call_output",
-            "dream_output",
-        ] {
+        for kind in ["local_shell_call_output", "computer_call_output", "dream_output"] {
             let output = r#"{"type":"computer_screenshot","image_url":"u"}"#;
-            check(
-                &format!(r#"{{"type":"{kind}","call_id":"c","output":{output}}}"#),
-                None,
-            );
+            check(&format!(r#"{{"type":"{kind}","call_id":"c","output":{output}}}"#), None);
         }
     }
 
@@ -132,9 +119,6 @@ mod tests {
             user_message("\"a\""),
             r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}"#
         );
-        assert_eq!(
-            user_message("[]"),
-            r#"{"type":"message","role":"user","content":[]}"#
-        );
+        assert_eq!(user_message("[]"), r#"{"type":"message","role":"user","content":[]}"#);
     }
 }

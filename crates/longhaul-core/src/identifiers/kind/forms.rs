@@ -62,9 +62,7 @@ pub(in crate::identifiers) fn is_assignment(key: &str, value: &str) -> bool {
 pub(in crate::identifiers) fn is_compound(key: &str) -> bool {
     let is_joiner = |byte: u8| matches!(byte, b'_' | b'.' | b'-');
     (MIN_LEN..=MAX_KEY_BYTES).contains(&key.len())
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || is_joiner(byte))
+        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_joiner(byte))
         && key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && (key.bytes().any(is_joiner) || humps(key) > 0)
 }

@@ -86,14 +86,7 @@ fn numeric_words_are_classified_by_their_separators() {
     check_all(None, &versions);
     let codes = ["555-0100-22", "123456-78901", "2026-6-18", "1-23-45"];
     check_all(Some(IdentifierKind::Code), &codes);
-    let nothing = [
-        "741-755",
-        "12345-67890",
-        "12.5",
-        "1-2-34",
-        "12.3-4",
-        "+4711",
-    ];
+    let nothing = ["741-755", "12345-67890", "12.5", "1-2-34", "12.3-4", "+4711"];
     check_all(None, &nothing);
 }
 
@@ -112,16 +105,8 @@ fn classifies_hashes() {
 
 #[test]
 fn versions_and_quantities_start_with_a_digit() {
-    let versions = [
-        "v1.12.0",
-        "v12",
-        "4500ms",
-        "12abcd",
-        "1.2.3-rc1",
-        "0xbee",
-        "55-line",
-        "2026-06-18T10",
-    ];
+    let versions =
+        ["v1.12.0", "v12", "4500ms", "12abcd", "1.2.3-rc1", "0xbee", "55-line", "2026-06-18T10"];
     check_all(None, &versions);
 }
 
@@ -147,15 +132,7 @@ fn distinguishes_paths_from_alternatives() {
         "a+b+c/x.rs",
     ];
     check_all(None, &paths);
-    let none = [
-        "and/or",
-        "/usr",
-        "a/b",
-        "/1/2/ab",
-        "a//b/c.rs",
-        "a+b+c+d/x.rs",
-        r"a/b/c\d.rs",
-    ];
+    let none = ["and/or", "/usr", "a/b", "/1/2/ab", "a//b/c.rs", "a+b+c+d/x.rs", r"a/b/c\d.rs"];
     check_all(None, &none);
 }
 
@@ -223,22 +200,10 @@ fn distinguishes_endpoints_from_file_line_numbers() {
 
 #[test]
 fn identifiers_with_colons_inside_are_distinguished_from_places_and_times() {
-    for run in [
-        "urn:isbn:0451450523",
-        "00:1b:44:11:3a:b7",
-        "arn:aws:iam:key-12",
-    ] {
+    for run in ["urn:isbn:0451450523", "00:1b:44:11:3a:b7", "arn:aws:iam:key-12"] {
         assert!(is_joined_by_colons(run), "{run}");
     }
-    for run in [
-        "main.rs:12:5",
-        "app:12:5",
-        "12:30:45",
-        "a:b12",
-        "a:b:c",
-        "a::b12",
-        "x:y:/z12",
-    ] {
+    for run in ["main.rs:12:5", "app:12:5", "12:30:45", "a:b12", "a:b:c", "a::b12", "x:y:/z12"] {
         assert!(!is_joined_by_colons(run), "{run}");
     }
 }

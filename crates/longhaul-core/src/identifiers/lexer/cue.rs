@@ -28,10 +28,7 @@ impl Cue {
             let end = before.len() - gap;
             let word = before.get(end - length..end)?;
             if is_cue(word) {
-                return Some(Self {
-                    start: end - length,
-                    is_next: distance == 0,
-                });
+                return Some(Self { start: end - length, is_next: distance == 0 });
             }
             before = before.get(..end - length)?;
         }
@@ -58,12 +55,7 @@ mod tests {
     #[test]
     fn recognises_cues_in_capitals_and_before_a_colon() {
         for &cue in CUES.iter() {
-            for spelt in [
-                cue,
-                &cue.to_uppercase(),
-                &format!("{cue}:"),
-                &format!("{cue}=:"),
-            ] {
+            for spelt in [cue, &cue.to_uppercase(), &format!("{cue}:"), &format!("{cue}=:")] {
                 assert!(is_cue(spelt), "{spelt}");
             }
             assert!(!is_cue(&format!("{cue}:=")));

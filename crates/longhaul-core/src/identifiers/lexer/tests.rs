@@ -24,10 +24,7 @@ fn a_cue_reaches_three_words_of_its_line() {
     check("code for it QX-11", &["QX-11*"]);
     check("code for it now QX-11", &["QX-11"]);
     check("code\nQX-11", &["QX-11"]);
-    check(
-        "code for a token QX-11 and so on QX-22",
-        &["QX-11*", "QX-22"],
-    );
+    check("code for a token QX-11 and so on QX-22", &["QX-11*", "QX-22"]);
     // An ordinary word does not introduce anything.
     check("the QX-11", &["QX-11"]);
 }
@@ -107,10 +104,7 @@ fn a_quoted_value_is_kept_whole_behind_a_constant() {
     check("NAME=\"\"", &[]);
     check("NAME=\"two\nwords\"", &[]);
     let value = |length: usize| format!("NAME=\"{}\"", "x y ".repeat(length / 4));
-    check(
-        &value(MAX_QUOTED_BYTES - 4),
-        &[value(MAX_QUOTED_BYTES - 4).as_str()],
-    );
+    check(&value(MAX_QUOTED_BYTES - 4), &[value(MAX_QUOTED_BYTES - 4).as_str()]);
     check(&value(MAX_QUOTED_BYTES), &[]);
 }
 

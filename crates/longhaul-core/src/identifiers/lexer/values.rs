@@ -9,9 +9,8 @@ pub(super) const MAX_QUOTED_BYTES: usize = 80;
 /// Maximum bytes of a number with its unit after `name:`.
 const MAX_NUMBER_BYTES: usize = 24;
 /// Currencies that follow an amount.
-const CURRENCIES: [&str; 12] = [
-    "AUD", "CAD", "CHF", "CNY", "DKK", "EUR", "GBP", "INR", "JPY", "NOK", "SEK", "USD",
-];
+const CURRENCIES: [&str; 12] =
+    ["AUD", "CAD", "CHF", "CNY", "DKK", "EUR", "GBP", "INR", "JPY", "NOK", "SEK", "USD"];
 
 /// Returns the value that a run begins, with its name, and the kind of both together.
 pub(super) fn value_of(text: &str, run: &Range<usize>) -> Option<(Range<usize>, IdentifierKind)> {
@@ -25,10 +24,7 @@ pub(super) fn value_of(text: &str, run: &Range<usize>) -> Option<(Range<usize>, 
 
 /// Returns the length of the quoted value after `KEY=`.
 fn quoted_length(word: &str, rest: &str) -> Option<usize> {
-    let quote = rest
-        .chars()
-        .next()
-        .filter(|quote| matches!(quote, '"' | '\''))?;
+    let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
     if !forms::is_constant(word.strip_suffix('=')?) {
         return None;
     }
@@ -72,15 +68,11 @@ fn amount(text: &str, start: usize) -> Option<Range<usize>> {
     let is_in_number =
         |at: usize, byte: u8| is_digit(at) || (matches!(byte, b',' | b'.') && is_digit(at + 1));
     let numbered = digits.bytes().enumerate();
-    let length = numbered
-        .take_while(|&(at, byte)| is_in_number(at, byte))
-        .count();
+    let length = numbered.take_while(|&(at, byte)| is_in_number(at, byte)).count();
     let behind = digits.get(length..)?;
     let end = text.len() - behind.len();
     let is_word = |text: &str| text.starts_with(|next: char| next.is_ascii_alphanumeric());
-    if let Some((currency, behind)) = behind
-        .strip_prefix(' ')
-        .and_then(|it| it.split_at_checked(3))
+    if let Some((currency, behind)) = behind.strip_prefix(' ').and_then(|it| it.split_at_checked(3))
         && CURRENCIES.contains(&currency)
         && !is_word(behind)
     {

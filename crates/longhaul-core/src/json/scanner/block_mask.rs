@@ -17,10 +17,7 @@ pub(in crate::json) struct BlockMask {
 
 impl BlockMask {
     /// A mask without any plain content.
-    const REFUSED: Self = Self {
-        special: u64::MAX,
-        continuation: 0,
-    };
+    const REFUSED: Self = Self { special: u64::MAX, continuation: 0 };
 
     /// Returns the index of the first byte that is not plain content.
     pub(in crate::json) fn first_special(&self) -> usize {
@@ -44,11 +41,7 @@ impl BlockMask {
 
     /// Clears the bytes before `next`, which may lie past the block.
     pub(super) fn clear_before(&mut self, next: usize) {
-        self.special &= if next < BLOCK_BYTES {
-            u64::MAX << next
-        } else {
-            0
-        };
+        self.special &= if next < BLOCK_BYTES { u64::MAX << next } else { 0 };
     }
 
     /// Classifies the first block of `rest`. Bytes past its end count as control bytes.
@@ -85,12 +78,7 @@ impl BlockMask {
             continuation: if ascii {
                 0
             } else {
-                mask(
-                    continuation(a),
-                    continuation(b),
-                    continuation(c),
-                    continuation(d),
-                )
+                mask(continuation(a), continuation(b), continuation(c), continuation(d))
             },
         }
     }

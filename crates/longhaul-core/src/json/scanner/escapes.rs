@@ -33,9 +33,7 @@ pub(super) fn unit_escape_length(units: &[u8]) -> Result<usize, NotJson> {
 
 fn hex4(bytes: &[u8]) -> Option<u32> {
     let digits = bytes.get(..4)?;
-    digits.iter().try_fold(0, |unit, &byte| {
-        Some(unit * 16 + char::from(byte).to_digit(16)?)
-    })
+    digits.iter().try_fold(0, |unit, &byte| Some(unit * 16 + char::from(byte).to_digit(16)?))
 }
 
 /// Decodes the inside of a validated literal: at least its first `limit` bytes, if it has as many.

@@ -14,17 +14,11 @@ fn check(json: &str) {
         assert_eq!(decoded, expect, "{json}");
         for limit in [0, 1, BLOCK_BYTES, BLOCK_BYTES + 1, usize::MAX] {
             let start = literal.map(|literal| literal.decode_start(&text, limit));
-            let is_start = |all: &str| {
-                start
-                    .as_ref()
-                    .is_some_and(|start| all.starts_with(&**start))
-            };
+            let is_start =
+                |all: &str| start.as_ref().is_some_and(|start| all.starts_with(&**start));
             assert!(expect.as_deref().is_none_or(is_start), "{json} {limit}");
-            let is_long = |all: &str| {
-                start
-                    .as_ref()
-                    .is_some_and(|it| it.len() >= all.len().min(limit / 12))
-            };
+            let is_long =
+                |all: &str| start.as_ref().is_some_and(|it| it.len() >= all.len().min(limit / 12));
             assert!(expect.as_deref().is_none_or(is_long), "{json} {limit}");
         }
         let count = literal.map(|literal| literal.chars() as usize);
@@ -65,11 +59,7 @@ fn check_value(json: &str) {
     let mut scanner = Scanner::new(json);
     let found = scanner.value().ok().filter(|_| scanner.finish().is_ok());
     assert_eq!(found.is_some(), expect, "{json}");
-    assert_eq!(
-        found.map(|span| span.slice(json)),
-        expect.then(|| json.trim()),
-        "{json}"
-    );
+    assert_eq!(found.map(|span| span.slice(json)), expect.then(|| json.trim()), "{json}");
 }
 
 #[test]

@@ -27,17 +27,11 @@ const MAX_NUMBERS: usize = 12;
 impl StatedSize {
     /// Creates the size of a prompt above a window.
     fn of_window(limit: Number, input: Number) -> Self {
-        Self {
-            input: input.tokens(),
-            ..Self::of_limit(limit)
-        }
+        Self { input: input.tokens(), ..Self::of_limit(limit) }
     }
 
     fn of_limit(limit: Number) -> Self {
-        Self {
-            limit: limit.tokens(),
-            ..Self::default()
-        }
+        Self { limit: limit.tokens(), ..Self::default() }
     }
 
     /// Creates the limit of a request whose limit in characters is converted to estimated tokens. Returns
@@ -166,10 +160,7 @@ impl Statement {
                 && limit.start != input.start
                 && self.is_limit(limit)
         })?;
-        Some(StatedSize {
-            output: output.tokens(),
-            ..StatedSize::of_window(*limit, input)
-        })
+        Some(StatedSize { output: output.tokens(), ..StatedSize::of_window(*limit, input) })
     }
 
     /// Finds the size of a prompt that the provider counts so much higher than longhaul that the limit is
@@ -200,10 +191,7 @@ impl Statement {
         }
         let is_prompt = |one: &Number| sizes.is_like(one) && !self.is_in_characters(one);
         let input = self.nearest(sizes.tokens()).filter(is_prompt)?;
-        Some(StatedSize {
-            input: input.tokens(),
-            ..StatedSize::default()
-        })
+        Some(StatedSize { input: input.tokens(), ..StatedSize::default() })
     }
 
     /// Whether a number has the unit of characters.
@@ -370,9 +358,7 @@ pub(super) fn numbers(text: &str) -> Vec<Number> {
             Some(_) => 10_000,
             None => 1,
         };
-        let fraction = captures
-            .name("fraction")
-            .map_or(0, |fraction| fraction.len());
+        let fraction = captures.name("fraction").map_or(0, |fraction| fraction.len());
         let scale = 10_u64.pow(u32::try_from(fraction).unwrap_or_default());
         let fraction = digits("fraction").unwrap_or_default() * factor / scale;
         let end = unit.map_or_else(|| whole.end(), |unit| unit.end());

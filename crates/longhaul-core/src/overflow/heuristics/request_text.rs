@@ -28,9 +28,7 @@ pub struct RequestText<'a> {
 impl fmt::Debug for RequestText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.body.len();
-        f.debug_struct("RequestText")
-            .field("bytes", &bytes)
-            .finish()
+        f.debug_struct("RequestText").field("bytes", &bytes).finish()
     }
 }
 
@@ -109,17 +107,15 @@ type Run = [u64; QUOTED_WORDS];
 fn runs(text: &str) -> impl Iterator<Item = (Range<usize>, Run)> {
     let mut hashes = [0; QUOTED_WORDS];
     let mut starts = [0; QUOTED_WORDS];
-    words(text)
-        .enumerate()
-        .filter_map(move |(at, (range, hash))| {
-            hashes.rotate_left(1);
-            starts.rotate_left(1);
-            if let (Some(last), Some(start)) = (hashes.last_mut(), starts.last_mut()) {
-                (*last, *start) = (hash, range.start);
-            }
-            let first = *starts.first()?;
-            (at + 1 >= QUOTED_WORDS).then_some((first..range.end, hashes))
-        })
+    words(text).enumerate().filter_map(move |(at, (range, hash))| {
+        hashes.rotate_left(1);
+        starts.rotate_left(1);
+        if let (Some(last), Some(start)) = (hashes.last_mut(), starts.last_mut()) {
+            (*last, *start) = (hash, range.start);
+        }
+        let first = *starts.first()?;
+        (at + 1 >= QUOTED_WORDS).then_some((first..range.end, hashes))
+    })
 }
 
 /// Splits a text into words and hashes each in lower case. Words are runs of letters and digits, and
@@ -133,9 +129,7 @@ fn words(text: &str) -> impl Iterator<Item = (Range<usize>, u64)> {
             if letter.is_ascii() {
                 hash = fnv(hash, letter.to_ascii_lowercase());
             } else {
-                letter
-                    .to_lowercase()
-                    .for_each(|lower| hash = fnv(hash, lower));
+                letter.to_lowercase().for_each(|lower| hash = fnv(hash, lower));
             }
         };
         add(first);
@@ -238,10 +232,7 @@ mod tests {
 
     #[test]
     fn text_that_the_request_does_not_contain_is_kept() {
-        check(
-            "Prompt is too large: 300000 tokens",
-            "Prompt is too large: 300000 tokens",
-        );
+        check("Prompt is too large: 300000 tokens", "Prompt is too large: 300000 tokens");
         for text in ["too long", "", "prompt is too"] {
             check(text, text);
         }

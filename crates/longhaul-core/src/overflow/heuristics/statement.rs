@@ -85,15 +85,9 @@ impl Statement {
     }
 }
 
-#[expect(
-    clippy::expect_used,
-    reason = "patterns are constants, and the tests compile each"
-)]
+#[expect(clippy::expect_used, reason = "patterns are constants, and the tests compile each")]
 fn compile(pattern: &str) -> Regex {
-    RegexBuilder::new(pattern)
-        .size_limit(16 * 1024 * 1024)
-        .build()
-        .expect("a valid pattern")
+    RegexBuilder::new(pattern).size_limit(16 * 1024 * 1024).build().expect("a valid pattern")
 }
 
 /// Returns the forms of a model's name that are removed from a statement. A name without a digit or a

@@ -16,11 +16,7 @@ pub(super) struct EventStart {
 impl EventStart {
     /// Creates a buffer that keeps `bound` bytes of a line.
     pub(super) fn new(bound: usize) -> Self {
-        Self {
-            bound,
-            line: Vec::new(),
-            data: Vec::new(),
-        }
+        Self { bound, line: Vec::new(), data: Vec::new() }
     }
 
     /// Adds the next bytes.
@@ -43,18 +39,13 @@ impl EventStart {
 
     fn append(&mut self, part: &[u8]) {
         let free = self.bound.saturating_sub(self.line.len()).min(part.len());
-        self.line
-            .extend_from_slice(part.get(..free).unwrap_or_default());
+        self.line.extend_from_slice(part.get(..free).unwrap_or_default());
     }
 
     /// Returns the start of the last line with data, or an empty slice. The mark that ends a stream is
     /// not data.
     pub(super) fn last(&self) -> &[u8] {
-        if is_data(&self.line) {
-            &self.line
-        } else {
-            &self.data
-        }
+        if is_data(&self.line) { &self.line } else { &self.data }
     }
 }
 

@@ -19,9 +19,7 @@ const LAST_EVENTS: usize = 4;
 /// Returns the length in bytes of the first [`FIRST_EVENTS`] events, or of all if there are fewer.
 pub(super) fn first_events_len(events: &[u8]) -> usize {
     let ends = memchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
-    ends.map(|at| at + 1)
-        .nth(FIRST_EVENTS - 1)
-        .unwrap_or(events.len())
+    ends.map(|at| at + 1).nth(FIRST_EVENTS - 1).unwrap_or(events.len())
 }
 
 /// Returns the offset at which the last [`LAST_EVENTS`] events begin.
@@ -29,9 +27,7 @@ pub(super) fn last_events_start(events: &[u8]) -> usize {
     let ends = memrchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
     // Skip the end of the last event, since nothing follows it.
     let ends = ends.map(|at| at + 1).filter(|&end| end < events.len());
-    ends.take(LAST_EVENTS)
-        .nth(LAST_EVENTS - 1)
-        .unwrap_or_default()
+    ends.take(LAST_EVENTS).nth(LAST_EVENTS - 1).unwrap_or_default()
 }
 
 /// Whether the line that ends at `at` is empty, and so ends an event.
@@ -76,23 +72,11 @@ mod tests {
         for feed in ["\n", "\r\n"] {
             let one = events(1, feed).len();
             let many = events(10, feed);
-            assert_eq!(
-                first_events_len(many.as_bytes()),
-                FIRST_EVENTS * one,
-                "{feed:?}"
-            );
-            assert_eq!(
-                last_events_start(many.as_bytes()),
-                (10 - LAST_EVENTS) * one,
-                "{feed:?}"
-            );
+            assert_eq!(first_events_len(many.as_bytes()), FIRST_EVENTS * one, "{feed:?}");
+            assert_eq!(last_events_start(many.as_bytes()), (10 - LAST_EVENTS) * one, "{feed:?}");
             // A cut-off event counts as the last one.
             let cut = format!("{many}data: {{");
-            assert_eq!(
-                last_events_start(cut.as_bytes()),
-                (11 - LAST_EVENTS) * one,
-                "{feed:?}"
-            );
+            assert_eq!(last_events_start(cut.as_bytes()), (11 - LAST_EVENTS) * one, "{feed:?}");
         }
     }
 
@@ -111,13 +95,7 @@ mod tests {
 
     #[test]
     fn only_unnamed_objects_without_error_words_are_plain() {
-        for plain in [
-            "",
-            "\n\n",
-            ": a comment\n\n",
-            "data: {}\n\n",
-            "data:{\"a\":1} \r\n\r\n",
-        ] {
+        for plain in ["", "\n\n", ": a comment\n\n", "data: {}\n\n", "data:{\"a\":1} \r\n\r\n"] {
             assert!(is_plain(plain.as_bytes()), "{plain:?}");
         }
         let wrong = [

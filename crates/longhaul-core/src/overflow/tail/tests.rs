@@ -114,22 +114,13 @@ fn overflow() -> Verdict {
 }
 
 fn usage((input, output, cached): (u32, Option<u32>, Option<u32>)) -> Usage {
-    Usage {
-        input,
-        output,
-        cached,
-        ..Usage::default()
-    }
+    Usage { input, output, cached, ..Usage::default() }
 }
 
 /// Returns the token counts of a reply, without the other fields of its usage.
 fn counts(found: ReplyEnd) -> Option<Usage> {
     let usage = found.usage?;
-    Some(Usage {
-        written: 0,
-        cost: None,
-        ..usage
-    })
+    Some(Usage { written: 0, cost: None, ..usage })
 }
 
 fn stream(events: &[&str]) -> String {
@@ -155,12 +146,7 @@ fn check(name: &str, reply: &str, expect: ReplyEnd) {
 }
 
 fn reply_end(usage: Option<Usage>, finish: Option<FinishReason>, verdict: Verdict) -> ReplyEnd {
-    ReplyEnd {
-        usage,
-        finish,
-        has_content: true,
-        verdict,
-    }
+    ReplyEnd { usage, finish, has_content: true, verdict }
 }
 
 #[test]
@@ -203,26 +189,14 @@ fn finish_reasons_are_read_in_every_format() {
         (r#""finish_reason":"length""#, FinishReason::Length),
         (r#""finish_reason":"stop""#, FinishReason::Stop),
         (r#""finish_reason":"tool_calls""#, FinishReason::ToolCalls),
-        (
-            r#""finish_reason":"model_context_window_exceeded""#,
-            FinishReason::WindowFull,
-        ),
+        (r#""finish_reason":"model_context_window_exceeded""#, FinishReason::WindowFull),
         (
             r#""finish_reason":"length","native_finish_reason":"model_context_window_exceeded""#,
             FinishReason::WindowFull,
         ),
-        (
-            r#""finish_reason":"stop","stop_reason":"a word""#,
-            FinishReason::Stop,
-        ),
-        (
-            r#""finish_reason":null,"stop_reason":"max_tokens""#,
-            FinishReason::Length,
-        ),
-        (
-            r#""stop_reason":"model_context_window_exceeded""#,
-            FinishReason::WindowFull,
-        ),
+        (r#""finish_reason":"stop","stop_reason":"a word""#, FinishReason::Stop),
+        (r#""finish_reason":null,"stop_reason":"max_tokens""#, FinishReason::Length),
+        (r#""stop_reason":"model_context_window_exceeded""#, FinishReason::WindowFull),
     ];
     for (reason, expect) in reasons {
         let event = format!(r#"{{"choices":[{{"index":0,"delta":{{}},{reason}}}]}}"#);
@@ -238,10 +212,7 @@ fn finish_reasons_are_read_in_every_format() {
 fn an_error_after_content_is_classified_like_any_other() {
     let refused = reply_end(None, None, overflow());
     check("an event", &stream(&[CONTENT, REFUSED, "[DONE]"]), refused);
-    let named = format!(
-        "{}event: error\ndata: {REFUSED}\n\n",
-        stream(&[CONTENT; 50])
-    );
+    let named = format!("{}event: error\ndata: {REFUSED}\n\n", stream(&[CONTENT; 50]));
     check("a named event", &named, refused);
     let in_a_chunk = REFUSED.replacen(
         '{',
@@ -265,76 +236,46 @@ fn model_output_yields_neither_usage_nor_verdict() {
         r#"{{"choices":[{{"delta":{{"tool_calls":[{{"function":{{"arguments":{quoted}}}}}]}}}}]}}"#
     );
     let body = format!(r#"{{"choices":[{{"message":{{"content":{quoted}}}}}]}}"#);
-    let object = format!(
-        r#"{{"choices":[{{"message":{{"arguments":{}}}}}]}}"#,
-        EVENTS[0].1
-    );
+    let object = format!(r#"{{"choices":[{{"message":{{"arguments":{}}}}}]}}"#, EVENTS[0].1);
     let nothing = reply_end(None, None, Verdict::Fine);
     check("content", &stream(&[delta.as_str(); 20]), nothing);
     check("arguments", &stream(&[call.as_str(); 20]), nothing);
     check("a body", &body, nothing);
-    check(
-        "a long body",
-        &body.replace("say", &"say".repeat(3_000)),
-        nothing,
-    );
+    check("a long body", &body.replace("say", &"say".repeat(3_000)), nothing);
     check("arguments that are an object", &object, nothing);
 }
 
 #[test]
 fn text_that_is_neither_json_nor_a_stream_is_a_failure() {
-    let page = ReplyEnd {
-        has_content: false,
-        ..reply_end(None, None, Verdict::Failed)
-    };
+    let page = ReplyEnd { has_content: false, ..reply_end(None, None, Verdict::Failed) };
     check("a page", "<html><body>Sign in</body></html>", page);
     check("a line", &format!("text {REFUSED}"), page);
 }
 
 #[test]
 fn an_empty_reply_has_no_content() {
-    let silent = |usage| ReplyEnd {
-        has_content: false,
-        ..reply_end(usage, None, Verdict::Fine)
-    };
+    let silent = |usage| ReplyEnd { has_content: false, ..reply_end(usage, None, Verdict::Fine) };
     check("nothing", "", silent(None));
     check("white space", " \r\n", silent(None));
     check("only the mark", &stream(&["[DONE]"]), silent(None));
     let role = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#;
     let counts = r#"{"choices":[],"usage":{"prompt_tokens":9}}"#;
-    check(
-        "no delta",
-        &stream(&[role, counts, "[DONE]"]),
-        silent(Some(usage((9, None, None)))),
-    );
+    check("no delta", &stream(&[role, counts, "[DONE]"]), silent(Some(usage((9, None, None)))));
     let empty = r#"{"choices":[{"message":{"role":"assistant","content":null},"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":0}}"#;
-    let length = ReplyEnd {
-        finish: Some(FinishReason::Length),
-        ..silent(Some(usage((9, Some(0), None))))
-    };
+    let length =
+        ReplyEnd { finish: Some(FinishReason::Length), ..silent(Some(usage((9, Some(0), None)))) };
     check("a body", empty, length);
 }
 
 #[test]
 fn reading_starts_at_the_first_complete_event() {
-    let long = format!(
-        r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#,
-        "a".repeat(5_000)
-    );
+    let long = format!(r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#, "a".repeat(5_000));
     let reply = stream(&[&long, EVENTS[0].1, "[DONE]"]).replace("\n\n", "\r\n\r\n");
     let counts = Some(usage(EVENTS[0].2));
-    check(
-        "behind a long event",
-        &reply,
-        reply_end(counts, None, Verdict::Fine),
-    );
+    check("behind a long event", &reply, reply_end(counts, None, Verdict::Fine));
     // The first kept line may look like anything.
     let inside = format!("data: {}data: {REFUSED}", "a".repeat(TAIL_BYTES));
-    check(
-        "within an event",
-        &inside,
-        reply_end(None, None, Verdict::Fine),
-    );
+    check("within an event", &inside, reply_end(None, None, Verdict::Fine));
 }
 
 #[test]
@@ -354,10 +295,7 @@ fn a_stream_is_complete_after_done_or_finish_reason_and_usage() {
     assert!(!is_whole(&stream(&[CONTENT, last])), "counts may follow");
     assert!(!is_whole(&stream(&[CONTENT, counted])), "it may go on");
     assert!(!is_whole("data: [DO"));
-    assert!(
-        !is_whole(&counted[..counted.len() - 1]),
-        "a body's end is its own"
-    );
+    assert!(!is_whole(&counted[..counted.len() - 1]), "a body's end is its own");
 }
 
 proptest! {

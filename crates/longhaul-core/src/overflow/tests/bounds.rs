@@ -22,18 +22,11 @@ fn weighed(limit: u32, input: u32, output: u32) -> Verdict {
 }
 
 fn overflow(limit: u32, used: Option<u32>, output: u32) -> Verdict {
-    Verdict::Overflow(Overflow {
-        output: Some(output),
-        ..Overflow::stated(Some(limit), used)
-    })
+    Verdict::Overflow(Overflow { output: Some(output), ..Overflow::stated(Some(limit), used) })
 }
 
 fn smaller(limit: u32, input: Option<u32>, output: u32) -> Verdict {
-    Verdict::OutputTooLarge {
-        limit,
-        input,
-        output,
-    }
+    Verdict::OutputTooLarge { limit, input, output }
 }
 
 #[test]
@@ -109,15 +102,10 @@ fn tries_at_most_four_positions_of_a_text_for_json() {
 
 #[test]
 fn keeps_at_most_64_texts_and_64_codes() {
-    for (key, filler, last) in [
-        ("message", "no", WORDS),
-        ("code", "no", "tokens_limit_reached"),
-    ] {
+    for (key, filler, last) in [("message", "no", WORDS), ("code", "no", "tokens_limit_reached")] {
         let behind = |before: usize| {
-            let all: Vec<Value> = (0..before)
-                .map(|_| json!({ key: filler }))
-                .chain([json!({ key: last })])
-                .collect();
+            let all: Vec<Value> =
+                (0..before).map(|_| json!({ key: filler })).chain([json!({ key: last })]).collect();
             let groups: Vec<Value> = all.chunks(16).map(|group| json!(group)).collect();
             Value::from(groups)
         };

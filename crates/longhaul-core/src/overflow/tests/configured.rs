@@ -30,47 +30,26 @@ fn a_configured_pattern_recognises_an_unknown_wording_with_its_numbers() {
     assert_eq!(verdict(WORDING, &["brim-full"]), bare);
     assert_eq!(verdict(WORDING, &["no", "Brim-Full: [0-9]{5} D"]), bare);
     let numbers = r"full: (?<input>\d+) drops and (?<output>\d+) to come, holds (?<limit>\d+)";
-    let told = Overflow {
-        limit: Some(16_384),
-        output: Some(500),
-        used: Some(60_000),
-        ..overflow()
-    };
-    assert_eq!(
-        verdict(WORDING, &["brim", numbers]),
-        Verdict::Overflow(told)
-    );
+    let told =
+        Overflow { limit: Some(16_384), output: Some(500), used: Some(60_000), ..overflow() };
+    assert_eq!(verdict(WORDING, &["brim", numbers]), Verdict::Overflow(told));
 }
 
 #[test]
 fn configured_total_and_excess_groups_are_read() {
     for (wording, pattern, excess) in [
-        (
-            "17000 of 16384 drops",
-            r"(?<total>\d+) of (?<limit>\d+) drops",
-            616,
-        ),
+        ("17000 of 16384 drops", r"(?<total>\d+) of (?<limit>\d+) drops", 616),
         ("616 drops too many", r"(?<excess>\d+) drops too many", 616),
     ] {
-        let Verdict::Overflow(found) = verdict(wording, &[pattern]) else {
-            panic!("{wording}")
-        };
-        assert_eq!(
-            (found.excess, found.used),
-            (Some(excess), None),
-            "{wording}"
-        );
+        let Verdict::Overflow(found) = verdict(wording, &[pattern]) else { panic!("{wording}") };
+        assert_eq!((found.excess, found.used), (Some(excess), None), "{wording}");
     }
 }
 
 #[test]
 fn a_configured_pattern_can_find_an_excessive_output() {
     let numbers = r"brim-full: (?<limit>\d+) drops and (?<output>\d+) to come, holds (?<input>\d+)";
-    let smaller = Verdict::OutputTooLarge {
-        limit: 60_000,
-        input: Some(16_384),
-        output: 50_000,
-    };
+    let smaller = Verdict::OutputTooLarge { limit: 60_000, input: Some(16_384), output: 50_000 };
     let wording = WORDING.replace("500", "50_000");
     assert_eq!(verdict(&wording, &[numbers]), smaller);
 }
@@ -103,10 +82,7 @@ fn rejects_an_invalid_pattern_with_its_position() {
         r"(?<prompt>\d+)",
         "pattern 2: found the group `prompt`, expected excess, input, limit, output, total",
     );
-    check(
-        r"(a{1000}){1000}",
-        "pattern 2: the compiled pattern exceeds 262144 bytes",
-    );
+    check(r"(a{1000}){1000}", "pattern 2: the compiled pattern exceeds 262144 bytes");
     let long = "a".repeat(MAX_PATTERN_BYTES + 1);
     check(&long, "pattern 2: found 1025 bytes, expected at most 1024");
     assert!(ClassifierRules::with_patterns(&["a".repeat(MAX_PATTERN_BYTES)]).is_ok());

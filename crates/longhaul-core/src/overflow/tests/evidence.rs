@@ -47,21 +47,12 @@ fn ids_and_sizes_do_not_make_a_statement_new() {
             "The conversation is too big for us (trace 0af7651916cd43dd)",
             "The conversation is too big for us (trace b7ad6b7169203331)",
         ),
-        (
-            "对话内容超长，编号8f3a，请删减",
-            "对话内容超长，编号77be1，请删减",
-        ),
-        (
-            "Диалог слишком длинный, код a1b2",
-            "Диалог слишком длинный, код c3d4e",
-        ),
+        ("对话内容超长，编号8f3a，请删减", "对话内容超长，编号77be1，请删减"),
+        ("Диалог слишком длинный, код a1b2", "Диалог слишком длинный, код c3d4e"),
     ] {
         assert_eq!(statement(one), statement(other), "{one}");
     }
-    assert_ne!(
-        statement("The conversation is too big"),
-        statement("The transcript is too big")
-    );
+    assert_ne!(statement("The conversation is too big"), statement("The transcript is too big"));
 }
 
 #[test]
@@ -171,10 +162,7 @@ fn the_name_of_a_model_takes_no_word_from_the_statement() {
         ("max", "maximum context of the chat exceeded"),
         ("long", "The conversation is too long"),
         ("acme/long", "The conversation is too long"),
-        (
-            "too-long",
-            "The conversation is too-longish, it exceeds the context",
-        ),
+        ("too-long", "The conversation is too-longish, it exceeds the context"),
         ("gpt-4", "gpt-4: the conversation is too long"),
     ] {
         let body = json!({ "error": text }).to_string();
@@ -202,10 +190,7 @@ fn tokens_and_characters_of_an_allowance_are_no_overflow() {
     ] {
         check_error(text, false);
     }
-    check_error(
-        "Ваш тариф читает 98304 токена за раз, в запросе их 150321",
-        true,
-    );
+    check_error("Ваш тариф читает 98304 токена за раз, в запросе их 150321", true);
     check_error("quota: 600120 of 400000 characters used this month", false);
     check_error("Monatlich 400000 Zeichen, gesendet 600120", false);
     let body = json!({"error": {"code": "usage_limit", "message": "600120 characters > 400000"}});
@@ -265,14 +250,8 @@ fn a_code_that_repeats_the_status_says_nothing() {
 #[test]
 fn a_limit_of_bytes_is_recognised_by_the_size_of_the_body() {
     // 270,000 letters of three bytes.
-    let request = format!(
-        r#"{{"messages":[{{"content":"{}"}}]}}"#,
-        "文".repeat(270_000)
-    );
-    let facts = RequestFacts {
-        text: RequestText::new(request.as_bytes(), ""),
-        ..LARGE
-    };
+    let request = format!(r#"{{"messages":[{{"content":"{}"}}]}}"#, "文".repeat(270_000));
+    let facts = RequestFacts { text: RequestText::new(request.as_bytes(), ""), ..LARGE };
     let verdict = |status, text: &str| judge(status, &json!({ "error": text }).to_string(), facts);
     for text in [
         "body 812345 > 524288",
@@ -282,11 +261,9 @@ fn a_limit_of_bytes_is_recognised_by_the_size_of_the_body() {
         let limits = BodyLimits::of_bytes(524_288);
         assert_eq!(verdict(400, text), Verdict::BodyTooLarge(limits), "{text}");
     }
-    for text in [
-        "body 812345 > 524288, try again in a minute",
-        "body 112345 > 524288",
-        "812345 > 524288",
-    ] {
+    for text in
+        ["body 812345 > 524288, try again in a minute", "body 112345 > 524288", "812345 > 524288"]
+    {
         let found = verdict(400, text);
         assert!(!matches!(found, Verdict::BodyTooLarge(_)), "{text}");
         assert!(!is_overflow(found), "{text}");
@@ -300,10 +277,7 @@ fn stale_thinking_is_recognised_although_the_request_quotes_it() {
                 The block is bound to a different conversation.";
     let request = json!({"messages": [{"role": "user", "content": format!("I saw: {text}")}]});
     let request = request.to_string();
-    let facts = RequestFacts {
-        text: RequestText::new(request.as_bytes(), ""),
-        ..LARGE
-    };
+    let facts = RequestFacts { text: RequestText::new(request.as_bytes(), ""), ..LARGE };
     let body = json!({"error": {"message": text}}).to_string();
     assert_eq!(judge(400, &body, facts), Verdict::StaleThinking);
 }
@@ -321,10 +295,7 @@ fn names_in_the_request_that_look_like_codes_are_no_overflow() {
     });
     let request = request.to_string();
     let target = "/v1/chat/completions/history_overflow?mode=context%5Foverflow&prompt_exceeded=1";
-    let facts = RequestFacts {
-        text: RequestText::new(request.as_bytes(), target),
-        ..LARGE
-    };
+    let facts = RequestFacts { text: RequestText::new(request.as_bytes(), target), ..LARGE };
     for text in [
         "400 Unknown key: 'context_length_exceeded'",
         "Unknown key: CONTEXT_LENGTH_EXCEEDED",

@@ -81,25 +81,16 @@ fn check(part: &str, replies: &[Reply]) -> Recall {
     }
     let (wrong, all) = false_positives(replies);
     let bound = 100.0 * upper_bound(wrong.len(), all);
-    println!(
-        "{part}: {} of {all} look-alikes, at most {bound:.2}%",
-        wrong.len()
-    );
+    println!("{part}: {} of {all} look-alikes, at most {bound:.2}%", wrong.len());
     let at_least = |family: &str, percent: usize| {
         // Three authors wrote no refusal with a code.
         let (yes, all) = found.get(family).copied().unwrap_or_default();
-        assert!(
-            yes * 100 >= all * percent,
-            "{part}: {family}: {yes} of {all}"
-        );
+        assert!(yes * 100 >= all * percent, "{part}: {family}: {yes} of {all}");
     };
     at_least("all", 95);
     at_least("code", 99);
     at_least("numbers", 98);
-    let bodies: Vec<_> = wrong
-        .iter()
-        .map(|one| (&one.who, one.status, &one.body))
-        .collect();
+    let bodies: Vec<_> = wrong.iter().map(|one| (&one.who, one.status, &one.body)).collect();
     assert!(wrong.is_empty(), "{part}: {bodies:?}");
     found
 }
@@ -138,19 +129,12 @@ fn reaches_the_required_recall_on_the_list_of_an_author_of_public_reports() {
 #[test]
 fn words_about_a_small_request_raise_no_suspicion() {
     let replies = fixture!("unseen/development.jsonl");
-    let words = replies
-        .iter()
-        .filter(|one| one.overflow && one.family == "words");
+    let words = replies.iter().filter(|one| one.overflow && one.family == "words");
     let unknown = words.filter(|one| !is_overflow(one.judge_by_table()));
     for reply in unknown {
         let verdict = reply.judge(SMALL);
-        let suspects = matches!(
-            verdict,
-            Verdict::Overflow(Overflow {
-                evidence: Evidence::Suspected(_),
-                ..
-            })
-        );
+        let suspects =
+            matches!(verdict, Verdict::Overflow(Overflow { evidence: Evidence::Suspected(_), .. }));
         assert!(!suspects, "{} {:?}", reply.who, reply.body);
     }
 }

@@ -11,12 +11,7 @@ fn recorded() -> Vec<Reply> {
 
 /// Judges an answer to a request of `tokens` tokens.
 fn judge_answer(status: u16, body: &str, tokens: u32) -> Verdict {
-    let facts = RequestFacts {
-        tokens,
-        body_tokens: tokens,
-        window: Some(tokens),
-        ..LARGE
-    };
+    let facts = RequestFacts { tokens, body_tokens: tokens, window: Some(tokens), ..LARGE };
     judge_in(Dialect::Messages, status, body, facts, usize::MAX)
 }
 

@@ -80,11 +80,7 @@ fn is_pattern(row: &Row) -> bool {
 
 /// Returns the place of a row, to be named in a failure.
 fn place(row: &Row) -> String {
-    let Row {
-        list,
-        language,
-        pattern,
-    } = row;
+    let Row { list, language, pattern } = row;
     let start = format!("{list}\t{language}\t{pattern}\t");
     let at = WORDINGS.lines().position(|line| line.starts_with(&start));
     format!("data/wordings.tsv:{}: {list} {pattern}", at.unwrap() + 1)
@@ -94,28 +90,26 @@ fn place(row: &Row) -> String {
 fn without_each() -> impl Iterator<Item = Mutant> {
     let rows = all_rows();
     let all = rows.clone().into_iter().enumerate();
-    all.filter(|(_, row)| row.list != "status")
-        .map(move |(at, row)| {
-            let mut rest = rows.clone();
-            rest.remove(at);
-            (place(&row), rest)
-        })
+    all.filter(|(_, row)| row.list != "status").map(move |(at, row)| {
+        let mut rest = rows.clone();
+        rest.remove(at);
+        (place(&row), rest)
+    })
 }
 
 /// Returns, for each piece of each pattern, the rows without that piece.
 fn with_each_piece_less() -> impl Iterator<Item = Mutant> {
     let rows = all_rows();
     let all = rows.clone().into_iter().enumerate();
-    all.filter(|(_, row)| is_pattern(row))
-        .flat_map(move |(at, row)| {
-            let rows = rows.clone();
-            pieces_less(row.pattern).into_iter().map(move |pattern| {
-                let mut changed = rows.clone();
-                changed[at].pattern = pattern.leak();
-                let what = format!("{}: {} does the same", place(&row), changed[at].pattern);
-                (what, changed)
-            })
+    all.filter(|(_, row)| is_pattern(row)).flat_map(move |(at, row)| {
+        let rows = rows.clone();
+        pieces_less(row.pattern).into_iter().map(move |pattern| {
+            let mut changed = rows.clone();
+            changed[at].pattern = pattern.leak();
+            let what = format!("{}: {} does the same", place(&row), changed[at].pattern);
+            (what, changed)
         })
+    })
 }
 
 /// Returns variants of a pattern: without each branch of each alternation, without each optional
@@ -169,10 +163,8 @@ fn pieces_less(pattern: &str) -> Vec<String> {
 /// Checks that every mutant changes the verdict on some case.
 fn check(mutants: impl Iterator<Item = Mutant>) {
     let cases = cases();
-    let judged: Vec<Verdict> = cases
-        .iter()
-        .map(|case| case.verdict(ClassifierRules::standard()))
-        .collect();
+    let judged: Vec<Verdict> =
+        cases.iter().map(|case| case.verdict(ClassifierRules::standard())).collect();
     let unneeded: Vec<String> = mutants
         .filter(|(_, rows)| {
             let rules = ClassifierRules::from_rows(rows);
@@ -181,11 +173,7 @@ fn check(mutants: impl Iterator<Item = Mutant>) {
         })
         .map(|(what, _)| what)
         .collect();
-    assert!(
-        unneeded.is_empty(),
-        "no line of the fixtures needs:\n{}",
-        unneeded.join("\n")
-    );
+    assert!(unneeded.is_empty(), "no line of the fixtures needs:\n{}", unneeded.join("\n"));
 }
 
 #[test]

@@ -50,22 +50,16 @@ pub(super) enum Answer {
 /// Reads all of `fixtures/replies`.
 pub(super) fn fixtures() -> Vec<Fixture> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/replies");
-    let fixtures: Vec<Fixture> = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../fixtures/replies.jsonl"
-    ))
-    .lines()
-    .map(|line| {
-        let expected: Expected = serde_json::from_str(line).unwrap();
-        let raw = fs::read_to_string(format!("{folder}/{}", expected.file)).unwrap();
-        let (status, body) = parse(&raw);
-        Fixture {
-            expected,
-            status,
-            body,
-        }
-    })
-    .collect();
+    let fixtures: Vec<Fixture> =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/replies.jsonl"))
+            .lines()
+            .map(|line| {
+                let expected: Expected = serde_json::from_str(line).unwrap();
+                let raw = fs::read_to_string(format!("{folder}/{}", expected.file)).unwrap();
+                let (status, body) = parse(&raw);
+                Fixture { expected, status, body }
+            })
+            .collect();
     assert_eq!(fixtures.len(), fs::read_dir(folder).unwrap().count());
     fixtures
 }
@@ -97,11 +91,7 @@ impl Expected {
     pub(super) fn verdict(&self) -> Verdict {
         match self.answer {
             Answer::Compact => Verdict::Overflow(Overflow {
-                evidence: if self.silent {
-                    Evidence::EmptyReply
-                } else {
-                    Evidence::Stated
-                },
+                evidence: if self.silent { Evidence::EmptyReply } else { Evidence::Stated },
                 excess: self.excess,
                 output: self.output,
                 ..Overflow::stated(self.limit, self.used)
@@ -111,9 +101,7 @@ impl Expected {
             Answer::Leave | Answer::SmallerRequest => Verdict::Fine,
             Answer::Malformed => Verdict::Malformed,
             // The limit of the API, in characters.
-            Answer::ShorterText => Verdict::TextTooLong {
-                characters: 10_485_760,
-            },
+            Answer::ShorterText => Verdict::TextTooLong { characters: 10_485_760 },
             Answer::WithoutThinking => Verdict::StaleThinking,
             Answer::SmallerOutput => Verdict::OutputTooLarge {
                 limit: self.limit.unwrap(),
@@ -138,23 +126,15 @@ impl Expected {
 impl Fixture {
     /// Returns a copy of the reply with other numbers.
     pub(super) fn renumbered(&self) -> Self {
-        let Expected {
-            floor: Some(floor),
-            limit,
-            output: Some(_),
-            ..
-        } = self.expected
-        else {
+        let Expected { floor: Some(floor), limit, output: Some(_), .. } = self.expected else {
             return self.map_numbers(|number| number * 3);
         };
         // A lower bound is an equation: limit and prompt move together, the output stays.
-        self.map_numbers(|number| {
-            if number == floor || Some(number) == limit {
-                number + 7
-            } else {
-                number
-            }
-        })
+        self.map_numbers(
+            |number| {
+                if number == floor || Some(number) == limit { number + 7 } else { number }
+            },
+        )
     }
 
     fn map_numbers(&self, map: impl Fn(u32) -> u32 + Copy) -> Self {
@@ -172,9 +152,7 @@ fn map_numbers(body: &str, map: impl Fn(u32) -> u32) -> String {
     let mut rest = body;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let (before, tail) = rest.split_at(start);
-        let end = tail
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(tail.len());
+        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
         let (digits, tail) = tail.split_at(end);
         mapped.push_str(before);
         let context: String = mapped.chars().rev().take(9).collect::<String>();

@@ -29,11 +29,7 @@ struct Reported {
 
 macro_rules! fixture_text {
     ($path:literal) => {
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../fixtures/",
-            $path
-        ))
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/", $path))
     };
 }
 
@@ -57,9 +53,7 @@ fn is_mended(reported: &Reported, mode: &str) -> bool {
     };
     match judge(reported.status, &reported.body, facts) {
         Verdict::Overflow(overflow) => {
-            let is_right = reported
-                .limit_tokens
-                .is_none_or(|limit| overflow.limit == Some(limit));
+            let is_right = reported.limit_tokens.is_none_or(|limit| overflow.limit == Some(limit));
             let is_known = overflow.evidence != Evidence::EmptyReply || facts.explains_silence();
             is_right && (is_known || facts.explains_repetition())
         }
@@ -99,11 +93,7 @@ fn reaches_the_required_rate_on_held_out_refusals_and_look_alikes() {
     for one in first.into_iter().chain(second).chain(third) {
         let is_smaller = one.is_overflow || one.cap.is_some();
         for mode in &one.fails_when {
-            let group = if is_smaller {
-                "refusals"
-            } else {
-                "look-alikes"
-            };
+            let group = if is_smaller { "refusals" } else { "look-alikes" };
             for name in [format!("{group}, {mode}"), format!("{}, {mode}", one.kind)] {
                 let rate = rates.entry((group.to_owned(), name)).or_default();
                 rate.0 += usize::from(is_mended(&one, mode) == is_smaller);

@@ -14,10 +14,8 @@ fn judge(reply: &Reply, size: usize) -> Verdict {
 }
 
 /// Replies that state how much was requested, and only one part of the sum.
-const OPEN_STATEMENTS: [&str; 2] = [
-    "openrouter responses stream",
-    "openrouter responses, failed object with error_type",
-];
+const OPEN_STATEMENTS: [&str; 2] =
+    ["openrouter responses stream", "openrouter responses, failed object with error_type"];
 
 #[test]
 fn every_recorded_reply_has_its_verdict_in_any_chunking() {
@@ -29,35 +27,19 @@ fn every_recorded_reply_has_its_verdict_in_any_chunking() {
             }
             "shrink_max_tokens" => matches!(verdict, Verdict::OutputTooLarge { .. }),
             "bug_in_editor" => verdict == Verdict::Malformed,
-            "shrink_item" => matches!(
-                verdict,
-                Verdict::TextTooLong {
-                    characters: 10_485_760
-                }
-            ),
+            "shrink_item" => matches!(verdict, Verdict::TextTooLong { characters: 10_485_760 }),
             "deliver_and_mark_full"
             | "silent_truncation_check"
             | "mark_full_no_retry"
             | "pass_through" => {
-                !matches!(
-                    verdict,
-                    Verdict::Overflow(_) | Verdict::OutputTooLarge { .. }
-                ) || reply.overflow
+                !matches!(verdict, Verdict::Overflow(_) | Verdict::OutputTooLarge { .. })
+                    || reply.overflow
             }
             other => panic!("{other}"),
         };
-        assert!(
-            is_right,
-            "{} {} {verdict:?} {:?}",
-            reply.who, reply.action, reply.body
-        );
+        assert!(is_right, "{} {} {verdict:?} {:?}", reply.who, reply.action, reply.body);
         if let (Verdict::Overflow(overflow), "compact") = (verdict, &*reply.action) {
-            let Overflow {
-                limit,
-                used,
-                output,
-                ..
-            } = overflow;
+            let Overflow { limit, used, output, .. } = overflow;
             assert_eq!(limit, reply.limit_tokens, "{}", reply.who);
             // Some statements count the output too, and one wording leaves open whether it does.
             let requested = used.map(|used| used + output.unwrap_or_default());

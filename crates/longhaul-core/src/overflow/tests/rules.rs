@@ -60,12 +60,7 @@ fn an_empty_reply_is_a_suspected_overflow_only_under_some_statuses() {
     let ended = |reason| {
         format!(r#"data: {{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#) + "\n\n"
     };
-    for body in [
-        "",
-        " \n",
-        ": PROCESSING\n\n",
-        &(ended("stop") + "data: [DONE]\n\n"),
-    ] {
+    for body in ["", " \n", ": PROCESSING\n\n", &(ended("stop") + "data: [DONE]\n\n")] {
         check(200, body, silent);
     }
     for body in ["", "{}", r#"{"model":"m","error":{"message":" "}}"#] {
@@ -94,10 +89,7 @@ fn a_stream_without_generated_tokens_is_a_suspected_overflow() {
             "data: {{\"choices\":[{{\"delta\":{{}},\"finish_reason\":\"{reason}\"}}],\
              \"usage\":{{\"prompt_tokens\":8192,\"completion_tokens\":0}}}}\n\ndata: [DONE]\n\n"
         );
-        let full = Overflow {
-            limit: Some(8_192),
-            ..Overflow::from_empty_reply()
-        };
+        let full = Overflow { limit: Some(8_192), ..Overflow::from_empty_reply() };
         check(200, &reply, Verdict::Overflow(full));
     }
 }
@@ -111,11 +103,7 @@ fn a_server_error_is_an_overflow_only_by_its_words() {
         check(status, &bytes, BODY_TOO_LARGE);
     }
     let worded = json!({ "error": { "code": "x", "message": "Prompt is too long" } }).to_string();
-    check(
-        500,
-        &worded,
-        Verdict::Overflow(Overflow::stated(None, None)),
-    );
+    check(500, &worded, Verdict::Overflow(Overflow::stated(None, None)));
 }
 
 #[test]
@@ -126,12 +114,7 @@ fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
     };
     for status in [400, 422] {
         check(status, "no", "", Verdict::Unexplained(None));
-        check(
-            status,
-            "no",
-            "messages[3].content",
-            Verdict::Unexplained(None),
-        );
+        check(status, "no", "messages[3].content", Verdict::Unexplained(None));
         // The cause is known, and is not the message list.
         check(status, "too many requests", "", Verdict::Fine);
         check(status, "max_tokens is too large", "", Verdict::Fine);
@@ -187,16 +170,8 @@ fn only_the_limit_of_an_items_text_is_read() {
             "10485760, but got a string with length 11000000",
             10_485_760,
         ),
-        (
-            "'messages[3].content': string too long.",
-            "10,485,760.",
-            10_485_760,
-        ),
-        (
-            "'input[1].call_id': string too long.",
-            "64, but got a string with length 70",
-            0,
-        ),
+        ("'messages[3].content': string too long.", "10,485,760.", 10_485_760),
+        ("'input[1].call_id': string too long.", "64, but got a string with length 70", 0),
         ("'input':", "10485760.", 0),
         ("string too long,", "99999999999", 0),
     ] {
@@ -224,11 +199,7 @@ fn recognises_a_binding_mismatch_by_its_wording_or_its_code() {
         "The `thinking` block that preceded this one is missing from this request.",
         "The block v1.2 is bound to a request other than this. Remove it.",
     ] {
-        check_error(
-            "invalid_request_error",
-            &format!("{at} {stated}"),
-            Verdict::StaleThinking,
-        );
+        check_error("invalid_request_error", &format!("{at} {stated}"), Verdict::StaleThinking);
     }
     for other in [
         at,

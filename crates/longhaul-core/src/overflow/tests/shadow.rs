@@ -23,11 +23,7 @@ struct Recorded {
 fn recorded() -> Vec<Recorded> {
     let ours = fixtures().into_iter().chain(wordings());
     let chat = ours.map(|fixture| {
-        let Fixture {
-            expected,
-            status,
-            body,
-        } = fixture;
+        let Fixture { expected, status, body } = fixture;
         Recorded {
             who: expected.file,
             status,
@@ -51,10 +47,7 @@ fn recorded() -> Vec<Recorded> {
             status: reply.status,
             body: reply.body.unwrap_or_default(),
             overflow: reply.overflow
-                || matches!(
-                    &*reply.action,
-                    "compact_if_near_limit" | "shrink_max_tokens"
-                ),
+                || matches!(&*reply.action, "compact_if_near_limit" | "shrink_max_tokens"),
             limit: reply.limit_tokens,
             used: reply.requested_tokens,
         })
@@ -141,16 +134,9 @@ fn the_heuristics_alone_agree_with_the_table() {
 #[test]
 fn the_heuristics_change_no_verdict_of_the_table() {
     // The replies answer requests of other sizes.
-    let facts = RequestFacts {
-        is_partial: true,
-        ..LARGE
-    };
+    let facts = RequestFacts { is_partial: true, ..LARGE };
     for fixture in fixtures().into_iter().chain(wordings()) {
-        let Fixture {
-            expected,
-            status,
-            body,
-        } = fixture;
+        let Fixture { expected, status, body } = fixture;
         if expected.answer == Answer::SmallerRequest {
             continue;
         }
@@ -173,10 +159,6 @@ fn every_refusal_of_the_reports_is_an_overflow_with_its_numbers() {
         if let Some(stated) = reply.limit_tokens {
             assert_eq!(limit, Some(stated), "{} {:?}", reply.who, reply.body);
         }
-        assert_eq!(
-            used, reply.requested_tokens,
-            "{} {:?}",
-            reply.who, reply.body
-        );
+        assert_eq!(used, reply.requested_tokens, "{} {:?}", reply.who, reply.body);
     }
 }

@@ -6,10 +6,7 @@ use crate::overflow::tests::unseen::{LARGE, judge_by};
 const WORDS: &str = "prompt is too long";
 
 fn event<'a>(name: &'a str, data: &'a str) -> Event<'a> {
-    Event {
-        name: name.as_bytes(),
-        ..Event::unnamed(data.as_bytes())
-    }
+    Event { name: name.as_bytes(), ..Event::unnamed(data.as_bytes()) }
 }
 
 /// Checks whether an event of a successful stream is read as an error.
@@ -30,11 +27,7 @@ fn too_long() -> Verdict {
 fn an_event_named_error_is_an_error_with_any_data() {
     check("error", WORDS, too_long());
     check("error", &json!(WORDS).to_string(), too_long());
-    check(
-        "error",
-        &json!({ "message": WORDS }).to_string(),
-        too_long(),
-    );
+    check("error", &json!({ "message": WORDS }).to_string(), too_long());
     check("error", "upstream is busy", Verdict::Failed);
 }
 
@@ -43,11 +36,7 @@ fn an_unnamed_event_must_state_an_error() {
     for name in ["", "message"] {
         check(name, &json!({ "error": WORDS }).to_string(), too_long());
         check(name, &json!([{ "error": WORDS }]).to_string(), too_long());
-        check(
-            name,
-            &json!({ "message": WORDS }).to_string(),
-            Verdict::Fine,
-        );
+        check(name, &json!({ "message": WORDS }).to_string(), Verdict::Fine);
         check(name, &json!(WORDS).to_string(), Verdict::Fine);
         check(name, WORDS, Verdict::Fine);
         check(name, &format!(r#"{{"error":"{WORDS}""#), Verdict::Fine);
@@ -74,13 +63,7 @@ fn a_body_with_status_200_must_state_an_error() {
 #[test]
 fn an_error_sent_as_a_stream_is_read_by_event() {
     let halves = "data: {\"message\":\ndata: \"prompt is\\u0020too long\"}\n\n";
-    for begin in [
-        "",
-        ": a comment\n",
-        "event: error\n",
-        "id: 7\n",
-        "retry: 1\n",
-    ] {
+    for begin in ["", ": a comment\n", "event: error\n", "id: 7\n", "retry: 1\n"] {
         let body = format!("{begin}{halves}");
         assert_eq!(read(400, [body.as_bytes()]), too_long(), "{body}");
     }

@@ -19,11 +19,8 @@ pub(in crate::overflow) const LARGE: RequestFacts<'static> = RequestFacts {
 };
 
 /// Facts about a request whose size explains nothing.
-pub(super) const SMALL: RequestFacts<'static> = RequestFacts {
-    largest_accepted: 150_000,
-    window: Some(1_000_000),
-    ..LARGE
-};
+pub(super) const SMALL: RequestFacts<'static> =
+    RequestFacts { largest_accepted: 150_000, window: Some(1_000_000), ..LARGE };
 
 /// A line of `fixtures/unseen` or of `fixtures/reports`.
 #[derive(Debug, Deserialize)]
@@ -48,9 +45,7 @@ pub(super) struct Reply {
 
 pub(super) fn lines(file: &str) -> Vec<Reply> {
     let lines = file.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 macro_rules! fixture {
@@ -110,8 +105,5 @@ pub(super) fn judge_in(
 
 /// Whether a verdict makes the proxy rewrite the history.
 pub(super) fn is_overflow(verdict: Verdict) -> bool {
-    matches!(
-        verdict,
-        Verdict::Overflow(_) | Verdict::OutputTooLarge { .. }
-    )
+    matches!(verdict, Verdict::Overflow(_) | Verdict::OutputTooLarge { .. })
 }

@@ -5,11 +5,8 @@ use regex::bytes::RegexBuilder;
 use crate::overflow::vocabulary::{HEURISTICS, WORDINGS, WORDS, compile_row, heuristics, rows};
 
 /// The files, each with the number of columns that a row must have.
-const FILES: [(&str, &str, usize); 3] = [
-    ("wordings.tsv", WORDINGS, 4),
-    ("heuristics.tsv", HEURISTICS, 3),
-    ("words.tsv", WORDS, 3),
-];
+const FILES: [(&str, &str, usize); 3] =
+    [("wordings.tsv", WORDINGS, 4), ("heuristics.tsv", HEURISTICS, 3), ("words.tsv", WORDS, 3)];
 
 /// Calls `each` with the place and the cells of every line that is neither blank nor a comment.
 fn each_line(mut each: impl FnMut(&str, usize, &[&'static str])) {
@@ -25,8 +22,7 @@ fn each_line(mut each: impl FnMut(&str, usize, &[&'static str])) {
 /// Whether a list stands at the beginning of a line in the head of a file.
 fn is_explained(file: &str, list: &str) -> bool {
     let head = file.lines().filter_map(|line| line.strip_prefix("#   "));
-    head.into_iter()
-        .any(|line| line.split(' ').next() == Some(list))
+    head.into_iter().any(|line| line.split(' ').next() == Some(list))
 }
 
 #[test]
@@ -40,17 +36,10 @@ fn every_row_has_its_columns_and_a_list_that_the_head_explains() {
         );
         for cell in cells {
             let is_trimmed = !cell.is_empty() && cell.trim() == *cell;
-            assert!(
-                is_trimmed,
-                "{place}: {cell:?} is empty, or has a space at an end"
-            );
+            assert!(is_trimmed, "{place}: {cell:?} is empty, or has a space at an end");
         }
         let (_, file, _) = FILES.iter().find(|one| place.contains(one.0)).unwrap();
-        assert!(
-            is_explained(file, cells[0]),
-            "{place}: no list {}",
-            cells[0]
-        );
+        assert!(is_explained(file, cells[0]), "{place}: no list {}", cells[0]);
         for language in cells[1].split(' ') {
             let is_code = language == "any" || language.len() == 2;
             assert!(is_code, "{place}: {language} is not a language code");
@@ -65,10 +54,7 @@ fn every_pattern_is_valid() {
         let compiled = if place.contains("wordings.tsv") {
             let is_normalised =
                 pattern.replace("\\W", "").to_ascii_lowercase() == pattern.replace("\\W", "");
-            assert!(
-                is_normalised && !pattern.contains("  "),
-                "{place}: not normalised: {pattern}"
-            );
+            assert!(is_normalised && !pattern.contains("  "), "{place}: not normalised: {pattern}");
             RegexBuilder::new(pattern).unicode(false).build()
         } else {
             compile_row(pattern)

@@ -19,11 +19,8 @@ struct Wording {
 /// Reads all of `fixtures/wordings.jsonl`. A wording known only by its text is put into OpenAI's
 /// envelope.
 pub(super) fn wordings() -> Vec<Fixture> {
-    let lines = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../fixtures/wordings.jsonl"
-    ))
-    .lines();
+    let lines =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/wordings.jsonl")).lines();
     lines
         .map(|line| {
             let wording: Wording = serde_json::from_str(line).unwrap();

@@ -56,9 +56,7 @@ pub(super) fn layers(
         |row: &ExplanationRow| row.decision == MessageDecision::ToolResult(ClearDecision::Cleared);
     let (from, until) = (view.history_from(), view.summarised_until());
     let is_clipped = |row: &ExplanationRow| row.decision == MessageDecision::ArgumentsClipped;
-    let last = rows
-        .iter()
-        .rposition(|row| is_cleared(row) || is_clipped(row));
+    let last = rows.iter().rposition(|row| is_cleared(row) || is_clipped(row));
     let mut batches = conversation.batches().iter();
     // A call stands before its results.
     let last = last

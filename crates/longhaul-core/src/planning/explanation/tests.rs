@@ -36,10 +36,7 @@ fn check_sums(explanation: &RequestExplanation) {
     let sum = |of: fn(&ExplanationRow) -> Tokens| explanation.rows.iter().map(of).sum::<Tokens>();
     assert_eq!(sum(|row| row.tokens) + totals.tools, totals.before);
     let digest = explanation.digest.as_ref().map(|it| it.tokens);
-    assert_eq!(
-        sum(|row| row.becomes) + totals.tools + digest.unwrap_or_default(),
-        totals.after
-    );
+    assert_eq!(sum(|row| row.becomes) + totals.tools + digest.unwrap_or_default(), totals.after);
     let layers = &explanation.layers;
     let mut end = 0;
     for layer in layers {
@@ -66,33 +63,20 @@ fn each_message_is_explained_once_with_its_change() {
         head: Tokens::new(50),
         tail: Tokens::new(40),
     }]);
-    let decisions = RuleDecisions {
-        prune_state: state,
-        size: conversation.tokens(),
-    };
+    let decisions = RuleDecisions { prune_state: state, size: conversation.tokens() };
     let explanation =
         RequestExplanation::new(&conversation, &policy(8_000), &view, Some(&decisions));
     check_sums(&explanation);
-    let changes: Vec<_> = explanation
-        .changes()
-        .map(|row| (row.number, row.decision))
-        .collect();
+    let changes: Vec<_> = explanation.changes().map(|row| (row.number, row.decision)).collect();
     let cleared = MessageDecision::ToolResult(ClearDecision::Cleared);
-    assert_eq!(
-        changes,
-        [(3, cleared), (5, cleared), (7, MessageDecision::Clipped)]
-    );
+    assert_eq!(changes, [(3, cleared), (5, cleared), (7, MessageDecision::Clipped)]);
     view.set_replacement(4, "what stands for the rest".into());
     let explanation =
         RequestExplanation::new(&conversation, &policy(8_000), &view, Some(&decisions));
     check_sums(&explanation);
     let folded = explanation.clone().folded(true);
     check_sums(&folded);
-    let rows: Vec<_> = folded
-        .rows
-        .iter()
-        .map(|row| (row.number, last(row)))
-        .collect();
+    let rows: Vec<_> = folded.rows.iter().map(|row| (row.number, last(row))).collect();
     assert_eq!(rows[..2], [(0, 1), (2, 3)], "{folded:?}");
     assert_eq!(folded.rows[1].decision, MessageDecision::Summarised);
     assert_eq!(folded.limited_to(1).omitted, rows.len() - 1);
@@ -122,34 +106,20 @@ fn check_layers(
     let explanation = RequestExplanation::new(&conversation, &policy(8_000), &view, None);
     check_sums(&explanation);
     let layers = explanation.layers.iter();
-    let layers: Vec<_> = layers
-        .map(|layer| (layer.kind, layer.from, layer.through, layer.cleared))
-        .collect();
+    let layers: Vec<_> =
+        layers.map(|layer| (layer.kind, layer.from, layer.through, layer.cleared)).collect();
     assert_eq!(layers, expect);
     let digest = explanation.layers.iter();
     let digest = digest.filter(|layer| layer.kind == LayerKind::Digest);
-    assert!(
-        digest
-            .map(|layer| Some(layer.tokens))
-            .eq(replaced.map(|_| view.summary_tokens()))
-    );
+    assert!(digest.map(|layer| Some(layer.tokens)).eq(replaced.map(|_| view.summary_tokens())));
 }
 
 #[test]
 fn a_changed_request_has_a_layer_for_each_kind_of_change() {
     use LayerKind::{Digest, Head, Steps, Tail};
     check_layers(0, None, &[]);
-    check_layers(
-        6,
-        None,
-        &[(Head, 0, 1, 0), (Steps, 2, 5, 2), (Tail, 6, 9, 0)],
-    );
-    let both = [
-        (Head, 0, 1, 0),
-        (Digest, 2, 3, 0),
-        (Steps, 4, 7, 2),
-        (Tail, 8, 9, 0),
-    ];
+    check_layers(6, None, &[(Head, 0, 1, 0), (Steps, 2, 5, 2), (Tail, 6, 9, 0)]);
+    let both = [(Head, 0, 1, 0), (Digest, 2, 3, 0), (Steps, 4, 7, 2), (Tail, 8, 9, 0)];
     check_layers(8, Some(4), &both);
     let digest = [(Head, 0, 1, 0), (Digest, 2, 5, 0), (Tail, 6, 9, 0)];
     check_layers(0, Some(6), &digest);
@@ -197,11 +167,7 @@ fn a_call_and_its_result_name_the_file_or_the_command() {
         serde_json::json!({"id": id, "type": "function", "function": function})
     };
     let calls = [
-        call(
-            "a",
-            "read",
-            serde_json::json!({"path": "src/a.rs", "limit": 9}),
-        ),
+        call("a", "read", serde_json::json!({"path": "src/a.rs", "limit": 9})),
         call("b", "bash", serde_json::json!({"command": "ls -l\n\tsrc"})),
         call("c", "read", serde_json::json!({"path": deep})),
         call("d", "read", serde_json::json!({"path": "src/d.rs"})),
@@ -215,22 +181,12 @@ fn a_call_and_its_result_name_the_file_or_the_command() {
     ]});
     let body = body.to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let subject = |at| {
-        call_subject(&conversation, at)
-            .unwrap_or_default()
-            .into_string()
-    };
+    let subject = |at| call_subject(&conversation, at).unwrap_or_default().into_string();
     assert_eq!(subject(0), "");
-    assert_eq!(
-        (subject(2).as_str(), subject(3).as_str()),
-        ("src/a.rs", "ls -l src")
-    );
+    assert_eq!((subject(2).as_str(), subject(3).as_str()), ("src/a.rs", "ls -l src"));
     let long = subject(4);
     assert_eq!(long.chars().count(), SUBJECT_CHARS);
-    assert!(
-        long.starts_with('…') && long.ends_with("folder/end.rs"),
-        "{long}"
-    );
+    assert!(long.starts_with('…') && long.ends_with("folder/end.rs"), "{long}");
     // The first three calls are named.
     assert_eq!(subject(1), format!("src/a.rs, ls -l src, {long}"));
 }

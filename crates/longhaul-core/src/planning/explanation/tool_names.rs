@@ -19,11 +19,7 @@ pub(super) struct ToolNames<'c, 'a> {
 
 impl<'c, 'a> ToolNames<'c, 'a> {
     pub(super) fn new(conversation: &'c Conversation<'a>) -> Self {
-        Self {
-            conversation,
-            known: Vec::new(),
-            joined: String::new(),
-        }
+        Self { conversation, known: Vec::new(), joined: String::new() }
     }
 
     /// Returns the tool that the result at `at` comes from, or the tools that the message there calls.
@@ -36,9 +32,7 @@ impl<'c, 'a> ToolNames<'c, 'a> {
         } else {
             None
         };
-        let names = called
-            .into_iter()
-            .chain(calls.iter().filter_map(|call| call.name));
+        let names = called.into_iter().chain(calls.iter().filter_map(|call| call.name));
         self.joined.clear();
         for (index, name) in names.enumerate() {
             if self.joined.len() > 4 * TOOL_CHARS {

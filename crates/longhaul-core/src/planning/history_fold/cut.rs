@@ -33,11 +33,7 @@ impl HistoryFold<'_, '_> {
         let is_at_mark = self.extends_at(point) || self.is_at_prune_mark(point);
         let clears = self.rule_would_fire(PruneTrigger::HardThreshold)
             || self.policy.weighs_clearing && self.rule_would_fire(PruneTrigger::Always);
-        if is_at_mark && clears {
-            Clearing::UpToLimit
-        } else {
-            Clearing::Past
-        }
+        if is_at_mark && clears { Clearing::UpToLimit } else { Clearing::Past }
     }
 
     /// Returns the room for steps after a cut: what the replacement text leaves of the size to aim at.
@@ -45,10 +41,7 @@ impl HistoryFold<'_, '_> {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(3);
         let text = self.summary.map(|it| it.nominal).unwrap_or_default();
-        self.policy
-            .cut_target
-            .of(self.policy.thresholds.hard - fixed)
-            - text.max(expected)
+        self.policy.cut_target.of(self.policy.thresholds.hard - fixed) - text.max(expected)
     }
 
     /// Returns the cut at `point`, or `None` if it is not worthwhile.
@@ -67,11 +60,7 @@ impl HistoryFold<'_, '_> {
         };
         let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
         let clearing = self.clearing_at_cut(point);
-        let steps = RetainedSteps {
-            results: &self.prune_state,
-            clearing,
-            room: self.steps_room(),
-        };
+        let steps = RetainedSteps { results: &self.prune_state, clearing, room: self.steps_room() };
         let until = cut_point::find_adaptive(conversation, policy, steps, thrash, pinned, point)
             .filter(|&cut| cut > self.summarised_until)?;
         let (budgets, summary) = self.assume_summary(until);
@@ -82,17 +71,9 @@ impl HistoryFold<'_, '_> {
         let after = fixed + likely + conversation.tokens_of(until..point) - cleared;
         let is_shorter = text < conversation.tokens_of(pinned.end..until)
             && Some(text.to_chars()) < self.replaced_bytes(until);
-        let saves_enough = if self.extends_at(point) {
-            after < size
-        } else {
-            after <= size.percent(85)
-        };
-        (is_shorter && saves_enough).then_some(ScheduledCut {
-            until,
-            thrash,
-            budgets,
-            summary,
-        })
+        let saves_enough =
+            if self.extends_at(point) { after < size } else { after <= size.percent(85) };
+        (is_shorter && saves_enough).then_some(ScheduledCut { until, thrash, budgets, summary })
     }
 
     /// Counts the bytes of the history before `until`. A splice refuses a longer text, and an image by
@@ -105,12 +86,7 @@ impl HistoryFold<'_, '_> {
 
     /// Cuts the history, and clears results in the same cache break.
     pub(super) fn cut(&mut self, cut: ScheduledCut, point: usize) {
-        let ScheduledCut {
-            until,
-            thrash,
-            budgets,
-            summary,
-        } = cut;
+        let ScheduledCut { until, thrash, budgets, summary } = cut;
         if self.clearing_at_cut(point) == Clearing::UpToLimit {
             self.prune_state.clear_all_clearable();
         }

@@ -56,10 +56,8 @@ impl HistoryFold<'_, '_> {
     pub(super) fn cutting_is_worthwhile(&self, size: Tokens) -> bool {
         let policy = self.policy;
         let output = self.conversation.output_tokens();
-        let forced = policy
-            .thresholds
-            .window_hard_threshold
-            .min(policy.thresholds.max_input(output));
+        let forced =
+            policy.thresholds.window_hard_threshold.min(policy.thresholds.max_input(output));
         if !policy.weighs_cuts || size >= forced {
             return true;
         }

@@ -19,9 +19,7 @@ impl HistoryFold<'_, '_> {
     pub(super) fn size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.nominal)
             - self.thinking_savings.tokens_of(0..self.pinned_head.end)
-            - self
-                .thinking_savings
-                .tokens_of(self.summarised_until..point)
+            - self.thinking_savings.tokens_of(self.summarised_until..point)
     }
 
     /// Returns the size up to `point` that is compared with the clearing rule's own thresholds.
@@ -42,7 +40,6 @@ impl HistoryFold<'_, '_> {
 
     /// Returns the size of the first user message if it is pinned.
     pub(super) fn pinned_tokens(&self) -> Tokens {
-        self.conversation
-            .tokens_of(self.conversation.head_len()..self.pinned_head.end)
+        self.conversation.tokens_of(self.conversation.head_len()..self.pinned_head.end)
     }
 }

@@ -54,19 +54,12 @@ pub(crate) fn policy() -> Policy {
 
 /// Like [`policy`], with a rule that clears all but the newest results when it is applied.
 pub(crate) fn clearing(when: PruneTrigger, rule: PruneRule) -> Policy {
-    Policy {
-        prune: Some((when, rule)),
-        ..policy()
-    }
+    Policy { prune: Some((when, rule)), ..policy() }
 }
 
 /// Match of a record in use, for the prefix that ends at `at`.
 pub(crate) fn found(at: usize, record: CompactionRecord) -> RecordMatch {
-    RecordMatch {
-        prefix_end: at,
-        adopted: true,
-        record: Arc::new(record),
-    }
+    RecordMatch { prefix_end: at, adopted: true, record: Arc::new(record) }
 }
 
 /// Match of a record without changes, for the prefix that ends at `at`.
@@ -97,31 +90,17 @@ fn stand(
 /// Folds the steps without cutting at a threshold.
 fn noted(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     let body = body(STEPS);
-    stand(
-        &read(body.as_bytes()).unwrap(),
-        policy,
-        base,
-        HardThresholdMode::Report,
-    )
+    stand(&read(body.as_bytes()).unwrap(), policy, base, HardThresholdMode::Report)
 }
 
 /// Folds the steps and cuts history at a threshold.
 fn cut(policy: &Policy, base: Option<&RecordMatch>) -> FoldOutcome {
     let body = body(STEPS);
-    stand(
-        &read(body.as_bytes()).unwrap(),
-        policy,
-        base,
-        HardThresholdMode::Cut,
-    )
+    stand(&read(body.as_bytes()).unwrap(), policy, base, HardThresholdMode::Cut)
 }
 
 fn cleared(standing: &FoldOutcome) -> Vec<usize> {
-    standing
-        .prune_state
-        .cleared()
-        .map(|it| it.message)
-        .collect()
+    standing.prune_state.cleared().map(|it| it.message).collect()
 }
 
 /// Returns the size of a range of the steps.
@@ -150,58 +129,33 @@ fn replay_size_reflects_summary_clearing_and_clips() {
     };
     let none = policy();
     let rule = clearing(PruneTrigger::HardThreshold, rule());
-    let clip = |message| Clip {
-        message,
-        head: Tokens::new(50),
-        tail: Tokens::new(40),
-    };
+    let clip = |message| Clip { message, head: Tokens::new(50), tail: Tokens::new(40) };
     let saves = Tokens::new(250 - 50 - 40);
     let cleared = |clips: &[Clip]| CompactionRecord {
         cleared_before: 6,
         clips: clips.to_vec(),
         ..CompactionRecord::default()
     };
-    let covered = |clips: &[Clip]| CompactionRecord {
-        clips: clips.to_vec(),
-        ..summary(6)
-    };
+    let covered = |clips: &[Clip]| CompactionRecord { clips: clips.to_vec(), ..summary(6) };
     let nominal = Tokens::estimate_text("what stands for the rest");
     check(&none, CompactionRecord::default(), size(ALL));
-    check(
-        &none,
-        covered(&[]),
-        OUTSIDE + run(1..2) + nominal + run(6..ALL),
-    );
+    check(&none, covered(&[]), OUTSIDE + run(1..2) + nominal + run(6..ALL));
     check(&rule, cleared(&[]), size(ALL) - times(FREES, 2));
     // A clip saves its omitted part if the result is still present.
     let both = times(FREES, 2) + saves;
     check(&rule, cleared(&[clip(5), clip(7)]), size(ALL) - both);
     let behind = nominal + run(6..ALL) - saves;
-    check(
-        &none,
-        covered(&[clip(5), clip(7)]),
-        OUTSIDE + run(1..2) + behind,
-    );
+    check(&none, covered(&[clip(5), clip(7)]), OUTSIDE + run(1..2) + behind);
     // A clip of a missing message saves no tokens.
     check(&none, cleared(&[clip(99)]), size(ALL));
 }
 
 #[test]
 fn a_clip_saves_tokens_unless_its_result_is_actually_cleared() {
-    let exempt = PruneRule {
-        exempt_tools: vec!["f".to_owned()],
-        ..rule()
-    };
-    let clip = Clip {
-        message: 5,
-        head: Tokens::new(50),
-        tail: Tokens::new(40),
-    };
-    let record = CompactionRecord {
-        cleared_before: 8,
-        clips: vec![clip],
-        ..CompactionRecord::default()
-    };
+    let exempt = PruneRule { exempt_tools: vec!["f".to_owned()], ..rule() };
+    let clip = Clip { message: 5, head: Tokens::new(50), tail: Tokens::new(40) };
+    let record =
+        CompactionRecord { cleared_before: 8, clips: vec![clip], ..CompactionRecord::default() };
     let base = found(ALL, record);
     let standing = noted(&clearing(PruneTrigger::HardThreshold, exempt), Some(&base));
     assert_eq!(cleared(&standing), [0; 0]);
@@ -241,10 +195,7 @@ fn always_trigger_applies_the_rule_at_each_point_above_its_minimum() {
 fn hard_threshold_trigger_clears_if_that_reaches_the_relief_threshold() {
     let check = |hard, relief, base: Option<&RecordMatch>, expect: &[usize]| {
         let mut policy = clearing(PruneTrigger::HardThreshold, rule());
-        (
-            policy.prune_thresholds.hard,
-            policy.prune_thresholds.prune_target,
-        ) = (hard, relief);
+        (policy.prune_thresholds.hard, policy.prune_thresholds.prune_target) = (hard, relief);
         for standing in [noted(&policy, base), cut(&policy, base)] {
             assert_eq!(cleared(&standing), expect, "{hard} {relief}");
             assert!(!standing.cut_here && !standing.summary_due);
@@ -274,18 +225,9 @@ fn an_image_dropped_from_summarised_history_saves_nothing_more() {
     let body = seen("suuctctct", &[2]);
     let conversation = read(body.as_bytes()).unwrap();
     let [none, dropped] = [0, 5].map(|images_before| {
-        let record = CompactionRecord {
-            images_before,
-            ..summary(5)
-        };
+        let record = CompactionRecord { images_before, ..summary(5) };
         let base = found(7, record);
-        stand(
-            &conversation,
-            &policy(),
-            Some(&base),
-            HardThresholdMode::Report,
-        )
-        .size
+        stand(&conversation, &policy(), Some(&base), HardThresholdMode::Report).size
     });
     assert_eq!(dropped, none);
 }
@@ -299,15 +241,10 @@ fn tokens_already_saved_by_a_record_are_not_freed_again() {
     policy.prune_thresholds.hard = OUTSIDE + run(1..2) + policy.prune_summary_size + ONE;
     let standing = stand(&conversation, &policy, None, HardThresholdMode::Report);
     assert_eq!(cleared(&standing), RESULTS[..4]);
-    let clip = |message| Clip {
-        message,
-        head: Tokens::new(50),
-        tail: Tokens::new(40),
-    };
+    let clip = |message| Clip { message, head: Tokens::new(50), tail: Tokens::new(40) };
     let saves = Tokens::new(250 - 50 - 40);
-    let (_, image) = images::image_parts(&conversation, conversation.message(ALL - 1).unwrap())
-        .next()
-        .unwrap();
+    let (_, image) =
+        images::image_parts(&conversation, conversation.message(ALL - 1).unwrap()).next().unwrap();
     // The newest result is not cleared, so its savings remain.
     for (clips, images_before, saved) in [
         (&[][..], 0, Tokens::ZERO),
@@ -325,17 +262,8 @@ fn tokens_already_saved_by_a_record_are_not_freed_again() {
         let base = found(ALL - 2, record);
         for (short_of, expect) in [(Tokens::ZERO, &RESULTS[..4]), (ONE, &[])] {
             policy.prune_thresholds.prune_target = standing.size - saved - short_of;
-            let stood = stand(
-                &conversation,
-                &policy,
-                Some(&base),
-                HardThresholdMode::Report,
-            );
-            assert_eq!(
-                cleared(&stood),
-                expect,
-                "{clips:?} {images_before} {short_of}"
-            );
+            let stood = stand(&conversation, &policy, Some(&base), HardThresholdMode::Report);
+            assert_eq!(cleared(&stood), expect, "{clips:?} {images_before} {short_of}");
         }
     }
 }
@@ -410,12 +338,7 @@ fn a_compaction_request_starts_nothing_new_and_keeps_earlier_clearing() {
         let body = and_then(STEPS, "Summarize the conversation.");
         let conversation = read(body.as_bytes()).unwrap();
         let policy = clearing(PruneTrigger::Always, rule());
-        cleared(&stand(
-            &conversation,
-            &policy,
-            None,
-            HardThresholdMode::Report,
-        ))
+        cleared(&stand(&conversation, &policy, None, HardThresholdMode::Report))
     };
     // No request before this one contained the newest results.
     assert_eq!(cleared_before, RESULTS[..3]);
@@ -424,11 +347,7 @@ fn a_compaction_request_starts_nothing_new_and_keeps_earlier_clearing() {
 #[test]
 fn blocked_by_turns_is_set_only_if_turns_alone_prevent_clearing() {
     let check = |when, minimum, user_turns, waits: bool| {
-        let rule = PruneRule {
-            minimum,
-            user_turns,
-            ..rule()
-        };
+        let rule = PruneRule { minimum, user_turns, ..rule() };
         let standing = noted(&clearing(when, rule), None);
         assert_eq!(standing.blocked_by_turns, waits, "{when:?} {user_turns}");
         assert!(!waits || cleared(&standing).is_empty());

@@ -96,12 +96,7 @@ fn recalled(originals: &Originals, id: &RecallId) -> Option<String> {
         Some(units.map(|unit| &*unit.text).collect::<String>())
     };
     if let Some((_, unit, bytes)) = originals.results.iter().find(|(of, ..)| of == id) {
-        return originals
-            .units
-            .get(*unit)?
-            .text
-            .get(bytes.clone())
-            .map(str::to_owned);
+        return originals.units.get(*unit)?.text.get(bytes.clone()).map(str::to_owned);
     }
     let found = originals.segments.iter().find(|(of, _)| of == id);
     found.and_then(|(_, range)| units(range.clone()))
@@ -110,9 +105,7 @@ fn recalled(originals: &Originals, id: &RecallId) -> Option<String> {
 /// Returns the IDs in a forwarded body.
 fn ids(sent: &str) -> Vec<RecallId> {
     let after = sent.split("[Full text: longhaul recall ").skip(1);
-    after
-        .map(|rest| rest.get(..RecallId::DIGITS).unwrap().parse().unwrap())
-        .collect()
+    after.map(|rest| rest.get(..RecallId::DIGITS).unwrap().parse().unwrap()).collect()
 }
 
 #[test]
@@ -122,10 +115,8 @@ fn every_id_in_a_forwarded_request_names_its_original_in_every_dialect() {
             let (sent, originals) = forwarded(dialect, &body, way, 1);
             let named = ids(&sent);
             assert!(!named.is_empty(), "{dialect:?} by {way:?}");
-            let texts: Vec<String> = named
-                .iter()
-                .map(|id| recalled(&originals, id).unwrap())
-                .collect();
+            let texts: Vec<String> =
+                named.iter().map(|id| recalled(&originals, id).unwrap()).collect();
             // Each result is in the prompt or has one ID.
             for step in 0..40 {
                 let word = format!("step {step} says word{step} ");

@@ -34,10 +34,7 @@ fn policy() -> Policy {
 }
 
 fn seen() -> PriorRecords {
-    PriorRecords {
-        seen: true,
-        ..PriorRecords::default()
-    }
+    PriorRecords { seen: true, ..PriorRecords::default() }
 }
 
 /// Summary of all messages from the second up to `covers`.
@@ -68,15 +65,7 @@ fn size_of(messages: usize) -> Tokens {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
     let kept = PinnedHead::new(&conversation, &policy(), None);
-    fold(
-        &conversation,
-        &policy(),
-        kept,
-        None,
-        HardThresholdMode::Report,
-        &[],
-    )
-    .size
+    fold(&conversation, &policy(), kept, None, HardThresholdMode::Report, &[]).size
 }
 
 #[test]
@@ -84,10 +73,7 @@ fn a_background_summary_starts_exactly_at_the_soft_threshold() {
     let size = size_of(21);
     let mut policy = policy();
     policy.thresholds.soft = size;
-    assert!(matches!(
-        need_of(21, &policy, &seen()),
-        SummaryNeed::InBackground(_)
-    ));
+    assert!(matches!(need_of(21, &policy, &seen()), SummaryNeed::InBackground(_)));
     policy.thresholds.soft = size + ONE;
     assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
 }
@@ -149,10 +135,7 @@ fn the_prefix_breaks_at_the_mark_with_and_without_a_model() {
 
 #[test]
 fn a_summary_that_is_being_made_is_waited_for_while_the_request_fits() {
-    let pending = PriorRecords {
-        pending: true,
-        ..seen()
-    };
+    let pending = PriorRecords { pending: true, ..seen() };
     let out = plan_of(25, &pending, SummarySource::Model);
     assert!(!out.view.is_condensed() && out.need == SummaryNeed::Nothing);
     let out = plan_of(40, &pending, SummarySource::Model);
@@ -179,10 +162,7 @@ fn a_digest_extends_a_ready_summary_to_the_scheduled_cut() {
         // A digest of two messages would be as long as they are.
         (scheduled, false),
     ] {
-        let known = PriorRecords {
-            ready: Some(summary(covers)),
-            ..seen()
-        };
+        let known = PriorRecords { ready: Some(summary(covers)), ..seen() };
         let (text, end, fresh) = until(&known, SummarySource::Model);
         assert_eq!((end, fresh), (scheduled, extends), "{covers}");
         assert!(text.contains("what stands for the rest"));
@@ -194,10 +174,7 @@ fn a_digest_extends_a_ready_summary_to_the_scheduled_cut() {
 fn a_ready_summary_with_little_gain_is_used_where_the_window_forces_the_break() {
     let body = body(25);
     let conversation = read(body.as_bytes()).unwrap();
-    let known = PriorRecords {
-        ready: Some(summary(9)),
-        ..seen()
-    };
+    let known = PriorRecords { ready: Some(summary(9)), ..seen() };
     let mut policy = policy();
     policy.thresholds.prune_target = ONE;
     let whole = conversation.tokens().get();
@@ -226,10 +203,7 @@ fn no_summary_is_begun_for_a_conversation_that_is_new() {
 fn an_extended_summary_counts_as_one_compaction() {
     let mut ready = summary(9);
     Arc::make_mut(&mut ready.record).thrash = ThrashState::restarted_at(23);
-    let known = PriorRecords {
-        ready: Some(ready),
-        ..seen()
-    };
+    let known = PriorRecords { ready: Some(ready), ..seen() };
     let out = plan_of(25, &known, SummarySource::Model);
     let body = body(25);
     let record = out.view.to_record(&read(body.as_bytes()).unwrap());
@@ -241,10 +215,7 @@ fn an_extended_summary_counts_as_one_compaction() {
 fn no_summary_is_prepared_if_it_could_not_help() {
     let mut policy = policy();
     policy.thresholds.soft = ONE;
-    assert!(matches!(
-        need_of(21, &policy, &seen()),
-        SummaryNeed::InBackground(_)
-    ));
+    assert!(matches!(need_of(21, &policy, &seen()), SummaryNeed::InBackground(_)));
     // The part that can never be removed is already past this threshold.
     policy.thresholds.hard = ONE;
     assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
@@ -258,17 +229,11 @@ fn no_summary_is_prepared_if_the_record_in_use_covers_the_cut() {
         panic!("past its mark");
     };
     let from = |covers| PriorRecords {
-        adopted: Some(RecordMatch {
-            adopted: true,
-            ..summary(covers)
-        }),
+        adopted: Some(RecordMatch { adopted: true, ..summary(covers) }),
         ..seen()
     };
     assert_eq!(need_of(21, &policy, &from(cut)), SummaryNeed::Nothing);
-    assert_eq!(
-        need_of(21, &policy, &from(cut - 2)),
-        SummaryNeed::InBackground(cut)
-    );
+    assert_eq!(need_of(21, &policy, &from(cut - 2)), SummaryNeed::InBackground(cut));
 }
 
 #[test]
@@ -278,21 +243,11 @@ fn a_large_adopted_summary_counts_at_its_actual_size() {
             text: Some("x".repeat(4 * tokens).into()),
             ..CompactionRecord::clone(&summary(15).record)
         };
-        let adopted = RecordMatch {
-            adopted: true,
-            record: Arc::new(record),
-            ..summary(15)
-        };
-        PriorRecords {
-            adopted: Some(adopted),
-            ..seen()
-        }
+        let adopted = RecordMatch { adopted: true, record: Arc::new(record), ..summary(15) };
+        PriorRecords { adopted: Some(adopted), ..seen() }
     };
     assert_eq!(need_of(24, &policy(), &with(400)), SummaryNeed::Nothing);
-    assert!(matches!(
-        need_of(24, &policy(), &with(6_000)),
-        SummaryNeed::Now(_)
-    ));
+    assert!(matches!(need_of(24, &policy(), &with(6_000)), SummaryNeed::Now(_)));
 }
 
 #[test]
@@ -328,10 +283,7 @@ fn nothing_is_compacted_if_proactive_compaction_is_off() {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();
         let out = plan(&conversation, &policy, &known, SummarySource::Model);
-        assert_eq!(
-            (out.need, out.view.is_condensed()),
-            (SummaryNeed::Nothing, false)
-        );
+        assert_eq!((out.need, out.view.is_condensed()), (SummaryNeed::Nothing, false));
     }
 }
 
@@ -339,10 +291,7 @@ fn nothing_is_compacted_if_proactive_compaction_is_off() {
 fn with_ready(messages: usize, covers: usize, policy: &Policy) -> (bool, SummaryNeed) {
     let body = body(messages);
     let conversation = read(body.as_bytes()).unwrap();
-    let known = PriorRecords {
-        ready: Some(summary(covers)),
-        ..seen()
-    };
+    let known = PriorRecords { ready: Some(summary(covers)), ..seen() };
     let out = plan(&conversation, policy, &known, SummarySource::Model);
     assert_eq!(out.base.is_some(), out.view.is_condensed());
     (out.base.is_some(), out.need)
@@ -361,19 +310,13 @@ fn a_ready_summary_is_used_from_the_hard_threshold_on() {
 /// Returns the original size of a conversation when a summary of all but its newest three messages
 /// is first used. The conversation starts with instructions of so many characters.
 fn used_at(instructions: usize) -> Option<Tokens> {
-    let system = format!(
-        r#"{{"role":"system","content":"{}"}}"#,
-        "s".repeat(instructions)
-    );
+    let system = format!(r#"{{"role":"system","content":"{}"}}"#, "s".repeat(instructions));
     (8..40).find_map(|messages| {
         let body = body(messages).replacen('[', &format!("[{system},"), 1);
         let conversation = read(body.as_bytes()).unwrap();
         let mut ready = summary(messages - 2);
         Arc::make_mut(&mut ready.record).history_from = 2;
-        let known = PriorRecords {
-            ready: Some(ready),
-            ..seen()
-        };
+        let known = PriorRecords { ready: Some(ready), ..seen() };
         let out = plan(&conversation, &policy(), &known, SummarySource::Model);
         out.base.is_some().then(|| conversation.tokens())
     })
@@ -394,10 +337,7 @@ fn ready_summary_is_used_at_the_hard_threshold_for_any_instruction_size() {
 #[test]
 fn a_ready_summary_with_little_gain_is_used_below_the_mark_only_if_nothing_else_fits() {
     let mut policy = policy();
-    assert_eq!(
-        with_ready(24, 3, &policy),
-        (false, SummaryNeed::InBackground(22))
-    );
+    assert_eq!(with_ready(24, 3, &policy), (false, SummaryNeed::InBackground(22)));
     policy.thresholds.actual_window = Tokens::new(6_000);
     let (used, _) = with_ready(24, 3, &policy);
     assert!(used);
@@ -411,24 +351,13 @@ fn explicit_compaction_ignores_the_marks() {
         |known: &PriorRecords, cut| plan_explicit_compaction(&conversation, &policy(), known, cut);
     let out = now(&seen(), 8).unwrap();
     assert!(out.fresh_digest && out.view.is_condensed() && out.base.is_none());
-    assert!(
-        now(&seen(), 1).is_none(),
-        "there is nothing before it that may go"
-    );
-    let known = PriorRecords {
-        ready: Some(summary(7)),
-        ..seen()
-    };
+    assert!(now(&seen(), 1).is_none(), "there is nothing before it that may go");
+    let known = PriorRecords { ready: Some(summary(7)), ..seen() };
     let out = now(&known, 9).unwrap();
     assert!(!out.fresh_digest && out.base.is_some());
     // A digest covers the messages since the record in use.
-    let known = PriorRecords {
-        adopted: Some(RecordMatch {
-            adopted: true,
-            ..summary(7)
-        }),
-        ..seen()
-    };
+    let known =
+        PriorRecords { adopted: Some(RecordMatch { adopted: true, ..summary(7) }), ..seen() };
     assert!(!now(&known, 7).unwrap().fresh_digest);
     assert!(now(&known, 9).unwrap().fresh_digest);
 }
@@ -446,29 +375,16 @@ fn explicit_compaction_requires_a_smaller_result() {
         out.is_some()
     };
     let smallest = (0..1_000).find(|&characters| gains(characters));
-    assert!(
-        smallest.is_some_and(|characters| characters > 10),
-        "{smallest:?}"
-    );
+    assert!(smallest.is_some_and(|characters| characters > 10), "{smallest:?}");
 }
 
 #[test]
 fn replacements_sort_by_message_and_part_with_the_output_last() {
-    let history = Replacement::History {
-        from: 1,
-        to: 7,
-        text: "".into(),
-        placement: Placement::Separate,
-    };
+    let history =
+        Replacement::History { from: 1, to: 7, text: "".into(), placement: Placement::Separate };
     let image = Replacement::Image { at: 7, part: 2 };
-    let result = Replacement::Result {
-        at: 9,
-        text: "".into(),
-        marked: false,
-    };
-    let output = Replacement::Output {
-        tokens: Tokens::ZERO,
-    };
+    let result = Replacement::Result { at: 9, text: "".into(), marked: false };
+    let output = Replacement::Output { tokens: Tokens::ZERO };
     let places = [history, image, result, output].map(|cut| cut.position());
     assert_eq!(places, [(1, 0), (7, 2), (9, 0), (usize::MAX, 0)]);
 }

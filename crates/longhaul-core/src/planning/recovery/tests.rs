@@ -27,10 +27,7 @@ fn aiming(policy: &Policy, target: Tokens, fit: Tokens) -> Policy {
 
 /// Policy that clears no results and cuts the steps at 6, or else at 10.
 fn cutting() -> Policy {
-    Policy {
-        keep_recent: of_steps(|it| it.tokens_of(6..ALL)),
-        ..policy()
-    }
+    Policy { keep_recent: of_steps(|it| it.tokens_of(6..ALL)), ..policy() }
 }
 
 fn of_steps<R>(ask: impl FnOnce(&Conversation<'_>) -> R) -> R {
@@ -59,26 +56,14 @@ fn told(recovery: RecoveryDecision) -> String {
                 format!(", {} at {}", it.message, it.head)
             });
             let step = format!("{step:?}").to_lowercase();
-            format!(
-                "{step} {}{}",
-                view.summarised_until(),
-                clips.collect::<String>()
-            )
+            format!("{step} {}{}", view.summarised_until(), clips.collect::<String>())
         }
     }
 }
 
 /// Describes the decision for the steps if they were refused in their original form.
 fn climbs(policy: &Policy, known: &PriorRecords, summaries: SummarySource) -> String {
-    of_steps(|it| {
-        told(plan_recovery(
-            it,
-            policy,
-            known,
-            &as_it_came(it, policy),
-            summaries,
-        ))
-    })
+    of_steps(|it| told(plan_recovery(it, policy, known, &as_it_came(it, policy), summaries)))
 }
 
 fn nothing() -> PriorRecords {
@@ -86,10 +71,7 @@ fn nothing() -> PriorRecords {
 }
 
 fn ready(record: CompactionRecord) -> PriorRecords {
-    PriorRecords {
-        ready: Some(found(ALL, record)),
-        ..nothing()
-    }
+    PriorRecords { ready: Some(found(ALL, record)), ..nothing() }
 }
 
 /// Returns `record` with a text of so many tokens.
@@ -120,13 +102,7 @@ fn clearing_suffices_if_it_reaches_the_target_and_saves_a_tenth() {
             let text = "word".repeat((refused - view.tokens(it)).to_chars() / 4);
             view.set_replacement(ALL - 2, text.into());
             assert_eq!(view.tokens(it), refused);
-            told(plan_recovery(
-                it,
-                &policy,
-                &nothing(),
-                &view,
-                SummarySource::Digest,
-            ))
+            told(plan_recovery(it, &policy, &nothing(), &view, SummarySource::Digest))
         });
         assert_eq!(told == "cleared 2", clears_only, "{told}");
     };
@@ -138,27 +114,15 @@ fn clearing_suffices_if_it_reaches_the_target_and_saves_a_tenth() {
     check(FAR.percent(10), least - ONE, false);
     let mut switched_off = aiming(&clears, cleared, FAR);
     switched_off.recover = false;
-    assert_eq!(
-        climbs(&switched_off, &nothing(), SummarySource::Model),
-        "give up"
-    );
-    let no_rule = Policy {
-        recovery_protect: None,
-        ..aiming(&clears, cleared, FAR)
-    };
-    assert_ne!(
-        climbs(&no_rule, &nothing(), SummarySource::Digest),
-        "cleared 2"
-    );
+    assert_eq!(climbs(&switched_off, &nothing(), SummarySource::Model), "give up");
+    let no_rule = Policy { recovery_protect: None, ..aiming(&clears, cleared, FAR) };
+    assert_ne!(climbs(&no_rule, &nothing(), SummarySource::Digest), "cleared 2");
 }
 
 #[test]
 fn clears_only_what_the_rule_allows_if_that_reaches_the_target() {
     let whole = of_steps(|it| it.tokens_of(0..ALL));
-    let protecting = PruneRule {
-        protect: Tokens::new(600),
-        ..rule()
-    };
+    let protecting = PruneRule { protect: Tokens::new(600), ..rule() };
     let clears = Policy {
         recovery_protect: Some([protecting.protect, Tokens::ZERO]),
         ..clearing(PruneTrigger::HardThreshold, protecting)
@@ -196,10 +160,7 @@ fn a_ready_record_is_used_if_it_suffices_and_can_be_sent() {
     assert_eq!(is(&policy(with(6, 300)), &known), "summary 6");
     assert_eq!(is(&policy(with(6, 300) - ONE), &known), "digest 6");
     // With wide characters, the text has more bytes than the history that it replaces.
-    let wide = CompactionRecord {
-        text: Some("\u{1f980}".repeat(1_200).into()),
-        ..summary(6)
-    };
+    let wide = CompactionRecord { text: Some("\u{1f980}".repeat(1_200).into()), ..summary(6) };
     assert_eq!(is(&policy(with(6, 300)), &ready(wide)), "digest 6");
 }
 
@@ -257,9 +218,7 @@ fn history_covered_by_the_record_in_use_is_not_summarised_again() {
     };
     let with_record = of_steps(|it| {
         let policy = policy();
-        as_it_came(it, &policy)
-            .with_record(&saying(summary(10), 300))
-            .tokens(it)
+        as_it_came(it, &policy).with_record(&saying(summary(10), 300)).tokens(it)
     });
     let policy = |fit| aiming(&cutting(), with_record - Tokens::new(150), fit);
     for summaries in [SummarySource::Digest, SummarySource::Model] {
@@ -267,19 +226,13 @@ fn history_covered_by_the_record_in_use_is_not_summarised_again() {
         assert_eq!(is(10, FAR), "cleared 10");
         assert_eq!(is(10, with_record - ONE), "give up");
     }
-    assert_eq!(
-        climbs(&policy(FAR), &known(8), SummarySource::Model),
-        "ask 10"
-    );
+    assert_eq!(climbs(&policy(FAR), &known(8), SummarySource::Model), "ask 10");
 }
 
 #[test]
 fn a_digest_longer_than_its_history_is_not_used() {
     let short = [(2, "a"), (3, "b"), (4, "c")];
-    for (says, expect) in [
-        (&[][..], "clipped 5, 6 at 2000"),
-        (&short, "clipped 2, 6 at 2200"),
-    ] {
+    for (says, expect) in [(&[][..], "clipped 5, 6 at 2000"), (&short, "clipped 2, 6 at 2200")] {
         let newest = "x".repeat(40_000);
         let body = body_saying("suauact", &[says, &[(6, &newest)]].concat());
         check(&body, &policy(), 5_200, expect);
@@ -294,13 +247,7 @@ fn check(body: &str, policy: &Policy, room: u32, expect: &str) {
     let mut refused = as_it_came(&conversation, &policy);
     refused.set_replacement(0, "word".repeat(20_000).into());
     let known = nothing();
-    let recovery = plan_recovery(
-        &conversation,
-        &policy,
-        &known,
-        &refused,
-        SummarySource::Digest,
-    );
+    let recovery = plan_recovery(&conversation, &policy, &known, &refused, SummarySource::Digest);
     assert_eq!(told(recovery), expect, "{room}");
 }
 
@@ -324,10 +271,7 @@ fn clips_the_newest_result_no_more_than_needed() {
 
 #[test]
 fn an_estimated_window_ends_no_retry_that_shrinks() {
-    let estimated = Policy {
-        is_window_stated: false,
-        ..policy()
-    };
+    let estimated = Policy { is_window_stated: false, ..policy() };
     let body = body_saying("suct", &[(3, &"x".repeat(40_000))]);
     check(&body, &policy(), 100, "give up");
     check(&body, &estimated, 100, "clipped 2, 3 at 200");
@@ -360,20 +304,12 @@ fn gives_up_if_the_retry_would_be_the_original_request() {
     let body = body("suct");
     let conversation = read(body.as_bytes()).unwrap();
     for is_window_stated in [true, false] {
-        let policy = Policy {
-            is_window_stated,
-            ..aiming(&policy(), FAR.percent(10), FAR)
-        };
+        let policy = Policy { is_window_stated, ..aiming(&policy(), FAR.percent(10), FAR) };
         let mut refused = as_it_came(&conversation, &policy);
         refused.set_replacement(0, "word".repeat(1_000).into());
         let known = nothing();
-        let recovery = plan_recovery(
-            &conversation,
-            &policy,
-            &known,
-            &refused,
-            SummarySource::Model,
-        );
+        let recovery =
+            plan_recovery(&conversation, &policy, &known, &refused, SummarySource::Model);
         assert_eq!(told(recovery), "give up");
     }
 }

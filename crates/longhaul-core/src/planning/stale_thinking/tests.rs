@@ -1,9 +1,6 @@
 //! Tests of the rule: which thinking goes, and which stays.
 
-#![expect(
-    clippy::single_range_in_vec_init,
-    reason = "a list of ranges, often one"
-)]
+#![expect(clippy::single_range_in_vec_init, reason = "a list of ranges, often one")]
 
 use super::*;
 use crate::dialect::Dialect;
@@ -48,11 +45,7 @@ fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
 /// Finds these removals, each at the prefix with the index of its turn.
 fn prior(conversation: &Conversation<'_>, stored: &[&ThinkingRemoval]) -> PriorRemovals {
     let keys = PrefixKeys::new(conversation, Scope::new(&[0; 32], &[]));
-    let mut left: Vec<_> = stored
-        .iter()
-        .rev()
-        .map(|it| Arc::new((*it).clone()))
-        .collect();
+    let mut left: Vec<_> = stored.iter().rev().map(|it| Arc::new((*it).clone())).collect();
     let counts = stored.iter().any(|it| it.is_count());
     PriorRemovals::look_up(&keys, counts, |_| left.pop())
 }
@@ -76,12 +69,8 @@ fn ranges(
     // Every view is sound, and leaves no signature of a removed message.
     if let Some(plan) = view.replacements(&conversation) {
         let sent = Splice::new(&conversation, &plan).unwrap().apply();
-        let sent = read(&sent)
-            .unwrap()
-            .messages()
-            .iter()
-            .filter(|it| it.bound_thinking.is_some())
-            .count();
+        let sent =
+            read(&sent).unwrap().messages().iter().filter(|it| it.bound_thinking.is_some()).count();
         assert_eq!(sent, steps - view.thinking_removals(&conversation));
     }
     let whole = prior.removals.ranges.iter().cloned();
@@ -109,11 +98,7 @@ fn a_further_edit_removes_thinking_from_its_own_position() {
     let (_, first) = ranges(4, 5, &[]);
     let first = first.unwrap();
     let (removed, second) = ranges(9, 13, &[&first]);
-    assert_eq!(
-        removed,
-        [2..18],
-        "result 6 is the first that was not cleared before"
-    );
+    assert_eq!(removed, [2..18], "result 6 is the first that was not cleared before");
     // After what was removed already, thinking made over the first edit stays.
     let body = body(9);
     let conversation = read(body.as_bytes()).unwrap();
@@ -176,11 +161,7 @@ fn a_refusal_removes_thinking_after_the_first_edit_or_all_of_it() {
 fn removed_thinking_reduces_the_view_size() {
     let body = body(4);
     let conversation = read(body.as_bytes()).unwrap();
-    let prior = |stale| PriorThinking {
-        stale,
-        removals: PriorRemovals::default(),
-        counted: None,
-    };
+    let prior = |stale| PriorThinking { stale, removals: PriorRemovals::default(), counted: None };
     let tokens = |stale| {
         let plan = RequestPlan::from_view(cleared(&conversation, 5));
         let plan = plan.without_stale_thinking(&conversation, &prior(stale));
@@ -210,11 +191,7 @@ fn with_bound_thinking_a_ready_summary_is_used_at_a_user_message() {
         compacted_message_count: 15,
         ..CompactionRecord::default()
     };
-    let ready = RecordMatch {
-        prefix_end: 15,
-        adopted: false,
-        record: Arc::new(record),
-    };
+    let ready = RecordMatch { prefix_end: 15, adopted: false, record: Arc::new(record) };
     for (messages, stale, expect) in [
         (21, StaleThinking::Removed, true),
         (22, StaleThinking::Removed, false),
@@ -229,10 +206,7 @@ fn with_bound_thinking_a_ready_summary_is_used_at_a_user_message() {
         let prior = PriorRecords {
             ready: Some(ready.clone()),
             seen: true,
-            thinking: PriorThinking {
-                stale,
-                ..PriorThinking::default()
-            },
+            thinking: PriorThinking { stale, ..PriorThinking::default() },
             ..PriorRecords::default()
         };
         let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
@@ -250,9 +224,7 @@ fn thinking_made_over_an_edit_that_had_none_behind_it_stays() {
     let silent = body(4).replace("thinking_blocks", "x_blocks");
     let conversation = read(silent.as_bytes()).unwrap();
     let plan = RequestPlan::from_view(cleared(&conversation, 5));
-    let note = plan
-        .note_without_stale_thinking(&conversation, &none)
-        .unwrap();
+    let note = plan.note_without_stale_thinking(&conversation, &none).unwrap();
     assert_eq!(note.ranges(0).count(), 0);
     assert_eq!(note.edits.count, 2);
     // The next steps think.
@@ -282,11 +254,7 @@ fn thinking_behind_a_ready_summary_counts_as_room() {
         compacted_message_count: 15,
         ..CompactionRecord::default()
     };
-    let ready = RecordMatch {
-        prefix_end: 15,
-        adopted: false,
-        record: Arc::new(record),
-    };
+    let ready = RecordMatch { prefix_end: 15, adopted: false, record: Arc::new(record) };
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(100_000));
     policy.thresholds.soft = Tokens::new(1);
     // More than the summary and the texts after it, and less than these with their thinking.
@@ -294,10 +262,7 @@ fn thinking_behind_a_ready_summary_counts_as_room() {
     let prior = PriorRecords {
         ready: Some(ready),
         seen: true,
-        thinking: PriorThinking {
-            stale: StaleThinking::Removed,
-            ..PriorThinking::default()
-        },
+        thinking: PriorThinking { stale: StaleThinking::Removed, ..PriorThinking::default() },
         ..PriorRecords::default()
     };
     let plan = plan(&conversation, &policy, &prior, SummarySource::Model);
@@ -329,10 +294,8 @@ fn lost(
     stored: &[&ThinkingRemoval],
 ) -> (usize, Option<ThinkingRemoval>) {
     let conversation = dialect.read(body.as_bytes()).unwrap();
-    let prior = PriorThinking {
-        counted: Some(prior(&conversation, stored)),
-        ..PriorThinking::default()
-    };
+    let prior =
+        PriorThinking { counted: Some(prior(&conversation, stored)), ..PriorThinking::default() };
     let plan = RequestPlan::from_view(cleared(&conversation, before))
         .without_stale_thinking(&conversation, &prior);
     assert_eq!(plan.view.thinking_removals(&conversation), 0);

@@ -51,9 +51,8 @@ impl ForwardedView {
             return text.clone();
         };
         let covered = self.pinned_head.end..self.summarised_until;
-        text.clone().with_recall_lines(covered, |from, to| {
-            Some(link.line(link.segment_id(from, to)?))
-        })
+        text.clone()
+            .with_recall_lines(covered, |from, to| Some(link.line(link.segment_id(from, to)?)))
     }
 
     /// Returns the originals that the view replaces, each with its ID. Empty without recall.

@@ -29,11 +29,7 @@ fn cleared(conversation: &Conversation<'_>, before: usize) -> ForwardedView {
 
 /// Builds a clip with 50 tokens of the beginning and 40 of the end.
 fn clip(message: usize) -> Clip {
-    Clip {
-        message,
-        head: Tokens::new(50),
-        tail: Tokens::new(40),
-    }
+    Clip { message, head: Tokens::new(50), tail: Tokens::new(40) }
 }
 
 /// Describes the replacements of a view, if it has any.
@@ -85,11 +81,7 @@ const SUMMARY: Tokens = Tokens::new(6);
 #[test]
 fn view_replaces_cleared_clipped_and_summarised_content() {
     check(|it| cleared(it, 0), &[], Tokens::ZERO);
-    check(
-        |it| cleared(it, 6),
-        &["3 cleared", "5 cleared"],
-        FREES + FREES,
-    );
+    check(|it| cleared(it, 6), &["3 cleared", "5 cleared"], FREES + FREES);
     let clipped = |it: &Conversation<'_>, clips: &[usize]| {
         let mut view = cleared(it, 6);
         for &at in clips {
@@ -109,29 +101,17 @@ fn view_replaces_cleared_clipped_and_summarised_content() {
     };
     let history = format!("2..4 {TEXT}");
     let saved = run(2, 4) - SUMMARY;
-    check(
-        |it| covered(it, 4, &[]),
-        &[&history, "5 cleared"],
-        saved + FREES,
-    );
+    check(|it| covered(it, 4, &[]), &[&history, "5 cleared"], saved + FREES);
     let history = format!("2..8 {TEXT}");
     let saved = run(2, 8) - SUMMARY;
     check(|it| covered(it, 8, &[]), &[&history], saved);
     check(|it| covered(it, 8, &[7]), &[&history], saved);
-    check(
-        |it| covered(it, 8, &[9]),
-        &[&history, "9 clipped"],
-        saved + CLIPS,
-    );
+    check(|it| covered(it, 8, &[9]), &[&history, "9 clipped"], saved + CLIPS);
 }
 
 #[test]
 fn a_later_clip_of_a_result_takes_the_place_of_an_earlier_one() {
-    let smaller = Clip {
-        head: Tokens::new(20),
-        tail: Tokens::new(20),
-        ..clip(7)
-    };
+    let smaller = Clip { head: Tokens::new(20), tail: Tokens::new(20), ..clip(7) };
     let body = body(STEPS);
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 0);
@@ -150,11 +130,7 @@ fn no_replacement_is_made_if_the_summary_covers_no_messages() {
         view.set_replacement(upto, TEXT.into());
         assert!(view.is_condensed());
         assert_eq!(view.summarised_until(), upto.max(KEPT.end));
-        assert_eq!(
-            view.replacements(&conversation).is_some(),
-            upto > KEPT.end,
-            "{upto}"
-        );
+        assert_eq!(view.replacements(&conversation).is_some(), upto > KEPT.end, "{upto}");
     }
 }
 
@@ -197,9 +173,7 @@ fn hides_results_that_are_cleared_or_summarised() {
     let conversation = read(body.as_bytes()).unwrap();
     let mut view = cleared(&conversation, 8);
     let forgotten = |view: &ForwardedView| -> Vec<usize> {
-        (0..STEPS.len())
-            .filter(|&at| view.hides_result(at))
-            .collect()
+        (0..STEPS.len()).filter(|&at| view.hides_result(at)).collect()
     };
     assert_eq!(forgotten(&view), [3, 5, 7]);
     view.set_replacement(6, TEXT.into());
@@ -314,14 +288,7 @@ fn check_replayed(view: &ForwardedView, conversation: &Conversation<'_>) {
     }
     let messages = conversation.messages().len();
     let base = found(messages, record);
-    let standing = fold(
-        conversation,
-        &policy(),
-        KEPT,
-        Some(&base),
-        HardThresholdMode::Report,
-        &[],
-    );
+    let standing = fold(conversation, &policy(), KEPT, Some(&base), HardThresholdMode::Report, &[]);
     let head = conversation.tokens_of(0..conversation.head_len());
     let size = standing.size - head.round_up_to_eighth() + head;
     assert_eq!(size, view.tokens(conversation));
@@ -370,12 +337,5 @@ fn a_message_merged_with_the_summary_keeps_its_images() {
     check(Placement::Merged, 6, &[&to_6, "7 image 1"]);
     // Without a summary, no message is merged.
     let all = ["1 image 1", "4 image 1", "5 image 1", "7 image 1"];
-    check_images(
-        8,
-        |view, _| ForwardedView {
-            placement: Placement::Merged,
-            ..view
-        },
-        &all,
-    );
+    check_images(8, |view, _| ForwardedView { placement: Placement::Merged, ..view }, &all);
 }

@@ -46,13 +46,7 @@ fn check(letters: &str, recent: impl Fn(&Conversation<'_>) -> Tokens, expect: Op
     let body = body(letters);
     let conversation = read(body.as_bytes()).unwrap();
     let keep_recent = recent(&conversation);
-    let cut = find(
-        &conversation,
-        keep_recent,
-        None,
-        PinnedHead { end: 1 },
-        letters.len(),
-    );
+    let cut = find(&conversation, keep_recent, None, PinnedHead { end: 1 }, letters.len());
     assert_eq!(cut, expect, "{letters}");
 }
 
@@ -88,19 +82,10 @@ fn a_turn_stays_whole_if_that_keeps_a_quarter_more_at_the_most() {
     let least = recent(&conversation);
     assert!(conversation.tokens_of(5..letters.len()) >= least);
     assert!(conversation.tokens_of(7..letters.len()) >= least);
-    let cut_at = |keep_recent, upto| {
-        find(
-            &conversation,
-            keep_recent,
-            None,
-            PinnedHead { end: 1 },
-            upto,
-        )
-    };
+    let cut_at =
+        |keep_recent, upto| find(&conversation, keep_recent, None, PinnedHead { end: 1 }, upto);
     // End of the history at which message 5 has just enough after it to be the latest cut.
-    let upto = (6..letters.len())
-        .find(|&upto| conversation.tokens_of(5..upto) >= least)
-        .unwrap();
+    let upto = (6..letters.len()).find(|&upto| conversation.tokens_of(5..upto) >= least).unwrap();
     assert_eq!(cut_at(least, upto), Some(2));
     let less = Tokens::new(least.get() - 4);
     assert_eq!(cut_at(less, upto), Some(5));
@@ -126,11 +111,7 @@ fn steps_that_fit_their_room_stay() {
     results.extend_clearable(Tokens::ZERO);
     let cut_with = |clearing, room| {
         let keep_recent = ONE;
-        let steps = RetainedSteps {
-            results: &results,
-            clearing,
-            room,
-        };
+        let steps = RetainedSteps { results: &results, clearing, room };
         let head = PinnedHead { end: 1 };
         find(&conversation, keep_recent, Some(steps), head, letters.len())
     };
@@ -224,13 +205,7 @@ fn a_turn_with_manual_thinking_is_cut_only_before_a_step_with_thinking() {
         let body = body(letters).replacen('{', &format!(r#"{{"model":"{manual}","#), 1);
         let conversation = read(body.as_bytes()).unwrap();
         let keep_recent = conversation.tokens_of(keep..letters.len());
-        find(
-            &conversation,
-            keep_recent,
-            None,
-            PinnedHead { end: 1 },
-            letters.len(),
-        )
+        find(&conversation, keep_recent, None, PinnedHead { end: 1 }, letters.len())
     };
     assert_eq!(policy_keeping("urtctctctauauaua", 5), Some(5));
     assert_eq!(policy_keeping("uctrtctct", 5), Some(3));
@@ -276,11 +251,7 @@ fn a_question_and_the_beginning_of_its_answer_stay() {
         let keep_recent = ONE;
         let (kept, upto) = (PinnedHead { end: 1 }, letters.len());
         let deepest = deepest(&conversation, kept, upto);
-        assert_eq!(
-            find(&conversation, keep_recent, None, kept, upto),
-            deepest,
-            "{letters}"
-        );
+        assert_eq!(find(&conversation, keep_recent, None, kept, upto), deepest, "{letters}");
         deepest
     };
     assert_eq!(cut("sua"), None);
@@ -335,14 +306,8 @@ fn a_head_pinned_by_a_record_stays_pinned_in_a_smaller_window() {
     let conversation = read(body.as_bytes()).unwrap();
     let small = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
     let wide = Policy::new(&CompactionSettings::default(), Tokens::new(200_000));
-    assert_eq!(
-        PinnedHead::new(&conversation, &small, None),
-        PinnedHead { end: 0 }
-    );
-    assert_eq!(
-        PinnedHead::new(&conversation, &wide, None),
-        PinnedHead { end: 1 }
-    );
+    assert_eq!(PinnedHead::new(&conversation, &small, None), PinnedHead { end: 0 });
+    assert_eq!(PinnedHead::new(&conversation, &wide, None), PinnedHead { end: 1 });
     let base = RecordMatch {
         prefix_end: 2,
         adopted: true,
@@ -359,15 +324,7 @@ fn a_head_pinned_by_a_record_stays_pinned_in_a_smaller_window() {
 
 #[test]
 fn first_unanswered_is_the_first_user_message_after_the_last_answer() {
-    for letters in [
-        "",
-        "u",
-        "auu",
-        "uuauusuact",
-        "suasuctuutau",
-        "cttuuuu",
-        "aas",
-    ] {
+    for letters in ["", "u", "auu", "uuauusuact", "suasuctuutau", "cttuuuu", "aas"] {
         let body = body(letters);
         let conversation = read(body.as_bytes()).unwrap();
         for upto in 0..=letters.len() {
@@ -375,11 +332,7 @@ fn first_unanswered_is_the_first_user_message_after_the_last_answer() {
             let whole = before.strip_suffix('a').unwrap_or(before);
             let answered = whole.rfind(['a', 'c']).map_or(0, |at| at + 1);
             let waits = before[answered..].find('u').map(|at| answered + at);
-            assert_eq!(
-                conversation.first_unanswered(upto),
-                waits,
-                "{letters} up to {upto}"
-            );
+            assert_eq!(conversation.first_unanswered(upto), waits, "{letters} up to {upto}");
         }
     }
 }

@@ -15,10 +15,7 @@ fn prefix_keys(letters: &str) -> PrefixKeys {
 }
 
 fn named(name: &str) -> CompactionRecord {
-    CompactionRecord {
-        summary: Some(name.into()),
-        ..CompactionRecord::default()
-    }
+    CompactionRecord { summary: Some(name.into()), ..CompactionRecord::default() }
 }
 
 /// Store content: end of a prefix, whether its record is in use, and the record.
@@ -87,13 +84,7 @@ fn a_renewed_record_counts_for_the_prefix_it_was_made_for() {
     let again = one.renewed_at(3);
     assert_eq!(again.made_for, Some(3));
     let made_for = one.made_for;
-    assert_eq!(
-        CompactionRecord {
-            made_for,
-            ..again.clone()
-        },
-        one
-    );
+    assert_eq!(CompactionRecord { made_for, ..again.clone() }, one);
     // The copy is found first, and does not hide records made for a longer prefix.
     for (at, adopted) in [(2, (3, "one")), (4, (4, "two")), (5, (5, "two"))] {
         let kept = [(6, true, again.clone()), (at, true, two.clone())];
@@ -108,10 +99,7 @@ fn a_renewed_record_counts_for_the_prefix_it_was_made_for() {
 
 /// Returns the record as that of another model.
 fn of_another(record: CompactionRecord) -> CompactionRecord {
-    CompactionRecord {
-        model: "another".to_owned(),
-        ..record
-    }
+    CompactionRecord { model: "another".to_owned(), ..record }
 }
 
 #[test]
@@ -119,20 +107,12 @@ fn a_record_adopted_for_another_model_is_only_ready_for_this_one() {
     let covering = |upto, name: &str| CompactionRecord {
         head: 0,
         compacted_message_count: upto,
-        ..CompactionRecord {
-            summary: Some(name.into()),
-            ..covering(upto)
-        }
+        ..CompactionRecord { summary: Some(name.into()), ..covering(upto) }
     };
     let (one, two) = (covering(2, "one"), covering(4, "two"));
     let other = |record: &CompactionRecord| of_another(record.clone());
     for adopted in [true, false] {
-        check_seen(
-            &[(4, adopted, other(&two))],
-            None,
-            Some((4, "two")),
-            adopted,
-        );
+        check_seen(&[(4, adopted, other(&two))], None, Some((4, "two")), adopted);
         // Ignored unless it covers more than the record in use for this model.
         let kept = [(4, adopted, other(&two)), (2, true, one.clone())];
         check(&kept, Some((2, "one")), Some((4, "two")));
@@ -144,28 +124,17 @@ fn a_record_adopted_for_another_model_is_only_ready_for_this_one() {
         let again = other(&covering(4, "again")).renewed_at(4);
         let kept = [(5, adopted, again.clone()), (4, false, two.clone())];
         check_seen(&kept, None, Some((4, "two")), adopted);
-        let kept = [
-            (6, adopted, other(&one).renewed_at(2)),
-            (4, false, two.clone()),
-        ];
+        let kept = [(6, adopted, other(&one).renewed_at(2)), (4, false, two.clone())];
         check_seen(&kept, None, Some((4, "two")), adopted);
     }
     // Stored again under this model's name, the record is in use for it.
     let own = covering(4, "own").renewed_at(4);
-    check(
-        &[(5, true, own), (4, true, other(&two))],
-        Some((4, "own")),
-        None,
-    );
+    check(&[(5, true, own), (4, true, other(&two))], Some((4, "own")), None);
 }
 
 #[test]
 fn for_another_model_only_the_text_of_a_record_applies() {
-    let clip = Clip {
-        message: 4,
-        head: Tokens::new(50),
-        tail: Tokens::new(40),
-    };
+    let clip = Clip { message: 4, head: Tokens::new(50), tail: Tokens::new(40) };
     let made = |text: Option<&str>| CompactionRecord {
         text: text.map(Arc::from),
         head: 1,
@@ -230,10 +199,7 @@ fn a_record_in_use_is_renewed_before_look_ups_miss_it() {
     assert_eq!(renewal(&[(43, false, named("one"))]), None);
     // A single copy is enough as long as it is within reach of the look-up.
     let again = named("one").renewed_at(43);
-    assert_eq!(
-        renewal(&[(290, true, again), (43, true, named("one"))]),
-        None
-    );
+    assert_eq!(renewal(&[(290, true, again), (43, true, named("one"))]), None);
 }
 
 /// Returns where the record used is found, adopted and not. `record` is stored under each of the
@@ -241,10 +207,7 @@ fn a_record_in_use_is_renewed_before_look_ups_miss_it() {
 fn found(letters: &str, places: &[usize], record: &CompactionRecord) -> [Option<usize>; 2] {
     let prefix_keys = prefix_keys(letters);
     [true, false].map(|adopted| {
-        let kept: Vec<_> = places
-            .iter()
-            .map(|&at| (at, adopted, record.clone()))
-            .collect();
+        let kept: Vec<_> = places.iter().map(|&at| (at, adopted, record.clone())).collect();
         let known = known(&prefix_keys, &kept, &[]).0;
         assert_eq!(known.seen, adopted, "{letters}");
         let found = if adopted { known.adopted } else { known.ready };
@@ -266,11 +229,7 @@ fn covering(upto: usize) -> CompactionRecord {
 fn after_a_rewind_no_record_covers_the_newest_unit() {
     let check = |letters: &str, upto: usize, used: bool| {
         let expect = [used.then_some(upto); 2];
-        assert_eq!(
-            found(letters, &[upto], &covering(upto)),
-            expect,
-            "{letters}"
-        );
+        assert_eq!(found(letters, &[upto], &covering(upto)), expect, "{letters}");
     };
     // A question, results, and a question with the beginning of an answer.
     check("suauau", 6, false);
@@ -303,38 +262,22 @@ fn the_next_record_is_used_if_the_deepest_covers_the_newest_unit() {
 
 #[test]
 fn a_record_may_clip_but_not_clear_the_newest_unit() {
-    let one = || CompactionRecord {
-        head: 1,
-        ..CompactionRecord::default()
-    };
-    let clip = Clip {
-        message: 5,
-        head: Tokens::new(50),
-        tail: Tokens::new(40),
-    };
+    let one = || CompactionRecord { head: 1, ..CompactionRecord::default() };
+    let clip = Clip { message: 5, head: Tokens::new(50), tail: Tokens::new(40) };
     let check = |record: CompactionRecord, used: bool| {
         assert_eq!(found("suctct", &[6], &record)[0].is_some(), used);
         assert!(found("suctctct", &[6], &record)[0].is_some());
     };
     for (before, used) in [(6, false), (4, true)] {
-        let cleared = CompactionRecord {
-            cleared_before: before,
-            ..one()
-        };
+        let cleared = CompactionRecord { cleared_before: before, ..one() };
         check(cleared, used);
-        let images = CompactionRecord {
-            images_before: before,
-            ..one()
-        };
+        let images = CompactionRecord { images_before: before, ..one() };
         check(images, used);
     }
     let clips = vec![clip];
     check(CompactionRecord { clips, ..one() }, true);
     // Without a text, the record covers no messages.
-    let covered = CompactionRecord {
-        text: None,
-        ..covering(6)
-    };
+    let covered = CompactionRecord { text: None, ..covering(6) };
     check(covered, true);
 }
 
@@ -349,11 +292,7 @@ fn newest_unit_stays_uncovered_with_more_leading_messages() {
 fn record_indices_shift_with_the_number_of_leading_messages() {
     /// Builds a record with two leading messages and its indices mapped by `on`.
     fn record(head: usize, on: impl Fn(usize) -> usize) -> CompactionRecord {
-        let clip = |message| Clip {
-            message,
-            head: Tokens::new(50),
-            tail: Tokens::new(40),
-        };
+        let clip = |message| Clip { message, head: Tokens::new(50), tail: Tokens::new(40) };
         CompactionRecord {
             head,
             made_for: Some(on(8)),
@@ -372,10 +311,7 @@ fn record_indices_shift_with_the_number_of_leading_messages() {
     let find = |letters: &str, record: &CompactionRecord| {
         let prefix_keys = prefix_keys(letters);
         let at = letters.len();
-        known(&prefix_keys, &[(at, true, record.clone())], &[])
-            .0
-            .adopted
-            .unwrap()
+        known(&prefix_keys, &[(at, true, record.clone())], &[]).0.adopted.unwrap()
     };
     for (letters, expect) in [
         ("ssuauauaua", record(2, |at| at)),
@@ -384,15 +320,9 @@ fn record_indices_shift_with_the_number_of_leading_messages() {
         ("uauauaua", record(0, |at| at - 2)),
     ] {
         let found = find(letters, &kept);
-        assert_eq!(
-            (Some(found.prefix_end), &*found.record),
-            (expect.made_for, &expect)
-        );
+        assert_eq!((Some(found.prefix_end), &*found.record), (expect.made_for, &expect));
         // Under the prefix that it was made for, the record is found at that prefix.
-        let first = CompactionRecord {
-            made_for: None,
-            ..kept.clone()
-        };
+        let first = CompactionRecord { made_for: None, ..kept.clone() };
         assert_eq!(find(letters, &first).prefix_end, letters.len(), "{letters}");
     }
     // A conversation that was never compacted has no index to map.
@@ -404,15 +334,9 @@ fn record_indices_shift_with_the_number_of_leading_messages() {
 #[test]
 fn a_record_with_unshifted_indices_is_not_copied() {
     let prefix_keys = prefix_keys("sua");
-    let record = Arc::new(CompactionRecord {
-        head: 1,
-        ..named("one")
-    });
-    let known = PriorRecords::look_up(
-        &prefix_keys,
-        |_| Some((true, Arc::clone(&record))),
-        |_| false,
-    );
+    let record = Arc::new(CompactionRecord { head: 1, ..named("one") });
+    let known =
+        PriorRecords::look_up(&prefix_keys, |_| Some((true, Arc::clone(&record))), |_| false);
     assert!(Arc::ptr_eq(&known.adopted.unwrap().record, &record));
 }
 
@@ -430,9 +354,6 @@ fn a_record_is_new_if_it_covers_more_than_the_ready_one() {
     assert!(ready(3).covers_more_than(&none) && ready(4).covers_more_than(&ready(3)));
     assert!(!ready(3).covers_more_than(&ready(3)) && !ready(3).covers_more_than(&ready(4)));
     assert!(!none.covers_more_than(&none) && !none.covers_more_than(&ready(3)));
-    let in_use = |upto| PriorRecords {
-        adopted: ready(upto).ready,
-        ..PriorRecords::default()
-    };
+    let in_use = |upto| PriorRecords { adopted: ready(upto).ready, ..PriorRecords::default() };
     assert!(in_use(3).covers_more_than(&none) && !in_use(3).covers_more_than(&ready(3)));
 }

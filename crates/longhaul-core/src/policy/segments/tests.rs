@@ -28,10 +28,7 @@ fn one_segment_is_the_text_of_a_summary() {
     assert_eq!(texts(&one), ["wörds"]);
     // A record that names no segments is one segment.
     let old = SegmentedText::from(wrap_summary("wörds"));
-    assert_eq!(
-        (texts(&old), old.loose(9)[0].until),
-        (vec!["wörds".to_owned()], 9)
-    );
+    assert_eq!((texts(&old), old.loose(9)[0].until), (vec!["wörds".to_owned()], 9));
 }
 
 #[test]
@@ -46,10 +43,7 @@ fn a_further_segment_leaves_the_bytes_of_the_others() {
         assert_eq!(one.pieces().concat(), &*one);
         assert_eq!(two.pieces().concat(), &*two);
     }
-    let (one, two) = (
-        joined(&one, SegmentForm::Parts),
-        joined(&two, SegmentForm::Parts),
-    );
+    let (one, two) = (joined(&one, SegmentForm::Parts), joined(&two, SegmentForm::Parts));
     assert_eq!((one.pieces().len(), two.pieces().len()), (3, 4));
     assert_eq!(one.pieces()[..2], two.pieces()[..2]);
 }
@@ -66,11 +60,7 @@ fn a_mark_inside_a_segment_is_altered_once() {
 #[test]
 fn ends_that_do_not_fit_are_dropped() {
     let text: Arc<str> = "aäb".into();
-    let at = |end| Segment {
-        end,
-        until: 1,
-        compactions: 1,
-    };
+    let at = |end| Segment { end, until: 1, compactions: 1 };
     for (ends, expect) in [
         (vec![1, 3], 2),
         (vec![2], 0),

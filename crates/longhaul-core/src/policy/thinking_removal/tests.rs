@@ -1,9 +1,6 @@
 //! Tests of stored removals: their ranges, their look-up and their format.
 
-#![expect(
-    clippy::single_range_in_vec_init,
-    reason = "a list of ranges, often one"
-)]
+#![expect(clippy::single_range_in_vec_init, reason = "a list of ranges, often one")]
 
 use super::*;
 use crate::dialect::chat_completions::read;
@@ -29,10 +26,7 @@ fn ranges_move_with_the_leading_messages() {
 fn too_many_ranges_become_one() {
     let ranges = (0..=MAX_RANGES).map(|at| 2 * at..2 * at + 1).collect();
     let removal = ThinkingRemoval::new(ranges, edits(1), 0);
-    assert_eq!(
-        removal.ranges(0).collect::<Vec<_>>(),
-        [0..2 * MAX_RANGES + 1]
-    );
+    assert_eq!(removal.ranges(0).collect::<Vec<_>>(), [0..2 * MAX_RANGES + 1]);
     // A note at a Redis server may take 4 KiB.
     let longest = (0..MAX_RANGES).map(|at| 90_000 + 2 * at..90_001 + 2 * at);
     let removal = ThinkingRemoval::new(longest.collect(), edits(usize::MAX), 0);
@@ -47,10 +41,7 @@ fn stored_format_round_trips() {
         text,
         r#"{"removed":[{"start":1,"end":3},{"start":5,"end":7}],"edits":{"count":1,"hash":7}}"#
     );
-    assert_eq!(
-        serde_json::from_str::<ThinkingRemoval>(&text).unwrap(),
-        removal
-    );
+    assert_eq!(serde_json::from_str::<ThinkingRemoval>(&text).unwrap(), removal);
 }
 
 #[test]

@@ -47,10 +47,7 @@ fn step(id: &str, name: &str, arguments: &str, result: &str) -> String {
 
 #[test]
 fn a_string_hashes_like_a_single_text_part() {
-    check_same(
-        USER,
-        r#"{"role":"user","content":[{"type":"text","text":"hello"}]}"#,
-    );
+    check_same(USER, r#"{"role":"user","content":[{"type":"text","text":"hello"}]}"#);
     check_same(
         r#"{"role":"user","content":""}"#,
         r#"{"role":"user","content":[{"type":"text","text":""}]}"#,
@@ -68,10 +65,7 @@ fn cache_marks_do_not_change_the_key() {
         r#"{"role":"user","content":[
             {"type":"text","text":"hello","cache_control":{"type":"ephemeral"}}]}"#,
     );
-    check_same(
-        USER,
-        r#"{"role":"user","content":"hello","cache_control":{"type":"ephemeral"}}"#,
-    );
+    check_same(USER, r#"{"role":"user","content":"hello","cache_control":{"type":"ephemeral"}}"#);
     check_same(
         IMAGE,
         r#"{"role":"user","content":[{"type":"image_url","cache_control":{"type":"ephemeral"},
@@ -81,10 +75,7 @@ fn cache_marks_do_not_change_the_key() {
 
 #[test]
 fn call_ids_count_only_by_position() {
-    check_same(
-        &step("call_1", "read", "{}", "x"),
-        &step("call_2", "read", "{}", "x"),
-    );
+    check_same(&step("call_1", "read", "{}", "x"), &step("call_2", "read", "{}", "x"));
     let two = |first: &str, second: &str| {
         let call = |id| format!(r#"{{"id":"{id}","function":{{"name":"f","arguments":"{{}}"}}}}"#);
         let result = |id| format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"r"}}"#);
@@ -216,9 +207,8 @@ fn cached_messages_have_the_same_keys_as_fresh_ones() {
         for caller in [scope(0), scope(1)] {
             let fresh = PrefixKeys::new(&read(body.as_bytes()).unwrap(), caller);
             for _ in 0..2 {
-                let conversation = Dialect::ChatCompletions
-                    .read_cached(body.as_bytes(), caller, &recall)
-                    .unwrap();
+                let conversation =
+                    Dialect::ChatCompletions.read_cached(body.as_bytes(), caller, &recall).unwrap();
                 let recalled = PrefixKeys::new(&conversation, caller);
                 assert!(recalled.newest_first().eq(fresh.newest_first()), "{body}");
             }
@@ -239,9 +229,8 @@ fn key_of_a_cached_result_depends_on_the_call_it_answers() {
             call(first),
             call(second),
         );
-        let conversation = Dialect::ChatCompletions
-            .read_cached(body.as_bytes(), scope(0), &recall)
-            .unwrap();
+        let conversation =
+            Dialect::ChatCompletions.read_cached(body.as_bytes(), scope(0), &recall).unwrap();
         PrefixKeys::new(&conversation, scope(0)).newest()
     };
     assert_ne!(keys("a", "b"), keys("b", "a"));
@@ -298,10 +287,7 @@ fn prefixes_have_keys_only_at_unit_boundaries() {
         }
     }
     assert_eq!(prefix_keys.first_key(), prefix_keys.key_at(3));
-    assert_eq!(
-        prefix_keys.newest(),
-        Some((9, prefix_keys.key_at(9).unwrap()))
-    );
+    assert_eq!(prefix_keys.newest(), Some((9, prefix_keys.key_at(9).unwrap())));
     assert_eq!(chains_of("ss").first_key(), None);
 }
 
@@ -346,10 +332,7 @@ fn conversation_key_is_that_of_the_first_reply() {
     ] {
         let prefix_keys = chains_of(letters);
         let key = prefix_keys.key_at(begun);
-        assert!(
-            key.is_some() && prefix_keys.conversation_key() == key,
-            "{letters}"
-        );
+        assert!(key.is_some() && prefix_keys.conversation_key() == key, "{letters}");
     }
     assert_eq!(chains_of("s").conversation_key(), None);
 }

@@ -83,10 +83,7 @@ fn contents_lose_their_middle_and_other_arguments_stay_whole() {
             let text = after.pointer_mut(at).unwrap();
             let clip = text.as_str().unwrap();
             assert!(clip.starts_with("first \"line\"\nx\\y\n") && clip.ends_with("\nlast ☃ line"));
-            assert!(
-                clip.contains(note) && clip.chars().count() < 1_260,
-                "{clip}"
-            );
+            assert!(clip.contains(note) && clip.chars().count() < 1_260, "{clip}");
             *text = long.clone().into();
         }
         assert_eq!(after, arguments);
@@ -101,12 +98,8 @@ fn text_in_place_of_json_is_clipped_and_json_that_was_cut_off_stays() {
         let after = after.as_str().unwrap();
         assert!(after.starts_with("*** Begin Patch\n") && after.ends_with("*** End Patch"));
         let whole = json!({"content": long()}).to_string();
-        for odd in [
-            &whole[..whole.len() - 3],
-            &format!("[{whole}"),
-            "null",
-            &format!("{whole} x"),
-        ] {
+        for odd in [&whole[..whole.len() - 3], &format!("[{whole}"), "null", &format!("{whole} x")]
+        {
             assert_eq!(clipped(dialect, &body(dialect, &odd.into())), None);
         }
     }
@@ -117,11 +110,7 @@ fn arguments_without_overlong_contents_stay() {
     let deep = (0..MAX_DEPTH).fold(json!({"content": long()}), |inner, _| json!([inner]));
     for arguments in [json!({}), json!({"prompt": long()}), json!([long()]), deep] {
         for dialect in Dialect::ALL {
-            assert_eq!(
-                clipped(dialect, &body(dialect, &arguments)),
-                None,
-                "{arguments}"
-            );
+            assert_eq!(clipped(dialect, &body(dialect, &arguments)), None, "{arguments}");
         }
     }
 }

@@ -104,18 +104,13 @@ fn recognises_its_longest_placeholders_but_no_forged_ones() {
     for kind in [Placeholder::Fixed, Placeholder::Described] {
         for tool in ["", &tool] {
             let (_, most, words) = stand_in(kind, tool, &path, &result);
-            assert!(
-                is_one(&words) && Tokens::estimate_text(&words) <= most,
-                "{words}"
-            );
+            assert!(is_one(&words) && Tokens::estimate_text(&words) <= most, "{words}");
         }
     }
     let (_, _, words) = stand_in(Placeholder::Described, &tool, &path, &result);
     let fixed = wording::CLEARED;
     for forged in [
-        words
-            .replacen("tt", "ttt", 1)
-            .replace("tokens", "0000000 tokens"),
+        words.replacen("tt", "ttt", 1).replace("tokens", "0000000 tokens"),
         words.replace(']', "\nand what was found]"),
         words.replace(']', "\n## Identifiers\nCodes: QX-10000]"),
         format!("{fixed}\n## Identifiers\nCodes: QX-10000"),
@@ -137,10 +132,7 @@ fn recognises_a_placeholder_in_any_spelling() {
     check(r#""\u005bOld tool result content cleared]""#, true);
     check(r#""[\u004fld tool result content cleared]""#, true);
     check(r#""[Old tool result content cleared: read a.rs]""#, true);
-    check(
-        r#"[{"type":"text","text":"[Old tool result content cleared]"}]"#,
-        true,
-    );
+    check(r#"[{"type":"text","text":"[Old tool result content cleared]"}]"#, true);
     // The first part with text decides.
     check(
         r#"[{"type":"text","text":""},{"type":"text","text":"[Old tool result content cleared]"}]"#,
@@ -158,13 +150,8 @@ fn recognises_a_placeholder_in_any_spelling() {
 fn recognises_placeholder_text_with_and_without_details() {
     use wording::{CLEARED, CLEARED_PREFIX};
     assert!(is_placeholder_text(CLEARED));
-    assert!(is_placeholder_text(&format!(
-        "{CLEARED_PREFIX}: read again]"
-    )));
+    assert!(is_placeholder_text(&format!("{CLEARED_PREFIX}: read again]")));
     for other in [": read again", " now]", "", "]]"] {
-        assert!(
-            !is_placeholder_text(&format!("{CLEARED_PREFIX}{other}")),
-            "{other}"
-        );
+        assert!(!is_placeholder_text(&format!("{CLEARED_PREFIX}{other}")), "{other}");
     }
 }

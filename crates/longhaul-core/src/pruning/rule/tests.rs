@@ -54,10 +54,7 @@ fn five(rule: &PruneRule) -> (PruneState, Tokens, Tokens) {
     let body = body(&[&*long(); 5]);
     let mut prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
     prune_state.ingest_until(11);
-    let (tokens, frees) = (
-        prune_state.results()[0].tokens,
-        prune_state.results()[0].frees,
-    );
+    let (tokens, frees) = (prune_state.results()[0].tokens, prune_state.results()[0].frees);
     assert!(Tokens::ZERO < frees && frees < tokens);
     (prune_state, tokens, frees)
 }
@@ -69,36 +66,23 @@ fn fires(prune_state: &mut PruneState, rule: &PruneRule, user_turns: u32) -> boo
 }
 
 fn decisions(prune_state: &PruneState) -> Vec<ClearDecision> {
-    prune_state
-        .results()
-        .iter()
-        .map(|result| result.decision)
-        .collect()
+    prune_state.results().iter().map(|result| result.decision).collect()
 }
 
 #[test]
 fn all_results_but_the_newest_are_clearable_once_extended() {
     let (mut prune_state, _, frees) = five(&rule());
-    assert_eq!(
-        (prune_state.clearable_tokens(), prune_state.freed),
-        (Tokens::ZERO, Tokens::ZERO)
-    );
+    assert_eq!((prune_state.clearable_tokens(), prune_state.freed), (Tokens::ZERO, Tokens::ZERO));
     prune_state.extend_clearable(Tokens::ZERO);
     assert_eq!(prune_state.clearable_tokens(), times(frees, 4));
-    assert_eq!(
-        (prune_state.freed, prune_state.cleared_before()),
-        (Tokens::ZERO, 0)
-    );
+    assert_eq!((prune_state.freed, prune_state.cleared_before()), (Tokens::ZERO, 0));
     prune_state.clear_all_clearable();
     assert_eq!(
         (prune_state.clearable_tokens(), prune_state.freed),
         (Tokens::ZERO, times(frees, 4))
     );
     assert_eq!(prune_state.cleared().count(), 4);
-    assert!(
-        !fires(&mut prune_state, &rule(), 0),
-        "nothing is left for it"
-    );
+    assert!(!fires(&mut prune_state, &rule(), 0), "nothing is left for it");
     assert_eq!(prune_state.cleared_before(), 9);
     prune_state.clear_all_clearable();
     assert_eq!(prune_state.freed, times(frees, 4));
@@ -109,11 +93,7 @@ fn the_result_that_exceeds_the_protected_size_is_clearable_too() {
     for (short_of, may_go) in [(0, 3), (1, 4)] {
         let (mut prune_state, tokens, frees) = five(&rule());
         prune_state.extend_clearable(Tokens::new(tokens.get() * 2 - short_of));
-        assert_eq!(
-            prune_state.clearable_tokens(),
-            times(frees, may_go),
-            "{short_of}"
-        );
+        assert_eq!(prune_state.clearable_tokens(), times(frees, may_go), "{short_of}");
     }
 }
 
@@ -128,11 +108,7 @@ fn only_ingested_results_are_clearable() {
     for (messages, may_go) in [(4, 0), (5, 1), (6, 1), (7, 2)] {
         prune_state.ingest_until(messages);
         prune_state.extend_clearable(Tokens::ZERO);
-        assert_eq!(
-            prune_state.clearable_tokens(),
-            times(frees, may_go),
-            "{messages}"
-        );
+        assert_eq!(prune_state.clearable_tokens(), times(frees, may_go), "{messages}");
     }
 }
 
@@ -166,29 +142,18 @@ fn minimum_counts_text_only_but_images_are_freed_too() {
     let least = |minimum| PruneRule { minimum, ..rule() };
     let most = times(frees - image, 4);
     assert!(!fires(&mut prune_state, &least(most), 0));
-    assert!(fires(
-        &mut prune_state,
-        &least(Tokens::new(most.get() - 1)),
-        0
-    ));
+    assert!(fires(&mut prune_state, &least(Tokens::new(most.get() - 1)), 0));
     assert_eq!(prune_state.clearable_tokens(), times(frees, 4));
     prune_state.clear_all_clearable();
     assert_eq!(prune_state.freed, times(frees, 4));
-    assert!(
-        !fires(&mut prune_state, &rule(), 0),
-        "nothing is left for it"
-    );
+    assert!(!fires(&mut prune_state, &rule(), 0), "nothing is left for it");
 }
 
 #[test]
 fn rule_fires_above_its_minimum_and_from_its_user_turns_on() {
     let (mut prune_state, _, frees) = five(&rule());
     let fires_for = |prune_state: &mut PruneState, minimum, turns| {
-        let rule = PruneRule {
-            minimum,
-            user_turns: 2,
-            ..rule()
-        };
+        let rule = PruneRule { minimum, user_turns: 2, ..rule() };
         fires(prune_state, &rule, turns)
     };
     let most = times(frees, 4);
@@ -211,10 +176,7 @@ fn summarised_results_free_no_tokens() {
     prune_state.extend_clearable(Tokens::ZERO);
     assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
     prune_state.mark_summarised(8);
-    assert_eq!(
-        (prune_state.freed, prune_state.clearable_tokens()),
-        (Tokens::ZERO, frees)
-    );
+    assert_eq!((prune_state.freed, prune_state.clearable_tokens()), (Tokens::ZERO, frees));
     prune_state.clear_all_clearable();
     assert_eq!(prune_state.freed, frees);
     prune_state.mark_summarised(2);
@@ -243,22 +205,13 @@ fn clearable_results_are_visible_and_would_free_tokens() {
 fn clear_before_clears_exactly_up_to_the_recorded_message() {
     let (mut prune_state, _, frees) = five(&rule());
     prune_state.clear_before(6);
-    assert_eq!(
-        (prune_state.freed, prune_state.cleared_before()),
-        (times(frees, 2), 5)
-    );
+    assert_eq!((prune_state.freed, prune_state.cleared_before()), (times(frees, 2), 5));
     assert_eq!(prune_state.clearable_tokens(), Tokens::ZERO);
     prune_state.clear_before(3);
-    assert_eq!(
-        (prune_state.freed, prune_state.cleared_before()),
-        (times(frees, 2), 5)
-    );
+    assert_eq!((prune_state.freed, prune_state.cleared_before()), (times(frees, 2), 5));
     // The rule sees the remaining results.
     for (minimum, expect) in [(times(frees, 2), false), (frees, true)] {
-        assert_eq!(
-            fires(&mut prune_state, &PruneRule { minimum, ..rule() }, 0),
-            expect
-        );
+        assert_eq!(fires(&mut prune_state, &PruneRule { minimum, ..rule() }, 0), expect);
     }
     // This includes results that the rule would not clear yet.
     prune_state.clear_before(11);
@@ -272,21 +225,12 @@ fn each_retained_result_has_a_reason() {
         let (mut prune_state, tokens, _) = five(&rule());
         prune_state.clear_before(3);
         prune_state.extend_clearable(times(tokens, 2));
-        let rule = PruneRule {
-            user_turns: 2,
-            ..rule()
-        };
+        let rule = PruneRule { user_turns: 2, ..rule() };
         prune_state.assign_retention_reasons(&rule, turns);
         decisions(&prune_state)
     };
-    assert_eq!(
-        explained(2),
-        [Cleared, BelowMinimum, BelowMinimum, Protected, NewestBatch]
-    );
-    assert_eq!(
-        explained(1),
-        [Cleared, TooFewTurns, TooFewTurns, Protected, NewestBatch]
-    );
+    assert_eq!(explained(2), [Cleared, BelowMinimum, BelowMinimum, Protected, NewestBatch]);
+    assert_eq!(explained(1), [Cleared, TooFewTurns, TooFewTurns, Protected, NewestBatch]);
 }
 
 /// Returns the state for a read, a second read, a stub that refers to it, and two more reads.
@@ -306,14 +250,8 @@ fn a_result_that_a_later_stub_refers_to_is_kept() {
     prune_state.extend_clearable(Tokens::ZERO);
     assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
     prune_state.clear_all_clearable();
-    assert_eq!(
-        decisions(&prune_state),
-        [Cleared, Pinned, Pinned, Cleared, Protected]
-    );
-    assert_eq!(
-        (prune_state.freed, prune_state.restored),
-        (times(frees, 2), 0)
-    );
+    assert_eq!(decisions(&prune_state), [Cleared, Pinned, Pinned, Cleared, Protected]);
+    assert_eq!((prune_state.freed, prune_state.restored), (times(frees, 2), 0));
 }
 
 /// Returns a state with two clearable results; the next to be added is a stub for the second of
@@ -355,10 +293,7 @@ fn a_pinned_result_is_deducted_with_its_image() {
     assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
     prune_state.ingest_until(9);
     assert_eq!(prune_state.clearable_tokens(), frees);
-    assert_eq!(
-        prune_state.clearable_text_tokens(),
-        frees - Tokens::new(1_200)
-    );
+    assert_eq!(prune_state.clearable_text_tokens(), frees - Tokens::new(1_200));
 }
 
 #[test]
@@ -368,16 +303,9 @@ fn a_clearable_result_is_kept_when_a_stub_refers_to_it() {
     assert_eq!(prune_state.clearable_tokens(), frees);
     // With the third: it has a newer one after it.
     let minimum = times(frees, 2);
-    assert!(!fires(
-        &mut prune_state,
-        &PruneRule { minimum, ..rule() },
-        0
-    ));
+    assert!(!fires(&mut prune_state, &PruneRule { minimum, ..rule() }, 0));
     prune_state.clear_all_clearable();
-    assert_eq!(
-        (prune_state.freed, prune_state.restored),
-        (times(frees, 2), 0)
-    );
+    assert_eq!((prune_state.freed, prune_state.restored), (times(frees, 2), 0));
 }
 
 #[test]
@@ -389,10 +317,7 @@ fn a_cleared_result_is_restored_when_a_stub_refers_to_it() {
         prune_state.mark_summarised(hidden);
         let before = prune_state.freed;
         prune_state.ingest_until(7);
-        assert_eq!(
-            (decisions(&prune_state)[1], prune_state.restored),
-            (ClearDecision::Pinned, 1)
-        );
+        assert_eq!((decisions(&prune_state)[1], prune_state.restored), (ClearDecision::Pinned, 1));
         // Results covered by a summary had freed no tokens.
         assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
         assert_eq!(prune_state.freed, times(frees, u32::from(hidden == 0)));
@@ -406,10 +331,7 @@ fn check(result: &str, rule: &PruneRule, expect: ClearDecision) {
     let prune_state = PruneState::new(&read(body.as_bytes()).unwrap(), Some(rule));
     let first = &prune_state.results()[0];
     assert_eq!(first.decision, expect, "{result}");
-    assert_eq!(
-        first.frees > Tokens::ZERO,
-        expect == ClearDecision::Protected
-    );
+    assert_eq!(first.frees > Tokens::ZERO, expect == ClearDecision::Protected);
 }
 
 #[test]
@@ -420,27 +342,14 @@ fn results_that_save_nothing_or_are_exempt_are_never_cleared() {
     check("", &rule(), ClearDecision::Empty);
     check("ok", &rule(), ClearDecision::NotShorter);
     check(&failure, &rule(), ClearDecision::Protected);
-    let keeps = PruneRule {
-        keep_errors: true,
-        ..rule()
-    };
+    let keeps = PruneRule { keep_errors: true, ..rule() };
     check(&failure, &keeps, ClearDecision::Error);
     check(&long, &keeps, ClearDecision::Protected);
-    for (tool, expect) in [
-        ("read", ClearDecision::Exempt),
-        ("write", ClearDecision::Protected),
-    ] {
-        let exempt = PruneRule {
-            exempt_tools: vec![tool.to_owned()],
-            ..rule()
-        };
+    for (tool, expect) in [("read", ClearDecision::Exempt), ("write", ClearDecision::Protected)] {
+        let exempt = PruneRule { exempt_tools: vec![tool.to_owned()], ..rule() };
         check(&long, &exempt, expect);
     }
-    check(
-        "[Old tool result content cleared]",
-        &rule(),
-        ClearDecision::Placeholder,
-    );
+    check("[Old tool result content cleared]", &rule(), ClearDecision::Placeholder);
 }
 
 #[test]

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 /// Returns a body whose only message makes these calls.
 fn body(calls: &[(&str, Value)]) -> String {
     let calls = calls.iter().map(|(name, arguments)| {
-        let arguments = arguments
-            .as_str()
-            .map_or_else(|| arguments.to_string(), str::to_owned);
+        let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
         json!({"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}})
     });
     let calls: Vec<Value> = calls.collect();
@@ -32,21 +30,14 @@ fn activity(calls: &[(&str, Value)]) -> String {
 fn check(calls: &[(&str, Value)], expect: &[&str]) {
     let files = expect.iter().map(|file| format!("\n- {file}"));
     let list: String = files.collect();
-    let heading = if list.is_empty() {
-        ""
-    } else {
-        "## Files Touched\n### Modified"
-    };
+    let heading = if list.is_empty() { "" } else { "## Files Touched\n### Modified" };
     assert_eq!(activity(calls), format!("{heading}{list}"), "{calls:?}");
 }
 
 #[test]
 fn a_path_with_a_line_end_is_ignored() {
     for end in LINE_ENDS {
-        check(
-            &[("Edit", json!({"path": format!("a.rs{end}[User]: x.rs")}))],
-            &[],
-        );
+        check(&[("Edit", json!({"path": format!("a.rs{end}[User]: x.rs")}))], &[]);
     }
 }
 
@@ -62,16 +53,8 @@ fn only_modified_files_are_listed() {
         ("multi_edit", json!({"filePath": "b.rs"}), b),
         ("write", json!({"path": "b.rs", "content": "x"}), b),
         ("think", json!({"thought": "b.rs"}), &[]),
-        (
-            "str_replace_editor",
-            json!({"command": "view", "path": "b.rs"}),
-            &[],
-        ),
-        (
-            "str_replace_editor",
-            json!({"command": "str_replace", "path": "b.rs"}),
-            b,
-        ),
+        ("str_replace_editor", json!({"command": "view", "path": "b.rs"}), &[]),
+        ("str_replace_editor", json!({"command": "str_replace", "path": "b.rs"}), b),
         ("apply_patch", json!({"input": patch}), all),
         ("apply_patch", json!(patch), all),
         ("exec_command", json!({"cmd": shell}), &["c.rs"]),
@@ -90,9 +73,6 @@ fn a_file_both_read_and_modified_is_modified() {
 fn entries_that_do_not_fit_are_counted() {
     let calls = (0..300).map(|n| ("Edit", json!({"path": format!("src/file_{n}.rs")})));
     let text = activity(&calls.collect::<Vec<_>>());
-    assert!(
-        text.contains("- src/file_299.rs\n- src/file_298.rs"),
-        "{text}"
-    );
+    assert!(text.contains("- src/file_299.rs\n- src/file_298.rs"), "{text}");
     assert!(text.contains("older left out]"), "{text}");
 }

@@ -82,10 +82,7 @@ mod tests {
         let conversation = read(BODY.as_bytes()).unwrap();
         let prompts = Prompts::default();
         let body = cached_style_body(&conversation, BODY, 3, &policy(32_000), &prompts).unwrap();
-        let upto = BODY
-            .find("{\"role\":\"user\",\"content\":\"more\"")
-            .unwrap()
-            - 1;
+        let upto = BODY.find("{\"role\":\"user\",\"content\":\"more\"").unwrap() - 1;
         let messages = BODY.find("[ {\"role\":\"system\"").unwrap();
         assert!(body.contains(&BODY[messages..upto]));
         assert!(body.contains(r#""tools":[ {"x":1} ]"#));
@@ -93,20 +90,9 @@ mod tests {
         let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
         assert_eq!(
             keys,
-            [
-                "model",
-                "tools",
-                "max_tokens",
-                "messages",
-                "stream",
-                "user",
-                "stream_options"
-            ]
+            ["model", "tools", "max_tokens", "messages", "stream", "user", "stream_options"]
         );
-        assert_eq!(
-            (&value["stream"], &value["max_tokens"]),
-            (&true.into(), &4_096.into())
-        );
+        assert_eq!((&value["stream"], &value["max_tokens"]), (&true.into(), &4_096.into()));
         let all = value["messages"].as_array().unwrap();
         assert_eq!(all.len(), 4);
         assert_eq!(all[3]["role"], "user");
@@ -132,15 +118,9 @@ mod tests {
         let asked = cached_style_body(&conversation, &body, 2, &policy(32_000), &prompts).unwrap();
         let asked: Value = serde_json::from_str(&asked).unwrap();
         let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
-        assert_eq!(
-            keys,
-            ["model", "models", "cache_salt", "messages", "stream"]
-        );
+        assert_eq!(keys, ["model", "models", "cache_salt", "messages", "stream"]);
         assert_eq!(asked["model"], "openai/gpt-x");
-        assert_eq!(
-            asked["models"],
-            serde_json::json!(["a/b:free", "c/d:nitro"])
-        );
+        assert_eq!(asked["models"], serde_json::json!(["a/b:free", "c/d:nitro"]));
     }
 
     #[test]
@@ -148,10 +128,7 @@ mod tests {
         let long = BODY.replace("done", &"word ".repeat(20_000));
         let conversation = read(long.as_bytes()).unwrap();
         let prompts = Prompts::default();
-        assert_eq!(
-            cached_style_body(&conversation, &long, 3, &policy(28_000), &prompts),
-            None
-        );
+        assert_eq!(cached_style_body(&conversation, &long, 3, &policy(28_000), &prompts), None);
         assert!(cached_style_body(&conversation, &long, 3, &policy(32_000), &prompts).is_some());
     }
 
@@ -160,13 +137,7 @@ mod tests {
         let conversation = read(BODY.as_bytes()).unwrap();
         let other = r#"{"messages":[]}"#;
         assert_eq!(
-            cached_style_body(
-                &conversation,
-                other,
-                3,
-                &policy(32_000),
-                &Prompts::default()
-            ),
+            cached_style_body(&conversation, other, 3, &policy(32_000), &Prompts::default()),
             None
         );
     }
@@ -209,20 +180,11 @@ mod tests {
     #[test]
     fn output_of_a_call_exceeds_the_granted_reasoning_or_no_call_is_made() {
         for (thinking, output) in [
-            (
-                r#""thinking":{"type":"enabled","budget_tokens":4095}"#,
-                Some(4_096),
-            ),
-            (
-                r#""thinking":{"type":"enabled","budget_tokens": 4096 }"#,
-                Some(8_192),
-            ),
+            (r#""thinking":{"type":"enabled","budget_tokens":4095}"#, Some(4_096)),
+            (r#""thinking":{"type":"enabled","budget_tokens": 4096 }"#, Some(8_192)),
             (r#""reasoning":{"max_tokens":4096}"#, Some(8_192)),
             (r#""reasoning":{"max_tokens":99999999999}"#, None),
-            (
-                r#""reasoning":{"effort":"high"},"enable_thinking":true"#,
-                Some(4_096),
-            ),
+            (r#""reasoning":{"effort":"high"},"enable_thinking":true"#, Some(4_096)),
         ] {
             let body = BODY.replacen('{', &format!("{{{thinking},"), 1);
             let conversation = read(body.as_bytes()).unwrap();
@@ -238,13 +200,8 @@ mod tests {
         for stream in ["", r#","stream":false"#, r#","stream":true"#] {
             let body = BODY.replace(r#","stream":false"#, stream);
             let conversation = read(body.as_bytes()).unwrap();
-            let asked = cached_style_body(
-                &conversation,
-                &body,
-                3,
-                &policy(32_000),
-                &Prompts::default(),
-            );
+            let asked =
+                cached_style_body(&conversation, &body, 3, &policy(32_000), &Prompts::default());
             let asked = asked.unwrap();
             let streams: Vec<&str> = asked.matches(r#""stream":"#).collect();
             assert_eq!(streams.len(), 1, "{asked}");

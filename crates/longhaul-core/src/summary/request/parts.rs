@@ -65,11 +65,8 @@ pub(super) fn split_history(
     if from > covered.start
         && let Some(first) = parts.first_mut()
     {
-        let older = digest(
-            conversation,
-            covered.start..from,
-            &scale_to(budgets, digest_budget(room)),
-        );
+        let older =
+            digest(conversation, covered.start..from, &scale_to(budgets, digest_budget(room)));
         let older = clip_to(&older, digest_budget(room) - Tokens::new(40));
         *first =
             format!("[Older history, condensed by rule]:\n{older}\n\n[What follows it]:\n{first}");
@@ -148,9 +145,8 @@ mod tests {
     }
 
     fn rendered_of(texts: &[(&str, String)], room: Tokens, calls: usize) -> Vec<String> {
-        let messages = texts
-            .iter()
-            .map(|(role, text)| serde_json::json!({"role": role, "content": text}));
+        let messages =
+            texts.iter().map(|(role, text)| serde_json::json!({"role": role, "content": text}));
         let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
         let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let conversation = read(body.as_bytes()).unwrap();

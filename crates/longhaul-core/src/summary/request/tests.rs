@@ -36,18 +36,9 @@ fn brief(
 ) -> Option<SummaryRequest> {
     let conversation = read(body.as_bytes()).unwrap();
     let covered = 1..conversation.messages().len();
-    let summariser = SummariserLimits {
-        window: Tokens::new(window),
-        max_calls: calls,
-    };
+    let summariser = SummariserLimits { window: Tokens::new(window), max_calls: calls };
     let prompts = Prompts::default();
-    SummaryRequest::new(
-        &conversation,
-        &place(covered, earlier),
-        &budgets(),
-        &prompts,
-        summariser,
-    )
+    SummaryRequest::new(&conversation, &place(covered, earlier), &budgets(), &prompts, summariser)
 }
 
 fn place(covered: Range<usize>, earlier: Option<(&SegmentedText, usize)>) -> SegmentPlace<'_> {
@@ -66,12 +57,7 @@ fn takes_over_only_the_clients_model_and_routing() {
     let conversation = read(body.as_bytes()).unwrap();
     let request = brief.call_body(0, None, &RequestTemplate::from_request(&conversation, None));
     let request: Value = serde_json::from_str(&request).unwrap();
-    let keys: Vec<&str> = request
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let keys: Vec<&str> = request.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
         [
@@ -86,10 +72,7 @@ fn takes_over_only_the_clients_model_and_routing() {
         ]
     );
     assert_eq!(request["model"], "some/model");
-    assert_eq!(
-        request["provider"],
-        json!({"data_collection": "deny", "order": ["a"]})
-    );
+    assert_eq!(request["provider"], json!({"data_collection": "deny", "order": ["a"]}));
     assert_eq!(request["prompt_cache_key"], "k-longhaul");
     assert_eq!(request["max_completion_tokens"], brief.max_output.get());
     assert_eq!(request["stream"], true);
@@ -106,17 +89,9 @@ fn takes_over_only_the_clients_model_and_routing() {
 fn summary_requests_never_use_the_online_suffix() {
     for (key, sent, called) in [
         ("model", json!("openai/gpt-x:online"), json!("openai/gpt-x")),
-        (
-            "model",
-            json!("openai/gpt-x:free"),
-            json!("openai/gpt-x:free"),
-        ),
+        ("model", json!("openai/gpt-x:free"), json!("openai/gpt-x:free")),
         ("model", json!("online:online"), json!("online")),
-        (
-            "models",
-            json!(["a:online", "b:nitro"]),
-            json!(["a", "b:nitro"]),
-        ),
+        ("models", json!(["a:online", "b:nitro"]), json!(["a", "b:nitro"])),
         ("models", json!([1, null]), json!([1, null])),
     ] {
         let mut body: Value = serde_json::from_str(&body(3, "")).unwrap();
@@ -143,26 +118,15 @@ fn summary_requests_do_not_depend_on_the_leading_messages() {
     let calls = |body: &str| {
         let conversation = read(body.as_bytes()).unwrap();
         let covered = conversation.head_len()..conversation.messages().len();
-        let limits = SummariserLimits {
-            window: Tokens::new(16_000),
-            max_calls: MAX_BACKGROUND_CALLS,
-        };
+        let limits =
+            SummariserLimits { window: Tokens::new(16_000), max_calls: MAX_BACKGROUND_CALLS };
         let prompts = Prompts::default();
-        let request = SummaryRequest::new(
-            &conversation,
-            &place(covered, None),
-            &budgets(),
-            &prompts,
-            limits,
-        );
-        let (request, frame) = (
-            request.unwrap(),
-            RequestTemplate::from_request(&conversation, None),
-        );
+        let request =
+            SummaryRequest::new(&conversation, &place(covered, None), &budgets(), &prompts, limits);
+        let (request, frame) =
+            (request.unwrap(), RequestTemplate::from_request(&conversation, None));
         let parts = 0..request.parts.len();
-        parts
-            .map(|part| request.call_body(part, None, &frame))
-            .collect::<Vec<_>>()
+        parts.map(|part| request.call_body(part, None, &frame)).collect::<Vec<_>>()
     };
     assert!(calls(&one).len() > 1 || calls(&one)[0].contains("question 299"));
     assert_eq!(calls(&one), calls(&other));
@@ -185,15 +149,8 @@ fn usage_is_requested_only_if_the_client_requests_it() {
         (counts(&frame), counts(&frame.for_other_endpoint()))
     };
     let asked = r#","stream_options":{"include_usage" : true}"#;
-    assert_eq!(
-        asks(asked),
-        (true, false),
-        "another endpoint may not support the option"
-    );
-    assert_eq!(
-        asks(r#","stream_options":{"include_usage":false}"#),
-        (false, false)
-    );
+    assert_eq!(asks(asked), (true, false), "another endpoint may not support the option");
+    assert_eq!(asks(r#","stream_options":{"include_usage":false}"#), (false, false));
     assert_eq!(asks(""), (false, false));
 }
 
@@ -201,10 +158,7 @@ fn usage_is_requested_only_if_the_client_requests_it() {
 fn a_bare_request_gets_no_output_cap_and_no_cache_key() {
     let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
     let conversation = read(body.as_bytes()).unwrap();
-    let summariser = SummariserLimits {
-        window: Tokens::new(32_000),
-        max_calls: 1,
-    };
+    let summariser = SummariserLimits { window: Tokens::new(32_000), max_calls: 1 };
     let brief = SummaryRequest::new(
         &conversation,
         &place(0..1, None),
@@ -213,18 +167,10 @@ fn a_bare_request_gets_no_output_cap_and_no_cache_key() {
         summariser,
     )
     .unwrap();
-    let request = brief.call_body(
-        0,
-        None,
-        &RequestTemplate::from_request(&conversation, Some("other")),
-    );
+    let request =
+        brief.call_body(0, None, &RequestTemplate::from_request(&conversation, Some("other")));
     let request: Value = serde_json::from_str(&request).unwrap();
-    let keys: Vec<&str> = request
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let keys: Vec<&str> = request.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys, ["model", "stream", "messages"]);
     assert_eq!(request["model"], "other");
 }
@@ -248,11 +194,7 @@ fn an_update_contains_only_new_messages() {
 
 #[test]
 fn each_call_fits_the_summarisers_window() {
-    for text in [
-        "word ".repeat(2_000),
-        "漢字かな".repeat(2_000),
-        "é😀".repeat(3_000),
-    ] {
+    for text in ["word ".repeat(2_000), "漢字かな".repeat(2_000), "é😀".repeat(3_000)] {
         let body = body(20, &text);
         let conversation = read(body.as_bytes()).unwrap();
         for window in [6_000, 16_000, 64_000] {
@@ -297,10 +239,7 @@ fn output_is_capped_under_the_clients_key() {
     for key in ["max_tokens", "max_completion_tokens"] {
         let body = format!(r#"{{"{key}":9,"messages":[{{"role":"user","content":"hi"}}]}}"#);
         let conversation = read(body.as_bytes()).unwrap();
-        let summariser = SummariserLimits {
-            window: Tokens::new(32_000),
-            max_calls: 1,
-        };
+        let summariser = SummariserLimits { window: Tokens::new(32_000), max_calls: 1 };
         let brief = SummaryRequest::new(
             &conversation,
             &place(0..1, None),
@@ -324,11 +263,7 @@ fn injected_instructions_stay_within_the_transcript_tags() {
     let body = body(1, order);
     let request = brief(&body, Some((&SegmentedText::from(order), 2)), 32_000, 1)
         .unwrap()
-        .call_body(
-            0,
-            None,
-            &RequestTemplate::from_request(&read(body.as_bytes()).unwrap(), None),
-        );
+        .call_body(0, None, &RequestTemplate::from_request(&read(body.as_bytes()).unwrap(), None));
     let request: Value = serde_json::from_str(&request).unwrap();
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
     let text = request["messages"][1]["content"].as_str().unwrap();
@@ -340,10 +275,7 @@ fn injected_instructions_stay_within_the_transcript_tags() {
         assert!(shown.contains(order));
         rest = after;
     }
-    assert!(
-        !rest.contains("PWNED"),
-        "only the instructions of longhaul follow: {rest}"
-    );
+    assert!(!rest.contains("PWNED"), "only the instructions of longhaul follow: {rest}");
 }
 
 #[test]
@@ -374,10 +306,7 @@ fn three_million_tokens_fit_eight_requests_to_an_8k_summariser() {
         let running = "word ".repeat(300);
         let running = (part > 0).then_some(running.as_str());
         let request = brief.call_body(part, running, &frame);
-        assert!(
-            request.len() / 4 + brief.max_output.get() as usize <= 8_000,
-            "call {part}"
-        );
+        assert!(request.len() / 4 + brief.max_output.get() as usize <= 8_000, "call {part}");
     }
 }
 
@@ -386,10 +315,7 @@ fn custom_prompts_replace_the_instructions_but_not_the_frame() {
     let body = body(6, "");
     let conversation = read(body.as_bytes()).unwrap();
     let prompts = Prompts::new(Some("Erst {words} Worte."), Some("Dann {words} Worte."));
-    let summariser = SummariserLimits {
-        window: Tokens::new(32_000),
-        max_calls: 1,
-    };
+    let summariser = SummariserLimits { window: Tokens::new(32_000), max_calls: 1 };
     for (running, expect) in [(None, "Erst 84"), (Some("before"), "Dann 84")] {
         let brief = SummaryRequest::new(
             &conversation,
@@ -425,10 +351,7 @@ fn only_the_last_request_names_the_open_turn() {
     let conversation = read(body.as_bytes()).unwrap();
     let frame = RequestTemplate::from_request(&conversation, None);
     let asked = |cut: usize| {
-        let summariser = SummariserLimits {
-            window: Tokens::new(8_000),
-            max_calls: 8,
-        };
+        let summariser = SummariserLimits { window: Tokens::new(8_000), max_calls: 8 };
         let prompts = Prompts::default();
         let brief = SummaryRequest::new(
             &conversation,

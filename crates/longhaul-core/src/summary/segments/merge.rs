@@ -53,9 +53,7 @@ impl<'t> Sections<'t> {
         };
         let body = |at: usize| {
             let start: Option<usize> = starts.get(at).copied().flatten();
-            let heading = GENERATED_HEADINGS
-                .get(at)
-                .map_or(0, |heading| heading.len());
+            let heading = GENERATED_HEADINGS.get(at).map_or(0, |heading| heading.len());
             let body = start.and_then(|start| text.get(start + heading..end_of(at + 1)));
             body.unwrap_or_default()
         };
@@ -90,10 +88,7 @@ pub(super) fn merge(
     (requests, room): (Tokens, Tokens),
     first: FirstRequest,
 ) -> LooseSegment {
-    let split: Vec<Sections<'_>> = segments
-        .iter()
-        .map(|it| Sections::split(&it.text))
-        .collect();
+    let split: Vec<Sections<'_>> = segments.iter().map(|it| Sections::split(&it.text)).collect();
     let bodies = |of: for<'s> fn(&Sections<'s>) -> &'s str| -> Vec<&str> {
         split.iter().map(|it| of(it).trim_end()).collect()
     };
@@ -113,17 +108,10 @@ pub(super) fn merge(
     append_section(&mut text, &user_messages);
     append_section(&mut text, &agreements);
     let files = FileActivity::from_sections(&bodies(|it| it.files));
-    append_section(
-        &mut text,
-        &files.render(room.percent(FILES_PERCENT) - SECTION_GAP),
-    );
+    append_section(&mut text, &files.render(room.percent(FILES_PERCENT) - SECTION_GAP));
     let words: Vec<SegmentWords<'_>> = split
         .iter()
-        .map(|it| SegmentWords {
-            user: it.user_messages,
-            prose: it.prose,
-            index: it.index,
-        })
+        .map(|it| SegmentWords { user: it.user_messages, prose: it.prose, index: it.index })
         .collect();
     // Room of the requests: the size of the user messages beyond their share.
     let beyond = Tokens::estimate_text(&user_messages) - user_room;
@@ -133,10 +121,7 @@ pub(super) fn merge(
     let count = segments.iter().map(|it| it.compactions).sum::<u32>();
     let first = wording::segment_ordinal(segments.first().map_or("", |it| &it.text));
     LooseSegment {
-        text: format!(
-            "{}\n{text}",
-            wording::segment_heading(first, first + count - 1)
-        ),
+        text: format!("{}\n{text}", wording::segment_heading(first, first + count - 1)),
         until: segments.last().map_or(0, |it| it.until),
         compactions: count,
     }
@@ -151,17 +136,11 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
             continue;
         }
         // A turn that was open then is over, or goes on in a later segment.
-        let heading = if section.heading == OPEN_TURN_HEADING {
-            PROGRESS_HEADING
-        } else {
-            section.heading
-        };
+        let heading =
+            if section.heading == OPEN_TURN_HEADING { PROGRESS_HEADING } else { section.heading };
         let found = merged.iter().position(|it| it.heading == heading);
         let at = found.unwrap_or_else(|| {
-            merged.push(Section {
-                heading,
-                lines: Vec::new(),
-            });
+            merged.push(Section { heading, lines: Vec::new() });
             merged.len() - 1
         });
         if let Some(own) = merged.get_mut(at) {
@@ -233,19 +212,12 @@ mod tests {
          ## What the User Said\n\n[User]: now test it\n\n## Identifiers\nNamed in the conversation: KX-40917-LM";
 
     fn merged(texts: [&str; 2], room: u32, extent: FirstRequest) -> LooseSegment {
-        let segments = texts.map(|text| LooseSegment {
-            text: text.to_owned(),
-            until: 9,
-            compactions: 1,
-        });
+        let segments =
+            texts.map(|text| LooseSegment { text: text.to_owned(), until: 9, compactions: 1 });
         let budgets = Policy::new(&CompactionSettings::default(), Tokens::new(32_000)).budgets;
         let room = Tokens::new(room);
         let merged = merge(&segments, &[], (budgets.requests, room), extent);
-        assert!(
-            Tokens::estimate_text(&merged.text) <= room,
-            "{}",
-            merged.text
-        );
+        assert!(Tokens::estimate_text(&merged.text) <= room, "{}", merged.text);
         merged
     }
 
@@ -263,9 +235,8 @@ mod tests {
 
     #[test]
     fn with_little_room_facts_and_files_stay_beside_whole_steps() {
-        let steps: Vec<String> = (0..100)
-            .map(|at| format!("- wrote the part {at} of it"))
-            .collect();
+        let steps: Vec<String> =
+            (0..100).map(|at| format!("- wrote the part {at} of it")).collect();
         let root = format!("{ROOT_PREFIX}/home/dev/shop/\n");
         let step = "- read the lexer";
         let older = OLDER.replacen(step, &(root.clone() + &steps.join("\n")), 1);
@@ -273,37 +244,21 @@ mod tests {
         for kept in ["FACT-83412", "ZK-4417-QP", "- src/lexer.rs", &root] {
             assert!(merged.contains(kept), "{merged}");
         }
-        let listed = merged
-            .lines()
-            .filter(|line| line.starts_with("- wrote the part"));
+        let listed = merged.lines().filter(|line| line.starts_with("- wrote the part"));
         let listed: Vec<&str> = listed.collect();
         assert!((10..100).contains(&listed.len()), "{merged}");
         assert_eq!(listed.last(), Some(&"- wrote the part 99 of it"));
-        assert!(
-            listed
-                .iter()
-                .all(|line| steps.iter().any(|step| step == line))
-        );
+        assert!(listed.iter().all(|line| steps.iter().any(|step| step == line)));
     }
 
     #[test]
     fn each_line_stays_below_the_root_of_its_paths() {
         let section = |root: &str, step: usize| {
             let steps = (step..step + 20).map(|at| format!("- Read(src/file{at}.rs)\n"));
-            format!(
-                "## Progress\n### Steps\n{ROOT_PREFIX}{root}\n{}",
-                steps.collect::<String>()
-            )
+            format!("## Progress\n### Steps\n{ROOT_PREFIX}{root}\n{}", steps.collect::<String>())
         };
-        let texts = [
-            section("/home/a", 10),
-            section("/home/b", 30),
-            section("/home/a", 50),
-        ];
-        let of = |prose| Sections {
-            prose,
-            ..Sections::default()
-        };
+        let texts = [section("/home/a", 10), section("/home/b", 30), section("/home/a", 50)];
+        let of = |prose| Sections { prose, ..Sections::default() };
         for tokens in 20..500 {
             let segments: Vec<_> = texts.iter().map(|text| of(text)).collect();
             let text = merge_prose(&segments, Tokens::new(tokens));
@@ -331,19 +286,10 @@ mod tests {
         let prose = format!("## Goal\nship it\n\n## Progress\n### Steps\n{lines}");
         let sections = Sections::split(&prose);
         for tokens in [0, 1, 5, 50, 300, 2_000] {
-            let text = merge_prose(
-                &[Sections::default(), Sections { ..sections }],
-                Tokens::new(tokens),
-            );
-            assert!(
-                text.chars().count() <= Tokens::new(tokens).to_chars(),
-                "{tokens}: {text}"
-            );
-            assert_eq!(
-                text.contains("- step 199"),
-                tokens >= 50,
-                "{tokens}: {text}"
-            );
+            let text =
+                merge_prose(&[Sections::default(), Sections { ..sections }], Tokens::new(tokens));
+            assert!(text.chars().count() <= Tokens::new(tokens).to_chars(), "{tokens}: {text}");
+            assert_eq!(text.contains("- step 199"), tokens >= 50, "{tokens}: {text}");
         }
     }
 }

@@ -39,11 +39,7 @@ impl<'t> DividedMessage<'t> {
         let mut units = Vec::new();
         let mut add = |part: &'t str, kind| {
             let start = part.as_ptr().addr() - text.as_ptr().addr();
-            units.push(Unit {
-                at: start..start + part.len(),
-                chars: part.chars().count(),
-                kind,
-            });
+            units.push(Unit { at: start..start + part.len(), chars: part.chars().count(), kind });
         };
         for piece in pieces(text) {
             match piece {
@@ -51,11 +47,7 @@ impl<'t> DividedMessage<'t> {
                 Piece::Said(said) => {
                     for sentence in sentences(said) {
                         let is_rule = has_rule_mark(sentence);
-                        let kind = if is_rule {
-                            UnitKind::Rule
-                        } else {
-                            UnitKind::Sentence
-                        };
+                        let kind = if is_rule { UnitKind::Rule } else { UnitKind::Sentence };
                         add(sentence, kind);
                     }
                 }
@@ -124,15 +116,11 @@ impl<'t> DividedMessage<'t> {
         let others = others.min(all);
         let sentences = of_kind(UnitKind::Sentence);
         let mut head = others * 2 / 3;
-        let taken = sentences
-            .iter()
-            .take_while(|(at, unit)| take(*at, unit, &mut head));
+        let taken = sentences.iter().take_while(|(at, unit)| take(*at, unit, &mut head));
         let taken = taken.count();
         let mut tail = others;
         let rest = sentences.iter().skip(taken).rev();
-        let _ends = rest
-            .take_while(|(at, unit)| take(*at, unit, &mut tail))
-            .count();
+        let _ends = rest.take_while(|(at, unit)| take(*at, unit, &mut tail)).count();
         chosen
     }
 
@@ -166,9 +154,5 @@ impl<'t> DividedMessage<'t> {
 /// Returns the note for what is left out between two sentences. On one line: what follows cannot pass for
 /// a line of longhaul's.
 fn note(lines: usize) -> String {
-    if lines == 0 {
-        " … ".to_owned()
-    } else {
-        format!(" [… {lines} lines left out …] ")
-    }
+    if lines == 0 { " … ".to_owned() } else { format!(" [… {lines} lines left out …] ") }
 }

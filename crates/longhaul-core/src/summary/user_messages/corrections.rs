@@ -31,11 +31,7 @@ pub(super) fn notes(said: &[String], around: &RulesAround<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let oldest = olds.saturating_sub(MAX_SENTENCES);
     for (at, old) in all.iter().enumerate().take(olds).skip(oldest) {
-        let newer = all
-            .iter()
-            .skip((at + 1).max(earlier))
-            .rev()
-            .take(MAX_SENTENCES);
+        let newer = all.iter().skip((at + 1).max(earlier)).rev().take(MAX_SENTENCES);
         let mut replacing = newer.filter(|new| new.replaces(old));
         let note = replacing.next().map(|new| note(old.text, new.text));
         notes.extend(note.filter(|note| !around.earlier.contains(&**note)));
@@ -69,12 +65,7 @@ impl<'t> Sentence<'t> {
             let mut words: Vec<&str> = text.split_whitespace().collect();
             words.sort_unstable();
             words.dedup();
-            Self {
-                words,
-                rule: OnceCell::new(),
-                is_rule: has_rule_mark(text),
-                text,
-            }
+            Self { words, rule: OnceCell::new(), is_rule: has_rule_mark(text), text }
         };
         all.map(sentence).collect()
     }
@@ -82,13 +73,7 @@ impl<'t> Sentence<'t> {
     /// Whether this sentence replaces the older one. At least one of both has the mark of a rule.
     fn replaces(&self, old: &Self) -> bool {
         let is_old = |word: &&&str| old.words.binary_search(*word).is_ok();
-        let shared = || {
-            self.words
-                .iter()
-                .filter(is_old)
-                .take(MIN_SHARED_WORDS)
-                .count()
-        };
+        let shared = || self.words.iter().filter(is_old).take(MIN_SHARED_WORDS).count();
         (self.is_rule || old.is_rule)
             && self.text != old.text
             && (old.words.len() < MIN_SHARED_WORDS || shared() == MIN_SHARED_WORDS)

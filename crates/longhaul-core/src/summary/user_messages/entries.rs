@@ -48,19 +48,11 @@ impl Gap {
     fn of(text: &str) -> Self {
         // Quotation marks delimit the excerpts.
         let excerpt = wording::one_line(text, MAX_EXCERPT_CHARS).replace('"', "'");
-        Self {
-            count: 1,
-            first: excerpt.clone(),
-            last: excerpt,
-        }
+        Self { count: 1, first: excerpt.clone(), last: excerpt }
     }
 
     fn join(self, later: Self) -> Self {
-        Self {
-            count: self.count.saturating_add(later.count),
-            first: self.first,
-            last: later.last,
-        }
+        Self { count: self.count.saturating_add(later.count), first: self.first, last: later.last }
     }
 
     fn render(&self) -> String {
@@ -192,12 +184,8 @@ pub(super) fn render(entries: &[Entry], room: usize, has_first: bool) -> String 
 fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
     let divided = entries.iter();
     let divided = divided.map(|entry| entry.words().map(DividedMessage::new));
-    let mut selection = Selection {
-        divided: divided.collect(),
-        chosen: vec![None; entries.len()],
-        entries,
-        left,
-    };
+    let mut selection =
+        Selection { divided: divided.collect(), chosen: vec![None; entries.len()], entries, left };
     // Of messages such as "yes", the newest stands for all.
     let mut seen = HashSet::new();
     let newest_first = entries.iter().enumerate().rev();
@@ -217,9 +205,8 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
         }
     }
     let newest = distinct.first().copied();
-    let first = has_first
-        .then_some(0)
-        .filter(|first| Some(*first) != newest && distinct.contains(first));
+    let first =
+        has_first.then_some(0).filter(|first| Some(*first) != newest && distinct.contains(first));
     for at in newest.into_iter().chain(first) {
         selection.give_said(at, left / SHORT_SHARE);
     }
@@ -230,9 +217,7 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
         selection.give_whole(at, selection.left / 2);
     }
     if let Some(newest) = newest {
-        let needs = first
-            .and_then(|first| entries.get(first))
-            .map_or(0, Entry::chars);
+        let needs = first.and_then(|first| entries.get(first)).map_or(0, Entry::chars);
         let left = selection.left;
         selection.give_most(newest, (left / 2).max(left.saturating_sub(needs)));
     }
@@ -311,11 +296,7 @@ impl<'e> Selection<'e> {
         if self.give_whole(at, most) || self.give_said(at, most) {
             return;
         }
-        let has = self
-            .chosen
-            .get(at)
-            .and_then(Option::as_ref)
-            .map_or(0, Entry::chars);
+        let has = self.chosen.get(at).and_then(Option::as_ref).map_or(0, Entry::chars);
         let room = (has + most).saturating_sub(rendered_chars("", CLIPPED_LABEL));
         if let Some(clipped) = self.divided(at).and_then(|it| it.within(room)) {
             self.give(at, Entry::Clipped(clipped), most);
@@ -335,13 +316,9 @@ impl<'e> Selection<'e> {
     fn with_gap(self) -> Vec<Entry> {
         let counted = self.entries.iter().zip(&self.chosen);
         let counted = counted.filter(|(_, chosen)| chosen.is_none());
-        let gap = counted
-            .filter_map(|(entry, _)| entry.to_gap())
-            .reduce(Gap::join);
+        let gap = counted.filter_map(|(entry, _)| entry.to_gap()).reduce(Gap::join);
         let mut gap = gap.map(Entry::Gap);
         let chosen = self.chosen.into_iter();
-        chosen
-            .filter_map(|chosen| chosen.or_else(|| gap.take()))
-            .collect()
+        chosen.filter_map(|chosen| chosen.or_else(|| gap.take())).collect()
     }
 }

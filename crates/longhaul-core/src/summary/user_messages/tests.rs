@@ -11,10 +11,7 @@ fn rendered(
     requests: Tokens,
 ) -> String {
     let calls = DecodedCalls::new(conversation, covered);
-    let around = RulesAround {
-        earlier: "",
-        later: Vec::new(),
-    };
+    let around = RulesAround { earlier: "", later: Vec::new() };
     render_user_messages(&calls, &around, budget, requests)
 }
 
@@ -24,24 +21,13 @@ fn check(texts: &[&str], budget: u32, expect: &[&str], refuse: &[&str]) {
     let messages: Vec<String> = texts
         .iter()
         .map(|text| {
-            format!(
-                r#"{{"role":"user","content":{}}}"#,
-                serde_json::to_string(text).unwrap()
-            )
+            format!(r#"{{"role":"user","content":{}}}"#, serde_json::to_string(text).unwrap())
         })
         .collect();
     let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
     let conversation = read(body.as_bytes()).unwrap();
-    let said = rendered(
-        &conversation,
-        0..texts.len(),
-        Tokens::new(budget),
-        Tokens::ZERO,
-    );
-    assert!(
-        Tokens::estimate_text(&said) <= Tokens::new(budget),
-        "{said}"
-    );
+    let said = rendered(&conversation, 0..texts.len(), Tokens::new(budget), Tokens::ZERO);
+    assert!(Tokens::estimate_text(&said) <= Tokens::new(budget), "{said}");
     for part in expect {
         assert!(said.contains(part), "{part} not in {said}");
     }
@@ -85,15 +71,8 @@ fn the_newest_and_the_shortest_messages_stay_whole() {
         &[&long],
     );
     // One count stands at the place of the first that is left out.
-    let texts: Vec<String> = (0..40)
-        .map(|at| {
-            if at % 2 == 0 {
-                format!("no. {at}")
-            } else {
-                "y".repeat(400)
-            }
-        })
-        .collect();
+    let texts: Vec<String> =
+        (0..40).map(|at| if at % 2 == 0 { format!("no. {at}") } else { "y".repeat(400) }).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     check(
         &texts,
@@ -110,12 +89,7 @@ fn the_newest_and_the_shortest_messages_stay_whole() {
 #[test]
 fn a_long_message_leaves_room_for_older_ones() {
     let long = "x".repeat(40_000);
-    check(
-        &["the very first", &long],
-        400,
-        &["the very first", "characters left out"],
-        &[],
-    );
+    check(&["the very first", &long], 400, &["the very first", "characters left out"], &[]);
 }
 
 /// Returns how many characters `x` stand at the start and at the end of the clipped message in `said`.
@@ -138,9 +112,7 @@ fn messages_are_not_clipped_if_all_fit() {
 #[test]
 fn messages_that_fit_without_the_heading_alone_stay_within_the_budget() {
     // Each takes 40 characters with its label: all take the budget, so the heading has no room.
-    let texts: Vec<String> = (0..10)
-        .map(|at| format!("{at}{}", "x".repeat(29)))
-        .collect();
+    let texts: Vec<String> = (0..10).map(|at| format!("{at}{}", "x".repeat(29))).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     check(&texts, 100, &["[User]: 9xxx", "[User, left out]: "], &[]);
 }
@@ -193,11 +165,7 @@ fn first_and_newest_requests_are_verbatim_in_additional_room() {
     let mut grown = UserRequestSizes::default();
     for covered in [0..0, 0..1, 0..2, 0..4, 0..3, 1..3, 1..4, 0..4] {
         let expect = requests(covered.clone());
-        assert_eq!(
-            grown.measure(&conversation, covered.clone()),
-            expect,
-            "{covered:?}"
-        );
+        assert_eq!(grown.measure(&conversation, covered.clone()), expect, "{covered:?}");
     }
 }
 
@@ -226,12 +194,7 @@ fn no_heading_is_written_without_room_for_a_message() {
 
 /// A pasted log of `lines` lines.
 fn log(lines: usize) -> String {
-    let line = |at| {
-        format!(
-            "2026-03-01T04:00:{:02}Z INFO worker {at} took {at} ms\n",
-            at % 60
-        )
-    };
+    let line = |at| format!("2026-03-01T04:00:{:02}Z INFO worker {at} took {at} ms\n", at % 60);
     (0..lines).map(line).collect()
 }
 
@@ -303,19 +266,16 @@ fn each_part_that_is_no_text_becomes_a_marker() {
 /// Renders sections of `texts` with `budget` each, and merges them within `merged`.
 fn merged(sections: &[&[&str]], budget: u32, merged: u32) -> String {
     let rendered = sections.iter().map(|texts| {
-        let messages = texts
-            .iter()
-            .map(|text| serde_json::json!({"role": "user", "content": text}));
+        let messages =
+            texts.iter().map(|text| serde_json::json!({"role": "user", "content": text}));
         let body = serde_json::json!({"messages": messages.collect::<Vec<_>>()}).to_string();
         let conversation = read(body.as_bytes()).unwrap();
         let budget = Tokens::new(budget);
         rendered(&conversation, 0..texts.len(), budget, Tokens::ZERO)
     });
     let rendered: Vec<String> = rendered.collect();
-    let bodies: Vec<&str> = rendered
-        .iter()
-        .map(|text| text.strip_prefix(HEADING).unwrap())
-        .collect();
+    let bodies: Vec<&str> =
+        rendered.iter().map(|text| text.strip_prefix(HEADING).unwrap()).collect();
     let merged = Tokens::new(merged);
     let said = merge_user_messages(&bodies, merged, Tokens::ZERO, FirstRequest::Elsewhere);
     assert!(Tokens::estimate_text(&said) <= merged, "{said}");
@@ -337,10 +297,7 @@ fn a_merge_adds_up_the_messages_that_are_counted() {
     assert!(one.contains("[User, left out]: 2 messages"), "{one}");
     let both = merged(&[&texts, &["last words"]], 100, 60);
     let count = "[User, left out]: 4 messages, from \"x x x";
-    assert!(
-        both.contains(count) && both.ends_with("[User]: last words"),
-        "{both}"
-    );
+    assert!(both.contains(count) && both.ends_with("[User]: last words"), "{both}");
     assert!(both.contains("to \"short short"), "{both}");
 }
 
@@ -351,9 +308,7 @@ fn many_short_messages_stay_whole_beside_a_long_one() {
     let mut texts: Vec<&str> = short.iter().map(String::as_str).collect();
     texts.insert(15, &long);
     let said = merged(&[&texts], 300, 300);
-    let whole = short
-        .iter()
-        .filter(|text| said.contains(&format!("[User]: {text}\n")));
+    let whole = short.iter().filter(|text| said.contains(&format!("[User]: {text}\n")));
     assert_eq!(whole.count(), 29, "{said}");
     assert!(said.contains("[User, clipped]: long long"));
 }
@@ -361,10 +316,8 @@ fn many_short_messages_stay_whole_beside_a_long_one() {
 #[test]
 fn a_note_names_the_rule_that_a_newer_one_replaces() {
     let note = "[User, replaced]: \"Keep every function below 40 lines.\" is replaced by \"From now on keep every function below 60 lines.\"";
-    let (old, new) = (
-        "Keep every function below 40 lines.",
-        "From now on keep every function below 60 lines.",
-    );
+    let (old, new) =
+        ("Keep every function below 40 lines.", "From now on keep every function below 60 lines.");
     check(&[old, "go on", new], 300, &[note], &[]);
     check(&[new, "go on", old], 300, &[], &["is replaced by \"From"]);
     let other = "From now on keep every test below 60 seconds.";

@@ -12,10 +12,7 @@ Ja, mach das so.|passt, leg los|ok mach das|Klingt gut|oui, vas-y|d'accord|ça m
 sim, pode fazer|tá bom|sì, procedi|va bene|ja, doe maar|akkoord|tak, zrób to|jasne|да, делай|согласен|так, роби
 好的，就这样做|可以|没问题，继续吧|はい、お願いします|それでお願いします|了解です|네, 진행해주세요|좋아요|نعم، تفضل|موافق
 हाँ, कर दो|ठीक है|evet, devam et|tamam|ano, udělej to|ja, gör det|đồng ý|setuju, lanjutkan|כן, קדימה|ναι";
-    let missed: Vec<&str> = approvals
-        .split(['|', '\n'])
-        .filter(|text| !approves(text))
-        .collect();
+    let missed: Vec<&str> = approvals.split(['|', '\n']).filter(|text| !approves(text)).collect();
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
@@ -27,10 +24,7 @@ hold on, let me think about it|no, go ahead with the other one|ok, but what abou
 Thanks!|the build fails now|can you rename the file?|I noticed it on the train.|nein|noch nicht|ja, aber noch nicht
 non|pas encore|no lo hagas|todavía no|não|ainda não|nee, wacht|nie|нет|пока нет|подожди|不行|先不要|等一下|いいえ
 まだです|待って|아니요|아직 하지 마세요|لا|انتظر|नहीं|अभी नहीं|hayır|bekle|nej|jangan|1. the lint fails 2. so does the build";
-    let taken: Vec<&str> = others
-        .split(['|', '\n'])
-        .filter(|text| approves(text))
-        .collect();
+    let taken: Vec<&str> = others.split(['|', '\n']).filter(|text| approves(text)).collect();
     assert!(taken.is_empty(), "{taken:#?}");
 }
 

@@ -21,11 +21,7 @@ fn repeat(line: impl Fn(usize) -> String) -> String {
 /// Returns pastes with words of a rule inside, which no rule may come from.
 fn pastes() -> Vec<String> {
     let line = |n: usize| {
-        format!(
-            "2026-03-0{}T04:0{}:17.{n}Z INFO  pool  id={n} must=never",
-            n % 9 + 1,
-            n % 10
-        )
+        format!("2026-03-0{}T04:0{}:17.{n}Z INFO  pool  id={n} must=never", n % 9 + 1, n % 10)
     };
     let frame = |n: usize| {
         format!(
@@ -33,11 +29,7 @@ fn pastes() -> Vec<String> {
         )
     };
     let syslog = |n: usize| {
-        format!(
-            "Mar 0{} 04:0{}:17 web-{n} kernel: disk must never fill up",
-            n % 9 + 1,
-            n % 10
-        )
+        format!("Mar 0{} 04:0{}:17 web-{n} kernel: disk must never fill up", n % 9 + 1, n % 10)
     };
     let fixed = [
         "def load(path):\n    \"\"\"Loads it. The caller must never pass None.\"\"\"\n    with open(path) as f:\n        \
@@ -61,12 +53,8 @@ fn pastes() -> Vec<String> {
     pastes.push(repeat(syslog));
     pastes.push(repeat(|n| format!("{n},must,2026-01-{n:02},never,1{n}.5")));
     pastes.push(repeat(|n| format!("| {n} | must always | never |")));
-    pastes.push(repeat(|n| {
-        format!("> Line {n} of the mail says that you must never answer.")
-    }));
-    pastes.push(repeat(|n| {
-        format!("\tat com.example.Must.never(Must.java:{n})")
-    }));
+    pastes.push(repeat(|n| format!("> Line {n} of the mail says that you must never answer.")));
+    pastes.push(repeat(|n| format!("\tat com.example.Must.never(Must.java:{n})")));
     pastes.push(repeat(|n| format!("KEY_{n}=must-never-{n}")));
     pastes
 }
@@ -121,12 +109,7 @@ fn a_short_quotation_or_snippet_is_said() {
 #[test]
 fn answers_between_quoted_lines_are_said() {
     let pair = "> Shall I drop the old table of the tenants?\nNever drop a table.\n> And the index?\nkeep it\n";
-    assert_eq!(
-        said(&pair.repeat(6))
-            .matches("Never drop a table.\n")
-            .count(),
-        6
-    );
+    assert_eq!(said(&pair.repeat(6)).matches("Never drop a table.\n").count(), 6);
     assert_eq!(said(&pair.repeat(6)).matches("keep it\n").count(), 6);
 }
 
@@ -134,10 +117,7 @@ fn answers_between_quoted_lines_are_said() {
 fn a_long_line_of_data_is_shown() {
     let text = format!("Here it is:\n{{\"a\":[{}]}}\n", "1234,".repeat(150));
     let shown = text.strip_prefix("Here it is:\n").unwrap();
-    assert_eq!(
-        pieces(&text),
-        [Piece::Said("Here it is:\n"), Piece::Shown(shown)]
-    );
+    assert_eq!(pieces(&text), [Piece::Said("Here it is:\n"), Piece::Shown(shown)]);
 }
 
 #[test]
@@ -149,10 +129,7 @@ fn fences_open_and_close_where_people_write_them() {
     assert_eq!(fenced("the log:```\nb\n```\nc"), "the log:c");
     assert_eq!(fenced("a\n```\nb```\nc"), "a\nc");
     assert_eq!(fenced("a\n```\nb\n``` never push\nc"), "a\n never push\nc");
-    assert_eq!(
-        fenced("the sign ``` opens a block\nb"),
-        "the sign ``` opens a block\nb"
-    );
+    assert_eq!(fenced("the sign ``` opens a block\nb"), "the sign ``` opens a block\nb");
     assert_eq!(fenced("use ```a``` here\nb"), "use ```a``` here\nb");
     assert_eq!(fenced("a\n```\nb\nc"), "a\n");
 }

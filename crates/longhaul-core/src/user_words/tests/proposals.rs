@@ -6,32 +6,21 @@ use super::super::proposal;
 fn a_marked_proposal_reaches_up_to_the_question() {
     let text = "I compared both. I propose to keep the queue in Postgres. One worker drains it, \
                 in batches of 200. Shall I go ahead?";
-    let expected = [
-        "I propose to keep the queue in Postgres.",
-        "One worker drains it, in batches of 200.",
-    ];
+    let expected =
+        ["I propose to keep the queue in Postgres.", "One worker drains it, in batches of 200."];
     assert_eq!(proposal(text), expected);
 }
 
 #[test]
 fn a_heading_and_a_list_are_a_proposal() {
     let text = "The tests pass.\n\n## Plan\n\n1. Split the parser in two\n2. Keep the old entry point\n\nMore later.";
-    assert_eq!(
-        proposal(text),
-        ["1. Split the parser in two", "2. Keep the old entry point"]
-    );
+    assert_eq!(proposal(text), ["1. Split the parser in two", "2. Keep the old entry point"]);
 }
 
 #[test]
 fn without_a_mark_the_paragraph_in_front_of_the_question_counts() {
     let text = "All is green.\n\nThe cache moves into the worker. Its size is fixed at 64 MB. OK to proceed?";
-    assert_eq!(
-        proposal(text),
-        [
-            "The cache moves into the worker.",
-            "Its size is fixed at 64 MB."
-        ]
-    );
+    assert_eq!(proposal(text), ["The cache moves into the worker.", "Its size is fixed at 64 MB."]);
 }
 
 #[test]
@@ -46,13 +35,7 @@ fn a_question_that_says_what_to_do_is_the_proposal() {
 #[test]
 fn options_below_the_question_count() {
     let text = "Which one do you prefer?\n\n- A) one table for each tenant\n- B) one schema for each tenant";
-    assert_eq!(
-        proposal(text),
-        [
-            "A) one table for each tenant",
-            "B) one schema for each tenant"
-        ]
-    );
+    assert_eq!(proposal(text), ["A) one table for each tenant", "B) one schema for each tenant"]);
 }
 
 #[test]
@@ -70,20 +53,14 @@ fn proposals_are_found_in_other_languages() {
     ];
     for text in texts {
         let found = proposal(text);
-        assert!(
-            found.len() == 1 && found[0].contains("SQLite"),
-            "{text}: {found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains("SQLite"), "{text}: {found:?}");
     }
 }
 
 #[test]
 fn a_report_proposes_nothing() {
-    let texts = [
-        "",
-        "Done. All 12 tests pass.",
-        "The file has three functions. What is your user ID?",
-    ];
+    let texts =
+        ["", "Done. All 12 tests pass.", "The file has three functions. What is your user ID?"];
     for text in texts {
         assert!(proposal(text).is_empty(), "{text}");
     }
@@ -93,9 +70,6 @@ fn a_report_proposes_nothing() {
 fn code_is_no_part_of_a_proposal_and_its_length_is_bounded() {
     let text = "I suggest this:\n\n```\nlet a = 1;\n```\n\nThe rest stays. Shall I?";
     assert_eq!(proposal(text), ["The rest stays."]);
-    let long = format!(
-        "I propose: {} Shall I?",
-        "One more step follows. ".repeat(500)
-    );
+    let long = format!("I propose: {} Shall I?", "One more step follows. ".repeat(500));
     assert!(proposal(&long).len() <= 16);
 }

@@ -60,27 +60,20 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[test]
 fn another_value_of_the_same_rule_replaces_the_older_one() {
-    let missed: Vec<_> = pairs(REPLACED)
-        .filter(|(new, old)| !replaces(new, old))
-        .collect();
+    let missed: Vec<_> = pairs(REPLACED).filter(|(new, old)| !replaces(new, old)).collect();
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
 #[test]
 fn rules_that_look_alike_stand_side_by_side() {
-    let taken: Vec<_> = pairs(APART)
-        .filter(|(new, old)| replaces(new, old))
-        .collect();
+    let taken: Vec<_> = pairs(APART).filter(|(new, old)| replaces(new, old)).collect();
     assert!(taken.is_empty(), "{taken:#?}");
 }
 
 #[test]
 fn no_rule_of_another_pair_is_replaced() {
     for (at, (new, _)) in pairs(REPLACED).enumerate() {
-        for (_, (_, old)) in pairs(REPLACED)
-            .enumerate()
-            .filter(|(other, _)| *other != at)
-        {
+        for (_, (_, old)) in pairs(REPLACED).enumerate().filter(|(other, _)| *other != at) {
             assert!(!replaces(new, old), "{new} | {old}");
         }
     }

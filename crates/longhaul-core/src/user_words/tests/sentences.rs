@@ -16,12 +16,7 @@ fn a_sentence_ends_at_the_marks_of_its_script() {
         ("no semicolons. no classes. thanks", 3),
     ];
     for (text, count) in cases {
-        assert_eq!(
-            sentences(text).len(),
-            count,
-            "{text}: {:?}",
-            sentences(text)
-        );
+        assert_eq!(sentences(text).len(), count, "{text}: {:?}", sentences(text));
     }
 }
 
@@ -52,23 +47,14 @@ fn lines_wrapped_by_hand_belong_together_and_short_lines_do_not() {
                    in front of users.";
     assert_eq!(sentences(wrapped).len(), 2);
     let listed = "tabs only\nno semicolons\nnever rebase";
-    assert_eq!(
-        sentences(listed),
-        ["tabs only", "no semicolons", "never rebase"]
-    );
+    assert_eq!(sentences(listed), ["tabs only", "no semicolons", "never rebase"]);
 }
 
 #[test]
 fn items_and_headings_stand_alone_without_their_bullets() {
     let text = "# Rules\n- tabs only\n- never push\n  to trunk\n\n2) ask me\n• eins\n- [ ] zwei";
-    let expected = [
-        "Rules",
-        "tabs only",
-        "never push\n  to trunk",
-        "2) ask me",
-        "eins",
-        "[ ] zwei",
-    ];
+    let expected =
+        ["Rules", "tabs only", "never push\n  to trunk", "2) ask me", "eins", "[ ] zwei"];
     assert_eq!(sentences(text), expected);
 }
 

@@ -9,15 +9,7 @@ use std::collections::HashSet;
 
 #[test]
 fn each_phrase_is_found_in_its_own_words() {
-    let files = [
-        APPROVALS,
-        DELAYS,
-        REFUSALS,
-        PERMISSIONS,
-        PROPOSALS,
-        NARRATION,
-        REQUESTS,
-    ];
+    let files = [APPROVALS, DELAYS, REFUSALS, PERMISSIONS, PROPOSALS, NARRATION, REQUESTS];
     for file in MARKS.into_iter().chain(files) {
         let phrases = Phrases::new(&[file]);
         for line in lines(file) {
@@ -29,23 +21,8 @@ fn each_phrase_is_found_in_its_own_words() {
 
 #[test]
 fn no_file_states_a_phrase_twice_or_in_upper_case() {
-    let files = [
-        APPROVALS,
-        DELAYS,
-        REFUSALS,
-        PERMISSIONS,
-        PROPOSALS,
-        NARRATION,
-        REQUESTS,
-    ];
-    let words = [
-        CORRECTIONS,
-        EQUATIVES,
-        FILLERS,
-        LEAD_INS,
-        NUMBERED,
-        OLD_VALUES,
-    ];
+    let files = [APPROVALS, DELAYS, REFUSALS, PERMISSIONS, PROPOSALS, NARRATION, REQUESTS];
+    let words = [CORRECTIONS, EQUATIVES, FILLERS, LEAD_INS, NUMBERED, OLD_VALUES];
     for file in MARKS.into_iter().chain(files).chain(words) {
         let mut met = HashSet::new();
         for line in lines(file) {
@@ -79,13 +56,7 @@ fn a_phrase_is_bound_to_words_clauses_and_gaps() {
         assert!(phrases.are_in(&fold(text)), "{text}");
     }
     let far = format!("no {} without", "word ".repeat(20));
-    let missed = [
-        "I keep it.",
-        "keeper",
-        "The stop word",
-        "nowhere, without",
-        &far,
-    ];
+    let missed = ["I keep it.", "keeper", "The stop word", "nowhere, without", &far];
     for text in missed {
         assert!(!phrases.are_in(&fold(text)), "{text}");
     }

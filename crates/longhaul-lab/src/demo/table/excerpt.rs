@@ -31,11 +31,7 @@ pub(super) fn write_excerpt(
         injected.request
     );
     _ = writeln!(page, "{}\n", paint.bold(&title));
-    let lines: Vec<String> = injected
-        .text
-        .lines()
-        .flat_map(|line| wrapped(line, room))
-        .collect();
+    let lines: Vec<String> = injected.text.lines().flat_map(|line| wrapped(line, room)).collect();
     let kept = match rows {
         RowSelection::All => lines.len(),
         RowSelection::Notable => FIRST_LINES,
@@ -75,11 +71,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, rows: RowSelection, expect: &[&str]) {
-        let injected = InjectedMessage {
-            request: 7,
-            action: Vec::new(),
-            text: text.to_owned(),
-        };
+        let injected = InjectedMessage { request: 7, action: Vec::new(), text: text.to_owned() };
         let mut page = String::new();
         write_excerpt(&mut page, &injected, rows, Paint::Plain, None);
         assert!(page.contains("from request 7 on"), "{page}");
@@ -95,19 +87,10 @@ mod tests {
     #[test]
     fn long_lines_are_broken_at_spaces_or_else_between_characters() {
         let words = format!("{} {}", "é".repeat(60), "e".repeat(60));
-        assert_eq!(
-            wrapped(&words, LINE_CHARS),
-            ["é".repeat(60), "e".repeat(60)]
-        );
+        assert_eq!(wrapped(&words, LINE_CHARS), ["é".repeat(60), "e".repeat(60)]);
         let word = "é".repeat(LINE_CHARS + 1);
-        assert_eq!(
-            wrapped(&word, LINE_CHARS),
-            ["é".repeat(LINE_CHARS), "é".to_owned()]
-        );
-        assert_eq!(
-            wrapped(&"a".repeat(LINE_CHARS), LINE_CHARS),
-            ["a".repeat(LINE_CHARS)]
-        );
+        assert_eq!(wrapped(&word, LINE_CHARS), ["é".repeat(LINE_CHARS), "é".to_owned()]);
+        assert_eq!(wrapped(&"a".repeat(LINE_CHARS), LINE_CHARS), ["a".repeat(LINE_CHARS)]);
     }
 
     #[test]

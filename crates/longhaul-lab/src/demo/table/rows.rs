@@ -58,11 +58,7 @@ fn is_selected(rows: &[PlayRow], at: usize) -> bool {
 
 fn push_gap(table: &mut Table, left_out: &mut usize, paint: Paint) {
     if *left_out > 0 {
-        let rows = if *left_out == 1 {
-            "request"
-        } else {
-            "requests"
-        };
+        let rows = if *left_out == 1 { "request" } else { "requests" };
         let words = format!("{left_out} {rows} like the one above");
         table.push(["…", "", "", "", "", &words].map(|cell| match cell {
             "" => String::new(),
@@ -111,11 +107,7 @@ fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     } else {
         // The retry comes after the other actions, whatever the order in the header.
         let (again, done): (Vec<_>, Vec<_>) = row.action.iter().partition(|word| *word == RETRY);
-        words.extend(
-            done.into_iter()
-                .chain(again)
-                .map(|word| action_phrase(word).to_owned()),
-        );
+        words.extend(done.into_iter().chain(again).map(|word| action_phrase(word).to_owned()));
         if row.action.is_empty() && row.rewritten {
             words.push("rewritten".to_owned());
         }
@@ -128,11 +120,7 @@ fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
     if let Some(error) = &row.error {
         words.push(format!("failed: {error}"));
     }
-    if words.is_empty() {
-        "–".to_owned()
-    } else {
-        words.join(", ")
-    }
+    if words.is_empty() { "–".to_owned() } else { words.join(", ") }
 }
 
 /// Translates a word of the header into a phrase. An unknown word stays as it is.

@@ -7,10 +7,7 @@ use crate::evaluation::agent_step::StepCall;
 fn reads(path: &str) -> StepOutcome {
     StepOutcome::Step(AgentStep {
         kind: StepKind::Calls,
-        calls: vec![StepCall {
-            tool: "read_file".to_owned(),
-            main_argument: path.to_owned(),
-        }],
+        calls: vec![StepCall { tool: "read_file".to_owned(), main_argument: path.to_owned() }],
         files: [path.to_owned()].into(),
         text: String::new(),
     })
@@ -32,11 +29,7 @@ fn sample(original: StepOutcome, control: StepOutcome, forwarded: StepOutcome) -
         asked: Vec::new(),
         original,
         control,
-        arms: vec![ArmOutcome {
-            step: forwarded,
-            changes: 1,
-            shown_changes: Vec::new(),
-        }],
+        arms: vec![ArmOutcome { step: forwarded, changes: 1, shown_changes: Vec::new() }],
     }
 }
 
@@ -59,9 +52,7 @@ fn report(samples: Vec<Sample>) -> EvalReport {
 #[test]
 fn agreement_is_counted_over_requests_with_all_three_answers() {
     let question = || says(StepKind::Question);
-    let failed = || StepOutcome::Failed {
-        reason: "x".to_owned(),
-    };
+    let failed = || StepOutcome::Failed { reason: "x".to_owned() };
     let report = report(vec![
         sample(reads("a"), reads("a"), reads("a")),
         sample(reads("a"), reads("a"), question()),
@@ -79,14 +70,7 @@ fn agreement_is_counted_over_requests_with_all_three_answers() {
     assert_eq!(step.pairs, 4);
     assert!((step.treatment.share - 0.75).abs() < 1e-12);
     assert!((step.control.share - 0.5).abs() < 1e-12);
-    assert_eq!(
-        arm.questions,
-        KindCounts {
-            original: 1,
-            control: 0,
-            forwarded: 2
-        }
-    );
+    assert_eq!(arm.questions, KindCounts { original: 1, control: 0, forwarded: 2 });
     let expect = Unpaired {
         only_forwarded_fits: 1,
         does_not_fit: 1,
@@ -106,34 +90,19 @@ fn table_shows_each_arm_beside_its_control_and_says_if_there_are_too_few() {
     let page = few.table(None);
     assert!(page.contains("m at http://u/v1\n"), "{page}");
     assert!(page.contains("cost so far $1.23"), "{page}");
-    assert!(
-        page.contains("2 of the changed requests do not fit"),
-        "{page}"
-    );
+    assert!(page.contains("2 of the changed requests do not fit"), "{page}");
     let row = page.lines().find(|line| line.starts_with("profile auto  "));
     let row: Vec<&str> = row.unwrap().split_whitespace().collect();
     let cells = ["profile", "auto", "2", "100%", "100%", "+0"];
     assert_eq!(row[..6], cells, "{page}");
-    assert!(
-        page.contains("too few requests to say anything: 2 pairs"),
-        "{page}"
-    );
+    assert!(page.contains("too few requests to say anything: 2 pairs"), "{page}");
     let many = report((0..60).map(|_| same()).collect());
     let told = &many.arms[0].conclusion;
-    assert!(
-        told.starts_with("a loss of 10 points or more is excluded"),
-        "{told}"
-    );
-    let lost = report(
-        (0..60)
-            .map(|_| sample(reads("a"), reads("a"), says(StepKind::Question)))
-            .collect(),
-    );
+    assert!(told.starts_with("a loss of 10 points or more is excluded"), "{told}");
+    let lost =
+        report((0..60).map(|_| sample(reads("a"), reads("a"), says(StepKind::Question))).collect());
     let told = &lost.arms[0].conclusion;
-    assert!(
-        told.contains("more often than asking twice does: −100 points"),
-        "{told}"
-    );
+    assert!(told.contains("more often than asking twice does: −100 points"), "{told}");
 }
 
 #[test]

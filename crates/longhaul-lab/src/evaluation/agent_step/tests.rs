@@ -89,18 +89,11 @@ fn call(name: &str, arguments: Value) -> AgentStep {
 
 #[test]
 fn a_step_is_the_same_in_every_dialect() {
-    let step = read(
-        &[("read_file", json!({"path": "./src//a.rs"}))],
-        "Reading.",
-        false,
-    );
+    let step = read(&[("read_file", json!({"path": "./src//a.rs"}))], "Reading.", false);
     assert_eq!(step.kind, StepKind::Calls);
     assert_eq!(step.calls[0].tool, "read_file");
     assert_eq!(step.calls[0].main_argument, "src//a.rs");
-    assert_eq!(
-        step.files.iter().collect::<Vec<_>>(),
-        [&"src//a.rs".to_owned()]
-    );
+    assert_eq!(step.files.iter().collect::<Vec<_>>(), [&"src//a.rs".to_owned()]);
     assert_eq!(step.text, "Reading.");
 }
 
@@ -108,10 +101,7 @@ fn a_step_is_the_same_in_every_dialect() {
 fn the_main_argument_is_the_path_then_the_command_then_any_text() {
     let main = |arguments: Value| call("t", arguments).calls[0].main_argument.clone();
     assert_eq!(main(json!({"old": "x", "file_path": "/a/b/"})), "/a/b");
-    assert_eq!(
-        main(json!({"workdir": "/w", "command": ["ls", "-l"]})),
-        "ls -l"
-    );
+    assert_eq!(main(json!({"workdir": "/w", "command": ["ls", "-l"]})), "ls -l");
     assert_eq!(main(json!({"cmd": "git   diff\n"})), "git diff");
     assert_eq!(main(json!({"n": 1, "query": "x y"})), "x y");
     assert_eq!(main(json!({"b": 2, "a": true})), "a=true b=2");
@@ -126,10 +116,7 @@ fn text_ends_in_a_question_or_begins_with_a_refusal_or_is_neither() {
         ("どのファイルですか？", StepKind::Question),
         ("What is this? It is a parser.", StepKind::Text),
         ("I’m sorry, but I can't help with that.", StepKind::Refusal),
-        (
-            "I cannot see the file any more. Which one?",
-            StepKind::Refusal,
-        ),
+        ("I cannot see the file any more. Which one?", StepKind::Refusal),
         ("Das kann ich nicht tun.", StepKind::Refusal),
         ("Désolé, mais je ne peux pas continuer.", StepKind::Refusal),
         ("Lo siento, pero no puedo hacerlo.", StepKind::Refusal),
@@ -166,10 +153,7 @@ fn a_refusal_that_the_api_marks_needs_no_words() {
 fn a_reply_without_a_whole_text_or_call_is_cut_off() {
     assert_eq!(read(&[], "", true).kind, StepKind::CutOff);
     assert_eq!(read(&[], "Half a", true).kind, StepKind::Text);
-    assert_eq!(
-        read(&[("t", json!({"a": "b"}))], "", true).kind,
-        StepKind::Calls
-    );
+    assert_eq!(read(&[("t", json!({"a": "b"}))], "", true).kind, StepKind::Calls);
     let half = json!({"choices": [{"finish_reason": "length", "message": {"role": "assistant",
         "tool_calls": [{"id": "c", "type": "function",
             "function": {"name": "t", "arguments": "{\"path\": \"a"}}]}}]});
@@ -201,22 +185,14 @@ fn comparison_looks_at_tools_arguments_files_and_kind() {
     check(&read_a, &edit_a, [false, true, false, false, true]);
     check(&read_a, &asks, [false; 5]);
     check(&asks, &says, [false, false, true, true, true]);
-    check(
-        &says,
-        &read(&[], "Other words.", false),
-        [true, true, true, true, true],
-    );
+    check(&says, &read(&[], "Other words.", false), [true, true, true, true, true]);
 }
 
 #[test]
 fn calls_in_another_order_are_the_same_step() {
     let both = |one: &str, other: &str| {
         let path = |path: &str| json!({ "path": path });
-        read(
-            &[("read_file", path(one)), ("read_file", path(other))],
-            "",
-            false,
-        )
+        read(&[("read_file", path(one)), ("read_file", path(other))], "", false)
     };
     assert!(both("a", "b").compare(&both("b", "a")).is_same_step());
     assert!(!both("a", "b").compare(&both("a", "c")).is_same_step());

@@ -3,12 +3,7 @@
 use super::*;
 
 fn counts(both: u32, only_treatment: u32, only_control: u32, neither: u32) -> PairedCounts {
-    PairedCounts {
-        both,
-        only_treatment,
-        only_control,
-        neither,
-    }
+    PairedCounts { both, only_treatment, only_control, neither }
 }
 
 /// Rounds to four places, as the published tables do.
@@ -32,11 +27,9 @@ fn intervals_of_the_difference_are_those_of_the_published_examples() {
 #[test]
 fn intervals_of_a_share_are_those_of_the_published_examples() {
     // Newcombe 1998 (Statistics in Medicine 17, 857–872), method 3.
-    for (part, whole, low, high) in [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-    ] {
+    for (part, whole, low, high) in
+        [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611)]
+    {
         let found = Share::wilson(part, whole);
         assert_eq!((rounded(found.low), rounded(found.high)), (low, high));
     }
@@ -54,21 +47,10 @@ fn the_exact_test_counts_the_rarer_half_of_all_outcomes_twice() {
 
 #[test]
 fn swapping_both_outcomes_negates_the_difference() {
-    for cells in [
-        counts(60, 1, 30, 9),
-        counts(1, 14, 3, 2),
-        counts(0, 0, 7, 3),
-    ] {
-        let PairedCounts {
-            both,
-            only_treatment,
-            only_control,
-            neither,
-        } = cells;
+    for cells in [counts(60, 1, 30, 9), counts(1, 14, 3, 2), counts(0, 0, 7, 3)] {
+        let PairedCounts { both, only_treatment, only_control, neither } = cells;
         let one = cells.result().unwrap();
-        let other = counts(both, only_control, only_treatment, neither)
-            .result()
-            .unwrap();
+        let other = counts(both, only_control, only_treatment, neither).result().unwrap();
         assert!((one.difference.share + other.difference.share).abs() < 1e-12);
         assert!((one.difference.low + other.difference.high).abs() < 1e-12);
         assert!((one.p_value - other.p_value).abs() < 1e-12);

@@ -43,9 +43,7 @@ pub(super) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
     let step: Vec<&Value> = content.iter().filter(|block| !is_thinking(block)).collect();
     let refused = reply.get("stop_reason").and_then(Value::as_str) == Some(REFUSAL);
     let words = || {
-        let texts = content
-            .iter()
-            .filter_map(|block| block.get("text")?.as_str());
+        let texts = content.iter().filter_map(|block| block.get("text")?.as_str());
         texts.collect::<Vec<_>>().join("\n")
     };
     let message = json!({ "role": "assistant", "content": step });

@@ -30,13 +30,8 @@ pub(super) fn history(reply: &[u8]) -> Option<(String, Option<String>)> {
     let kind = |item: &Value| item.get("type").and_then(Value::as_str).map(str::to_owned);
     let is_reasoning = |item: &&Value| kind(item).as_deref() == Some("reasoning");
     let step: Vec<&Value> = output.iter().filter(|item| !is_reasoning(item)).collect();
-    let parts = step
-        .iter()
-        .filter_map(|item| item.get("content")?.as_array())
-        .flatten();
-    let refusals: Vec<&str> = parts
-        .filter_map(|part| part.get("refusal")?.as_str())
-        .collect();
+    let parts = step.iter().filter_map(|item| item.get("content")?.as_array()).flatten();
+    let refusals: Vec<&str> = parts.filter_map(|part| part.get("refusal")?.as_str()).collect();
     let refusal = (!refusals.is_empty()).then(|| refusals.join("\n"));
     Some((json!({ "input": step }).to_string(), refusal))
 }

@@ -3,11 +3,7 @@
 use super::*;
 use serde_json::json;
 
-const ALL: [Dialect; 3] = [
-    Dialect::ChatCompletions,
-    Dialect::Messages,
-    Dialect::Responses,
-];
+const ALL: [Dialect; 3] = [Dialect::ChatCompletions, Dialect::Messages, Dialect::Responses];
 
 fn edited(dialect: Dialect, body: &Value, key: OutputKey) -> Value {
     let text = step_request(dialect, &body.to_string(), Tokens::new(64), key);
@@ -47,16 +43,10 @@ fn a_step_of_responses_is_neither_stored_nor_truncated() {
     let body = json!({"model": "m", "stream": true, "truncation": "auto", "background": true,
         "reasoning": {"effort": "high"}, "input": []});
     let expect = json!({"model": "m", "input": [], "max_output_tokens": 64, "store": false});
-    assert_eq!(
-        edited(Dialect::Responses, &body, OutputKey::Recorded),
-        expect
-    );
+    assert_eq!(edited(Dialect::Responses, &body, OutputKey::Recorded), expect);
     let stored = json!({"store": true, "max_output_tokens": 5, "input": []});
     let expect = json!({"store": false, "max_output_tokens": 64, "input": []});
-    assert_eq!(
-        edited(Dialect::Responses, &stored, OutputKey::Recorded),
-        expect
-    );
+    assert_eq!(edited(Dialect::Responses, &stored, OutputKey::Recorded), expect);
 }
 
 #[test]
@@ -84,10 +74,7 @@ fn only_a_true_member_asks_for_a_stream() {
 fn an_error_that_names_the_newer_key_asks_for_it() {
     let error = br#"{"error":{"message":"Use 'max_completion_tokens' instead."}}"#;
     assert!(asks_for_newer_output_key(Dialect::ChatCompletions, error));
-    assert!(!asks_for_newer_output_key(
-        Dialect::ChatCompletions,
-        b"max_tokens is too large"
-    ));
+    assert!(!asks_for_newer_output_key(Dialect::ChatCompletions, b"max_tokens is too large"));
     assert!(!asks_for_newer_output_key(Dialect::Messages, error));
 }
 

@@ -9,9 +9,7 @@ use crate::request::Api;
 
 /// A prompt of blocks of 1,000 tokens each, marked at these places.
 fn prompt(blocks: usize, marks: &[usize]) -> MarkedPrompt {
-    let content: Vec<Value> = (0..blocks)
-        .map(|at| block(at, marks.contains(&at)))
-        .collect();
+    let content: Vec<Value> = (0..blocks).map(|at| block(at, marks.contains(&at))).collect();
     read(&json!({"model": "claude-sonnet-5", "messages": [{"role": "user", "content": content}]}))
 }
 
@@ -36,10 +34,7 @@ fn check(prompts: &[MarkedPrompt], expect_read: u64, expect_written: u64) {
         cached = prompt.cached(&stored);
         stored.extend(prompt.entries());
     }
-    let expect = CachedTokens {
-        read: expect_read,
-        written: expect_written,
-    };
+    let expect = CachedTokens { read: expect_read, written: expect_written };
     assert_eq!(cached, expect, "{prompts:?}");
 }
 
@@ -83,11 +78,9 @@ fn a_run_of_results_is_one_position() {
 
 #[test]
 fn a_prefix_below_the_minimum_of_its_model_is_not_stored() {
-    for (model, expect) in [
-        ("claude-opus-5-5", 700),
-        ("claude-sonnet-4-6", 0),
-        ("claude-haiku-4-5", 0),
-    ] {
+    for (model, expect) in
+        [("claude-opus-5-5", 700), ("claude-sonnet-4-6", 0), ("claude-haiku-4-5", 0)]
+    {
         let text = "a".repeat(696 * 33 / 10);
         let body = json!({"model": model, "cache_control": {"type": "ephemeral"},
             "messages": [{"role": "user", "content": text}]});

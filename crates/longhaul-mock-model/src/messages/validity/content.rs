@@ -17,14 +17,8 @@ fn results<'a>(body: &'a MessagesBody<'_>) -> impl Iterator<Item = &'a Value> {
 
 /// The content of a result is neither a string nor an array of the known kinds.
 pub(super) fn odd_result(body: &MessagesBody<'_>) -> bool {
-    const KINDS: [&str; 6] = [
-        "browser_state",
-        "document",
-        "image",
-        "search_result",
-        "text",
-        "tool_reference",
-    ];
+    const KINDS: [&str; 6] =
+        ["browser_state", "document", "image", "search_result", "text", "tool_reference"];
     results(body).any(|result| match member(result, "content") {
         Value::Null | Value::String(_) => false,
         Value::Array(parts) => parts.iter().any(|part| !KINDS.contains(&kind(part))),
@@ -45,13 +39,10 @@ pub(super) fn media_in_error(body: &MessagesBody<'_>) -> bool {
 pub(super) fn toolset_lost(body: &MessagesBody<'_>) -> bool {
     body.turns.iter().enumerate().any(|(at, turn)| {
         let next = body.turn(Some(at + 1), "user");
-        let named = turn
-            .of_type("tool_use")
-            .filter(|call| !string(call, "toolset_name").is_empty());
+        let named =
+            turn.of_type("tool_use").filter(|call| !string(call, "toolset_name").is_empty());
         let mut pairs = named.flat_map(|call| {
-            let answers = next
-                .into_iter()
-                .flat_map(|next| next.of_type("tool_result"));
+            let answers = next.into_iter().flat_map(|next| next.of_type("tool_result"));
             let own = answers.filter(|it| string(it, "tool_use_id") == string(call, "id"));
             own.map(move |result| (call, result))
         });
@@ -132,10 +123,8 @@ pub(super) fn dangling_citation(body: &MessagesBody<'_>) -> bool {
             .flat_map(|(_, block)| std::iter::once(block).chain(list(member(block, "content"))))
     };
     let count = |name: &str| all().filter(|block| kind(block) == name).count() as u64;
-    let most = [
-        ("document_index", count("document")),
-        ("search_result_index", count("search_result")),
-    ];
+    let most =
+        [("document_index", count("document")), ("search_result_index", count("search_result"))];
     all().any(|block| {
         list(member(block, "citations")).iter().any(|citation| {
             most.iter().any(|(key, count)| {
@@ -175,9 +164,7 @@ pub(super) fn odd_compaction(body: &MessagesBody<'_>) -> bool {
 }
 
 pub(super) fn no_output(body: &MessagesBody<'_>) -> bool {
-    body.field("max_tokens")
-        .as_u64()
-        .is_none_or(|limit| limit == 0)
+    body.field("max_tokens").as_u64().is_none_or(|limit| limit == 0)
 }
 
 /// An edit that clears thinking does not stand first.

@@ -74,10 +74,7 @@ pub(super) fn repeated_call(body: &MessagesBody<'_>) -> bool {
 
 pub(super) fn repeated_result(body: &MessagesBody<'_>) -> bool {
     let mut met = HashSet::new();
-    body.turns
-        .iter()
-        .flat_map(results)
-        .any(|id| !met.insert(id))
+    body.turns.iter().flat_map(results).any(|id| !met.insert(id))
 }
 
 pub(super) fn odd_id(body: &MessagesBody<'_>) -> bool {
@@ -90,14 +87,12 @@ pub(super) fn odd_id(body: &MessagesBody<'_>) -> bool {
 }
 
 pub(super) fn input_no_object(body: &MessagesBody<'_>) -> bool {
-    body.blocks()
-        .any(|(_, block)| kind(block) == "tool_use" && !member(block, "input").is_object())
+    body.blocks().any(|(_, block)| kind(block) == "tool_use" && !member(block, "input").is_object())
 }
 
 pub(super) fn no_tools(body: &MessagesBody<'_>) -> bool {
-    let has_blocks = body
-        .blocks()
-        .any(|(_, block)| matches!(kind(block), "tool_use" | "tool_result"));
+    let has_blocks =
+        body.blocks().any(|(_, block)| matches!(kind(block), "tool_use" | "tool_result"));
     has_blocks && list(body.field("tools")).is_empty()
 }
 

@@ -16,10 +16,8 @@ pub static MESSAGES_RULES_BEYOND_BODIES: &[&str] = &[
 ];
 
 /// The rules that no request can break, with the reasons.
-pub static UNCHECKED_MESSAGES_RULES: &[(&str, &str)] = &[(
-    "m-bound-account",
-    "the provider drops the thinking of another account without a refusal",
-)];
+pub static UNCHECKED_MESSAGES_RULES: &[(&str, &str)] =
+    &[("m-bound-account", "the provider drops the thinking of another account without a refusal")];
 
 /// The rules that a body can break, in the order of evaluation.
 pub static MESSAGES_RULES: &[MessagesRule] = &[
@@ -63,11 +61,7 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         pairs::input_no_object,
         "messages.1.content.0.tool_use.input: Input should be a valid dictionary",
     ),
-    rule(
-        "m-tools-kept",
-        pairs::no_tools,
-        "Tool reference 'X' not found in available tools",
-    ),
+    rule("m-tools-kept", pairs::no_tools, "Tool reference 'X' not found in available tools"),
     rule(
         "m-result-content",
         content::odd_result,
@@ -88,41 +82,25 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         content::media_in_error,
         "messages.9.content.0.tool_result: all content must be type `text` if `is_error` is true",
     ),
-    rule(
-        "m-roles",
-        turns::unknown_role,
-        "role 'system' is not supported on this model",
-    ),
+    rule("m-roles", turns::unknown_role, "role 'system' is not supported on this model"),
     rule(
         "m-system-place",
         turns::misplaced_system,
         "messages: a `system` message must follow a user turn and precede an assistant turn",
     ),
-    rule(
-        "m-system-blocks",
-        turns::odd_system,
-        "messages: a `system` message may hold text only",
-    ),
+    rule("m-system-blocks", turns::odd_system, "messages: a `system` message may hold text only"),
     rule(
         "m-first-user",
         turns::first_not_user,
         "messages: first message must use the \"user\" role",
     ),
-    rule(
-        "m-count",
-        turns::too_many_messages,
-        "messages: at most 100000 messages",
-    ),
+    rule("m-count", turns::too_many_messages, "messages: at most 100000 messages"),
     rule(
         "m-nonempty-message",
         content::empty_message,
         "messages.1: all messages must have non-empty content except for the optional final assistant message",
     ),
-    rule(
-        "m-text-nonempty",
-        content::empty_text,
-        "messages: text content blocks must be non-empty",
-    ),
+    rule("m-text-nonempty", content::empty_text, "messages: text content blocks must be non-empty"),
     rule(
         "m-text-whitespace",
         content::blank_message,
@@ -198,11 +176,7 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         content::late_clear_thinking,
         "context_management: Extra inputs are not permitted",
     ),
-    rule(
-        "m-ondemand-block",
-        turns::misplaced_compaction,
-        "compaction_block_misplaced",
-    ),
+    rule("m-ondemand-block", turns::misplaced_compaction, "compaction_block_misplaced"),
     rule(
         "m-cache-4",
         cache::too_many,
@@ -223,11 +197,7 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         cache::misplaced,
         "messages.3.content.0.thinking.cache_control: Extra inputs are not permitted",
     ),
-    rule(
-        "m-cache-auto",
-        cache::automatic,
-        "cache_control: the last block has another ttl",
-    ),
+    rule("m-cache-auto", cache::automatic, "cache_control: the last block has another ttl"),
     rule(
         "m-system-param",
         content::system_no_text,
@@ -238,21 +208,9 @@ pub static MESSAGES_RULES: &[MessagesRule] = &[
         content::too_many_images,
         "messages.17.content.1.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels",
     ),
-    rule(
-        "m-document",
-        content::odd_document,
-        "messages: document.source: Field required",
-    ),
-    rule(
-        "m-container",
-        content::odd_upload,
-        "messages: container_upload: file_id: Field required",
-    ),
-    rule(
-        "m-compaction",
-        content::odd_compaction,
-        "messages: compaction: content: Field required",
-    ),
+    rule("m-document", content::odd_document, "messages: document.source: Field required"),
+    rule("m-container", content::odd_upload, "messages: container_upload: file_id: Field required"),
+    rule("m-compaction", content::odd_compaction, "messages: compaction: content: Field required"),
     rule(
         "m-pair-next-only",
         pairs::separated,
@@ -280,9 +238,5 @@ const fn rule(
     is_broken: fn(&MessagesBody<'_>) -> bool,
     error: &'static str,
 ) -> MessagesRule {
-    MessagesRule {
-        id,
-        error,
-        is_broken,
-    }
+    MessagesRule { id, error, is_broken }
 }

@@ -64,9 +64,7 @@ pub(super) fn budget(body: &MessagesBody<'_>) -> bool {
     let budget = member(body.field("thinking"), "budget_tokens").as_u64();
     let output = body.field("max_tokens").as_u64();
     setting(body) == "enabled"
-        && budget
-            .zip(output)
-            .is_some_and(|(budget, output)| output <= budget)
+        && budget.zip(output).is_some_and(|(budget, output)| output <= budget)
 }
 
 pub(super) fn forced_tool(body: &MessagesBody<'_>) -> bool {

@@ -57,10 +57,7 @@ pub(super) fn prefilled(body: &MessagesBody<'_>) -> bool {
 /// A compaction block stands after other messages, or a signed one does not stand first.
 pub(super) fn misplaced_compaction(body: &MessagesBody<'_>) -> bool {
     let is_compaction = |block: &serde_json::Value| kind(block) == "compaction";
-    let count = body
-        .blocks()
-        .filter(|(_, block)| is_compaction(block))
-        .count();
+    let count = body.blocks().filter(|(_, block)| is_compaction(block)).count();
     let signed = body
         .blocks()
         .position(|(_, block)| is_compaction(block) && block.get("signature").is_some());
@@ -69,18 +66,11 @@ pub(super) fn misplaced_compaction(body: &MessagesBody<'_>) -> bool {
 
 /// A block that only an assistant writes stands elsewhere.
 pub(super) fn assistants_block_elsewhere(body: &MessagesBody<'_>) -> bool {
-    const OWN: [&str; 5] = [
-        "fallback",
-        "mcp_tool_use",
-        "redacted_thinking",
-        "server_tool_use",
-        "thinking",
-    ];
-    body.blocks()
-        .any(|(role, block)| role != "assistant" && OWN.contains(&kind(block)))
+    const OWN: [&str; 5] =
+        ["fallback", "mcp_tool_use", "redacted_thinking", "server_tool_use", "thinking"];
+    body.blocks().any(|(role, block)| role != "assistant" && OWN.contains(&kind(block)))
 }
 
 pub(super) fn misplaced_mcp_result(body: &MessagesBody<'_>) -> bool {
-    body.blocks()
-        .any(|(role, block)| role != "assistant" && kind(block) == "mcp_tool_result")
+    body.blocks().any(|(role, block)| role != "assistant" && kind(block) == "mcp_tool_result")
 }

@@ -25,9 +25,7 @@ pub(super) fn without_reasoning(body: &Value) -> Option<String> {
 /// Encrypted reasoning of this model differs from what it issued, or came from another model.
 pub(super) fn unreadable(body: &Value) -> Option<String> {
     let model = text(body, "model").unwrap_or("model");
-    let mut contents = items(body)
-        .iter()
-        .filter_map(|item| text(item, "encrypted_content"));
+    let mut contents = items(body).iter().filter_map(|item| text(item, "encrypted_content"));
     let damaged = contents.find(|content| !is_readable(model, content))?;
     Some(damaged.chars().take(4).collect())
 }

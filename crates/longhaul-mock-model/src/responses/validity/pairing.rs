@@ -49,21 +49,14 @@ pub(super) fn duplicate(body: &Value) -> Option<String> {
     let mut seen = HashSet::new();
     // The `id` of a local shell's output is that of its call.
     let borrowed = ["item_reference", "local_shell_call_output"];
-    let own = items(body)
-        .iter()
-        .filter(|item| !borrowed.contains(&kind(item)));
-    let mut ids = own
-        .filter_map(|item| text(item, "id"))
-        .filter(|id| !id.is_empty());
+    let own = items(body).iter().filter(|item| !borrowed.contains(&kind(item)));
+    let mut ids = own.filter_map(|item| text(item, "id")).filter(|id| !id.is_empty());
     ids.find(|id| !seen.insert(*id)).map(str::to_owned)
 }
 
 pub(super) fn unanswered_call(body: &Value) -> Option<String> {
-    let outputs: HashSet<&str> = items(body)
-        .iter()
-        .filter(|item| is_output(item))
-        .filter_map(call_id)
-        .collect();
+    let outputs: HashSet<&str> =
+        items(body).iter().filter(|item| is_output(item)).filter_map(call_id).collect();
     let mut calls = items(body).iter().filter(|item| is_call(item));
     let open = calls.find(|call| !names_of(call).any(|id| outputs.contains(id)))?;
     call_id(open).map(str::to_owned)
@@ -134,11 +127,7 @@ pub(super) fn without_program(body: &Value) -> Option<String> {
     let mut programs = HashSet::new();
     items(body).iter().find_map(|item| {
         if kind(item) == "program" {
-            programs.extend(
-                ["id", "call_id"]
-                    .into_iter()
-                    .filter_map(|key| text(item, key)),
-            );
+            programs.extend(["id", "call_id"].into_iter().filter_map(|key| text(item, key)));
         }
         let caller = member(item, "caller");
         let id = text(caller, "caller_id").filter(|_| kind(caller) == "program")?;

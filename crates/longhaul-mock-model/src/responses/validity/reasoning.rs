@@ -7,10 +7,7 @@ use crate::request::member;
 
 pub(super) fn without_summary(body: &Value) -> Option<String> {
     let is_wrong = |item: &Value| kind(item) == "reasoning" && !member(item, "summary").is_array();
-    items(body)
-        .iter()
-        .position(is_wrong)
-        .map(|at| at.to_string())
+    items(body).iter().position(is_wrong).map(|at| at.to_string())
 }
 
 /// Reasoning with an id is followed by an item of the model.
@@ -48,10 +45,7 @@ fn tied(body: &Value) -> Vec<(&str, &str)> {
 
 /// Returns an item with an id of `sent` that stands without the reasoning that `original` ties it to.
 pub fn torn_from_reasoning(original: &Value, sent: &Value) -> Option<String> {
-    let kept: Vec<&str> = items(sent)
-        .iter()
-        .filter_map(|item| text(item, "id"))
-        .collect();
+    let kept: Vec<&str> = items(sent).iter().filter_map(|item| text(item, "id")).collect();
     let mut ties = tied(original).into_iter();
     let torn = ties.find(|(item, reasoning)| kept.contains(item) && !kept.contains(reasoning));
     torn.map(|(item, _)| item.to_owned())

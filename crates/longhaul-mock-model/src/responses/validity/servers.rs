@@ -11,9 +11,7 @@ const MIN_THRESHOLD: u64 = 1_000;
 pub(super) fn small_threshold(body: &Value) -> Option<String> {
     let edits = list(member(body, "context_management")).iter();
     let mut thresholds = edits.filter_map(|edit| member(edit, "compact_threshold").as_u64());
-    thresholds
-        .any(|threshold| threshold < MIN_THRESHOLD)
-        .then(String::new)
+    thresholds.any(|threshold| threshold < MIN_THRESHOLD).then(String::new)
 }
 
 pub(super) fn wrong_instructions(body: &Value) -> Option<String> {

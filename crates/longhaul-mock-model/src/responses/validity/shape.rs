@@ -31,9 +31,7 @@ pub(super) fn empty(body: &Value) -> Option<String> {
 
 pub(super) fn two_histories(body: &Value) -> Option<String> {
     let keys = ["conversation", "previous_response_id"];
-    keys.iter()
-        .all(|key| !member(body, key).is_null())
-        .then(String::new)
+    keys.iter().all(|key| !member(body, key).is_null()).then(String::new)
 }
 
 pub(super) fn unknown_role(body: &Value) -> Option<String> {
@@ -45,20 +43,17 @@ pub(super) fn unknown_role(body: &Value) -> Option<String> {
 }
 
 pub(super) fn wrong_assistant_part(body: &Value) -> Option<String> {
-    items(body)
-        .iter()
-        .filter(|item| kind(item) == "message")
-        .find_map(|item| {
-            let is_model = text(item, "role") == Some("assistant");
-            let allowed: &[&str] = if is_model {
-                &["output_text", "refusal"]
-            } else {
-                &["input_text", "input_image", "input_file", "input_audio"]
-            };
-            let mut kinds = list(member(item, "content")).iter().map(kind);
-            let wrong = kinds.find(|name| !allowed.contains(name))?;
-            Some(wrong.to_owned())
-        })
+    items(body).iter().filter(|item| kind(item) == "message").find_map(|item| {
+        let is_model = text(item, "role") == Some("assistant");
+        let allowed: &[&str] = if is_model {
+            &["output_text", "refusal"]
+        } else {
+            &["input_text", "input_image", "input_file", "input_audio"]
+        };
+        let mut kinds = list(member(item, "content")).iter().map(kind);
+        let wrong = kinds.find(|name| !allowed.contains(name))?;
+        Some(wrong.to_owned())
+    })
 }
 
 pub(super) fn wrong_output(body: &Value) -> Option<String> {
@@ -68,10 +63,8 @@ pub(super) fn wrong_output(body: &Value) -> Option<String> {
         let parts_fit = output
             .as_array()
             .is_some_and(|parts| parts.iter().all(|part| allowed.contains(&kind(part))));
-        matches!(
-            kind(item),
-            "custom_tool_call_output" | "function_call_output"
-        ) && !output.is_string()
+        matches!(kind(item), "custom_tool_call_output" | "function_call_output")
+            && !output.is_string()
             && !parts_fit
     };
     position(body, is_wrong)
@@ -91,9 +84,7 @@ pub(super) fn wrong_chunk(body: &Value) -> Option<String> {
 }
 
 pub(super) fn wrong_local_shell(body: &Value) -> Option<String> {
-    position(body, |item| {
-        kind(item) == "local_shell_call_output" && text(item, "output").is_none()
-    })
+    position(body, |item| kind(item) == "local_shell_call_output" && text(item, "output").is_none())
 }
 
 pub(super) fn wrong_screenshot(body: &Value) -> Option<String> {
@@ -121,10 +112,7 @@ pub(super) fn patch_without_status(body: &Value) -> Option<String> {
 pub(super) fn long_string(body: &Value) -> Option<String> {
     position(body, |item| {
         let texts = ["output", "content", "arguments", "input"].map(|key| text(item, key));
-        texts
-            .into_iter()
-            .flatten()
-            .any(|text| text.chars().count() > MAX_STRING_CHARS)
+        texts.into_iter().flatten().any(|text| text.chars().count() > MAX_STRING_CHARS)
     })
 }
 
@@ -132,9 +120,7 @@ pub(super) fn wrong_id_prefix(body: &Value) -> Option<String> {
     position(body, |item| {
         let prefix = ID_PREFIXES.iter().find(|(name, _)| *name == kind(item));
         let id = text(item, "id").filter(|id| !id.is_empty());
-        prefix
-            .zip(id)
-            .is_some_and(|((_, prefix), id)| !id.starts_with(prefix))
+        prefix.zip(id).is_some_and(|((_, prefix), id)| !id.starts_with(prefix))
     })
 }
 
@@ -146,9 +132,7 @@ pub(super) fn small_output(body: &Value) -> Option<String> {
 pub(super) fn early_trigger(body: &Value) -> Option<String> {
     let (_, before) = items(body).split_last()?;
     let mut before = before.iter();
-    before
-        .any(|item| kind(item) == "compaction_trigger")
-        .then(String::new)
+    before.any(|item| kind(item) == "compaction_trigger").then(String::new)
 }
 
 /// Returns the place of the first item that is wrong.

@@ -65,10 +65,7 @@ fn every_kind_of_call_is_paired_with_its_kind_of_output() {
         let orphan = broken_input_rules(json!({"input": [output]}).to_string().as_bytes());
         assert!(orphan.contains(&"r-pair-back"), "{name}: {orphan:?}");
         let pair = broken_input_rules(json!({"input": [call, output]}).to_string().as_bytes());
-        assert!(
-            !pair.iter().any(|rule| rule.starts_with("r-pair")),
-            "{name}: {pair:?}"
-        );
+        assert!(!pair.iter().any(|rule| rule.starts_with("r-pair")), "{name}: {pair:?}");
     }
 }
 
@@ -106,11 +103,7 @@ fn every_listed_rule_is_checked_or_excused() {
 
 fn check(input: &Value, expect: &[&str]) {
     let body = json!({"input": input, "tools": [{"type": "function", "name": "read"}]});
-    assert_eq!(
-        broken_input_rules(body.to_string().as_bytes()),
-        expect,
-        "{input}"
-    );
+    assert_eq!(broken_input_rules(body.to_string().as_bytes()), expect, "{input}");
 }
 
 #[test]
@@ -121,10 +114,7 @@ fn a_step_is_valid_only_with_its_reasoning_and_pairs() {
         "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "c", "output": "12"});
     check(&json!([user, reasoning, call, output]), &[]);
-    check(
-        &json!([user, reasoning, output]),
-        &["r-pair-back", "r-reasoning-follow"],
-    );
+    check(&json!([user, reasoning, output]), &["r-pair-back", "r-reasoning-follow"]);
     check(&json!([user, reasoning, call]), &["r-pair-fwd"]);
     check(&json!([output, call]), &["r-pair-back"]);
     check(&json!([call, call, output]), &["r-duplicate"]);
@@ -140,10 +130,7 @@ fn each_invalid_shape_breaks_its_rule() {
             json!({"role": "assistant", "content": [{"type": "input_text", "text": "a"}]}),
             "r-assistant-parts",
         ),
-        (
-            json!({"role": "user", "id": "x_1", "content": "a"}),
-            "r-id-prefix",
-        ),
+        (json!({"role": "user", "id": "x_1", "content": "a"}), "r-id-prefix"),
         (json!({"type": "reasoning"}), "r-reasoning-shape"),
     ] {
         check(&json!([item]), &[rule]);
@@ -155,18 +142,9 @@ fn each_invalid_shape_breaks_its_rule() {
         answer["output"] = output;
         json!([call, answer])
     };
-    check(
-        &paired("function_call_output", Value::Null),
-        &["r-output-shape"],
-    );
-    check(
-        &paired("shell_call_output", json!([{"stdout": "a"}])),
-        &["r-shell-output"],
-    );
-    check(
-        &paired("apply_patch_call_output", json!("a")),
-        &["r-apply-patch-output"],
-    );
+    check(&paired("function_call_output", Value::Null), &["r-output-shape"]);
+    check(&paired("shell_call_output", json!([{"stdout": "a"}])), &["r-shell-output"]);
+    check(&paired("apply_patch_call_output", json!("a")), &["r-apply-patch-output"]);
     let other = json!([{"type": "function_call", "call_id": "c", "name": "write"},
         {"type": "function_call_output", "call_id": "c", "output": "a"}]);
     check(&other, &["r-tool-search"]);
@@ -178,18 +156,12 @@ fn each_invalid_shape_breaks_its_rule() {
     check(&call, &["r-call-id"]);
     let body = json!({"input": "a", "max_output_tokens": 8, "conversation": "c",
         "previous_response_id": "r"});
-    assert_eq!(
-        broken_input_rules(body.to_string().as_bytes()),
-        ["r-max-output", "r-conversation"]
-    );
+    assert_eq!(broken_input_rules(body.to_string().as_bytes()), ["r-max-output", "r-conversation"]);
     let text = "a".repeat(10_485_761);
     let call = json!([{"type": "function_call", "call_id": "c", "name": "read"},
         {"type": "function_call_output", "call_id": "c", "output": text}]);
     let body = json!({"input": call});
-    assert_eq!(
-        broken_input_rules(body.to_string().as_bytes()),
-        ["r-string-limit"]
-    );
+    assert_eq!(broken_input_rules(body.to_string().as_bytes()), ["r-string-limit"]);
 }
 
 #[test]
@@ -234,10 +206,7 @@ fn a_step_of_the_model_keeps_its_reasoning_byte_for_byte() {
         body["input"][1]["encrypted_content"] = json!(format!("{}B", &content[..399]));
     };
     assert_eq!(issued(damage), ["r-encrypted"]);
-    assert_eq!(
-        issued(|body| body["model"] = json!("other")),
-        ["r-encrypted"]
-    );
+    assert_eq!(issued(|body| body["model"] = json!("other")), ["r-encrypted"]);
     let empty = |body: &mut Value| body["input"][1]["encrypted_content"] = Value::Null;
     assert_eq!(issued(empty), ["r-store-ids"]);
 }
@@ -263,16 +232,10 @@ fn items_of_the_provider_keep_their_shape_and_partners() {
         json!([{"type": kind, "call_id": "c"}, answer])
     };
     check(&call("local_shell_call", json!([])), &["r-local-shell"]);
-    check(
-        &call("computer_call", json!("cleared")),
-        &["r-computer-output"],
-    );
+    check(&call("computer_call", json!("cleared")), &["r-computer-output"]);
     let approval = json!({"type": "mcp_approval_response", "approval_request_id": "m"});
     check(&json!([approval]), &["r-mcp-one-item"]);
-    check(
-        &json!([{"type": "mcp_approval_request", "id": "m"}, approval]),
-        &[],
-    );
+    check(&json!([{"type": "mcp_approval_request", "id": "m"}, approval]), &[]);
     let caller = json!({"type": "program", "caller_id": "p"});
     let made = json!([{"type": "custom_tool_call", "call_id": "c", "name": "read", "caller": caller},
         {"type": "custom_tool_call_output", "call_id": "c", "output": "a"}]);

@@ -16,10 +16,7 @@ fn scope(number: u8) -> Scope {
 fn shown(conversation: &Conversation<'_>) -> String {
     let messages = conversation.messages().iter().map(|message| {
         let members = (conversation.parts(message), conversation.calls(message));
-        let message = Message {
-            cached: None,
-            ..message.clone()
-        };
+        let message = Message { cached: None, ..message.clone() };
         format!("{message:?} {members:?}")
     });
     messages.collect()
@@ -47,10 +44,7 @@ fn count_hits(cache: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
             Some(CacheHit::Message(_)) => {
                 at += 1;
                 // Skipped by `keep_page`: without cache entries no page is stored.
-                let pieces = Pieces {
-                    messages: messages[..at].to_vec(),
-                    ..Pieces::default()
-                };
+                let pieces = Pieces { messages: messages[..at].to_vec(), ..Pieces::default() };
                 cursor.store_page(body, message.span.end(), &pieces);
             }
             Some(CacheHit::Page(page)) => {
@@ -60,9 +54,8 @@ fn count_hits(cache: &ParseCache, caller: u8, body: &str) -> (usize, usize) {
         }
         hits += at - before;
     }
-    let cached = Dialect::ChatCompletions
-        .read_cached(body.as_bytes(), scope(caller), cache)
-        .unwrap();
+    let cached =
+        Dialect::ChatCompletions.read_cached(body.as_bytes(), scope(caller), cache).unwrap();
     assert_eq!(shown(&cached), shown(&plain));
     (hits, pages)
 }
@@ -146,28 +139,18 @@ fn keeps_recently_used_messages_within_a_bounded_size() {
     assert_eq!(check(&cache, 1, &first), 0);
     for number in 0..3 * GENERATION_MESSAGES {
         let body = body(&[user(&number.to_string())]);
-        Dialect::ChatCompletions
-            .read_cached(body.as_bytes(), scope(1), &cache)
-            .unwrap();
+        Dialect::ChatCompletions.read_cached(body.as_bytes(), scope(1), &cache).unwrap();
         if number % (GENERATION_MESSAGES / 16) == 0 {
-            Dialect::ChatCompletions
-                .read_cached(first.as_bytes(), scope(1), &cache)
-                .unwrap();
+            Dialect::ChatCompletions.read_cached(first.as_bytes(), scope(1), &cache).unwrap();
         }
     }
     assert_eq!(check(&cache, 1, &first), 1);
     let hits = (0..3 * GENERATION_MESSAGES).filter(|number| {
         let message = user(&number.to_string());
-        cache
-            .cursor(scope(1), Dialect::ChatCompletions)
-            .lookup(&format!("{message}]}}"))
-            .is_some()
+        cache.cursor(scope(1), Dialect::ChatCompletions).lookup(&format!("{message}]}}")).is_some()
     });
     let hits = hits.count();
-    assert!(
-        (GENERATION_MESSAGES / 2..=2 * GENERATION_MESSAGES).contains(&hits),
-        "{hits}"
-    );
+    assert!((GENERATION_MESSAGES / 2..=2 * GENERATION_MESSAGES).contains(&hits), "{hits}");
 }
 
 #[test]
@@ -196,22 +179,13 @@ fn of_members(parts: usize, calls: usize) -> String {
 
 #[test]
 fn a_message_with_more_than_sixteen_parts_and_calls_is_not_cached() {
-    for (parts, calls, hits) in [
-        (16, 0, 1),
-        (0, 16, 1),
-        (8, 8, 1),
-        (17, 0, 0),
-        (0, 17, 0),
-        (8, 9, 0),
-    ] {
+    for (parts, calls, hits) in
+        [(16, 0, 1), (0, 16, 1), (8, 8, 1), (17, 0, 0), (0, 17, 0), (8, 9, 0)]
+    {
         let cache = ParseCache::new(scope(0));
         let body = body(&[of_members(parts, calls)]);
         assert_eq!(check(&cache, 1, &body), 0);
-        assert_eq!(
-            check(&cache, 1, &body),
-            hits,
-            "{parts} parts, {calls} calls"
-        );
+        assert_eq!(check(&cache, 1, &body), hits, "{parts} parts, {calls} calls");
     }
 }
 
@@ -220,9 +194,8 @@ fn a_cached_message_keeps_its_memo() {
     let cache = ParseCache::new(scope(0));
     let body = body(&[user("one"), CALLS.into()]);
     for notes in [None, Some(true)] {
-        let conversation = Dialect::ChatCompletions
-            .read_cached(body.as_bytes(), scope(1), &cache)
-            .unwrap();
+        let conversation =
+            Dialect::ChatCompletions.read_cached(body.as_bytes(), scope(1), &cache).unwrap();
         for message in conversation.messages() {
             let points = &message.memo().unwrap().is_reference;
             assert_eq!(points.get().copied(), notes);
@@ -234,13 +207,9 @@ fn a_cached_message_keeps_its_memo() {
 #[test]
 fn a_thousand_messages_of_equal_length_do_not_collide() {
     let cache = ParseCache::new(scope(0));
-    let bodies: Vec<String> = (0..1_000)
-        .map(|number| body(&[user(&number.to_string())]))
-        .collect();
+    let bodies: Vec<String> = (0..1_000).map(|number| body(&[user(&number.to_string())])).collect();
     for body in &bodies {
-        Dialect::ChatCompletions
-            .read_cached(body.as_bytes(), scope(1), &cache)
-            .unwrap();
+        Dialect::ChatCompletions.read_cached(body.as_bytes(), scope(1), &cache).unwrap();
     }
     for body in &bodies {
         assert_eq!(check(&cache, 1, body), 1, "{body}");
@@ -249,13 +218,8 @@ fn a_thousand_messages_of_equal_length_do_not_collide() {
 
 /// The bits that differ between any two of these.
 fn varying(prints: impl Iterator<Item = Fingerprint> + Clone) -> u128 {
-    let first = prints
-        .clone()
-        .next()
-        .map_or(0, |Fingerprint(fingerprint)| fingerprint);
-    prints.fold(0, |varying, Fingerprint(fingerprint)| {
-        varying | (fingerprint ^ first)
-    })
+    let first = prints.clone().next().map_or(0, |Fingerprint(fingerprint)| fingerprint);
+    prints.fold(0, |varying, Fingerprint(fingerprint)| varying | (fingerprint ^ first))
 }
 
 #[test]
@@ -324,11 +288,9 @@ fn stores_a_page_only_for_enough_consecutive_messages() {
 fn a_changed_page_is_read_by_message_and_stored_again() {
     let (cache, history) = with_two_pages();
     let all = history.len();
-    for (at, hits) in [
-        (0, 0),
-        (PAGE_MESSAGES / 2, PAGE_MESSAGES / 2),
-        (PAGE_MESSAGES - 1, PAGE_MESSAGES - 1),
-    ] {
+    for (at, hits) in
+        [(0, 0), (PAGE_MESSAGES / 2, PAGE_MESSAGES / 2), (PAGE_MESSAGES - 1, PAGE_MESSAGES - 1)]
+    {
         let mut changed = history.clone();
         changed[at] = user("something else");
         // Messages after the change are stored under a different prefix.
@@ -350,10 +312,7 @@ fn a_page_hits_after_changed_head_instructions() {
         body(&[vec![head], history(PAGE_MESSAGES)].concat())
     };
     assert_eq!(count_hits(&cache, 1, &dated("monday")), (0, 0));
-    assert_eq!(
-        count_hits(&cache, 1, &dated("monday")),
-        (PAGE_MESSAGES + 1, 0)
-    );
+    assert_eq!(count_hits(&cache, 1, &dated("monday")), (PAGE_MESSAGES + 1, 0));
     assert_eq!(count_hits(&cache, 1, &dated("tuesday")), (PAGE_MESSAGES, 1));
 }
 

@@ -102,18 +102,12 @@ fn low_detail_image_costs_85_tokens() {
 #[test]
 fn calls_reasoning_and_refusals_count_in_addition_to_text() {
     let call = r#"{"id":"a","type":"function","function":{"name":"read","arguments":"12345678"}}"#;
-    check(
-        &format!(r#""content":"1234","tool_calls":[{call},{call}]"#),
-        7,
-    );
+    check(&format!(r#""content":"1234","tool_calls":[{call},{call}]"#), 7);
     // Counted as spelt, including quotation marks.
     check(r#""content":"1234","reasoning_content":"123456""#, 3);
     check(r#""content":"1234","refusal":"123456""#, 3);
     // Reasoning repeated under several keys counts once, at its longest.
-    check(
-        r#""reasoning_content":"123","reasoning":"123","reasoning_details":[{"text":"abc"}]"#,
-        4,
-    );
+    check(r#""reasoning_content":"123","reasoning":"123","reasoning_details":[{"text":"abc"}]"#, 4);
     check(r#""content":"1234","reasoning_content":null"#, 1);
 }
 
@@ -170,14 +164,8 @@ fn routing_and_thinking_params_keep_their_spelling() {
             .map(|(key, value)| format!("{}:{}", key.span().slice(&body), value.slice(&body)))
             .collect::<Vec<_>>()
     };
-    assert_eq!(
-        spelt(&envelope.routing),
-        [r#""provider":{"order":["a"]}"#, r#""us\u0065r":"u""#]
-    );
-    assert_eq!(
-        spelt(&envelope.thinking),
-        [r#""think":false"#, r#""reasoning":{"effort":"low"}"#]
-    );
+    assert_eq!(spelt(&envelope.routing), [r#""provider":{"order":["a"]}"#, r#""us\u0065r":"u""#]);
+    assert_eq!(spelt(&envelope.thinking), [r#""think":false"#, r#""reasoning":{"effort":"low"}"#]);
 }
 
 #[test]
@@ -254,9 +242,7 @@ fn calls(members: &str) -> Vec<[Option<String>; 2]> {
     let conversation = read(body.as_bytes()).unwrap();
     let calls = conversation.calls(&conversation.messages()[0]).iter();
     let spelt = |it: Option<Literal>| it.map(|it| it.decode(&body).into_owned());
-    calls
-        .map(|call| [call.name, call.arguments].map(spelt))
-        .collect()
+    calls.map(|call| [call.name, call.arguments].map(spelt)).collect()
 }
 
 #[test]
@@ -275,16 +261,11 @@ fn reads_calls_in_old_and_new_format_with_the_inner_name() {
 
 #[test]
 fn call_function_or_arguments_of_another_type_are_left_unread() {
-    assert_eq!(
-        calls(r#""tool_calls":[{"id":"a","function":"read"}]"#),
-        [[None, None]]
-    );
+    assert_eq!(calls(r#""tool_calls":[{"id":"a","function":"read"}]"#), [[None, None]]);
     for arguments in [r#"{"path":"a.rs"}"#, "null", "[1]"] {
         let function = format!(r#"{{"name":"read","arguments":{arguments}}}"#);
         assert_eq!(
-            calls(&format!(
-                r#""tool_calls":[{{"id":"a","function":{function}}}]"#
-            )),
+            calls(&format!(r#""tool_calls":[{{"id":"a","function":{function}}}]"#)),
             [[Some("read".to_owned()), None]]
         );
     }
@@ -314,16 +295,9 @@ fn rejects_duplicate_keys_that_longhaul_reads() {
         let twice = message(member.repeat(2).trim_end_matches(','));
         assert_eq!(refused(&twice), Some(Bypass::Duplicate), "{member}");
     }
-    for member in [
-        r#""type":"text","#,
-        r#""text":"a","#,
-        r#""cache_control":{},"#,
-    ] {
+    for member in [r#""type":"text","#, r#""text":"a","#, r#""cache_control":{},"#] {
         let part = member.repeat(2);
-        let twice = message(&format!(
-            r#""content":[{{{}}}]"#,
-            part.trim_end_matches(',')
-        ));
+        let twice = message(&format!(r#""content":[{{{}}}]"#, part.trim_end_matches(',')));
         assert_eq!(refused(&twice), Some(Bypass::Duplicate), "{member}");
     }
     for call in [

@@ -33,11 +33,7 @@ impl<'a> Message<'a> {
         }
         let parts: Vec<&RawValue> = serde_json::from_str(content.get()).unwrap_or_default();
         let texts = parts.into_iter().filter_map(parse::<Part<'_>>);
-        texts
-            .filter(|part| part.kind == "text")
-            .map(|part| part.text)
-            .collect::<String>()
-            .into()
+        texts.filter(|part| part.kind == "text").map(|part| part.text).collect::<String>().into()
     }
 }
 

@@ -14,11 +14,7 @@ proptest! {
 /// Checks the kind of each chunk.
 fn check_kind(kind: EventKind, chunks: &[&str]) {
     for chunk in chunks {
-        assert_eq!(
-            classify_event(Event::unnamed(chunk.as_bytes())).kind,
-            kind,
-            "{chunk}"
-        );
+        assert_eq!(classify_event(Event::unnamed(chunk.as_bytes())).kind, kind, "{chunk}");
     }
 }
 
@@ -71,10 +67,7 @@ fn errors_and_unrecognised_events_are_classified_as_errors() {
             r#"{"choices":[{"delta"#,
         ],
     );
-    let named = Event {
-        name: b"error",
-        ..Event::unnamed(br#"{"code":"Throttling"}"#)
-    };
+    let named = Event { name: b"error", ..Event::unnamed(br#"{"code":"Throttling"}"#) };
     assert_eq!(classify_event(named).kind, EventKind::Error);
 }
 
@@ -87,19 +80,13 @@ fn numbers_and_true_count_as_non_empty() {
     }
     for empty in ["null", "false", r#""""#, "[]", "{}"] {
         let delta = format!(r#"{{"choices":[{{"delta":{{"content":{empty}}}}}]}}"#);
-        check_kind(
-            EventKind::Empty,
-            &[&delta, &format!(r#"{{"error":{empty}}}"#)],
-        );
+        check_kind(EventKind::Empty, &[&delta, &format!(r#"{{"error":{empty}}}"#)]);
     }
 }
 
 #[test]
 fn usage_and_done_events_are_distinguished() {
-    check_kind(
-        EventKind::Usage,
-        &[r#"{"choices":[],"usage":{"prompt_tokens":3}}"#],
-    );
+    check_kind(EventKind::Usage, &[r#"{"choices":[],"usage":{"prompt_tokens":3}}"#]);
     check_kind(EventKind::Done, &["[DONE]", " [DONE] "]);
 }
 
@@ -115,10 +102,7 @@ fn finish_reasons_and_counts_are_read() {
 
 #[test]
 fn a_truncated_event_counts_as_content() {
-    let long = Event {
-        dropped: 1,
-        ..Event::unnamed(b"{\"choices\":[{\"delta\":{\"content\":\"a")
-    };
+    let long = Event { dropped: 1, ..Event::unnamed(b"{\"choices\":[{\"delta\":{\"content\":\"a") };
     assert_eq!(classify_event(long).kind, EventKind::Content);
 }
 
@@ -133,9 +117,6 @@ fn invalid_values_are_skipped_and_invalid_choices_are_errors() {
     );
     check_kind(
         EventKind::Error,
-        &[
-            r#"{"error":{"message":"x"},"choices":[null]}"#,
-            r#"{"choices":["a"]}"#,
-        ],
+        &[r#"{"error":{"message":"x"},"choices":[null]}"#, r#"{"choices":["a"]}"#],
     );
 }

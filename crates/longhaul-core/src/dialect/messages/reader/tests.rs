@@ -63,13 +63,7 @@ fn results_in_any_order_and_in_two_messages_answer_their_calls() {
         panic!("{:?}", conversation.batches());
     };
     assert_eq!(batch.complete_at, Some(4));
-    let name = |at| {
-        conversation
-            .call_for_result(batch, at)
-            .unwrap()
-            .name
-            .unwrap()
-    };
+    let name = |at| conversation.call_for_result(batch, at).unwrap().name.unwrap();
     assert_eq!(name(2).decode(&body), "Bash");
     assert_eq!(name(3).decode(&body), "Read");
     assert_eq!(conversation.boundaries(), [0, 1, 4]);
@@ -85,19 +79,9 @@ fn a_result_is_read_in_every_shape() {
             r#","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"base64","data":"x"}},{"type":"document","source":{"type":"text","data":"d"}},{"type":"search_result","source":"s","title":"t","content":[]}]"#,
             "a",
             false,
-            &[
-                PartKind::Text,
-                PartKind::Image,
-                PartKind::File,
-                PartKind::Other,
-            ],
+            &[PartKind::Text, PartKind::Image, PartKind::File, PartKind::Other],
         ),
-        (
-            r#","content":[{"type":"tool_reference","tool_name":"X"}]"#,
-            "",
-            true,
-            &[PartKind::Other],
-        ),
+        (r#","content":[{"type":"tool_reference","tool_name":"X"}]"#, "", true, &[PartKind::Other]),
         (
             r#","content":[{"type":"text","text":"a"},{"type":"browser_state"}]"#,
             "a",
@@ -215,23 +199,14 @@ fn rejects_malformed_or_misshapen_bodies_and_duplicate_keys() {
         (r#"{"messages":{}}"#, Bypass::Shape),
         (r#"{"messages":[1]}"#, Bypass::Shape),
         (r#"{"messages":[{"content":"x"}]}"#, Bypass::Shape),
-        (
-            r#"{"messages":[{"role":"user","content":1}]}"#,
-            Bypass::Shape,
-        ),
-        (
-            r#"{"messages":[{"role":"user","content":["x"]}]}"#,
-            Bypass::Shape,
-        ),
+        (r#"{"messages":[{"role":"user","content":1}]}"#, Bypass::Shape),
+        (r#"{"messages":[{"role":"user","content":["x"]}]}"#, Bypass::Shape),
         (r#"{"messages":[],"messages":[]}"#, Bypass::Duplicate),
         (
             r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a","t\u0065xt":"b"}]}]}"#,
             Bypass::Duplicate,
         ),
-        (
-            r#"{"messages":[{"role":"user","role":"user"}]}"#,
-            Bypass::Duplicate,
-        ),
+        (r#"{"messages":[{"role":"user","role":"user"}]}"#, Bypass::Duplicate),
     ] {
         assert_eq!(read(body.as_bytes()).err(), Some(expect), "{body}");
     }
@@ -243,18 +218,9 @@ fn body_shape_identifies_the_dialect() {
         (format!(r#"{{"system":"s","messages":[{ASKS}]}}"#), true),
         (body(&[ASKS, CALLS]), true),
         (body(&[ASKS, SAYS]), false),
-        (
-            r#"{"tools":[{"name":"f","input_schema":{}}],"messages":[]}"#.to_owned(),
-            true,
-        ),
-        (
-            r#"{"messages":[{"role":"user","content":"\"type\":\"tool_use\""}]}"#.to_owned(),
-            false,
-        ),
-        (
-            r#"{"messages":[{"role":"user","content":"tool_use"}]}"#.to_owned(),
-            false,
-        ),
+        (r#"{"tools":[{"name":"f","input_schema":{}}],"messages":[]}"#.to_owned(), true),
+        (r#"{"messages":[{"role":"user","content":"\"type\":\"tool_use\""}]}"#.to_owned(), false),
+        (r#"{"messages":[{"role":"user","content":"tool_use"}]}"#.to_owned(), false),
     ] {
         assert_eq!(has_own_shape(body.as_bytes()), expect, "{body}");
         let dialect = Dialect::read_any(body.as_bytes()).unwrap().dialect();
@@ -267,18 +233,12 @@ fn described(conversation: &Conversation<'_>) -> String {
     let messages = conversation.messages().iter().map(|message| {
         let parts = conversation.parts(message);
         let calls = conversation.calls(message);
-        let message = Message {
-            cached: None,
-            parts: 0..0,
-            calls: 0..0,
-            ..message.clone()
-        };
+        let message = Message { cached: None, parts: 0..0, calls: 0..0, ..message.clone() };
         format!("{message:?} {parts:?} {calls:?}")
     });
     let messages: Vec<String> = messages.collect();
-    let containers: Vec<_> = (0..conversation.messages().len())
-        .map(|at| conversation.object_span(at))
-        .collect();
+    let containers: Vec<_> =
+        (0..conversation.messages().len()).map(|at| conversation.object_span(at)).collect();
     let (boundaries, batches) = (conversation.boundaries(), conversation.batches());
     let history = conversation.params().history;
     let marks =
@@ -330,10 +290,7 @@ fn a_cached_reading_is_the_same_in_every_place() {
             }
         }
     }
-    let again = format!(
-        r#"{{"system":"s","messages":[{}]}}"#,
-        messages[..4].join(",")
-    );
+    let again = format!(r#"{{"system":"s","messages":[{}]}}"#, messages[..4].join(","));
     read_with(again.as_bytes(), Some((scope, &cache))).unwrap();
     let cached = read_with(again.as_bytes(), Some((scope, &cache))).unwrap();
     let hits = cached.messages().iter().filter(|it| it.cached.is_some());
@@ -351,10 +308,7 @@ fn steps(steps: usize) -> Vec<String> {
         let assistant = format!(r#"{{"role":"assistant","content":[{call}]}}"#);
         [assistant, user(&[&result, beside])]
     };
-    [ASKS.to_owned()]
-        .into_iter()
-        .chain((0..steps).flat_map(step))
-        .collect()
+    [ASKS.to_owned()].into_iter().chain((0..steps).flat_map(step)).collect()
 }
 
 /// Reads `messages` with `cache` and without, and compares both. Returns whether the cache has a page
@@ -379,10 +333,7 @@ fn a_page_spans_objects_that_hold_several_messages() {
     assert!(!begins_with_a_page(&cache, &messages));
     assert!(!begins_with_a_page(&cache, &messages));
     assert!(begins_with_a_page(&cache, &messages));
-    assert!(begins_with_a_page(
-        &cache,
-        &[&messages[..], &steps(3)].concat()
-    ));
+    assert!(begins_with_a_page(&cache, &[&messages[..], &steps(3)].concat()));
 }
 
 #[test]

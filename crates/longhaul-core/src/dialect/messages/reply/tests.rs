@@ -7,11 +7,7 @@ use crate::dialect::reply::EndFacts;
 use crate::overflow::{ClassifierRules, ReplyTail};
 
 fn event<'a>(name: &'a str, data: &'a str) -> Event<'a> {
-    Event {
-        name: name.as_bytes(),
-        data: data.as_bytes(),
-        dropped: 0,
-    }
+    Event { name: name.as_bytes(), data: data.as_bytes(), dropped: 0 }
 }
 
 const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"m","stop_reason":null,"usage":{"input_tokens":3,"cache_creation_input_tokens":40,"cache_read_input_tokens":1000,"output_tokens":1}}}"#;
@@ -97,10 +93,7 @@ fn final_usage_takes_the_prompt_count_from_the_first_event() {
     assert_eq!(end.finish, Some(FinishReason::Stop));
     // As long as the prompt is not counted, an earlier event may count it.
     assert!(may_add_to(end, START.as_bytes()));
-    let counted = EndFacts {
-        usage: Some(usage),
-        ..end
-    };
+    let counted = EndFacts { usage: Some(usage), ..end };
     assert!(!may_add_to(counted, START.as_bytes()));
 }
 

@@ -74,10 +74,7 @@ fn prompt_becomes_the_last_block_if_the_cut_is_within_a_message() {
     let expect = json!([{"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "a", "content": "r"},
         {"type": "text", "text": "sum up"}]}]);
-    assert_eq!(
-        asked["messages"].as_array().unwrap()[2..],
-        *expect.as_array().unwrap()
-    );
+    assert_eq!(asked["messages"].as_array().unwrap()[2..], *expect.as_array().unwrap());
 }
 
 #[test]
@@ -90,8 +87,5 @@ fn the_prompt_is_marked_if_the_client_marks_and_a_mark_is_left() {
     assert_eq!([0, 1, 3, 4].map(marked), [false, true, true, false]);
     let automatic = client(&json!({"cache_control": {"type": "ephemeral"}}));
     let asked = appended(&automatic, 2);
-    assert_eq!(
-        asked["messages"][2]["content"][0]["cache_control"],
-        Value::Null
-    );
+    assert_eq!(asked["messages"][2]["content"][0]["cache_control"], Value::Null);
 }

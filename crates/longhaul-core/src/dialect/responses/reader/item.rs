@@ -395,11 +395,7 @@ mod tests {
             ("function_call", true, ItemType::Call),
             ("dream_call", true, ItemType::Call),
             ("dream_call", false, ItemType::Unknown),
-            (
-                "dream_call_output",
-                true,
-                ItemType::Output(OutputShape::Opaque),
-            ),
+            ("dream_call_output", true, ItemType::Output(OutputShape::Opaque)),
             ("dream_call_output", false, ItemType::Unknown),
             ("item_reference", false, ItemType::Reference),
             ("web_search_call", false, ItemType::Hosted),

@@ -43,36 +43,15 @@ fn roles(all: &[&str]) -> Vec<Role> {
 
 #[test]
 fn items_of_one_model_step_form_one_message() {
-    let all = [
-        USER,
-        REASONING,
-        SAID,
-        CALL,
-        SECOND_CALL,
-        OUTPUT,
-        SECOND_OUTPUT,
-        SAID,
-    ];
+    let all = [USER, REASONING, SAID, CALL, SECOND_CALL, OUTPUT, SECOND_OUTPUT, SAID];
     let body = items(&all);
     let conversation = read(body.as_bytes()).unwrap();
-    assert_eq!(
-        roles(&all),
-        [
-            Role::User,
-            Role::Assistant,
-            Role::Tool,
-            Role::Tool,
-            Role::Assistant
-        ]
-    );
+    assert_eq!(roles(&all), [Role::User, Role::Assistant, Role::Tool, Role::Tool, Role::Assistant]);
     let step = &conversation.messages()[1];
     assert_eq!(conversation.text(step), "done");
     assert_eq!(conversation.calls(step).len(), 2);
     assert!(step.has_reasoning);
-    assert_eq!(
-        step.span.slice(&body),
-        [REASONING, SAID, CALL, SECOND_CALL].join(",")
-    );
+    assert_eq!(step.span.slice(&body), [REASONING, SAID, CALL, SECOND_CALL].join(","));
     let batch = &conversation.batches()[0];
     assert_eq!((batch.results.clone(), batch.complete_at), (2..4, Some(4)));
     let called = |at| {
@@ -85,21 +64,9 @@ fn items_of_one_model_step_form_one_message() {
 
 #[test]
 fn boundaries_lie_before_users_and_before_reasoning_after_outputs() {
-    check_boundaries(
-        &[USER, REASONING, CALL, OUTPUT, REASONING, SAID, USER],
-        &[0, 1, 3, 4, 5],
-    );
+    check_boundaries(&[USER, REASONING, CALL, OUTPUT, REASONING, SAID, USER], &[0, 1, 3, 4, 5]);
     // The call may belong to the reasoning before the first output.
-    let interleaved = [
-        USER,
-        REASONING,
-        CALL,
-        OUTPUT,
-        SECOND_CALL,
-        SECOND_OUTPUT,
-        SAID,
-        USER,
-    ];
+    let interleaved = [USER, REASONING, CALL, OUTPUT, SECOND_CALL, SECOND_OUTPUT, SAID, USER];
     check_boundaries(&interleaved, &[0, 1, 6, 7]);
     // Without reasoning, every step stands alone.
     let plain = [USER, CALL, OUTPUT, SECOND_CALL, SECOND_OUTPUT, SAID, USER];
@@ -110,33 +77,22 @@ fn boundaries_lie_before_users_and_before_reasoning_after_outputs() {
 
 #[test]
 fn a_call_and_its_output_stay_together_despite_items_between() {
-    check_boundaries(
-        &[USER, CALL, USER, SAID, USER, OUTPUT, SAID, USER],
-        &[0, 1, 7, 8],
-    );
+    check_boundaries(&[USER, CALL, USER, SAID, USER, OUTPUT, SAID, USER], &[0, 1, 7, 8]);
     let inserted = [USER, CALL, DEVELOPER, OUTPUT, SAID];
-    assert_eq!(
-        roles(&inserted),
-        [Role::User, Role::Assistant, Role::Tool, Role::Assistant]
-    );
+    assert_eq!(roles(&inserted), [Role::User, Role::Assistant, Role::Tool, Role::Assistant]);
     let body = items(&inserted);
     let conversation = read(body.as_bytes()).unwrap();
     assert_eq!(conversation.text(&conversation.messages()[1]), "");
     assert_eq!(conversation.batches()[0].complete_at, Some(3));
     check_boundaries(&inserted, &[0, 1, 3, 4]);
     // The developer speaks between two steps of one turn.
-    check_boundaries(
-        &[USER, REASONING, CALL, OUTPUT, DEVELOPER, SAID],
-        &[0, 1, 5],
-    );
+    check_boundaries(&[USER, REASONING, CALL, OUTPUT, DEVELOPER, SAID], &[0, 1, 5]);
 }
 
 #[test]
 fn references_and_unknown_items_have_no_boundary_beside_them() {
     check_boundaries(
-        &[
-            USER, REFERENCE, USER, REFERENCE, CALL, OUTPUT, REFERENCE, USER,
-        ],
+        &[USER, REFERENCE, USER, REFERENCE, CALL, OUTPUT, REFERENCE, USER],
         &[0, 1, 2, 3, 6, 7],
     );
     let unknown = r#"{"type":"dream","id":"d_1"}"#;
@@ -147,9 +103,8 @@ fn references_and_unknown_items_have_no_boundary_beside_them() {
 
 #[test]
 fn everything_up_to_the_newest_compaction_is_head() {
-    let all = [
-        USER, CALL, OUTPUT, COMPACTION, DEVELOPER, COMPACTION, REASONING, CALL, OUTPUT, USER,
-    ];
+    let all =
+        [USER, CALL, OUTPUT, COMPACTION, DEVELOPER, COMPACTION, REASONING, CALL, OUTPUT, USER];
     let body = items(&all);
     let conversation = read(body.as_bytes()).unwrap();
     assert_eq!(conversation.head_len(), 6);
@@ -182,17 +137,7 @@ fn no_boundary_separates_a_tool_definition_from_its_calls() {
     let search = r#"{"type":"tool_search_call","call_id":"s","arguments":{}}"#;
     let found = r#"{"type":"tool_search_output","call_id":"s","tools":[{"type":"function","name":"patch"}]}"#;
     check_boundaries(
-        &[
-            USER,
-            search,
-            found,
-            SAID,
-            USER,
-            SECOND_CALL,
-            SECOND_OUTPUT,
-            SAID,
-            USER,
-        ],
+        &[USER, search, found, SAID, USER, SECOND_CALL, SECOND_OUTPUT, SAID, USER],
         &[0, 1, 7, 8, 9],
     );
     check_boundaries(
@@ -204,19 +149,13 @@ fn no_boundary_separates_a_tool_definition_from_its_calls() {
 #[test]
 fn tool_definitions_in_the_head_prevent_no_boundary() {
     let tools = r#"{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"read"}]}"#;
-    check_boundaries(
-        &[tools, DEVELOPER, USER, CALL, OUTPUT, SAID, USER],
-        &[2, 3, 5, 6, 7],
-    );
+    check_boundaries(&[tools, DEVELOPER, USER, CALL, OUTPUT, SAID, USER], &[2, 3, 5, 6, 7]);
 }
 
 #[test]
 fn codex_context_messages_are_not_user_requests() {
     let context = r##"{"type":"message","role":"user","content":[{"type":"input_text","text":"# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>x</INSTRUCTIONS>"},{"type":"input_text","text":"<environment_context>\n</environment_context>"}]}"##;
-    assert_eq!(
-        roles(&[DEVELOPER, context, USER])[1..],
-        [Role::Developer, Role::User]
-    );
+    assert_eq!(roles(&[DEVELOPER, context, USER])[1..], [Role::Developer, Role::User]);
     let body = items(&[DEVELOPER, context, USER]);
     assert_eq!(read(body.as_bytes()).unwrap().head_len(), 2);
     let asked = r#"{"role":"user","content":[{"type":"input_text","text":"<environment_context></environment_context>"},{"type":"input_text","text":"and now?"}]}"#;
@@ -232,15 +171,9 @@ fn detects_history_kept_or_compacted_by_the_provider() {
     for (members, expect) in [
         ("", Client),
         (r#""previous_response_id":"resp_1","#, Provider),
-        (
-            r#""previous_response_id":null,"conversation":null,"#,
-            Client,
-        ),
+        (r#""previous_response_id":null,"conversation":null,"#, Client),
         (r#""conversation":{"id":"conv_1"},"#, Provider),
-        (
-            r#""context_management":[{"type":"compaction"}],"#,
-            CompactingProvider,
-        ),
+        (r#""context_management":[{"type":"compaction"}],"#, CompactingProvider),
         (r#""context_management":[],"truncation":"auto","#, Client),
         (r#""context_management":[1],"conversation":"c","#, Provider),
     ] {
@@ -298,9 +231,7 @@ fn input_must_be_a_string_or_an_array_of_items() {
 #[test]
 fn only_items_that_longhaul_changes_are_validated_strictly() {
     let output = |value: &str| {
-        items(&[&format!(
-            r#"{{"type":"function_call_output","call_id":"c","output":{value}}}"#
-        )])
+        items(&[&format!(r#"{{"type":"function_call_output","call_id":"c","output":{value}}}"#)])
     };
     for (value, expect) in [
         ("null", None),
@@ -322,26 +253,16 @@ fn only_items_that_longhaul_changes_are_validated_strictly() {
     ] {
         assert_eq!(refused(&items(&[odd])), None, "{odd}");
     }
-    assert_eq!(
-        refused(&items(&[r#"{"type":"message","content":"a"}"#])),
-        Some(Bypass::Shape)
-    );
+    assert_eq!(refused(&items(&[r#"{"type":"message","content":"a"}"#])), Some(Bypass::Shape));
     for twice in [
         r#"{"type":"message","type":"message","role":"user","content":"a"}"#,
         r#"{"role":"user","content":"a","content":"b"}"#,
         r#"{"type":"function_call_output","call_id":"c","output":"a","outp\u0075t":"b"}"#,
         r#"{"role":"user","content":[{"type":"input_text","text":"a","text":"b"}]}"#,
     ] {
-        assert_eq!(
-            refused(&items(&[twice])),
-            Some(Bypass::Duplicate),
-            "{twice}"
-        );
+        assert_eq!(refused(&items(&[twice])), Some(Bypass::Duplicate), "{twice}");
     }
-    assert_eq!(
-        refused(r#"{"input":"a","input":"b"}"#),
-        Some(Bypass::Duplicate)
-    );
+    assert_eq!(refused(r#"{"input":"a","input":"b"}"#), Some(Bypass::Duplicate));
 }
 
 #[test]
@@ -349,18 +270,12 @@ fn shell_chunks_are_read_as_text_and_other_outputs_are_opaque() {
     let shell = r#"{"type":"shell_call_output","call_id":"c","output":[{"stdout":"one ","stderr":"","outcome":{"type":"timeout"}},{"stderr":"three","stdout":"two ","outcome":{}}]}"#;
     let body = items(&[shell]);
     let conversation = read(body.as_bytes()).unwrap();
-    assert_eq!(
-        conversation.text(&conversation.messages()[0]),
-        "one threetwo "
-    );
+    assert_eq!(conversation.text(&conversation.messages()[0]), "one threetwo ");
     let local = r#"{"type":"local_shell_call_output","id":"c","call_id":"c","output":"{\"output\":\"long\"}"}"#;
     let body = items(&[local]);
     let conversation = read(body.as_bytes()).unwrap();
     let message = &conversation.messages()[0];
-    assert_eq!(
-        (conversation.text(message).as_ref(), message.role),
-        ("", Role::Tool)
-    );
+    assert_eq!((conversation.text(message).as_ref(), message.role), ("", Role::Tool));
     assert!(message.tokens > Tokens::new(4));
 }
 
@@ -383,11 +298,7 @@ fn an_output_of_a_local_shell_may_name_either_id_of_its_call() {
         let conversation = read(body.as_bytes()).unwrap();
         let batch = &conversation.batches()[0];
         let found = (batch.complete_at, batch.call_index(2));
-        let expect = if is_paired {
-            (Some(3), Some(0))
-        } else {
-            (None, None)
-        };
+        let expect = if is_paired { (Some(3), Some(0)) } else { (None, None) };
         assert_eq!(found, expect, "{ids}");
         if is_paired {
             check_boundaries(&[USER, call, USER, &output, USER, SAID], &[0, 1, 5, 6]);
@@ -440,12 +351,7 @@ fn cached_parse_equals_a_fresh_parse() {
         let facts = |it: &Conversation<'_>| -> Vec<(Span, Role, Tokens, String)> {
             let messages = it.messages().iter();
             let fact = |message: &Message| {
-                (
-                    message.span,
-                    message.role,
-                    message.tokens,
-                    it.text(message).into_owned(),
-                )
+                (message.span, message.role, message.tokens, it.text(message).into_owned())
             };
             messages.map(fact).collect()
         };
@@ -461,9 +367,7 @@ fn no_cut_separates_a_running_program_from_its_calls() {
     let caller = r#"{"caller":{"type":"program","caller_id":"p"},"type""#;
     let call = CALL.replace(r#"{"type""#, caller);
     let [second, third] = ["c2", "c3"].map(|id| (call.replace("c1", id), OUTPUT.replace("c1", id)));
-    let all = [
-        USER, program, &call, OUTPUT, &second.0, &second.1, &third.0, &third.1,
-    ];
+    let all = [USER, program, &call, OUTPUT, &second.0, &second.1, &third.0, &third.1];
     check_boundaries(&all, &[0, 1, 7]);
 }
 

@@ -48,10 +48,7 @@ fn detects_nested_and_flat_errors() {
             r#"{"error":{"message":"x"}}"#,
         ],
     );
-    let named = Event {
-        name: b"error",
-        ..Event::unnamed(br#"{"code":"Throttling"}"#)
-    };
+    let named = Event { name: b"error", ..Event::unnamed(br#"{"code":"Throttling"}"#) };
     assert_eq!(classify_event(named).kind, EventKind::Error);
 }
 
@@ -71,10 +68,7 @@ fn a_closing_event_without_an_item_is_usage() {
     assert_eq!(full.finish, Some(FinishReason::Length));
     assert_eq!((full.input, full.output), (Some(4_096), Some(0)));
     let empty = closing("response.completed", r#""status":"completed""#);
-    assert_eq!(
-        (empty.kind, empty.finish),
-        (EventKind::Usage, Some(FinishReason::Stop))
-    );
+    assert_eq!((empty.kind, empty.finish), (EventKind::Usage, Some(FinishReason::Stop)));
     check_kind(EventKind::Done, &["[DONE]"]);
 }
 
@@ -123,10 +117,7 @@ fn calls_and_errors_yield_no_text() {
     let hosted = r#"{"type":"response.output_item.done","item":{"type":"web_search_call"}}"#;
     assert_eq!(read(&[hosted]), (String::new(), None, false));
     for (event, error) in [
-        (
-            r#"{"type":"error","error":{"code":"x"}}"#,
-            r#"{"code":"x"}"#,
-        ),
+        (r#"{"type":"error","error":{"code":"x"}}"#, r#"{"code":"x"}"#),
         (
             r#"{"type":"error","code":"x","message":"y"}"#,
             r#"{"type":"error","code":"x","message":"y"}"#,

@@ -48,10 +48,7 @@ fn a_full_window_overrides_later_finish_reasons() {
 #[test]
 fn content_is_detected_after_empty_events() {
     let reply = told(&[ROLE; 3], &[], &[&ended("stop"), ROLE, ROLE, "[DONE]"]);
-    assert_eq!(
-        reply,
-        reply_end(None, Some(FinishReason::Stop), Verdict::Fine)
-    );
+    assert_eq!(reply, reply_end(None, Some(FinishReason::Stop), Verdict::Fine));
 }
 
 #[test]
@@ -74,10 +71,7 @@ fn check_error(event: &str, expect: Verdict) {
 fn an_error_after_content_is_recognised_by_event_name_or_shape() {
     let says = r#""message":"prompt is too long: 208732 tokens > 200000 maximum""#;
     check_error(&format!("event: error\ndata: {{{says}}}\n\n"), overflow());
-    check_error(
-        &format!("event: message\ndata: {{{says}}}\n\n"),
-        Verdict::Fine,
-    );
+    check_error(&format!("event: message\ndata: {{{says}}}\n\n"), Verdict::Fine);
     check_error(&format!("data: {{\"error\":{{{says}}}}}\n\n"), overflow());
     check_error(&format!("data: [{{\"code\":1261,{says}}}]\n\n"), overflow());
     check_error(&format!("data: {{{says}}}\n\n"), Verdict::Fine);

@@ -65,18 +65,12 @@ fn a_long_closing_event_is_read_from_both_its_ends() {
     };
     for (stream, expect) in [
         (event("response.completed", "null"), FinishReason::Stop),
-        (
-            event("response.incomplete", "{\"reason\":\"max_output_tokens\"}"),
-            FinishReason::Length,
-        ),
+        (event("response.incomplete", "{\"reason\":\"max_output_tokens\"}"), FinishReason::Length),
     ] {
         for end in ["", "data: [DONE]\n\n"] {
             let mut tail = ReplyTail::new(Dialect::Responses);
             let stream = [&stream, end].concat();
-            stream
-                .as_bytes()
-                .chunks(1_000)
-                .for_each(|chunk| tail.push(chunk));
+            stream.as_bytes().chunks(1_000).for_each(|chunk| tail.push(chunk));
             assert!(tail.is_complete());
             let reply_end = tail.finish(ClassifierRules::standard(), None);
             assert_eq!(reply_end.finish, Some(expect));

@@ -25,17 +25,9 @@ fn a_summary_is_due_from_the_hard_threshold_on_to_the_token() {
         policy.thresholds.hard = hard;
         policy.proactive = proactive;
         let standing = noted(&policy, None);
-        assert_eq!(
-            (standing.summary_due, standing.cut_here),
-            (due, false),
-            "{hard}"
-        );
+        assert_eq!((standing.summary_due, standing.cut_here), (due, false), "{hard}");
         let standing = cut(&policy, None);
-        assert_eq!(
-            (standing.summary_due, standing.cut_here),
-            (false, due),
-            "{hard}"
-        );
+        assert_eq!((standing.summary_due, standing.cut_here), (false, due), "{hard}");
         assert_eq!(standing.summarised_until, if due { ALL - 2 } else { 2 });
     };
     check(size(ALL), true, true);
@@ -66,10 +58,7 @@ fn compaction_cannot_help_if_fixed_content_leaves_no_room_for_a_summary() {
         policy.budgets.prose = summary;
         policy.thresholds.capacity = FAR;
         let standing = noted(&policy, None);
-        assert_eq!(
-            (standing.can_compact, standing.summary_due),
-            (has_hope, has_hope)
-        );
+        assert_eq!((standing.can_compact, standing.summary_due), (has_hope, has_hope));
     }
 }
 
@@ -81,10 +70,7 @@ fn history_is_cut_where_that_gains_enough_and_no_less() {
     let kept = PinnedHead::new(&conversation, &policy, None);
     let mut both = [false; 2];
     for from in (4..ALL).step_by(2) {
-        let policy = Policy {
-            keep_recent: run(from..ALL),
-            ..policy.clone()
-        };
+        let policy = Policy { keep_recent: run(from..ALL), ..policy.clone() };
         let replay = HistoryFold::new(&conversation, &policy, kept, None, HardThresholdMode::Cut);
         // Instructions, question, summary, the newest steps.
         let beside = OUTSIDE + run(1..2) + run(from..ALL);
@@ -182,10 +168,9 @@ fn clearing_replaces_a_digest_cut_only_if_its_mark_is_nearer() {
 
 #[test]
 fn clearing_must_suffice_if_history_cannot_be_cut() {
-    for (relief, due) in [
-        (size(ALL) - times(FREES, 4), false),
-        (size(ALL) - times(FREES, 4) - ONE, true),
-    ] {
+    for (relief, due) in
+        [(size(ALL) - times(FREES, 4), false), (size(ALL) - times(FREES, 4) - ONE, true)]
+    {
         let mut policy = full_and_clearing(size(ALL));
         policy.keep_recent = FAR;
         policy.prune_thresholds.prune_target = relief;
@@ -224,21 +209,9 @@ fn retained_messages_exclude_what_the_next_break_can_clear() {
     };
     check(&mut policy(), 6..ALL);
     let protecting = |when, protect| clearing(when, PruneRule { protect, ..rule() });
-    check(
-        &mut protecting(PruneTrigger::HardThreshold, run(6..ALL)),
-        6..ALL,
-    );
-    check(
-        &mut protecting(PruneTrigger::HardThreshold, run(6..ALL) - ONE),
-        7..ALL,
-    );
-    check(
-        &mut protecting(PruneTrigger::HardThreshold, run(9..ALL)),
-        9..ALL,
-    );
-    check(
-        &mut protecting(PruneTrigger::HardThreshold, Tokens::ZERO),
-        ALL..ALL,
-    );
+    check(&mut protecting(PruneTrigger::HardThreshold, run(6..ALL)), 6..ALL);
+    check(&mut protecting(PruneTrigger::HardThreshold, run(6..ALL) - ONE), 7..ALL);
+    check(&mut protecting(PruneTrigger::HardThreshold, run(9..ALL)), 9..ALL);
+    check(&mut protecting(PruneTrigger::HardThreshold, Tokens::ZERO), ALL..ALL);
     check(&mut protecting(PruneTrigger::Always, FAR), ALL..ALL);
 }

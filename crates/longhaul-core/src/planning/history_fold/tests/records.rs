@@ -10,28 +10,20 @@ fn thrash(compactions: &[usize]) -> ThrashState {
     let conversation = read(body.as_bytes()).unwrap();
     compactions
         .iter()
-        .fold(ThrashState::default(), |thrash, &at| {
-            thrash.after_compaction(&conversation, at)
-        })
+        .fold(ThrashState::default(), |thrash, &at| thrash.after_compaction(&conversation, at))
 }
 
 /// Record without changes that only stores the thrash state after these compactions, the last of
 /// which made it.
 fn paced(compactions: &[usize]) -> CompactionRecord {
-    CompactionRecord {
-        thrash: thrash(compactions),
-        ..CompactionRecord::default()
-    }
+    CompactionRecord { thrash: thrash(compactions), ..CompactionRecord::default() }
 }
 
 #[test]
 fn a_record_clears_results_only_from_its_own_point_on() {
     let minimum = times(FREES, 2);
     let policy = clearing(PruneTrigger::Always, PruneRule { minimum, ..rule() });
-    let record = CompactionRecord {
-        cleared_before: 6,
-        ..CompactionRecord::default()
-    };
+    let record = CompactionRecord { cleared_before: 6, ..CompactionRecord::default() };
     // The rule fires at 10 messages, with three results to clear. It would not fire if two of them
     // had been cleared before.
     for (at, expect) in [(ALL, &RESULTS[..3]), (8, &RESULTS[..2])] {
@@ -77,11 +69,7 @@ fn second_quick_compaction_keeps_half_as_much_and_clips_a_result() {
         let stands = conversation.tokens_of(covers..ALL) - clipped;
         assert_eq!(standing.size, beside + stands);
     };
-    let clip = Clip {
-        message: 9,
-        head: Tokens::new(500),
-        tail: Tokens::new(500),
-    };
+    let clip = Clip { message: 9, head: Tokens::new(500), tail: Tokens::new(500) };
     check(&[8], 6, &[]);
     check(&[6, 8], 8, &[clip]);
 }
@@ -91,16 +79,8 @@ fn a_thrashing_record_clears_and_clips_once_at_its_own_point() {
     let body = resized(7, 8_000);
     let conversation = read(body.as_bytes()).unwrap();
     let check = |policy: &Policy, base: &RecordMatch, results: &[usize], clips: &[usize]| {
-        let policy = Policy {
-            keep_recent: Tokens::new(2_400),
-            ..policy.clone()
-        };
-        let standing = stand(
-            &conversation,
-            &policy,
-            Some(base),
-            HardThresholdMode::Report,
-        );
+        let policy = Policy { keep_recent: Tokens::new(2_400), ..policy.clone() };
+        let standing = stand(&conversation, &policy, Some(base), HardThresholdMode::Report);
         let clipped: Vec<usize> = standing.clips.iter().map(|it| it.message).collect();
         assert_eq!((&*cleared(&standing), &*clipped), (results, clips));
     };
@@ -119,11 +99,7 @@ fn a_thrashing_record_clears_and_clips_once_at_its_own_point() {
     for (message, clips) in [(5, &[7][..]), (7, &[])] {
         let mut record = thrash.clone();
         let (head, tail) = (Tokens::new(200), Tokens::new(200));
-        record.clips.push(Clip {
-            message,
-            head,
-            tail,
-        });
+        record.clips.push(Clip { message, head, tail });
         check(&policy(), &found(10, record), &[], clips);
     }
 }
@@ -132,10 +108,7 @@ fn a_thrashing_record_clears_and_clips_once_at_its_own_point() {
 fn what_stands_for_history_measures_what_it_is() {
     let sized = |tokens: usize| {
         let text = wrap_summary(&"x".repeat(4 * tokens));
-        let record = CompactionRecord {
-            text: Some(text.into()),
-            ..summary(6)
-        };
+        let record = CompactionRecord { text: Some(text.into()), ..summary(6) };
         noted(&policy(), Some(&found(ALL, record))).size
     };
     assert_eq!(sized(900), sized(1) + Tokens::new(899));

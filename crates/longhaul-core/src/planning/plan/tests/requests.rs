@@ -19,17 +19,9 @@ fn forwarded(window: u32, begins: &[Value], steps: usize) -> (String, Tokens) {
     }
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let settings = CompactionSettings {
-        prune: false,
-        ..CompactionSettings::default()
-    };
+    let settings = CompactionSettings { prune: false, ..CompactionSettings::default() };
     let policy = Policy::new(&settings, Tokens::new(window));
-    let out = plan(
-        &conversation,
-        &policy,
-        &PriorRecords::default(),
-        SummarySource::Digest,
-    );
+    let out = plan(&conversation, &policy, &PriorRecords::default(), SummarySource::Digest);
     let tokens = out.view.tokens(&conversation);
     let bytes = match out.view.replacements(&conversation) {
         None => body.into_bytes(),
@@ -54,9 +46,7 @@ fn large(window: u32) -> String {
 }
 
 fn check(window: u32, begins: &[Value], asked: &[&str]) {
-    let hard = Policy::new(&CompactionSettings::default(), Tokens::new(window))
-        .thresholds
-        .hard;
+    let hard = Policy::new(&CompactionSettings::default(), Tokens::new(window)).thresholds.hard;
     let mut compacted = 0;
     for steps in (0..STEPS).step_by(13) {
         let (text, tokens) = forwarded(window, begins, steps);
@@ -75,11 +65,7 @@ fn check(window: u32, begins: &[Value], asked: &[&str]) {
 fn a_large_task_stays_verbatim_throughout_a_long_session() {
     for window in [4_000, 32_000, 200_000] {
         let task = large(window);
-        check(
-            window,
-            &[says("system", "s"), says("user", &task)],
-            &[&task],
-        );
+        check(window, &[says("system", "s"), says("user", &task)], &[&task]);
     }
 }
 
@@ -87,11 +73,8 @@ fn a_large_task_stays_verbatim_throughout_a_long_session() {
 fn a_large_request_after_a_greeting_stays_verbatim_in_its_open_turn() {
     for window in [4_000, 32_000, 200_000] {
         let request = large(window);
-        let begins = [
-            says("user", "hi"),
-            says("assistant", "what is there to do?"),
-            says("user", &request),
-        ];
+        let begins =
+            [says("user", "hi"), says("assistant", "what is there to do?"), says("user", &request)];
         check(window, &begins, &["hi", &request]);
     }
 }
@@ -101,11 +84,7 @@ fn the_first_and_the_newest_request_both_stay_verbatim() {
     for window in [4_000, 32_000, 200_000] {
         // Together they may take no more than a single one of the others.
         let (first, newest) = (task(window / 10 + 50), "do that again, ".repeat(10));
-        let begins = [
-            says("user", &first),
-            says("assistant", "done"),
-            says("user", &newest),
-        ];
+        let begins = [says("user", &first), says("assistant", "done"), says("user", &newest)];
         check(window, &begins, &[&first, &newest]);
     }
 }
@@ -116,11 +95,7 @@ fn digest_is_unchanged_by_later_messages() {
     let stands = |steps| {
         let (text, _) = forwarded(32_000, &begins, steps);
         let (_, record) = text.split_once("condensed by longhaul").unwrap();
-        record
-            .split_once("[End of the record")
-            .unwrap()
-            .0
-            .to_owned()
+        record.split_once("[End of the record").unwrap().0.to_owned()
     };
     // Of ten requests, most find no new cut.
     let mut all: Vec<String> = (44..54).map(stands).collect();
@@ -142,13 +117,7 @@ fn tool_schemas_leave_less_budget_for_a_text() {
     };
     let (whole, some, least) = (policy.budgets, budgets(12_000), budgets(30_000));
     let each = |it: SummaryBudgets| {
-        [
-            it.prose,
-            it.steps,
-            it.file_activity,
-            it.identifiers,
-            it.user_messages,
-        ]
+        [it.prose, it.steps, it.file_activity, it.identifiers, it.user_messages]
     };
     for (some, whole) in each(some).into_iter().zip(each(whole)) {
         assert!(Tokens::ZERO < some && some < whole, "{some} {whole}");

@@ -33,10 +33,7 @@ fn session(steps: usize) -> Vec<Value> {
 }
 
 fn policy() -> Policy {
-    let settings = CompactionSettings {
-        prune: false,
-        ..CompactionSettings::default()
-    };
+    let settings = CompactionSettings { prune: false, ..CompactionSettings::default() };
     Policy::new(&settings, Tokens::new(WINDOW))
 }
 
@@ -48,24 +45,14 @@ fn forwarded(
 ) -> (Vec<u8>, Option<SegmentedText>, Option<RecordMatch>) {
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let prior = PriorRecords {
-        adopted: base.clone(),
-        ..PriorRecords::default()
-    };
+    let prior = PriorRecords { adopted: base.clone(), ..PriorRecords::default() };
     let out = plan(&conversation, &policy(), &prior, SummarySource::Digest);
     let record = out.fresh_digest.then(|| {
         let record = out.view.to_record(&conversation);
         // A record is stored as JSON.
         let stored = serde_json::to_string(&record).unwrap();
-        assert_eq!(
-            serde_json::from_str::<CompactionRecord>(&stored).unwrap(),
-            record
-        );
-        RecordMatch {
-            prefix_end: messages.len(),
-            adopted: true,
-            record: Arc::new(record),
-        }
+        assert_eq!(serde_json::from_str::<CompactionRecord>(&stored).unwrap(), record);
+        RecordMatch { prefix_end: messages.len(), adopted: true, record: Arc::new(record) }
     });
     let bytes = match out.view.replacements(&conversation) {
         None => body.into_bytes(),
@@ -137,9 +124,8 @@ fn a_client_with_cache_marks_gets_a_part_for_each_segment() {
     assert_eq!(text.form(), SegmentForm::Parts);
     let body: Value = serde_json::from_slice(&body).unwrap();
     let summary = body["messages"].as_array().unwrap().iter();
-    let parts = summary
-        .filter_map(|message| message["content"].as_array())
-        .max_by_key(|it| it.len());
+    let parts =
+        summary.filter_map(|message| message["content"].as_array()).max_by_key(|it| it.len());
     let parts = parts.unwrap();
     assert_eq!(parts.len(), text.segments().len() + 1);
     // The end of the frame follows the mark.
@@ -160,10 +146,7 @@ fn an_added_cache_mark_keeps_the_number_and_the_order_of_marks() {
         let part = json!([{"type": "text", "text": "go on", "cache_control": mark}]);
         json!({"role": "user", "content": part})
     };
-    let (hour, short) = (
-        json!({"type": "ephemeral", "ttl": "1h"}),
-        json!({"type": "ephemeral"}),
-    );
+    let (hour, short) = (json!({"type": "ephemeral", "ttl": "1h"}), json!({"type": "ephemeral"}));
     for marks in 0..=4 {
         let mut all = session(STEPS);
         // Marks in the head, and the last one at the end.
@@ -197,18 +180,12 @@ fn no_cache_mark_is_added_if_that_is_switched_off() {
     let body = json!({"messages": all}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let marks = |adds_cache_mark| {
-        let policy = Policy {
-            adds_cache_mark,
-            ..policy()
-        };
+        let policy = Policy { adds_cache_mark, ..policy() };
         let prior = PriorRecords::default();
         let out = plan(&conversation, &policy, &prior, SummarySource::Digest);
         let edits = out.view.replacements(&conversation).unwrap();
         let forwarded = Splice::new(&conversation, &edits).unwrap().apply();
-        String::from_utf8(forwarded)
-            .unwrap()
-            .matches("cache_control")
-            .count()
+        String::from_utf8(forwarded).unwrap().matches("cache_control").count()
     };
     assert_eq!((marks(false), marks(true)), (1, 2));
 }

@@ -15,14 +15,8 @@ fn digest_omits_identifiers_that_results_hold_until_the_next_cut() {
     let says = [(2, &*names), (3, &long), (5, &alpha), (7, &beta)];
     let body = body_saying("suctctctct", &says);
     let conversation = read(body.as_bytes()).unwrap();
-    let protecting = PruneRule {
-        protect: Tokens::new(600),
-        ..rule()
-    };
-    for (when, repeats) in [
-        (PruneTrigger::HardThreshold, false),
-        (PruneTrigger::Always, true),
-    ] {
+    let protecting = PruneRule { protect: Tokens::new(600), ..rule() };
+    for (when, repeats) in [(PruneTrigger::HardThreshold, false), (PruneTrigger::Always, true)] {
         let mut policy = Policy {
             recovery_protect: Some([protecting.protect; 2]),
             keep_recent: conversation.tokens_of(4..10),
@@ -34,22 +28,13 @@ fn digest_omits_identifiers_that_results_hold_until_the_next_cut() {
         let policy = aiming(&policy, cleared - Tokens::new(100), FAR);
         let refused = as_it_came(&conversation, &policy);
         let known = nothing();
-        let recovery = plan_recovery(
-            &conversation,
-            &policy,
-            &known,
-            &refused,
-            SummarySource::Digest,
-        );
+        let recovery =
+            plan_recovery(&conversation, &policy, &known, &refused, SummarySource::Digest);
         let RecoveryDecision::Retry(view, RecoveryStep::Digest) = recovery else {
             panic!("{recovery:?}");
         };
         assert_eq!(
-            (
-                view.summarised_until(),
-                view.is_cleared(5),
-                view.is_cleared(7)
-            ),
+            (view.summarised_until(), view.is_cleared(5), view.is_cleared(7)),
             (4, true, false)
         );
         let text = view.to_record(&conversation).text.unwrap();
@@ -73,13 +58,8 @@ fn digest_user_requests_get_only_the_room_left_to_the_target() {
     let refused = as_it_came(&conversation, &policy);
     let digest = |target| {
         let policy = aiming(&policy, target, FAR);
-        let recovery = plan_recovery(
-            &conversation,
-            &policy,
-            &known,
-            &refused,
-            SummarySource::Digest,
-        );
+        let recovery =
+            plan_recovery(&conversation, &policy, &known, &refused, SummarySource::Digest);
         let RecoveryDecision::Retry(view, RecoveryStep::Digest) = recovery else {
             panic!("{recovery:?}");
         };
@@ -98,10 +78,7 @@ fn digest_user_requests_get_only_the_room_left_to_the_target() {
 
 #[test]
 fn results_are_clipped_before_the_user_request() {
-    let (request, long) = (
-        format!("begin {} end", "x".repeat(2_000)),
-        "y".repeat(40_000),
-    );
+    let (request, long) = (format!("begin {} end", "x".repeat(2_000)), "y".repeat(40_000));
     let body = body_saying("suctctct", &[(1, &request), (7, &long)]);
     let conversation = read(body.as_bytes()).unwrap();
     let mut policy = Policy {
@@ -115,17 +92,9 @@ fn results_are_clipped_before_the_user_request() {
     let beside = beside + Tokens::new(130 + 20) + Tokens::estimate_text(&wording::wrap_summary(""));
     let clipped = |is_window_stated, left: u32, end: u32, beside_it: u32, whole| {
         let target = beside + Tokens::new(left + beside_it);
-        let policy = Policy {
-            is_window_stated,
-            ..aiming(&policy, Tokens::ZERO, target)
-        };
-        let recovery = plan_recovery(
-            &conversation,
-            &policy,
-            &nothing(),
-            &refused,
-            SummarySource::Digest,
-        );
+        let policy = Policy { is_window_stated, ..aiming(&policy, Tokens::ZERO, target) };
+        let recovery =
+            plan_recovery(&conversation, &policy, &nothing(), &refused, SummarySource::Digest);
         let RecoveryDecision::Retry(view, RecoveryStep::Clipped) = recovery else {
             panic!("{recovery:?}");
         };

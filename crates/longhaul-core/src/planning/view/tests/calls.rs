@@ -83,30 +83,21 @@ fn a_call_is_clipped_once_the_rule_has_passed_its_result() {
         for (before, expect) in [
             (3, &["2 cleared"][..]),
             (5, &["2 cleared", "4 call clipped", "4 cleared"]),
-            (
-                7,
-                &["2 cleared", "4 call clipped", "4 cleared", "6 call clipped"],
-            ),
+            (7, &["2 cleared", "4 call clipped", "4 cleared", "6 call clipped"]),
         ] {
             let view = cleared(&conversation, before);
             assert_eq!(cuts(&view, &conversation), expect);
             let sent = sent(&conversation, &view);
             let said = view.tokens(&conversation);
             let sent = dialect.read(sent.as_bytes()).unwrap().tokens();
-            assert!(
-                (said - sent).max(sent - said) <= Tokens::new(4),
-                "{sent} {said}"
-            );
+            assert!((said - sent).max(sent - said) <= Tokens::new(4), "{sent} {said}");
         }
     }
 }
 
 #[test]
 fn a_result_kept_for_its_content_keeps_its_call_whole() {
-    let body = body(
-        Dialect::ChatCompletions,
-        &[(9_000, "Error: no"), (9_000, "ok"), (9, "ok")],
-    );
+    let body = body(Dialect::ChatCompletions, &[(9_000, "Error: no"), (9_000, "ok"), (9, "ok")]);
     let conversation = Dialect::ChatCompletions.read(body.as_bytes()).unwrap();
     let mut keeps = rule();
     keeps.keep_errors = true;
@@ -145,10 +136,7 @@ fn thinking_leaves_from_the_clipped_call_on_where_it_is_bound() {
     let thinking = r#"[{"type":"thinking","thinking":"t","signature":"s"},{"type":"tool_use""#;
     let body = body.replace(r#"[{"type":"tool_use""#, thinking);
     let conversation = Dialect::Messages.read(body.as_bytes()).unwrap();
-    let prior = PriorThinking {
-        stale: StaleThinking::Removed,
-        ..PriorThinking::default()
-    };
+    let prior = PriorThinking { stale: StaleThinking::Removed, ..PriorThinking::default() };
     let plan = RequestPlan::from_view(cleared(&conversation, 3));
     let plan = plan.without_stale_thinking(&conversation, &prior);
     assert_eq!(plan.view.thinking_removals(&conversation), 2);

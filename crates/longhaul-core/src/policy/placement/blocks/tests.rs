@@ -23,22 +23,14 @@ fn step(id: &str, behind: &[Value]) -> [Value; 2] {
     let call = json!({"type": "tool_use", "id": id, "name": "f", "input": {"a": "x".repeat(200)}});
     let mut answer = vec![json!({"type": "tool_result", "tool_use_id": id, "content": "long"})];
     answer.extend_from_slice(behind);
-    [
-        json!({"role": "assistant", "content": [call]}),
-        user(&answer),
-    ]
+    [json!({"role": "assistant", "content": [call]}), user(&answer)]
 }
 
 /// Returns the messages after "sum" replaced those in `range`.
 fn cut(messages: &[Value], range: (usize, usize), placement: Placement) -> Vec<Value> {
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let cut = Replacement::History {
-        from: range.0,
-        to: range.1,
-        text: "sum".into(),
-        placement,
-    };
+    let cut = Replacement::History { from: range.0, to: range.1, text: "sum".into(), placement };
     let splice = Splice::new(&conversation, &[cut]).unwrap();
     let out: Value = serde_json::from_slice(&splice.apply()).unwrap();
     out["messages"].as_array().unwrap().clone()
@@ -65,10 +57,7 @@ fn within_a_message_the_summary_joins_the_remaining_user_text() {
     let messages = session();
     let out = cut(&messages, (2, 4), Placement::Separate);
     let joined = user(&[text("sum"), text("faster")]);
-    assert_eq!(
-        out,
-        [&[messages[0].clone(), joined], &messages[3..]].concat()
-    );
+    assert_eq!(out, [&[messages[0].clone(), joined], &messages[3..]].concat());
 }
 
 #[test]
@@ -125,12 +114,8 @@ fn objects_whose_keys_stand_in_different_orders_are_not_joined() {
     messages[2] = json!({"content": messages[2]["content"], "role": "user"});
     let body = json!({"messages": messages}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
-    let cut = Replacement::History {
-        from: 1,
-        to: 4,
-        text: "sum".into(),
-        placement: Placement::Separate,
-    };
+    let cut =
+        Replacement::History { from: 1, to: 4, text: "sum".into(), placement: Placement::Separate };
     let splice = Splice::new(&conversation, &[cut]).unwrap();
     let out = String::from_utf8(splice.apply()).unwrap();
     assert_eq!(out.matches("\"role\":\"user\"").count(), 3, "{out}");

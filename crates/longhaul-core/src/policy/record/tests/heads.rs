@@ -14,10 +14,9 @@ fn a_head_dependent_record_is_found_only_behind_its_own_head() {
     let alice = keys(r#"{"role":"system","content":"You serve ALICE. 10:18"}"#);
     let later = keys(r#"{"role":"system","content":"You serve ALICE. 10:19"}"#);
     let bob = keys(r#"{"role":"system","content":"You serve BOB. 10:18"}"#);
-    for (dependence, shared) in [
-        (HeadDependence::Independent, true),
-        (HeadDependence::Dependent, false),
-    ] {
+    for (dependence, shared) in
+        [(HeadDependence::Independent, true), (HeadDependence::Dependent, false)]
+    {
         let record = CompactionRecord {
             text: Some("-".into()),
             head: 2,
@@ -39,10 +38,7 @@ fn a_head_dependent_record_is_found_only_behind_its_own_head() {
             let body = body("suauaua");
             let plain = PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope);
             assert_eq!(found(&plain, adopted).is_some(), shared);
-            assert_eq!(
-                record.key(&plain, plain.key_at(3).unwrap()).is_some(),
-                shared
-            );
+            assert_eq!(record.key(&plain, plain.key_at(3).unwrap()).is_some(), shared);
         }
     }
 }
@@ -53,18 +49,12 @@ fn a_head_dependent_record_precedes_a_shared_one_at_the_same_prefix() {
     let body = body("uauaua");
     let conversation = read(body.as_bytes()).unwrap();
     let keys = PrefixKeys::new(&conversation, scope).with_head(&conversation, scope);
-    let [own, shared] =
-        [HeadDependence::Dependent, HeadDependence::Independent].map(|dependence| {
-            keys.record_key(keys.key_at(3).unwrap(), dependence)
-                .unwrap()
-        });
+    let [own, shared] = [HeadDependence::Dependent, HeadDependence::Independent]
+        .map(|dependence| keys.record_key(keys.key_at(3).unwrap(), dependence).unwrap());
     let look = |key| {
         let name = if key == own { "own" } else { "shared" };
         ([own, shared].contains(&key)).then(|| (true, Arc::new(named(name))))
     };
     let known = PriorRecords::look_up(&keys, look, |_| false);
-    assert_eq!(
-        known.adopted.unwrap().record.summary.as_deref(),
-        Some("own")
-    );
+    assert_eq!(known.adopted.unwrap().record.summary.as_deref(), Some("own"));
 }

@@ -78,13 +78,7 @@ fn blocks_of_a_user_are_remembered_beside_results() {
     let text = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
     let (one, other) = (text("one"), text("other"));
     let (one, other) = (one.as_str(), other.as_str());
-    let runs: [&[&str]; 5] = [
-        &[one],
-        &[one, other],
-        &[other, other],
-        &[other],
-        &[one, other],
-    ];
+    let runs: [&[&str]; 5] = [&[one], &[one, other], &[other, other], &[other], &[one, other]];
     let bodies = runs.map(results);
     assert_eq!(check(Dialect::Messages, &bodies), 4);
 }

@@ -29,11 +29,7 @@ fn a_list_holds_the_entries_that_fit_beside_heading_and_count() {
         (&["a_longer_name.rs", "b.rs"], 54, both),
         (&[], 1_000, ""),
     ] {
-        let heading = if expect.is_empty() {
-            ""
-        } else {
-            MODIFIED_HEADING
-        };
+        let heading = if expect.is_empty() { "" } else { MODIFIED_HEADING };
         assert_eq!(list(names, room), format!("{heading}{expect}"), "{room}");
     }
 }

@@ -30,12 +30,7 @@ fn touch_is_derived_from_the_tool_name_or_its_command() {
         let touches = touch.map(|touch| ("a.rs", touch));
         check_touches(tool, &json!({"path": "a.rs"}), touches.as_slice());
     }
-    let verbs = [
-        ("create", Created),
-        ("delete", Deleted),
-        ("insert", Modified),
-        ("view", Read),
-    ];
+    let verbs = [("create", Created), ("delete", Deleted), ("insert", Modified), ("view", Read)];
     for (verb, touch) in verbs {
         let arguments = json!({"command": verb, "path": "a.rs"});
         check_touches("str_replace_editor", &arguments, &[("a.rs", touch)]);

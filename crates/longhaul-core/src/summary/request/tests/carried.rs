@@ -6,10 +6,7 @@ use super::*;
 fn carried(member: &str, model: Option<&str>) -> Option<String> {
     let body = format!(r#"{{"model":"m",{member},"messages":[{{"role":"user","content":"hi"}}]}}"#);
     let conversation = read(body.as_bytes()).unwrap();
-    let summariser = SummariserLimits {
-        window: Tokens::new(32_000),
-        max_calls: 1,
-    };
+    let summariser = SummariserLimits { window: Tokens::new(32_000), max_calls: 1 };
     let brief = SummaryRequest::new(
         &conversation,
         &place(0..1, None),
@@ -18,11 +15,7 @@ fn carried(member: &str, model: Option<&str>) -> Option<String> {
         summariser,
     )
     .unwrap();
-    let request = brief.call_body(
-        0,
-        None,
-        &RequestTemplate::from_request(&conversation, model),
-    );
+    let request = brief.call_body(0, None, &RequestTemplate::from_request(&conversation, model));
     serde_json::from_str::<Value>(&request).unwrap();
     request.contains(member).then(|| member.to_owned())
 }
@@ -56,10 +49,8 @@ fn reduced_reasoning_carries_over_to_the_summary_but_increased_does_not() {
 
 #[test]
 fn fallback_models_apply_only_to_the_clients_own_model() {
-    let (models, routing) = (
-        r#""models":["a/b","c/d"]"#,
-        r#""provider":{"data_collection":"deny"}"#,
-    );
+    let (models, routing) =
+        (r#""models":["a/b","c/d"]"#, r#""provider":{"data_collection":"deny"}"#);
     assert_eq!(carried(models, None).as_deref(), Some(models));
     assert_eq!(carried(models, Some("other")), None);
     for model in [None, Some("other")] {
