@@ -25,7 +25,7 @@ impl LoopbackProxy {
         let (ready, readied) = oneshot::channel();
         let mut served =
             tokio::spawn(server::run(config, listener, std::future::pending(), || {
-                _ = ready.send(())
+                _ = ready.send(());
             }));
         tokio::select! {
             biased;

@@ -100,7 +100,7 @@ mod tests {
         match expect {
             None => assert!(warnings.is_empty(), "{warnings:?}"),
             Some(words) => {
-                assert!(warnings.len() == 1 && warnings[0].ends_with(words), "{warnings:?}")
+                assert!(warnings.len() == 1 && warnings[0].ends_with(words), "{warnings:?}");
             }
         }
     }

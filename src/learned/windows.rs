@@ -145,7 +145,7 @@ impl LearnedSizes {
         let accepted = self.largest_accepted.max(request);
         match self.learned_window() {
             Some(LearnedWindow { window, truncates_to: Some(_), .. }) => {
-                self.largest_accepted = accepted.min(window)
+                self.largest_accepted = accepted.min(window);
             }
             Some(learned) if learned.is_disproved_by(request) => {
                 self.set_learned(None);
