@@ -1,6 +1,8 @@
 //! Turns that continue after the model's reasoning.
 
 use crate::conversation::{Conversation, Message};
+use crate::dialect::thinking_binding::ThinkingBinding;
+use crate::units::tokens::Tokens;
 use std::ops::Range;
 
 /// Returns the runs from a message that `begins` one up to the next that `ends` runs, ascending.
@@ -34,6 +36,17 @@ impl Conversation<'_> {
     /// Whether any message carries reasoning.
     pub fn has_reasoning(&self) -> bool {
         !self.reasoning_runs.is_empty()
+    }
+
+    /// Returns at most the size of the reasoning in `messages` that a provider may bind to the bytes before it. Zero
+    /// if the model binds none.
+    pub(crate) fn bound_reasoning(&self, messages: Range<usize>) -> Tokens {
+        if !self.has_reasoning() || self.thinking_binding() == ThinkingBinding::Never {
+            return Tokens::ZERO;
+        }
+        let messages = self.messages().get(messages).unwrap_or_default().iter();
+        let thought = messages.filter(|it| it.has_reasoning);
+        thought.map(|it| it.bound_thinking.unwrap_or(it.tokens)).sum()
     }
 
     /// Returns the messages from the first with reasoning to the end of its turn, if the message at

@@ -16,6 +16,9 @@ const LIKELY_GROWTH_PERCENT: u64 = 130;
 /// Additional cost of a token that is read again, in tenths of the price of a cached token. The
 /// highest common ratio is a cache write at 1.25 and a read at 0.1 of the input price.
 const REREAD_TENTHS: u64 = 115;
+/// Cost of a token of reasoning that the model makes again, in the same unit: output at five times the input
+/// price, as Anthropic and `OpenAI` list it.
+const RETHOUGHT_TENTHS: u64 = 500;
 
 impl HistoryFold<'_, '_> {
     /// Whether clearing now is forced by the window, or likely to pay.
@@ -38,7 +41,16 @@ impl HistoryFold<'_, '_> {
         };
         let freed = self.clearable_tokens();
         let reread = self.conversation.tokens_of(first..point) - freed;
-        is_likely_to_pay(self.requests, reread, freed)
+        let lost = self.conversation.bound_reasoning(first..point);
+        // The reasoning of a finished turn matters least.
+        (lost == Tokens::ZERO || self.starts_turn(point))
+            && is_likely_to_pay(self.requests, reread, lost, freed)
+    }
+
+    /// Whether the request that ends at `point` begins a turn of the user.
+    fn starts_turn(&self, point: usize) -> bool {
+        let newest = point.checked_sub(1).and_then(|at| self.conversation.message(at));
+        newest.is_some_and(|message| message.role.is_user())
     }
 
     /// Clears results after a cut has failed, if the rule is one that fires at every request. Returns
@@ -64,17 +76,18 @@ impl HistoryFold<'_, '_> {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let reread = policy.budgets_excluding(fixed).nominal() + policy.keep_recent;
         let freed = size - fixed - reread;
-        is_likely_to_pay(self.requests, reread, freed)
+        is_likely_to_pay(self.requests, reread, Tokens::ZERO, freed)
     }
 }
 
-/// Whether a break after `requests` requests is likely to pay, if the provider reads `reread` tokens
-/// again and every later request is `freed` tokens shorter.
-fn is_likely_to_pay(requests: usize, reread: Tokens, freed: Tokens) -> bool {
+/// Whether a break after `requests` requests is likely to pay: the provider reads `reread` tokens again, the model
+/// makes `lost` tokens of reasoning again, and every later request is `freed` tokens shorter.
+fn is_likely_to_pay(requests: usize, reread: Tokens, lost: Tokens, freed: Tokens) -> bool {
     let expected = (requests as u64).saturating_mul(EXPECTED_PERCENT);
     let saved = expected.saturating_mul(u64::from(freed.get()));
     // `saved` is in percent, `REREAD_TENTHS` in tenths.
-    saved / 10 >= REREAD_TENTHS * u64::from(reread.get())
+    let (reread, lost) = (u64::from(reread.get()), u64::from(lost.get()));
+    saved / 10 >= REREAD_TENTHS * reread + RETHOUGHT_TENTHS * lost
 }
 
 /// Whether a history of `size` is likely to grow to `mark`.
@@ -96,8 +109,10 @@ mod tests {
     #[test]
     fn a_cache_break_pays_if_the_expected_requests_earn_it_back() {
         let check = |requests, reread, freed, expect| {
-            let pays = is_likely_to_pay(requests, Tokens::new(reread), Tokens::new(freed));
-            assert_eq!(pays, expect, "{requests}");
+            let [reread, freed] = [reread, freed].map(Tokens::new);
+            let pays = |lost| is_likely_to_pay(requests, reread, Tokens::new(lost), freed);
+            assert_eq!(pays(0), expect, "{requests}");
+            assert!(expect || !pays(1), "{requests}");
         };
         // After 100 requests, 15 more are expected.
         check(100, 15_000, 11_500, true);
@@ -105,5 +120,9 @@ mod tests {
         check(0, 1, 1_000_000, false);
         check(1, 0, 0, true);
         check(usize::MAX, u32::MAX, u32::MAX, true);
+        // Reasoning weighs more than four times as much.
+        let pays =
+            |lost| is_likely_to_pay(100, Tokens::ZERO, Tokens::new(lost), Tokens::new(10_000));
+        assert!(pays(3_000) && !pays(3_001));
     }
 }

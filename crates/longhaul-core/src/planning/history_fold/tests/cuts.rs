@@ -215,3 +215,48 @@ fn retained_messages_exclude_what_the_next_break_can_clear() {
     check(&mut protecting(PruneTrigger::HardThreshold, Tokens::ZERO), ALL..ALL);
     check(&mut protecting(PruneTrigger::Always, FAR), ALL..ALL);
 }
+
+/// Builds a turn of ten steps with thinking and large results, as `model` would, and what follows.
+fn thought_over(model: &str, then: &str) -> String {
+    let step = |at: usize| {
+        let text = "x".repeat(40_000);
+        format!(
+            r#"{{"role":"assistant","content":[{{"type":"thinking","thinking":"so it must be","signature":"c2ln"}},
+            {{"type":"tool_use","id":"t{at}","name":"f","input":{{}}}}]}},
+            {{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t{at}","content":"{text}"}}]}}"#
+        )
+    };
+    let steps: Vec<String> = (0..10).map(step).collect();
+    let steps = steps.join(",");
+    format!(
+        r#"{{"model":"{model}","max_tokens":9,"messages":[{{"role":"user","content":"Go."}},{steps}{then}]}}"#
+    )
+}
+
+#[test]
+fn clearing_that_no_window_forces_spares_bound_reasoning_until_a_turn_begins() {
+    let mut policy = clearing(PruneTrigger::Always, rule());
+    policy.weighs_clearing = true;
+    policy.proactive = false;
+    for marks in [&mut policy.thresholds, &mut policy.prune_thresholds] {
+        marks.window_hard_threshold = FAR;
+    }
+    let turn = r#",{"role":"assistant","content":"Done."},{"role":"user","content":"Next."}"#;
+    let much = format!(
+        r#",{{"role":"assistant","content":[{{"type":"thinking","thinking":"{}","signature":"c2ln"}},{{"type":"text","text":"Done."}}]}},{{"role":"user","content":"Next."}}"#,
+        "hm ".repeat(20_000)
+    );
+    for (model, then, clears) in [
+        ("claude-opus-4-5", "", true),
+        ("claude-opus-5-5", "", false),
+        ("claude-opus-5-5", turn, true),
+        // Reasoning costs more than clearing frees.
+        ("claude-opus-5-5", &*much, false),
+        ("claude-opus-4-5", &*much, true),
+    ] {
+        let body = thought_over(model, then);
+        let conversation = crate::dialect::messages::read(body.as_bytes()).unwrap();
+        let standing = stand(&conversation, &policy, None, HardThresholdMode::Report);
+        assert_eq!(!cleared(&standing).is_empty(), clears, "{model} {}", then.len());
+    }
+}
