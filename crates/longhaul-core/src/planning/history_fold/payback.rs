@@ -16,8 +16,8 @@ const LIKELY_GROWTH_PERCENT: u64 = 130;
 /// Additional cost of a token that is read again, in tenths of the price of a cached token. The
 /// highest common ratio is a cache write at 1.25 and a read at 0.1 of the input price.
 const REREAD_TENTHS: u64 = 115;
-/// Cost of a token of reasoning that the model makes again, in the same unit: output at five times the input
-/// price, as Anthropic and `OpenAI` list it.
+/// Cost of a token of reasoning that the model makes again, in the same unit. Anthropic lists output at five times
+/// the input price.
 const RETHOUGHT_TENTHS: u64 = 500;
 
 impl HistoryFold<'_, '_> {
@@ -80,8 +80,8 @@ impl HistoryFold<'_, '_> {
     }
 }
 
-/// Whether a break after `requests` requests is likely to pay: the provider reads `reread` tokens again, the model
-/// makes `lost` tokens of reasoning again, and every later request is `freed` tokens shorter.
+/// Whether a break after `requests` requests is likely to pay. The provider reads `reread` tokens again, and the model
+/// makes `lost` tokens of reasoning again. Every later request is `freed` tokens shorter.
 fn is_likely_to_pay(requests: usize, reread: Tokens, lost: Tokens, freed: Tokens) -> bool {
     let expected = (requests as u64).saturating_mul(EXPECTED_PERCENT);
     let saved = expected.saturating_mul(u64::from(freed.get()));
