@@ -1,4 +1,4 @@
-//! What a provider binds reasoning to, whatever the API: everything that it rendered before the reasoning.
+//! The binding of reasoning to everything that a provider rendered before it, whatever the API.
 //!
 //! An API turns a request into a [`Prompt`]. [`ReasoningBook::judge`] walks it. An accepted request goes into
 //! the book with [`ReasoningBook::commit`], and so does the reasoning of its reply.
@@ -74,7 +74,7 @@ pub(crate) struct BindingRules {
     pub(crate) reads: fn(&str, &str) -> bool,
 }
 
-/// Why reasoning does not hold.
+/// The reason for which reasoning does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     /// Another caller received the reasoning.

@@ -22,6 +22,8 @@ pub(crate) struct BoundRequest {
     pub(crate) transformations: Value,
     /// Rules that the request breaks in silence.
     pub(crate) flags: Vec<&'static str>,
+    /// Whether the model binds the reasoning of its reply.
+    pub(crate) binds: bool,
     /// The rule of bound reasoning that the request breaks, and the refusal for it.
     pub(crate) refusal: Option<(&'static str, RefusalReply)>,
 }
@@ -38,17 +40,7 @@ impl BoundRequest {
         {
             return preserved::read(book, chat, settings);
         }
-        let (prompt, judged) = responses::bound::judge(book, chat)?;
-        let dropped = judged.dropped(responses::bound::reason);
-        Some(Self {
-            gone: dropped.iter().map(|it| it.place).collect(),
-            transformations: responses::bound::transformations(&dropped),
-            flags: Vec::new(),
-            refusal: None,
-            prompt,
-            judged,
-            dropped,
-        })
+        responses::bound::read(book, chat)
     }
 
     /// Returns the request without what the model does not read; `None` if the model reads all.

@@ -357,7 +357,9 @@ fn answer_chat(
         } else {
             responses::issued_names(&answer)
         };
-        memory.reasoning.commit(&bound.prompt, bound.judged, names);
+        if bound.binds {
+            memory.reasoning.commit(&bound.prompt, bound.judged, names);
+        }
     }
     if chat.api() == Api::Responses {
         memory.stored.keep(&answer);

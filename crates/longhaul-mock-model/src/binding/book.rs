@@ -8,7 +8,7 @@ use super::{BindingRules, JudgedPrompt, Mismatch, Part, Prefix, Prompt, link};
 /// The maximum number of items of reasoning in a book. Beyond it, the book starts anew.
 const BOUND: usize = 1 << 18;
 
-/// What an item of reasoning is bound to.
+/// The binding of an item of reasoning.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) prefix: u64,
@@ -17,7 +17,7 @@ pub(super) struct Bound {
     pub(super) model: String,
 }
 
-/// What a compaction stands for.
+/// The prefix that a compaction stands for.
 #[derive(Clone, Debug)]
 pub(super) struct Covered {
     pub(super) start: u64,
@@ -85,7 +85,7 @@ impl ReasoningBook {
         judged
     }
 
-    /// Returns the ways to read what the compaction at `at` stands for. Without a cover, the ways of what stands
+    /// Returns the ways to read the prefix that the compaction at `at` stands for. Without a cover, the ways of what stands
     /// before a compaction of another provider count.
     fn covered(
         &self,

@@ -6,7 +6,6 @@ pub(crate) type GptVersion = (u32, u32);
 /// The first model that drops reasoning behind an edit.
 pub(crate) const PREFIX_RULE: GptVersion = (6, 2);
 /// The first model with updates of the configuration in its input.
-#[cfg(feature = "validity")]
 pub(crate) const UPDATES: GptVersion = (6, 0);
 /// The first model that compacts on request.
 pub(crate) const COMPACTION: GptVersion = (5, 6);

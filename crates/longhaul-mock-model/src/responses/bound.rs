@@ -15,12 +15,12 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use crate::binding::models::{PREFIX_RULE, gpt_reads, is_gpt_from};
-use crate::binding::{BindingRules, JudgedPrompt, Prompt, ReasoningBook};
-use crate::request::{Api, ChatBody};
+use serde_json::Value;
 
-pub(crate) use rendered::prompt;
-pub(crate) use report::{reason, transformations};
+use crate::binding::models::{PREFIX_RULE, UPDATES, gpt_reads, is_gpt_from};
+use crate::binding::{BindingRules, Mismatch, ReasoningBook};
+use crate::bound_request::BoundRequest;
+use crate::request::{Api, ChatBody};
 
 /// The rules of every model from GPT-6.2 on.
 ///
@@ -35,10 +35,26 @@ const RULES: BindingRules = BindingRules {
     reads: gpt_reads,
 };
 
-/// Judges the reasoning of a request; `None` where the model binds none.
-pub(crate) fn judge(book: &ReasoningBook, chat: &ChatBody) -> Option<(Prompt, JudgedPrompt)> {
-    let binds = chat.api() == Api::Responses && is_gpt_from(chat.model(), PREFIX_RULE);
-    let prompt = binds.then(|| prompt(chat))?;
-    let judged = book.judge(&prompt, &RULES);
-    Some((prompt, judged))
+/// Reads a request; `None` where the model binds no reasoning.
+///
+/// nc-o-model: GPT-6 checks no prefix, and drops the reasoning of a newer model without a report.
+pub(crate) fn read(book: &ReasoningBook, chat: &ChatBody) -> Option<BoundRequest> {
+    let judges = chat.api() == Api::Responses && is_gpt_from(chat.model(), UPDATES);
+    let prompt = judges.then(|| rendered::prompt(chat))?;
+    let mut judged = book.judge(&prompt, &RULES);
+    let binds = is_gpt_from(chat.model(), PREFIX_RULE);
+    if !binds {
+        judged.breaches.retain(|(_, mismatch)| *mismatch == Mismatch::Model);
+    }
+    let dropped = judged.dropped(report::reason);
+    Some(BoundRequest {
+        gone: dropped.iter().map(|it| it.place).collect(),
+        transformations: if binds { report::transformations(&dropped) } else { Value::Null },
+        flags: Vec::new(),
+        refusal: None,
+        binds,
+        prompt,
+        judged,
+        dropped,
+    })
 }

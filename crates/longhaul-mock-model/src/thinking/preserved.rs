@@ -101,6 +101,7 @@ pub(crate) fn read(
         dropped,
         gone,
         refusal,
+        binds: true,
     })
 }
 

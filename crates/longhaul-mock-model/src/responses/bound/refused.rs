@@ -52,7 +52,7 @@ const RULES: [RefusedRule; 4] = [
     },
     RefusedRule {
         id: "nc-o-opaque",
-        from: PREFIX_RULE,
+        from: UPDATES,
         status: 400,
         code: Some("invalid_encrypted_content"),
         error: UNVERIFIED,
@@ -85,14 +85,14 @@ pub(crate) fn judge(
     })
 }
 
-/// Returns the rules of the API that a model waives. A damaged item has a rule of its own from GPT-6.2 on.
+/// Returns the rules of the API that a model waives. A damaged item has a rule of its own from GPT-6 on.
 ///
 /// nc-o-ids: all others still hold. GPT-6 takes calls without their reasoning.
 pub(crate) fn waived(model: &str) -> &'static [&'static str] {
     if is_gpt_from(model, PREFIX_RULE) {
         &["r-encrypted", "r-encrypted-caller"]
     } else if is_gpt_from(model, UPDATES) {
-        &["r-reasoning-precede"]
+        &["r-encrypted", "r-reasoning-precede"]
     } else {
         &[]
     }

@@ -1,4 +1,4 @@
-//! What the provider renders of a request, in order.
+//! The parts of a request that the provider renders, in order.
 
 use serde_json::{Value, json};
 

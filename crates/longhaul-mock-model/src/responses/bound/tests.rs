@@ -198,6 +198,18 @@ fn an_older_model_drops_the_reasoning_of_a_newer_one() {
     assert_eq!(agent.dropped(), [0; 0]);
     agent.body["model"] = json!("gpt-6.2-sol");
     assert_eq!(agent.dropped(), [10]);
+    // GPT-6 checks no prefix and reports nothing.
+    agent.items()[0]["content"] = json!("changed");
+    agent.body["model"] = json!("gpt-6-astra");
+    assert_eq!(agent.dropped(), [1, 4, 7, 10]);
+    assert!(!agent.ask().1.contains("input_transformations"));
+    let mut older = Agent::new();
+    older.body["model"] = json!("gpt-6-astra");
+    older.step();
+    older.items()[0]["content"] = json!("changed");
+    assert_eq!(older.dropped(), [0; 0]);
+    older.body["model"] = json!("gpt-6.2-sol");
+    assert_eq!(older.dropped(), [0; 0]);
 }
 
 /// nc-o-trigger-last.

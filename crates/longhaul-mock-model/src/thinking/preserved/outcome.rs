@@ -1,4 +1,4 @@
-//! nc-a-outcome: what follows from thinking that does not hold.
+//! nc-a-outcome: the consequence of thinking that does not hold.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const BETA: &str = "thinking-binding-controls-2026-08-01";
 const NEEDS_BETA: &str = " That setting requires the `thinking-binding-controls-2026-08-01` value in the `anthropic-beta` header.";
 const EXTRA: &str = "thinking.block_binding: Extra inputs are not permitted";
 
-/// What follows from thinking that does not hold.
+/// The consequence of thinking that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The model reads the thinking.

@@ -1,4 +1,4 @@
-//! nc-a-bind: what thinking is bound to: system prompt, tools as a set, and the blocks of messages.
+//! nc-a-bind: everything that thinking is bound to: system prompt, tools as a set, and the blocks of messages.
 
 use serde_json::{Value, json};
 
