@@ -48,3 +48,6 @@ impl BoundRequest {
         (!self.gone.is_empty()).then(|| chat.without(&self.gone))
     }
 }
+
+#[cfg(test)]
+mod tests;
