@@ -15,7 +15,7 @@ const SCOPES: &str =
 const ADJACENT: &str = "Two items of type 'configuration_update' must not follow each other.";
 
 /// A request, and what a rule needs besides.
-struct Received<'a> {
+struct JudgedItems<'a> {
     chat: &'a ChatBody,
     book: &'a ReasoningBook,
     server: ModelServer,
@@ -30,7 +30,7 @@ struct RefusedRule {
     code: Option<&'static str>,
     /// The error text, with `<what>` in place of the offending item.
     error: &'static str,
-    breach: fn(&Received<'_>) -> Option<String>,
+    breach: fn(&JudgedItems<'_>) -> Option<String>,
 }
 
 const RULES: [RefusedRule; 4] = [
@@ -74,7 +74,7 @@ pub(crate) fn judge(
     book: &ReasoningBook,
     server: ModelServer,
 ) -> Option<(&'static str, RefusalReply)> {
-    let received = Received { chat, book, server };
+    let received = JudgedItems { chat, book, server };
     let rules = RULES.iter().filter(|rule| is_gpt_from(chat.model(), rule.from));
     rules.into_iter().find_map(|rule| {
         let what = (rule.breach)(&received)?;
@@ -98,7 +98,7 @@ pub(crate) fn waived(model: &str) -> &'static [&'static str] {
     }
 }
 
-fn items<'a>(received: &Received<'a>) -> &'a [Value] {
+fn items<'a>(received: &JudgedItems<'a>) -> &'a [Value] {
     list(member(received.chat.original(), "input"))
 }
 
@@ -112,12 +112,12 @@ fn name((item, content): (&Value, &str)) -> String {
 }
 
 /// nc-o-login: a token of a login has no scope at the host of the API.
-fn login_at_the_api(received: &Received<'_>) -> Option<String> {
+fn login_at_the_api(received: &JudgedItems<'_>) -> Option<String> {
     (received.server == ModelServer::Api && received.chat.is_chatgpt_login()).then(String::new)
 }
 
 /// nc-o-update-adjacent.
-fn adjacent_updates(received: &Received<'_>) -> Option<String> {
+fn adjacent_updates(received: &JudgedItems<'_>) -> Option<String> {
     let items = items(received);
     let is_update = |item: &Value| member(item, "type") == "configuration_update";
     let mut pairs = items.iter().zip(items.iter().skip(1));
@@ -125,13 +125,13 @@ fn adjacent_updates(received: &Received<'_>) -> Option<String> {
 }
 
 /// nc-o-opaque: an item of this provider differs by a byte.
-fn damaged_item(received: &Received<'_>) -> Option<String> {
+fn damaged_item(received: &JudgedItems<'_>) -> Option<String> {
     let mut items = items(received).iter().filter_map(sealed);
     items.find(|(_, content)| !issued::is_intact(content)).map(name)
 }
 
 /// nc-o-owner: a compaction of another organisation. Foreign reasoning is dropped.
-fn foreign_compaction(received: &Received<'_>) -> Option<String> {
+fn foreign_compaction(received: &JudgedItems<'_>) -> Option<String> {
     let chat = received.chat;
     let compactions = items(received).iter().filter(|item| member(item, "type") == "compaction");
     let is_foreign = |content: &str| {
