@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::request::{Api, ChatBody, member};
 use crate::responses;
+use crate::thinking::preserved::compaction::CompactionAnswer;
 
 /// A fixed time of creation, so that equal requests get equal answers.
 pub(crate) const CREATED: u64 = 1_790_000_000;
@@ -31,6 +32,12 @@ pub(crate) struct ModelAnswer<'a> {
     pub(crate) content: AnswerContent,
     /// The signed thinking before the content, if the model thinks.
     pub(crate) thinking: Option<Value>,
+    /// The compaction that the answer consists of or starts with, if any.
+    pub(crate) compaction: Option<CompactionAnswer>,
+    /// Whether the usage lists the iterations of the model.
+    pub(crate) counts_iterations: bool,
+    /// The value of `input_transformations`; null for an answer without.
+    pub(crate) transformations: Value,
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) cache_written_tokens: u64,
@@ -176,6 +183,9 @@ mod tests {
             chat: &chat,
             content: say.clone(),
             thinking: None,
+            compaction: None,
+            counts_iterations: false,
+            transformations: Value::Null,
             prompt_tokens: 7,
             cached_tokens: 5,
             cache_written_tokens: 0,

@@ -85,6 +85,8 @@ impl JudgedRequest {
             shared_bytes: 0,
             shared_messages: 0,
             previous_messages: 0,
+            dropped: Vec::new(),
+            flags: Vec::new(),
             ended: ReplyCompletion::Pending,
         };
         Self { seen, reply }

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod binding;
+mod bound_request;
 mod cache;
 mod count;
 pub mod judged_request;
@@ -41,7 +43,7 @@ pub use messages::{
 };
 pub use options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
 pub use reading::FileReading;
-pub use record::{ReplyCompletion, RequestKind, SeenRequest, Verdict};
+pub use record::{DroppedReasoning, ReplyCompletion, RequestKind, SeenRequest, Verdict};
 pub use refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
 pub use replay::{NotASession, PlantPosition, PlantedFact, ReplayRequest, SessionRecording};
 #[cfg(feature = "validity")]
@@ -54,7 +56,7 @@ pub use server::{Model, serve_connections};
 #[cfg(feature = "validity")]
 pub use server_rules::{ModelServer, broken_server_rules, server_rule_ids};
 pub use session::{messages_session, responses_session, session};
-pub use thinking::ThinkingRules;
+pub use thinking::{AccountAge, PreservedThinking, ThinkingRules};
 #[cfg(feature = "validity")]
 pub use validity::{
     Enforcement, ErrorFormat, RULES, UNCHECKED_RULES, UnknownRule, ValidityRule, ValidityRules,

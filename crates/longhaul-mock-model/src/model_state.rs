@@ -1,11 +1,15 @@
 //! The strict model's decision on a request: invalid, too large, or answered.
 
+mod compaction;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::{AnswerContent, ModelAnswer, first_tool};
+use crate::binding::ReasoningBook;
+use crate::bound_request::BoundRequest;
 use crate::cache::{CountedMessages, PrefixCache};
 use crate::judged_request::{JudgedRequest, ModelReply};
 #[cfg(feature = "validity")]
@@ -14,11 +18,12 @@ use crate::options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviou
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
-use crate::request::{Api, ChatBody};
+use crate::request::{Api, Caller, ChatBody};
 use crate::responses::{self, StoredResponses};
 #[cfg(feature = "validity")]
 use crate::server_rules;
 use crate::summary;
+use crate::thinking::preserved;
 use parking_lot::Mutex;
 
 /// The maximum length of a summary in tokens, whatever the requested limit.
@@ -58,6 +63,8 @@ struct RequestHistory {
     paused: bool,
     /// Responses that the server keeps.
     stored: StoredResponses,
+    /// Reasoning that the model issued or met.
+    reasoning: ReasoningBook,
 }
 
 impl ModelState {
@@ -75,7 +82,7 @@ impl ModelState {
 
     /// Counts the tokens of a Messages request. The API checks the messages and their thinking as it does
     /// before an answer.
-    pub(crate) fn count(&self, body: &Bytes) -> JudgedRequest {
+    pub(crate) fn count(&self, body: &Bytes, caller: Caller) -> JudgedRequest {
         let options = self.options.lock().clone();
         let counted = |verdict, reply| {
             JudgedRequest::new(RequestKind::Other, verdict, ModelReply::Refusal(reply))
@@ -83,6 +90,7 @@ impl ModelState {
         let Ok(chat) = ChatBody::parse_as(Api::Messages, body) else {
             return counted(Verdict::Unread, RefusalReply::new(400, "application/json", NOT_JSON));
         };
+        let chat = chat.with_caller(caller);
         #[cfg(feature = "validity")]
         if let Some(rule) = broken_messages_rules(chat.original())
             .into_iter()
@@ -93,13 +101,25 @@ impl ModelState {
         if let Some((rule, refusal)) = options.thinking.judge(&chat) {
             return counted(Verdict::Broken(rule), refusal);
         }
-        let tokens = CountedMessages::count(&chat, options.density).tokens();
-        let count = json!({"input_tokens": tokens}).to_string();
+        // nc-a-count: a count runs the binding check and applies blocks. An order to compact is ignored.
+        let bound = BoundRequest::read(&self.history.lock().reasoning, &chat, options.thinking);
+        if let Some((rule, refusal)) = bound.as_ref().and_then(|bound| bound.refusal.clone()) {
+            return counted(Verdict::Broken(rule), refusal);
+        }
+        let rendered = bound.as_ref().and_then(|bound| bound.rendered(&chat));
+        let tokens = |chat| CountedMessages::count(chat, options.density).tokens();
+        let mut count = json!({"input_tokens": tokens(rendered.as_ref().unwrap_or(&chat))});
+        let is_edited = preserved::compaction::counts_iterations(&chat);
+        if let Some(members) = count.as_object_mut().filter(|_| bound.is_some() && is_edited) {
+            let original = json!({"original_input_tokens": tokens(&chat)});
+            members.insert("context_management".to_owned(), original);
+        }
+        let count = count.to_string();
         counted(Verdict::Unread, RefusalReply::new(200, "application/json", count))
     }
 
     /// Judges a chat request and creates its reply. Stores accepted requests.
-    pub(crate) fn judge(&self, api: Api, body: &Bytes, credential: &str) -> JudgedRequest {
+    pub(crate) fn judge(&self, api: Api, body: &Bytes, caller: Caller) -> JudgedRequest {
         let options = self.options.lock().clone();
         if api == Api::Messages && body.len() > MESSAGES_BYTES {
             let refusal = RefusalReply::new(413, "application/json", TOO_MANY_BYTES);
@@ -118,10 +138,13 @@ impl ModelState {
             );
         };
         let mut memory = self.history.lock();
-        let chat = chat.with_credential(credential).with_stored(&memory.stored);
+        let chat = chat.with_caller(caller).with_stored(&memory.stored);
+        let bound = BoundRequest::read(&memory.reasoning, &chat, options.thinking);
+        let rendered = bound.as_ref().and_then(|bound| bound.rendered(&chat));
+        let rendered = rendered.as_ref().unwrap_or(&chat);
         let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
         let kind = if asked { RequestKind::Summary } else { RequestKind::Chat };
-        let counted = CountedMessages::count(&chat, options.density);
+        let counted = CountedMessages::count(rendered, options.density);
         memory.requests += 1;
         let mut turn = JudgedRequest::new(kind, Verdict::Accepted, ModelReply::Silence);
         turn.seen.prompt_tokens = counted.tokens();
@@ -132,17 +155,31 @@ impl ModelState {
             turn.seen.shared_messages = counted.shared_with(was);
             turn.seen.previous_messages = was.len();
         }
-        if let Some((verdict, refusal)) = refuse(&chat, &options, &turn.seen) {
+        let judged = refuse_bound(&chat, &options, &memory.reasoning, bound.as_ref());
+        if let Some((verdict, refusal)) =
+            judged.or_else(|| refuse(&chat, rendered, &options, &turn.seen))
+        {
             turn.seen.verdict = verdict;
             return turn.with_reply(ModelReply::Refusal(refusal));
+        }
+        if let Some(bound) = &bound {
+            turn.seen.dropped.clone_from(&bound.dropped);
+            turn.seen.flags.clone_from(&bound.flags);
         }
         let cached = memory.cache.take(&counted);
         turn.seen.cached_tokens = cached.read;
         turn.seen.cache_written_tokens = cached.written;
         let reply = match kind {
-            RequestKind::Summary => summarise(&chat, &options, &turn.seen, memory.requests),
+            _ if compaction::is_ordered(&chat, bound.as_ref()) => {
+                let reply = compaction::reply(&chat, &options, &turn.seen, bound, &mut memory);
+                return turn.with_reply(reply);
+            }
+            RequestKind::Summary => {
+                let transformations = bound.map_or(Value::Null, |bound| bound.transformations);
+                summarise(&chat, &options, &turn.seen, memory.requests, transformations)
+            }
             RequestKind::Chat | RequestKind::Other => {
-                answer_chat(&chat, &options, &turn.seen, &mut memory)
+                answer_chat(&chat, &options, &turn.seen, &mut memory, bound)
             }
         };
         if kind == RequestKind::Chat {
@@ -152,8 +189,30 @@ impl ModelState {
     }
 }
 
+/// Returns the rule of bound items that a request breaks, and the refusal for it.
+#[cfg_attr(not(feature = "validity"), expect(unused_variables, reason = "rules of validity"))]
+fn refuse_bound(
+    chat: &ChatBody,
+    options: &ModelOptions,
+    book: &ReasoningBook,
+    bound: Option<&BoundRequest>,
+) -> Option<(Verdict, RefusalReply)> {
+    #[cfg(feature = "validity")]
+    if chat.api() == Api::Responses
+        && let Some((rule, refusal)) = responses::bound::refused::judge(chat, book, options.server)
+    {
+        return Some((Verdict::Broken(rule), refusal));
+    }
+    let (rule, refusal) = bound?.refusal.clone()?;
+    Some((Verdict::Broken(rule), refusal))
+}
+
+/// Returns the refusal of an invalid or too large request. `rendered` is the request without what the model
+/// dropped.
+#[cfg_attr(not(feature = "validity"), expect(unused_variables, reason = "rules of validity"))]
 fn refuse(
     chat: &ChatBody,
+    rendered: &ChatBody,
     options: &ModelOptions,
     seen: &SeenRequest,
 ) -> Option<(Verdict, RefusalReply)> {
@@ -173,10 +232,13 @@ fn refuse(
             }
         }
         Api::Responses => {
-            let judged = responses::validity::judge(chat.original());
-            if let Some((rule, refusal)) =
-                judged.or_else(|| responses::validity::judge_caller(chat))
-            {
+            let waived = responses::bound::refused::waived(chat.model());
+            let judged = responses::validity::judge(chat.original(), rendered.original(), waived);
+            let caller = || {
+                let judged = responses::validity::judge_caller(chat);
+                judged.filter(|(rule, _)| !waived.contains(rule))
+            };
+            if let Some((rule, refusal)) = judged.or_else(caller) {
                 return Some((Verdict::Broken(rule), refusal));
             }
         }
@@ -222,6 +284,7 @@ fn summarise(
     options: &ModelOptions,
     seen: &SeenRequest,
     ordinal: usize,
+    transformations: Value,
 ) -> ModelReply {
     let refused =
         |status, body| ModelReply::Refusal(RefusalReply::new(status, "application/json", body));
@@ -245,7 +308,8 @@ fn summarise(
             cut(&text, text.len() / 2)
         }
     };
-    answer(chat, options, seen, ordinal, say).reply(&ChatBehaviour::Steady)
+    let answer = answer(chat, options, seen, ordinal, say);
+    ModelAnswer { transformations, ..answer }.reply(&ChatBehaviour::Steady)
 }
 
 fn cut(text: &str, bytes: usize) -> AnswerContent {
@@ -259,6 +323,7 @@ fn answer_chat(
     options: &ModelOptions,
     seen: &SeenRequest,
     memory: &mut RequestHistory,
+    bound: Option<BoundRequest>,
 ) -> ModelReply {
     let text = || {
         AnswerContent::Text(format!(
@@ -279,7 +344,23 @@ fn answer_chat(
         | ChatBehaviour::Slow(_)
         | ChatBehaviour::Steady => text(),
     };
-    let answer = answer(chat, options, seen, memory.requests, say);
+    let mut answer = answer(chat, options, seen, memory.requests, say);
+    if let Some(mut bound) = bound {
+        if chat.is_messages() {
+            answer.counts_iterations = preserved::compaction::counts_iterations(chat);
+            answer.compaction =
+                preserved::compaction::at_threshold(chat, seen.prompt_tokens, &mut bound);
+        }
+        answer.transformations = bound.transformations;
+        let names = if chat.is_messages() {
+            preserved::issued_names(&answer)
+        } else {
+            responses::issued_names(&answer)
+        };
+        if bound.binds {
+            memory.reasoning.commit(&bound.prompt, bound.judged, names);
+        }
+    }
     if chat.api() == Api::Responses {
         memory.stored.keep(&answer);
     }
@@ -337,6 +418,9 @@ fn answer<'a>(
         chat,
         content: say,
         thinking: options.thinking.sign(chat, ordinal),
+        compaction: None,
+        counts_iterations: false,
+        transformations: Value::Null,
         prompt_tokens: seen.prompt_tokens,
         cached_tokens: seen.cached_tokens,
         cache_written_tokens: seen.cache_written_tokens,

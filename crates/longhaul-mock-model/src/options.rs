@@ -24,6 +24,9 @@ pub struct ModelOptions {
     /// The server whose own rules hold in addition to those of the API.
     #[cfg(feature = "validity")]
     pub server: ModelServer,
+    /// Whether `/responses/compact` takes a history with updates of the configuration.
+    #[cfg(feature = "validity")]
+    pub compacts_updates: bool,
     /// The price of a prompt token in billionths of a dollar. If set, each answer reports its cost,
     /// as `OpenRouter` does.
     pub price: Option<u32>,
@@ -53,6 +56,8 @@ impl Default for ModelOptions {
             validity: ValidityRules::standard(),
             #[cfg(feature = "validity")]
             server: ModelServer::default(),
+            #[cfg(feature = "validity")]
+            compacts_updates: false,
             price: None,
             refusal: ErrorFamily::OpenAi.refusal(),
             sum_refusal: ErrorFamily::OpenAi.sum_refusal(),

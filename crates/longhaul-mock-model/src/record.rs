@@ -76,8 +76,25 @@ pub struct SeenRequest {
     pub shared_messages: usize,
     /// The number of messages of that request, 0 if there was none.
     pub previous_messages: usize,
+    /// The reasoning that the model dropped because it does not hold. Empty for a refused request.
+    pub dropped: Vec<DroppedReasoning>,
+    /// Rules that the request breaks and that the provider does not report, by name.
+    pub flags: Vec<&'static str>,
     /// The end of the reply.
     pub ended: ReplyCompletion,
+}
+
+/// An item of reasoning that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedReasoning {
+    /// The sealed content, or else the id.
+    pub key: String,
+    /// The id, if the item has one.
+    pub id: Option<String>,
+    /// The index of the item or message in the request, and of the block in the message.
+    pub place: (usize, usize),
+    /// The reason, in the words of the API.
+    pub reason: &'static str,
 }
 
 impl SeenRequest {

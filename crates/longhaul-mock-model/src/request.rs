@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::binding::hash;
 use crate::responses::{self, StoredResponses};
 
 /// The API of a request.
@@ -36,8 +37,35 @@ pub(crate) struct ChatBody {
     body: Value,
     /// The body as it was sent, if its API is not that of chats.
     original: Option<Value>,
-    /// The credential of the request; empty without one.
-    credential: String,
+    /// The sender of the request.
+    caller: Caller,
+}
+
+/// The sender of a request, by the headers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    /// The credential; empty without one.
+    pub(crate) credential: String,
+    /// The values of `anthropic-beta`.
+    pub(crate) betas: Vec<String>,
+    /// Whether the request names an account of `ChatGPT`.
+    #[cfg_attr(not(feature = "validity"), expect(dead_code, reason = "a rule of validity"))]
+    pub(crate) has_account: bool,
+}
+
+impl Caller {
+    /// Reads the headers of a request.
+    pub(crate) fn of(headers: &http::HeaderMap) -> Self {
+        let value = |name: &&str| headers.get(*name)?.to_str().ok();
+        let credential = ["authorization", "x-api-key"].iter().find_map(value).unwrap_or_default();
+        let betas = headers.get_all("anthropic-beta").iter().filter_map(|it| it.to_str().ok());
+        let betas = betas.flat_map(|it| it.split(',')).map(|it| it.trim().to_owned());
+        Self {
+            credential: credential.to_owned(),
+            betas: betas.collect(),
+            has_account: headers.contains_key("chatgpt-account-id"),
+        }
+    }
 }
 
 impl ChatBody {
@@ -46,7 +74,7 @@ impl ChatBody {
         let text = str::from_utf8(body).map_err(|error| error.to_string())?;
         let body: Value = text.parse().map_err(|error: serde_json::Error| error.to_string())?;
         if body.is_object() {
-            Ok(Self { api: Api::ChatCompletions, body, original: None, credential: String::new() })
+            Ok(Self { api: Api::ChatCompletions, body, original: None, caller: Caller::default() })
         } else {
             Err("expected an object".to_owned())
         }
@@ -62,7 +90,7 @@ impl ChatBody {
                 api,
                 body: responses::as_chat(&parsed.body),
                 original: Some(parsed.body),
-                credential: parsed.credential,
+                caller: parsed.caller,
             },
         })
     }
@@ -80,13 +108,64 @@ impl ChatBody {
         }
     }
 
-    /// Sets the credential of the request.
-    pub(crate) fn with_credential(self, credential: &str) -> Self {
-        Self { credential: credential.to_owned(), ..self }
+    /// Sets the sender of the request.
+    pub(crate) fn with_caller(self, caller: Caller) -> Self {
+        Self { caller, ..self }
     }
 
     pub(crate) fn credential(&self) -> &str {
-        &self.credential
+        &self.caller.credential
+    }
+
+    /// Returns a number that stands for the organisation of the caller.
+    pub(crate) fn caller_number(&self) -> u64 {
+        hash(&Value::from(self.credential()), &[])
+    }
+
+    /// Whether the sender has this value of `anthropic-beta`.
+    pub(crate) fn has_beta(&self, name: &str) -> bool {
+        self.caller.betas.iter().any(|beta| beta == name)
+    }
+
+    /// Whether a login of `ChatGPT` sent the request: a token of three parts, and an account.
+    #[cfg(feature = "validity")]
+    pub(crate) fn is_chatgpt_login(&self) -> bool {
+        let token = self.credential().strip_prefix("Bearer ").unwrap_or_default();
+        self.caller.has_account && token.split('.').count() == 3
+    }
+
+    /// Returns the body without items or blocks, given by item or message, and block.
+    pub(crate) fn without(&self, places: &[(usize, usize)]) -> Self {
+        let mut body = self.original().clone();
+        let name = if self.api == Api::Responses { "input" } else { "messages" };
+        let mut at = 0;
+        if let Some(items) = body.get_mut(name).and_then(Value::as_array_mut) {
+            items.retain_mut(|item| {
+                let gone = places.iter().filter(|place| place.0 == at).map(|place| place.1);
+                let gone: Vec<usize> = gone.collect();
+                at += 1;
+                let blocks = item.get_mut("content").and_then(Value::as_array_mut);
+                let Some(blocks) = blocks.filter(|_| self.api == Api::Messages) else {
+                    return gone.is_empty();
+                };
+                let mut block = 0;
+                blocks.retain(|_| {
+                    block += 1;
+                    !gone.contains(&(block - 1))
+                });
+                gone.is_empty() || !blocks.is_empty()
+            });
+        }
+        let caller = self.caller.clone();
+        match self.api {
+            Api::ChatCompletions | Api::Messages => {
+                Self { api: self.api, body, original: None, caller }
+            }
+            Api::Responses => {
+                let chat = responses::as_chat(&body);
+                Self { api: self.api, body: chat, original: Some(body), caller }
+            }
+        }
     }
 
     /// Returns the body with the history that the server keeps for it.

@@ -1,6 +1,8 @@
 //! The Responses API of the strict model.
 
 mod answer;
+pub(crate) mod bound;
+pub(crate) mod compaction;
 mod issued;
 mod stored;
 #[cfg(feature = "validity")]
@@ -11,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::refusal::RefusalReply;
 use crate::request::{list, member};
 
-pub(crate) use answer::pieces;
+pub(crate) use answer::{issued_names, pieces};
 pub(crate) use stored::StoredResponses;
 
 /// Members of an item that a tokenizer never processes as text.

@@ -20,7 +20,7 @@ use crate::judged_request::JudgedRequest;
 use crate::model_state::ModelState;
 use crate::options::ModelOptions;
 use crate::record::SeenRequest;
-use crate::request::Api;
+use crate::request::{Api, Caller};
 use crate::script::ScriptedBody;
 
 /// The maximum size of a request body.
@@ -121,8 +121,15 @@ async fn serve(
     let body = body.to_bytes();
     let path = head.uri.path();
     let turn = match Api::of_path(path).filter(|_| head.method == Method::POST) {
-        Some(api) => state.judge(api, &body, credential(&head.headers)),
-        None if path.ends_with("/v1/messages/count_tokens") => state.count(&body),
+        Some(api) => state.judge(api, &body, Caller::of(&head.headers)),
+        None if path.ends_with("/v1/messages/count_tokens") => {
+            state.count(&body, Caller::of(&head.headers))
+        }
+        #[cfg(feature = "validity")]
+        None if path.ends_with("/responses/compact") => {
+            let judged = state.compact(&body, Caller::of(&head.headers));
+            judged.unwrap_or_else(|| JudgedRequest::not_a_chat(path))
+        }
         None => JudgedRequest::not_a_chat(path),
     };
     let target = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
@@ -140,11 +147,4 @@ async fn serve(
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
     }
     Ok(response)
-}
-
-/// Returns the credential of a request; empty without one.
-fn credential(headers: &http::HeaderMap) -> &str {
-    let names = ["authorization", "x-api-key"];
-    let values = names.iter().filter_map(|name| headers.get(*name)?.to_str().ok());
-    values.into_iter().next().unwrap_or_default()
 }

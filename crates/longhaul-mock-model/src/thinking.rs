@@ -4,12 +4,14 @@
 //! the kept blocks must be an unbroken run: blocks may go at the front, at the end, or all.
 
 pub mod chain;
+pub(crate) mod preserved;
 
 use serde_json::{Value, json};
 
 use crate::refusal::RefusalReply;
 use crate::request::{ChatBody, list, member, role};
 use chain::{Chain, SignatureError, SignedPrefix};
+pub use preserved::{AccountAge, PreservedThinking};
 
 /// Members that carry thinking next to the content, in the shapes of `OpenRouter` and `LiteLLM`.
 const MEMBERS: [&str; 4] =
@@ -31,6 +33,8 @@ const LEFT_OUT: &str = "Expected `thinking` or `redacted_thinking`, but found `t
 pub enum ThinkingRules {
     /// The models from 5.1 on, for an account that enforces the binding: another prefix is refused.
     Bound,
+    /// The rules of the model that the request names.
+    ByModel(PreservedThinking),
     /// The models up to 4.5 with a thinking budget: the turn that is under way must start with
     /// thinking.
     Manual,
@@ -50,7 +54,8 @@ impl ThinkingRules {
     /// Returns the rule that a request breaks, and the refusal for it.
     pub(crate) fn judge(self, chat: &ChatBody) -> Option<(&'static str, RefusalReply)> {
         let (rule, at, text) = match self {
-            Self::Off => return None,
+            // The model needs what it issued to judge: see [`preserved::read`].
+            Self::ByModel(_) | Self::Off => return None,
             Self::Bound | Self::Unenforced => {
                 let (at, breach) = broken_binding(chat)?;
                 match breach {
@@ -76,8 +81,13 @@ impl ThinkingRules {
     /// Returns the thinking of the answer to a request, as the value of `reasoning_details`; `None`
     /// without thinking.
     pub(crate) fn sign(self, chat: &ChatBody, ordinal: usize) -> Option<Value> {
-        if self == Self::Off {
-            return None;
+        match self {
+            Self::Off => return None,
+            Self::ByModel(_) => {
+                let is_off = member(chat.field("thinking"), "type") == "disabled";
+                return (chat.is_messages() && !is_off).then(|| preserved::sign(ordinal));
+            }
+            Self::Bound | Self::Manual | Self::Unenforced => {}
         }
         let text = format!("Considering step {ordinal}, with all that was said before it.");
         let mut chain = Chain::new(chat.model());

@@ -9,6 +9,15 @@ use crate::request::{list, member};
 impl ModelAnswer<'_> {
     /// Returns the whole message.
     pub(super) fn message(&self) -> Value {
+        let compaction = self.compaction.as_ref();
+        if let Some(whole) = compaction.filter(|it| it.is_whole) {
+            let content = json!([whole.block]);
+            return self.message_object(
+                &content,
+                &json!(self.stop_reason()),
+                self.completion_tokens,
+            );
+        }
         let block = match &self.content {
             AnswerContent::Call(name, arguments) => self.call_block(name, arguments),
             AnswerContent::Text(text) | AnswerContent::TextCut(text) => {
@@ -17,7 +26,8 @@ impl ModelAnswer<'_> {
         };
         let is_empty = block.get("text").and_then(Value::as_str) == Some("");
         let block = (!is_empty).then_some(block);
-        let content: Value = self.thinking_block().into_iter().chain(block).collect();
+        let first = compaction.map(|it| it.block.clone());
+        let content: Value = first.into_iter().chain(self.thinking_block()).chain(block).collect();
         self.message_object(&content, &json!(self.stop_reason()), self.completion_tokens)
     }
 
@@ -31,20 +41,31 @@ impl ModelAnswer<'_> {
             "signature": member(signed, "signature")}))
     }
 
-    /// Returns the events of the thinking, as the first block of a stream.
-    fn thinking_events(&self) -> Vec<Bytes> {
+    /// nc-a-stream: returns the events of a compaction. A signed block stands whole in its start; the summary of
+    /// any other is one delta.
+    fn compaction_events(block: &Value) -> Vec<Bytes> {
+        if block.get("signature").is_some() {
+            return block_events(0, block, []);
+        }
+        let begun = json!({"type": "compaction", "content": null});
+        let delta = json!({"type": "compaction_delta", "content": member(block, "content")});
+        block_events(0, &begun, [delta])
+    }
+
+    /// Returns the events of the thinking, as the block at `index` of a stream.
+    fn thinking_events(&self, index: usize) -> Vec<Bytes> {
         let Some(block) = self.thinking_block() else {
             return Vec::new();
         };
         if member(&block, "type") == "redacted_thinking" {
-            return block_events(0, &block, []);
+            return block_events(index, &block, []);
         }
         let begun = json!({"type": "thinking", "thinking": "", "signature": ""});
         let deltas = [
             json!({"type": "thinking_delta", "thinking": member(&block, "thinking")}),
             json!({"type": "signature_delta", "signature": member(&block, "signature")}),
         ];
-        block_events(0, &begun, deltas)
+        block_events(index, &begun, deltas)
     }
 
     /// Returns the events of a stream, with a ping as the API sends one.
@@ -67,12 +88,20 @@ impl ModelAnswer<'_> {
                 (json!({"type": "text", "text": ""}), pieces.collect())
             }
         };
-        let thinking = self.thinking_events();
-        let index = usize::from(!thinking.is_empty());
-        events.extend(thinking);
-        events.extend(block_events(index, &first, deltas));
+        let compaction = self.compaction.as_ref();
+        events.extend(compaction.into_iter().flat_map(|it| Self::compaction_events(&it.block)));
+        if !compaction.is_some_and(|it| it.is_whole) {
+            let index = usize::from(compaction.is_some());
+            let thinking = self.thinking_events(index);
+            let index = index + usize::from(!thinking.is_empty());
+            events.extend(thinking);
+            events.extend(block_events(index, &first, deltas));
+        }
         let delta = json!({"stop_reason": self.stop_reason(), "stop_sequence": null});
-        let usage = json!({"output_tokens": self.completion_tokens});
+        let mut usage = json!({"output_tokens": self.completion_tokens});
+        if self.counts_iterations {
+            usage = self.message_usage(self.completion_tokens);
+        }
         events.push(event("message_delta", json!({"delta": delta, "usage": usage})));
         events.push(event("message_stop", json!({})));
         events
@@ -80,14 +109,43 @@ impl ModelAnswer<'_> {
 
     /// Returns a message. The one that starts a stream counts the prompt, and one token of output.
     fn message_object(&self, content: &Value, stop_reason: &Value, output: u64) -> Value {
+        let usage = self.message_usage(output);
+        let mut message = json!({"id": format!("msg_{}", self.ordinal), "type": "message", "role": "assistant",
+            "model": self.chat.model(), "content": content, "stop_reason": stop_reason,
+            "stop_sequence": null, "usage": usage});
+        if !self.transformations.is_null() {
+            set(&mut message, "input_transformations", self.transformations.clone());
+        }
+        message
+    }
+
+    /// Returns the usage. nc-a-usage: a compaction counts in its own iteration alone.
+    fn message_usage(&self, output: u64) -> Value {
         let cached = self.cached_tokens + self.cache_written_tokens;
         let fresh = self.prompt_tokens.saturating_sub(cached);
-        let usage = json!({"input_tokens": fresh,
-            "cache_creation_input_tokens": self.cache_written_tokens,
-            "cache_read_input_tokens": self.cached_tokens, "output_tokens": output});
-        json!({"id": format!("msg_{}", self.ordinal), "type": "message", "role": "assistant",
-            "model": self.chat.model(), "content": content, "stop_reason": stop_reason,
-            "stop_sequence": null, "usage": usage})
+        let counted = |output: u64| {
+            json!({"input_tokens": fresh,
+                "cache_creation_input_tokens": self.cache_written_tokens,
+                "cache_read_input_tokens": self.cached_tokens, "output_tokens": output})
+        };
+        let typed = |kind: &str, mut usage: Value| {
+            set(&mut usage, "type", json!(kind));
+            usage
+        };
+        let compaction = self.compaction.as_ref();
+        let iteration = compaction.map(|it| typed("compaction", counted(it.output_tokens)));
+        let is_whole = compaction.is_some_and(|it| it.is_whole);
+        let mut usage = counted(output);
+        if is_whole {
+            usage = json!({"input_tokens": 0, "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0, "output_tokens": 0});
+        }
+        if self.counts_iterations {
+            let message = (!is_whole).then(|| typed("message", counted(output)));
+            let iterations: Value = iteration.into_iter().chain(message).collect();
+            set(&mut usage, "iterations", iterations);
+        }
+        usage
     }
 
     fn call_block(&self, name: &str, input: &Value) -> Value {
@@ -96,6 +154,9 @@ impl ModelAnswer<'_> {
     }
 
     fn stop_reason(&self) -> &'static str {
+        if self.compaction.as_ref().is_some_and(|it| it.is_whole) {
+            return "compaction";
+        }
         match self.content {
             AnswerContent::Call(..) => "tool_use",
             AnswerContent::Text(_) => "end_turn",

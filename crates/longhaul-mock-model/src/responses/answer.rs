@@ -80,6 +80,9 @@ fn events(answer: &ModelAnswer<'_>) -> Vec<Bytes> {
 
 /// Returns the output: reasoning, and the item that it is tied to.
 pub(super) fn output(answer: &ModelAnswer<'_>) -> Value {
+    if let Some(compaction) = &answer.compaction {
+        return json!([compaction.block]);
+    }
     let ordinal = answer.ordinal;
     let model = answer.chat.model();
     let encrypted = reveals_reasoning(answer.chat.original());
@@ -95,6 +98,14 @@ pub(super) fn output(answer: &ModelAnswer<'_>) -> Value {
             "content": [{"type": "output_text", "text": text, "annotations": []}]}),
     };
     json!([reasoning, item])
+}
+
+/// Returns the names of the reasoning in an answer: the sealed content and the id.
+pub(crate) fn issued_names(answer: &ModelAnswer<'_>) -> Vec<String> {
+    let output = output(answer);
+    let reasoning = list(&output).iter().filter(|item| member(item, "type") == "reasoning");
+    let names = reasoning.flat_map(|item| ["encrypted_content", "id"].map(|key| member(item, key)));
+    names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 /// Whether the client requested the encrypted reasoning.
@@ -122,7 +133,7 @@ fn response(answer: &ModelAnswer<'_>, status: &str, output: &Value, usage: &Valu
         "incomplete" => json!({"reason": "max_output_tokens"}),
         _ => Value::Null,
     };
-    json!({
+    let mut response = json!({
         "id": response_id(answer),
         "object": "response",
         "created_at": CREATED,
@@ -137,10 +148,14 @@ fn response(answer: &ModelAnswer<'_>, status: &str, output: &Value, usage: &Valu
         "tools": member(sent, "tools"),
         "usage": usage,
         "metadata": {},
-    })
+    });
+    if let Some(members) = response.as_object_mut().filter(|_| !answer.transformations.is_null()) {
+        members.insert("input_transformations".to_owned(), answer.transformations.clone());
+    }
+    response
 }
 
-fn usage(answer: &ModelAnswer<'_>) -> Value {
+pub(super) fn usage(answer: &ModelAnswer<'_>) -> Value {
     json!({"input_tokens": answer.prompt_tokens,
         "input_tokens_details": {"cached_tokens": answer.cached_tokens},
         "output_tokens": answer.completion_tokens,

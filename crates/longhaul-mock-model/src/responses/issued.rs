@@ -28,39 +28,54 @@ pub(super) fn ordinal(prefix: &str, id: &str) -> Option<usize> {
 
 /// Returns the encrypted reasoning of a response to this caller.
 pub(super) fn encrypted(model: &str, credential: &str, ordinal: usize) -> String {
-    sealed(model, caller(credential), ordinal)
+    sealed(number(model), number(credential), ordinal)
 }
 
-fn sealed(model: &str, caller: u64, ordinal: usize) -> String {
+fn sealed(model: u64, caller: u64, ordinal: usize) -> String {
     let mut hasher = DefaultHasher::new();
     (KEY, model, caller, ordinal).hash(&mut hasher);
-    let text = format!("{BEGINNING}{ordinal:08x}{caller:016x}{:016x}", hasher.finish());
+    let text = format!("{BEGINNING}{ordinal:08x}{caller:016x}{model:016x}{:016x}", hasher.finish());
     format!("{text:A<LENGTH$}")
 }
 
-/// Returns the number of a caller in encrypted reasoning.
-fn caller(credential: &str) -> u64 {
+/// Returns the number of a caller or a model in encrypted reasoning.
+fn number(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (KEY, credential).hash(&mut hasher);
+    (KEY, name).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Returns the ordinal and the caller that encrypted reasoning names; `None` for damaged reasoning.
+/// The ordinal, the caller and the model that encrypted reasoning names.
 #[cfg(feature = "validity")]
-fn named(rest: &str) -> Option<(usize, u64)> {
-    let ordinal = usize::from_str_radix(rest.get(..8)?, 16).ok()?;
-    let caller = u64::from_str_radix(rest.get(8..24)?, 16).ok()?;
-    Some((ordinal, caller))
+struct Named {
+    ordinal: usize,
+    caller: u64,
+    model: u64,
 }
 
-/// Whether encrypted reasoning could be decrypted. That of another provider is not judged.
+/// Returns what encrypted reasoning names; `None` for damaged reasoning.
 #[cfg(feature = "validity")]
-pub(super) fn is_readable(model: &str, encrypted_content: &str) -> bool {
+fn named(rest: &str) -> Option<Named> {
+    let number = |at: usize| u64::from_str_radix(rest.get(at..at + 16)?, 16).ok();
+    let ordinal = usize::from_str_radix(rest.get(..8)?, 16).ok()?;
+    Some(Named { ordinal, caller: number(8)?, model: number(24)? })
+}
+
+/// Whether encrypted reasoning is as the model issued it. That of another provider is not judged.
+#[cfg(feature = "validity")]
+pub(super) fn is_intact(encrypted_content: &str) -> bool {
     let Some(rest) = encrypted_content.strip_prefix(BEGINNING) else {
         return true;
     };
-    let named = named(rest);
-    named.is_some_and(|(ordinal, caller)| sealed(model, caller, ordinal) == encrypted_content)
+    named(rest).is_some_and(|it| sealed(it.model, it.caller, it.ordinal) == encrypted_content)
+}
+
+/// Whether a model could decrypt encrypted reasoning. That of another provider is not judged.
+#[cfg(feature = "validity")]
+pub(super) fn is_readable(model: &str, encrypted_content: &str) -> bool {
+    let named = encrypted_content.strip_prefix(BEGINNING).map(named);
+    let is_own = named.is_none_or(|named| named.is_some_and(|it| it.model == number(model)));
+    is_own && is_intact(encrypted_content)
 }
 
 /// Whether encrypted reasoning was issued to another caller.
@@ -68,5 +83,5 @@ pub(super) fn is_readable(model: &str, encrypted_content: &str) -> bool {
 pub(super) fn is_foreign(credential: &str, encrypted_content: &str) -> bool {
     let rest = encrypted_content.strip_prefix(BEGINNING);
     let named = rest.and_then(named);
-    named.is_some_and(|(_, named)| named != caller(credential))
+    named.is_some_and(|named| named.caller != number(credential))
 }

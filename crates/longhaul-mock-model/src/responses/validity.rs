@@ -197,10 +197,19 @@ fn refusal(message: &str) -> RefusalReply {
     RefusalReply::new(400, "application/json", error.to_string())
 }
 
-/// Returns the first rule that a body breaks, and the refusal for it.
-pub(crate) fn judge(body: &Value) -> Option<(&'static str, RefusalReply)> {
-    INPUT_RULES.iter().find_map(|rule| {
-        let what = (rule.breach)(body)?;
+/// Returns the first rule that a body breaks, and the refusal for it. `rendered` is the body without the
+/// reasoning that the model dropped.
+///
+/// nc-o-ids: an item may stand without reasoning that was dropped, and dropped reasoning without its item.
+pub(crate) fn judge(
+    body: &Value,
+    rendered: &Value,
+    waived: &[&str],
+) -> Option<(&'static str, RefusalReply)> {
+    let rules = INPUT_RULES.iter().filter(|rule| !waived.contains(&rule.id));
+    rules.into_iter().find_map(|rule| {
+        let is_of_rendered = rule.id == "r-reasoning-follow";
+        let what = (rule.breach)(if is_of_rendered { rendered } else { body })?;
         let message = rule.error.replace("<what>", &what);
         Some((rule.id, refusal(&message)))
     })

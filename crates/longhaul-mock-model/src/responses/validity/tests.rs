@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::request::Caller;
 use crate::rewrite_rules::rewrite_rule_ids;
 use crate::server_rules::server_rule_ids;
 
@@ -76,7 +77,9 @@ fn encrypted_reasoning_belongs_to_its_caller() {
         {"type": "reasoning", "summary": [], "encrypted_content": content}]});
     for (credential, expect) in [("one", None), ("other", Some(ENCRYPTED_CALLER))] {
         let chat = ChatBody::parse_as(crate::request::Api::Responses, body.to_string().as_bytes());
-        let chat = chat.unwrap().with_credential(credential);
+        let chat = chat
+            .unwrap()
+            .with_caller(Caller { credential: credential.to_owned(), ..Caller::default() });
         assert_eq!(judge_caller(&chat).map(|(rule, _)| rule), expect);
     }
 }
