@@ -1,7 +1,7 @@
 //! Signed thinking of the Messages API: recorded sessions whose thinking the strict model signs and checks.
 
 use longhaul_core::units::tokens::Tokens;
-use longhaul_mock_model::{ThinkingRules, Verdict};
+use longhaul_mock_model::{PreservedThinking, ThinkingRules, Verdict};
 use serde_json::{Value, json};
 
 use super::proxied::Setup;
@@ -150,19 +150,21 @@ fn count(verdicts: &[Vec<Verdict>], what: Verdict) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_that_binds_thinking_refuses_one_edit_and_the_client_sees_none() {
     let adaptive = json!({"type": "adaptive"});
-    let mut refusals = 0;
-    for name in SESSIONS {
-        for window in [40_000, 80_000] {
-            let mut agent = Agent::new(name, "claude-opus-5-5", adaptive.clone(), Keeps::All);
-            let verdicts = play(name, window, ThinkingRules::Bound, &mut agent).await;
-            let stale = count(&verdicts, Verdict::Broken("stale-thinking"));
-            assert!(stale <= 1, "{name} {window}: {stale}");
-            refusals += stale;
-            let accepted = count(&verdicts, Verdict::Accepted);
-            assert_eq!(accepted, agent.ends.len(), "{name} {window}");
+    for rules in [ThinkingRules::Bound, ThinkingRules::ByModel(PreservedThinking::default())] {
+        let mut refusals = 0;
+        for name in SESSIONS {
+            for window in [40_000, 80_000] {
+                let mut agent = Agent::new(name, "claude-opus-5-5", adaptive.clone(), Keeps::All);
+                let verdicts = play(name, window, rules, &mut agent).await;
+                let stale = count(&verdicts, Verdict::Broken("stale-thinking"));
+                assert!(stale <= 1, "{name} {window}: {stale}");
+                refusals += stale;
+                let accepted = count(&verdicts, Verdict::Accepted);
+                assert_eq!(accepted, agent.ends.len(), "{name} {window}");
+            }
         }
+        assert!(refusals > 4, "{rules:?}: {refusals}");
     }
-    assert!(refusals > 4, "{refusals}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
