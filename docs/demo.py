@@ -10,8 +10,8 @@ import re
 import subprocess
 import sys
 
-KEEP = ("direct", "  400", "through", "request ", "     40 ", "     41 ", "     42 ", "     47 ", "     54 ",
-        "    112 ", "totals", "requests answered", "tokens saved", "found in")
+KEEP = ("direct", "  400", "through", "request ", "     40 ", "     41 ", "     42 ", "     49 ", "     68 ",
+        "     99 ", "    112 ", "totals", "requests answered", "tokens saved", "found in")
 WIDTH, LINE, LEFT, TOP = 112, 17, 16, 46
 COLOURS = [(r"died.*", "#ff7b72"), (r"finished.*", "#7ee787"), (r"refused as too large.*", "#ffa657"),
            (r"a summary for old history.*", "#79c0ff"), (r"old tool results cleared.*", "#d2a8ff")]
