@@ -242,11 +242,7 @@ async fn serve_chat(
     let state = request.state;
     let (chat, inputs) = prepare(request).await;
     log.dashboard.clone_from(&chat.dashboard);
-    if let Some(payer) = chat.payer()
-        && let Some(fault) = state.spending.fault(state.config.caps, payer)
-    {
-        return Err(fault);
-    }
+    chat.check_caps()?;
     let (first, body, report) = plan::first_send(&chat, inputs).await;
     explanation::record(&chat, &first, report.bypass(), log);
     log.report = report;

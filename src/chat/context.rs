@@ -8,6 +8,7 @@ use crate::body::request_body::TransferMeter;
 use crate::config::{Mode, SummaryModel};
 use crate::costs::spending::Payer;
 use crate::dashboard::DashboardHandle;
+use crate::error::Fault;
 use crate::exchange::send::Route;
 use crate::explanation::ConversationId;
 use crate::learned::learned_models::LearnedModels;
@@ -60,6 +61,13 @@ pub(crate) struct Chat<'c> {
 }
 
 impl<'c> Chat<'c> {
+    /// Fails if the payer of the request has reached a cap.
+    pub(crate) fn check_caps(&self) -> Result<(), Fault> {
+        let state = self.state();
+        let fault = self.payer().and_then(|it| state.spending.fault(state.config.caps, it));
+        fault.map_or(Ok(()), Err)
+    }
+
     /// Returns the payer of the request; `None` if no cap is set.
     pub(crate) fn payer(&self) -> Option<Payer> {
         let has_caps = self.state().config.caps != Caps::default();

@@ -152,6 +152,8 @@ async fn compact_buffered(
         parent,
     })
     .await;
+    // A compaction may pay for a summary.
+    chat.check_caps()?;
     let Some((attempt, new, report)) = plan::explicit_compaction(&chat, inputs).await else {
         let report = ChatReport::untouched(&conversation, Bypass::Nothing);
         return Ok((body.text().clone(), report));

@@ -11,8 +11,9 @@ use crate::admin::FORGET_PATH;
 use crate::cli::Done;
 use crate::config::Config;
 use crate::learned::learned_models::HeldWindow;
+use longhaul_console::printable::printable_name;
 
-/// First second of the year 9999, which no date beyond can be written in.
+/// First second of the year 9999: a date of HTTP has four digits for the year.
 const YEAR_9999: u64 = 253_370_764_800;
 
 /// Drops the learned windows of a model from a running longhaul. Fails if no longhaul answers.
@@ -22,7 +23,7 @@ pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Done {
     let path = format!("{FORGET_PATH}?model={query}");
     let dropped = parse_answer::<Vec<HeldWindow>>(&ask_admin(config, Request::post(path))?)?;
     crate::cli::print(&if dropped.is_empty() {
-        format!("no learned window of {model}\n")
+        format!("no learned window of {}\n", printable_name(model))
     } else {
         dropped.iter().map(|it| line("dropped", it)).collect()
     })
@@ -46,5 +47,7 @@ fn line(verb: &str, window: &HeldWindow) -> String {
         format!(", held until {}", httpdate::fmt_http_date(at))
     });
     let until = until.unwrap_or_default();
-    format!("# {verb}: {} takes about {} tokens{until}\n", window.model, window.tokens)
+    // Clients choose the names of models.
+    let model = printable_name(&window.model);
+    format!("# {verb}: {model} takes about {} tokens{until}\n", window.tokens)
 }

@@ -45,6 +45,31 @@ async fn a_conversation_ends_at_its_cap_and_its_forks_with_it() {
 }
 
 #[tokio::test]
+async fn each_api_has_the_cap_and_so_has_an_explicit_compaction() {
+    let model = Model::start(ModelOptions::with_window(100_000)).await.unwrap();
+    let program = Program::told(&model.url(), &[("LONGHAUL_CAP_CONVERSATION", "1k")]);
+    let caller = Caller::of(program.address());
+    let said = [json!({"role": "user", "content": "word ".repeat(1_200)})];
+    for (path, body) in [
+        ("/v1/chat/completions", json!({"model": "m", "messages": said})),
+        ("/v1/responses", json!({"model": "m", "input": said})),
+        ("/v1/messages", json!({"model": "m", "max_tokens": 9, "messages": said})),
+    ] {
+        let body = body.to_string();
+        assert_eq!(caller.ask_at(path, &[KEY], body.clone()).await.status, 200, "{path}");
+        let before = model.seen().len();
+        for path in [path, "/__longhaul__/compact"] {
+            let reply = caller.ask_at(path, &[KEY], body.clone()).await;
+            assert_eq!(reply.field("fault"), Some("conversation_cap"), "{path} {reply:?}");
+            let error: Value = serde_json::from_slice(&reply.body).unwrap();
+            assert!(error["error"]["message"].as_str().unwrap().contains("to go on"), "{error}");
+            assert_eq!(error["type"] == "error", path == "/v1/messages", "{error}");
+        }
+        assert_eq!(model.seen().len(), before, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_day_ends_at_its_cap_for_one_caller_and_a_restart_changes_nothing() {
     let mut options = ModelOptions::with_window(100_000);
     // A dollar for a million tokens.

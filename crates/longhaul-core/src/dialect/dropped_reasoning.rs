@@ -5,8 +5,8 @@ use memchr::memmem;
 use serde::Deserialize;
 
 const KEY: &[u8] = b"\"input_transformations\"";
-/// Maximum bytes of an array. An entry takes 150 bytes, and a request has a few hundred items of reasoning.
-const MAX_ARRAY_BYTES: usize = 128 * 1024;
+/// Maximum bytes of an array, which is parsed again with each chunk. An entry takes 150 bytes, so 200 fit.
+const MAX_ARRAY_BYTES: usize = 32 * 1024;
 /// Type of an entry whose thinking was kept.
 const KEPT: &str = "thinking_mismatch_allowed";
 

@@ -367,7 +367,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Returns the members of an object: each key, decoded, with the JSON of its value. Ends where `json` is no object.
+/// Returns the members of an object: each key, decoded, with the JSON of its value. Yields nothing unless `json` is an object.
 pub(crate) fn members(json: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
     let (mut scanner, mut before) = (Scanner::new(json), b'{');
     std::iter::from_fn(move || {
@@ -389,7 +389,7 @@ pub(crate) fn values_after<'a>(json: &'a str, key: &'a str) -> impl Iterator<Ite
     })
 }
 
-/// Returns the JSON of each element of an array. Ends where `json` is no array.
+/// Returns the JSON of each element of an array. Yields nothing unless `json` is an array.
 pub(crate) fn elements(json: &str) -> impl Iterator<Item = &str> {
     let (mut scanner, mut before) = (Scanner::new(json), b'[');
     std::iter::from_fn(move || {

@@ -38,7 +38,7 @@ pub(super) fn counts_larger_body(text: &str, sent: &RequestSizes<'_>) -> bool {
 }
 
 /// Reads the numbers of a text that may be sizes, in bytes if they have such a unit. Prefixes count as powers of
-/// 1,000, so that a limit is no higher than meant.
+/// 1,000, so that no limit is read as higher than stated.
 pub(in crate::overflow) fn sizes(text: &[u8]) -> impl Iterator<Item = u64> {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
         compile(r"\b([0-9]{1,12})(?:\.[0-9]+)? ?(?:([kmg])i?b)?(?:\b|b\b|bytes?\b)")
