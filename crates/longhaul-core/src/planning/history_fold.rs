@@ -425,7 +425,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
     fn clearing_makes_room(&self, point: usize) -> bool {
         let fires = self.rule_would_fire(PruneTrigger::HardThreshold)
             || self.rule_would_fire(PruneTrigger::Always);
-        fires && self.size(point) - self.prune_state.clearable_tokens() <= self.clear_target()
+        fires && self.size(point) - self.prune_state.clearable_tokens() <= self.clear_target(point)
     }
 
     /// Whether clearing alone is expected to make that room once the conversation of `size` has grown to
@@ -436,15 +436,19 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             let results = self.prune_state.clearable_beyond(Tokens::ZERO);
             let new_results = (hard - size).scaled(results, size);
             let cleared = self.prune_state.clearable_beyond(rule.protect - new_results);
-            hard.max(size) - cleared <= self.clear_target()
+            hard.max(size) - cleared <= self.clear_target(self.conversation.messages().len())
         })
     }
 
-    /// Returns the size that clearing alone may leave. Token counts do not move that size.
-    fn clear_target(&self) -> Tokens {
+    /// Returns the size that clearing alone may leave at `point`. Token counts do not move that size. Each break
+    /// costs the bound reasoning since the one before, so a conversation with such reasoning breaks rarely: clearing
+    /// has to leave as little as a cut.
+    fn clear_target(&self, point: usize) -> Tokens {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let room = self.policy.prune_thresholds.hard - fixed;
-        fixed + self.policy.clear_target.of(room)
+        let is_bound = self.conversation.bound_reasoning(0..point) > Tokens::ZERO;
+        let target = if is_bound { self.policy.cut_target } else { self.policy.clear_target };
+        fixed + target.of(room)
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

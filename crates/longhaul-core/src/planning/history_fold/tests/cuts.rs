@@ -260,3 +260,17 @@ fn clearing_that_no_window_forces_spares_bound_reasoning_until_a_turn_begins() {
         assert_eq!(!cleared(&standing).is_empty(), clears, "{model} {}", then.len());
     }
 }
+
+#[test]
+fn clearing_alone_leaves_as_little_as_a_cut_if_reasoning_is_bound() {
+    let mut policy = full_and_clearing(Tokens::new(45_000));
+    policy.thresholds.hard = Tokens::new(45_000);
+    (policy.clear_target.percent, policy.cut_target.percent) = (100, 0);
+    for (model, cuts) in [("claude-opus-4-5", false), ("claude-opus-5-5", true)] {
+        let body = thought_over(model, "");
+        let conversation = crate::dialect::messages::read(body.as_bytes()).unwrap();
+        let standing = stand(&conversation, &policy, None, HardThresholdMode::Cut);
+        assert!(!cleared(&standing).is_empty(), "{model}");
+        assert_eq!(standing.cut_here, cuts, "{model}");
+    }
+}
