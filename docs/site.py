@@ -7,6 +7,7 @@ mdBook leaves a link to a file outside docs as it is, with .html for .md, and no
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import urllib.parse
 
@@ -15,8 +16,8 @@ LINK = re.compile(r'(?P<before><(?:a|img|link|script)\b[^>]*?\b(?:href|src)=")(?
 
 
 def repository():
-    names = (ROOT / "packaging/names").read_text()
-    return re.search(r"^REPOSITORY=(.*)$", names, re.MULTILINE)[1]
+    names = ["bash", "-c", '. "$0" && echo "$REPOSITORY"', ROOT / "packaging/names"]
+    return subprocess.run(names, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def in_repository(path):

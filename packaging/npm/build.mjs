@@ -7,12 +7,8 @@ import { join, resolve } from "node:path";
 
 const root = resolve(import.meta.dirname, "../..");
 const [binary, platform] = process.argv.slice(2);
-const names = Object.fromEntries(
-  readFileSync(join(root, "packaging/names"), "utf8")
-    .split("\n")
-    .filter((line) => line.includes("=") && !line.startsWith("#"))
-    .map((line) => line.split(/=(.*)/s).slice(0, 2)),
-);
+const sourced = execFileSync("bash", ["-c", 'set -a && . "$0" && env', "packaging/names"], { cwd: root, encoding: "utf8" });
+const names = Object.fromEntries(sourced.split("\n").map((line) => line.split(/=(.*)/s).slice(0, 2)));
 const version = execFileSync("bash", [join(root, "packaging/version")], { encoding: "utf8" }).trim();
 const platforms = ["linux-x64", "linux-arm64", "darwin-x64", "darwin-arm64", "win32-x64"];
 const common = { version, license: "MIT OR Apache-2.0", repository: names.REPOSITORY };

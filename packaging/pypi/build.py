@@ -13,10 +13,10 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 binary, platform = pathlib.Path(sys.argv[1]), sys.argv[2]
-names = dict(
-    line.split("=", 1) for line in (ROOT / "packaging/names").read_text().splitlines()
-    if "=" in line and not line.startswith("#")
+sourced = subprocess.run(
+    ["bash", "-c", 'set -a && . "$0" && env', ROOT / "packaging/names"], check=True, capture_output=True, text=True
 )
+names = dict(line.split("=", 1) for line in sourced.stdout.splitlines() if "=" in line)
 version = subprocess.run(
     ["bash", ROOT / "packaging/version"], check=True, capture_output=True, text=True
 ).stdout.strip()
