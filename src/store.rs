@@ -324,13 +324,22 @@ impl Store {
         }
     }
 
-    /// Returns the texts that stay in a conversation, by the [keys](PrefixKeys::kept_keys) of its list.
-    pub(crate) fn kept_texts(&self, keys: &[RecordKey]) -> KeptTexts {
-        let kept = self.memory.kept.get(keys);
+    /// Returns the texts that stay in a conversation.
+    pub(crate) fn kept_texts(&self, prefix_keys: &PrefixKeys) -> KeptTexts {
+        if !self.has_kept_texts() {
+            return KeptTexts::default();
+        }
+        let kept = self.memory.kept.get(&prefix_keys.kept_keys());
         kept.map_or_else(KeptTexts::default, Arc::unwrap_or_clone)
     }
 
-    /// Changes the texts that stay in a conversation. Returns whether they changed.
+    /// Whether texts stay in any conversation. The keys of a list take four hashes.
+    pub(crate) fn has_kept_texts(&self) -> bool {
+        !self.memory.kept.is_empty()
+    }
+
+    /// Changes the texts that stay in a conversation, by the [keys](PrefixKeys::kept_keys) of its list. Returns
+    /// whether they changed.
     pub(crate) fn change_kept_texts(
         &self,
         keys: &[RecordKey],

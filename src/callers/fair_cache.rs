@@ -205,7 +205,6 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
     }
 
     /// Returns the weight of all entries.
-    #[cfg(test)]
     pub(crate) fn weight(&self) -> u64 {
         let state = self.state.lock();
         state.weight + state.newcomers.weight

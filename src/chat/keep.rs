@@ -15,7 +15,7 @@ pub(super) fn add_kept_texts(
     request: &ChatRequest<'_>,
     prefix_keys: &PrefixKeys,
 ) {
-    let mut wished = request.state.store.kept_texts(&prefix_keys.kept_keys());
+    let mut wished = request.state.store.kept_texts(prefix_keys);
     keep_headers::apply(&request.head.headers, &mut wished);
     let model = prefix_keys.model();
     let mut kept: Vec<KeptText> = request.state.config.kept_texts(model).cloned().collect();
@@ -30,6 +30,9 @@ pub(super) fn add_kept_texts(
 /// Stores the wishes of an accepted request. Returns whether the texts of its conversation changed.
 pub(super) fn store_wishes(chat: &Chat<'_>) -> bool {
     let headers = &chat.request.head.headers;
+    if !chat.state().store.has_kept_texts() && !keep_headers::are_present(headers) {
+        return false;
+    }
     let apply = |kept: &mut KeptTexts| keep_headers::apply(headers, kept);
     let keys = chat.prefix_keys.kept_keys();
     chat.state().store.change_kept_texts(&keys, apply)

@@ -10,6 +10,11 @@ use crate::store::KeptTexts;
 const KEEP: HeaderName = HeaderName::from_static("x-longhaul-keep");
 const UNKEEP: HeaderName = HeaderName::from_static("x-longhaul-unkeep");
 
+/// Whether a request has wishes.
+pub(crate) fn are_present(headers: &HeaderMap) -> bool {
+    headers.contains_key(KEEP) || headers.contains_key(UNKEEP)
+}
+
 /// Applies the wishes of a request to the texts of its conversation. A text that is not valid, or exceeds a
 /// bound, is left out.
 pub(crate) fn apply(headers: &HeaderMap, kept: &mut KeptTexts) {

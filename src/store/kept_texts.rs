@@ -85,6 +85,11 @@ impl KeptCache {
         Self(FairCache::new(MAX_BYTES, idle, |it| weight(it), accepted))
     }
 
+    /// Whether no conversation has a list.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.weight() == 0
+    }
+
     /// Returns the list under the first of `keys` that has one.
     pub(super) fn get(&self, keys: &[RecordKey]) -> Option<Arc<KeptTexts>> {
         keys.iter().find_map(|key| self.0.get(key))
