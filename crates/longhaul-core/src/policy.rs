@@ -312,6 +312,8 @@ pub struct Policy {
     pub clear_target: BreakTarget,
     /// Size that a cut aims at.
     pub cut_target: BreakTarget,
+    /// Size that either aims at in a conversation with bound reasoning.
+    pub bound_target: BreakTarget,
     /// Largest first user message, in tokens, that is kept verbatim.
     pub max_pinned_first: Tokens,
     /// Largest summary of the agent's own, as the first user message, that is kept verbatim.
@@ -379,6 +381,7 @@ impl Policy {
             keep_recent,
             clear_target: BreakTarget::CLEARED,
             cut_target: BreakTarget::CUT,
+            bound_target: BreakTarget::BOUND,
             max_pinned_first: Tokens::new(2_000).min(share),
             max_pinned_summary: share,
             prune_summary_size: budgets.usual(),

@@ -32,7 +32,7 @@ use crate::policy::record::{Clip, RecordMatch};
 use crate::policy::segments::SegmentedText;
 use crate::policy::thrash;
 use crate::policy::thrash::ThrashState;
-use crate::policy::{Policy, PruneTrigger};
+use crate::policy::{BreakTarget, Policy, PruneTrigger};
 use crate::pruning::rule::PruneState;
 use crate::pruning::tool_result::ClearDecision;
 use crate::summary::user_messages::UserRequestSizes;
@@ -319,7 +319,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             self.prune_state.assign_retention_reasons(rule, user_turns);
         }
         // The messages until the hard threshold need room too.
-        let steps_room = self.steps_room() - (policy.thresholds.hard - size);
+        let steps_room = self.steps_room(messages) - (policy.thresholds.hard - size);
         FoldOutcome {
             steps_room,
             prune_state: self.prune_state,
@@ -440,15 +440,17 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         })
     }
 
-    /// Returns the size that clearing alone may leave at `point`. Token counts do not move that size. Each break
-    /// costs the bound reasoning since the one before, so a conversation with such reasoning breaks rarely: clearing
-    /// has to leave as little as a cut.
+    /// Returns the size that clearing alone may leave at `point`. Token counts do not move that size.
     fn clear_target(&self, point: usize) -> Tokens {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let room = self.policy.prune_thresholds.hard - fixed;
+        fixed + self.break_target(point, self.policy.clear_target).of(room)
+    }
+
+    /// Returns the target of a break at `point`, which is `usual` without bound reasoning.
+    fn break_target(&self, point: usize, usual: BreakTarget) -> BreakTarget {
         let is_bound = self.conversation.bound_reasoning(0..point) > Tokens::ZERO;
-        let target = if is_bound { self.policy.cut_target } else { self.policy.clear_target };
-        fixed + target.of(room)
+        if is_bound { self.policy.bound_target } else { usual }
     }
 
     fn is_at_prune_mark(&self, point: usize) -> bool {

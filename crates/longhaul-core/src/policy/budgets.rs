@@ -28,6 +28,10 @@ impl BreakTarget {
     /// A cut leaves less, so that the next breaks only clear.
     pub(super) const CUT: Self = Self { percent: 50, most: Tokens::new(16_000) };
 
+    /// Each break costs the bound reasoning since the one before, so such conversations break more rarely. On
+    /// recorded sessions of two APIs, this target costs less than [`CUT`](Self::CUT) too.
+    pub(super) const BOUND: Self = Self { percent: 30, most: Tokens::new(10_000) };
+
     /// Returns the size to aim at in a room of `room` tokens.
     pub(crate) fn of(self, room: Tokens) -> Tokens {
         room.percent(self.percent).min(self.most)

@@ -37,11 +37,12 @@ impl HistoryFold<'_, '_> {
     }
 
     /// Returns the room for steps after a cut: what the replacement text leaves of the size to aim at.
-    pub(super) fn steps_room(&self) -> Tokens {
+    pub(super) fn steps_room(&self, point: usize) -> Tokens {
         let fixed = self.fixed_tokens + self.pinned_tokens();
         let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(3);
         let text = self.summary.map(|it| it.nominal).unwrap_or_default();
-        self.policy.cut_target.of(self.policy.thresholds.hard - fixed) - text.max(expected)
+        let room = self.policy.thresholds.hard - fixed;
+        self.break_target(point, self.policy.cut_target).of(room) - text.max(expected)
     }
 
     /// Returns the cut at `point`, or `None` if it is not worthwhile.
@@ -60,7 +61,8 @@ impl HistoryFold<'_, '_> {
         };
         let (conversation, policy, pinned) = (self.conversation, self.policy, self.pinned_head);
         let clearing = self.clearing_at_cut(point);
-        let steps = RetainedSteps { results: &self.prune_state, clearing, room: self.steps_room() };
+        let steps =
+            RetainedSteps { results: &self.prune_state, clearing, room: self.steps_room(point) };
         let until = cut_point::find_adaptive(conversation, policy, steps, thrash, pinned, point)
             .filter(|&cut| cut > self.summarised_until)?;
         let (budgets, summary) = self.assume_summary(until);

@@ -262,10 +262,10 @@ fn clearing_that_no_window_forces_spares_bound_reasoning_until_a_turn_begins() {
 }
 
 #[test]
-fn clearing_alone_leaves_as_little_as_a_cut_if_reasoning_is_bound() {
+fn clearing_alone_has_to_leave_less_if_reasoning_is_bound() {
     let mut policy = full_and_clearing(Tokens::new(45_000));
     policy.thresholds.hard = Tokens::new(45_000);
-    (policy.clear_target.percent, policy.cut_target.percent) = (100, 0);
+    (policy.clear_target.percent, policy.bound_target.percent) = (100, 0);
     for (model, cuts) in [("claude-opus-4-5", false), ("claude-opus-5-5", true)] {
         let body = thought_over(model, "");
         let conversation = crate::dialect::messages::read(body.as_bytes()).unwrap();
