@@ -9,6 +9,7 @@ import pathlib
 import unittest
 
 import readable
+import reasoning
 import rules
 import steps
 import table
@@ -93,6 +94,7 @@ def main():
     command("check", check, "the judge's own tests")
     command("kit", kit, "canaries of compaction-conformance-kit")
     command("rules", lambda options: rules.report(settings(), options.part), "planted rules that stand")
+    command("reasoning", lambda options: reasoning.report(settings(), options.part), "reasoning lost under models that bind it")
     added = command(
         "readable", lambda options: readable.report(settings(), options.show), "counts over what stands for history in ten sessions"
     )

@@ -94,10 +94,10 @@ class Playing(unittest.TestCase):
     def test_the_upstream_refuses_what_a_provider_would_refuse(self):
         for api in sessions.Api:
             items = planting.Planter(api, 0).user("go") + planting.Planter(api, 0).call("Read", {"path": "a"}, "text")
-            self.assertIsNone(program.fault(api, {api.member: items}, 10_000))
-            self.assertIsNotNone(program.fault(api, {api.member: items}, 10))
-            self.assertIsNotNone(program.fault(api, {api.member: items[:2]}, 10_000))
-            self.assertIsNotNone(program.fault(api, {api.member: items[:1] + items[2:]}, 10_000))
+            self.assertIsNone(program.fault(api, {api.member: items}, 10_000, program.size))
+            self.assertIsNotNone(program.fault(api, {api.member: items}, 10, program.size))
+            self.assertIsNotNone(program.fault(api, {api.member: items[:2]}, 10_000, program.size))
+            self.assertIsNotNone(program.fault(api, {api.member: items[:1] + items[2:]}, 10_000, program.size))
 
 
 class Rules(unittest.TestCase):

@@ -34,9 +34,14 @@ def binary():
     return str(found[0])
 
 
-def fault(api, body, window):
+def size(body):
+    """The tokens of a body: four bytes each."""
+    return len(json.dumps(body, ensure_ascii=False).encode()) // 4
+
+
+def fault(api, body, window, size):
     """Why a strict model refuses a body, if it does: its size, or a call and a result that do not meet."""
-    if len(json.dumps(body, ensure_ascii=False).encode()) // 4 > window:
+    if size(body) > window:
         return f"This model's maximum context length is {window} tokens. Please reduce the length of the messages."
     open_calls = set()
     for item in body[api.member]:
@@ -63,9 +68,8 @@ def _calls(api, item):
     return made, {item["tool_call_id"]} if item["role"] == "tool" else set()
 
 
-def answer(api, body):
-    """The shortest answer of a model."""
-    usage = len(json.dumps(body)) // 4
+def answer(api, usage):
+    """The shortest answer of a model to a prompt of `usage` tokens."""
     if api is sessions.RESPONSES:
         content = [{"type": "output_text", "text": "ok", "annotations": []}]
         output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}]
@@ -85,9 +89,9 @@ class Upstream(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, window):
+    def __init__(self, window, size):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.window, self.accepted, self.refusals = window, None, []
+        self.window, self.size, self.accepted, self.refusals = window, size, None, []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -104,7 +108,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         api = next(api for api in sessions.Api if self.path == api.path)
-        why = fault(api, body, self.server.window)
+        why = fault(api, body, self.server.window, self.server.size)
         if why:
             self.server.refusals.append(why)
             error = {"message": why, "type": "invalid_request_error"}
@@ -113,7 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(400, {"type": "error", "error": error})
         else:
             self.server.accepted = body
-            self.reply(200, answer(api, body))
+            self.reply(200, answer(api, self.server.size(body)))
 
     def do_GET(self):
         self.reply(404, {})
@@ -130,8 +134,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Program:
     """The running program, under settings that environment variables give, before a model with a window."""
 
-    def __init__(self, window, settings=None):
-        self.window, self.upstream = window, Upstream(window)
+    def __init__(self, window, settings=None, size=size):
+        self.window, self.upstream = window, Upstream(window, size)
         self.home = tempfile.TemporaryDirectory()
         arguments = ["--listen", "127.0.0.1:0", "--admin", "off", "--upstream", f"http://127.0.0.1:{self.upstream.server_port}/v1"]
         environment = {**FIXED, "HOME": self.home.name, "LONGHAUL_WINDOW": str(window), **(settings or {})}
