@@ -105,6 +105,10 @@ impl OpenError {
                 "store.at: {path} cannot be read: {why}; a proxy that starts with it sets it aside \
                  and creates a new one"
             ),
+            Self::Io(error) if error.kind() == ErrorKind::NotFound => format!(
+                "store.at: the folder of {path} does not exist; create the folder, or name another \
+                 file with --store file:PATH"
+            ),
             Self::Io(error) => format!(
                 "store.at: {path} cannot be opened or created: {error}; name a file that \
                  longhaul can write, with --store file:PATH"
@@ -129,10 +133,10 @@ fn try_lock_for_a_moment(file: &File) -> Result<(), TryLockError> {
 }
 
 impl StoreFile {
-    /// Locks the file at `path`, with the secret next to it or a new one. For use, a missing
-    /// directory is created.
+    /// Locks the file at `path`, with the secret next to it or a new one.
     ///
     /// # Errors
+    /// - The folder of the file does not exist: a mistyped path is more likely than a new folder.
     /// - Another process has the file.
     /// - The file is not a store of longhaul's. It is left unchanged.
     /// - The system refuses access.
@@ -146,13 +150,7 @@ impl StoreFile {
                 return Err(Problem::NoStore(path.to_owned()));
             }
             (Intent::Inspect, FileIdentity::Store) => open_existing(&beside),
-            (Intent::Use, _) => {
-                let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
-                if let Some(directory) = directory {
-                    create_private_dir(directory).map_err(system)?;
-                }
-                open_private(&beside)
-            }
+            (Intent::Use, _) => open_private(&beside),
         };
         let lock = match readable(opened, &beside) {
             Err(error) if intent == Intent::Inspect && error.kind() == ErrorKind::NotFound => None,

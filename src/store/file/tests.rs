@@ -18,11 +18,13 @@ struct Place(TempDir);
 
 impl Place {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(place.0.path().join("a")).unwrap();
+        place
     }
 
     fn path(&self) -> PathBuf {
-        self.0.path().join("a/b/longhaul.db")
+        self.0.path().join("a/longhaul.db")
     }
 
     fn try_open(&self, max_bytes: &str) -> Result<(FileStore, Secret), Problem> {
@@ -129,10 +131,13 @@ async fn second_opener_is_refused_without_disturbing_the_first() {
 #[tokio::test]
 async fn error_names_a_path_that_cannot_be_written() {
     let place = Place::new();
-    fs::write(place.0.path().join("a"), "a file where a directory should be").unwrap();
-    let problem = place.try_open("512MiB").err().unwrap().to_string();
+    let folder = place.0.path().join("a");
+    fs::remove_dir(&folder).unwrap();
+    let problem = || place.try_open("512MiB").err().unwrap().to_string();
+    assert!(problem().contains("the folder of"), "{}", problem());
+    fs::write(&folder, "a file where a directory should be").unwrap();
     let path = place.path();
-    assert!(problem.contains(path.to_str().unwrap()), "{problem}");
+    assert!(problem().contains(path.to_str().unwrap()), "{}", problem());
 }
 
 /// Checks that a file damaged by `damage` is either set aside or read correctly. Returns how many
