@@ -147,6 +147,10 @@ impl ProxySettings for Config {
         self.overflow_rules.clone()
     }
 
+    fn has_key(&self) -> bool {
+        self.upstream.authorization.is_some()
+    }
+
     fn upstream_bases(&self) -> UpstreamBases {
         let text = |base: &BaseUrl| format!("{}{}", base.origin(), base.path());
         UpstreamBases {
@@ -247,6 +251,7 @@ impl From<LabError> for Problem {
             }
             LabError::Listen(reason) => Self::Listen(reason),
             LabError::System(reason) => Self::System(reason),
+            LabError::Unanswered(reason) => Self::Unanswered(reason),
         }
     }
 }

@@ -315,9 +315,9 @@ async fn a_model_that_wants_the_newer_output_limit_is_asked_again_with_it() {
     let error = serde_json::json!({"error": {"message": words}}).to_string();
     let refusal = RefusalReply::new(400, "application/json", error);
     evaluation.model.change(|options| options.chat = ChatBehaviour::Replies(refusal));
-    let arguments = ["--samples", "1", "--concurrency", "1"];
-    let report = evaluation.report(&arguments).await;
-    assert_eq!(report["arms"][0]["failed"], 1);
+    let output = evaluation.run(&["--yes", "--samples", "1", "--concurrency", "1"]).await;
+    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+    assert!(said(&output).contains(words), "{}", said(&output));
     let limits = |request: &SeenRequest| {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         ["max_tokens", "max_completion_tokens"].map(|key| body.get(key).is_some())

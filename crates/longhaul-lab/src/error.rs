@@ -34,6 +34,8 @@ pub enum LabError {
     Listen(String),
     /// The system grants no thread.
     System(String),
+    /// No call to the upstream had an answer.
+    Unanswered(String),
 }
 
 /// Creates the error for a file that is not a session.

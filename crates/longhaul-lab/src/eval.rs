@@ -148,10 +148,16 @@ fn eval_arms(
     arms: &[Arm],
     key: Option<&str>,
 ) -> Result<String, Vec<LabError>> {
-    let sessions = sessions::read(&options.sessions, &options.model)?;
     let Some(first) = arms.first() else {
         return Ok(String::new());
     };
+    // A server on this machine or in its network may take no key.
+    let base = first.settings.upstream_bases().base;
+    if key.is_none() && !first.settings.has_key() && base.starts_with("https:") {
+        let reason = format!("no key for {base}: set OPENAI_API_KEY to the key that pays");
+        return Err(LabError::Unanswered(reason).into());
+    }
+    let sessions = sessions::read(&options.sessions, &options.model)?;
     if arms.iter().any(|arm| arm.settings.is_off()) {
         let reason = "longhaul changes nothing: the mode is off; pass --mode on".to_owned();
         return Err(LabError::CommandLine(reason).into());
@@ -180,7 +186,13 @@ fn eval_arms(
         options.results.display(),
         page.display()
     ));
-    Ok(if options.is_json { report.json() } else { report.table(terminal::width()) })
+    match report.failure() {
+        Some(reason) => {
+            Err(LabError::Unanswered(format!("no call had an answer: {reason}")).into())
+        }
+        None if options.is_json => Ok(report.json()),
+        None => Ok(report.table(terminal::width())),
+    }
 }
 
 /// Starts the client of the endpoint for summaries, if the settings name one.

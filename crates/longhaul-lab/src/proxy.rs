@@ -47,6 +47,9 @@ pub trait ProxySettings {
     /// Returns the rules that recognise refusals for the size.
     fn overflow_rules(&self) -> ClassifierRules;
 
+    /// Whether the settings have a key for the upstream.
+    fn has_key(&self) -> bool;
+
     /// Returns the base URLs of the upstream, without credentials.
     fn upstream_bases(&self) -> UpstreamBases;
 

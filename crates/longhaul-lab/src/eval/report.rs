@@ -124,6 +124,23 @@ impl KindCounts {
     }
 }
 
+impl EvalReport {
+    /// Returns the reason why a call failed, if no call had an answer.
+    pub(super) fn failure(&self) -> Option<&str> {
+        let arms = self.samples.iter().flat_map(|sample| &sample.arms).map(|arm| &arm.step);
+        let own = self.samples.iter().flat_map(|sample| [&sample.original, &sample.control]);
+        let all: Vec<&StepOutcome> = own.chain(arms).collect();
+        let failure = all.iter().find_map(|outcome| match outcome {
+            StepOutcome::Failed { reason } => Some(&**reason),
+            StepOutcome::DoesNotFit
+            | StepOutcome::NotSent
+            | StepOutcome::Step(_)
+            | StepOutcome::Unchanged => None,
+        });
+        failure.filter(|_| all.iter().all(|outcome| outcome.step().is_none()))
+    }
+}
+
 impl Unpaired {
     /// Returns the three steps to compare, or counts the reason why some are missing.
     fn pair<'s>(&mut self, sample: &'s Sample, arm: usize) -> Option<[&'s AgentStep; 3]> {
@@ -329,7 +346,10 @@ impl Unpaired {
                 self.cut_off,
                 "an answer was cut off before its text or call was complete; raise --max-tokens",
             ),
-            (self.failed, "the upstream failed; run the command again"),
+            (
+                self.failed,
+                "the upstream failed; the results file has the reasons, and another run asks again",
+            ),
             (self.not_made, "not asked, because of --max-cost"),
         ];
         let found = reasons.into_iter().filter(|(count, _)| *count > 0);
