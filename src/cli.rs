@@ -75,6 +75,9 @@ const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 /// Columns of help that goes to a pipe, so that the page of commands is the same everywhere.
 const HELP_WIDTH: usize = 100;
 
+/// Help of `longhaul -h`: what most users need, within one screen.
+const SHORT_HELP: &str = include_str!("cli/help.txt");
+
 /// Text after the flags in the program's help.
 const EXAMPLES: &str = include_str!("cli/examples.txt");
 
@@ -85,6 +88,12 @@ pub fn main(
     env: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> ExitCode {
     hide_memory();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if arguments.get(1..).is_some_and(|arguments| arguments == ["-h"]) {
+        let help = of_this_build(SHORT_HELP) + "\n";
+        return print(&help)
+            .map_or_else(|problems| report_problems(&problems), |()| ExitCode::SUCCESS);
+    }
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(mut error) => {
@@ -192,7 +201,7 @@ fn command() -> Command {
 /// Returns a text of the help without the lines on commands that the build leaves out.
 fn of_this_build(text: &str) -> String {
     let is_missing = |line: &&str| {
-        let mut words = ["longhaul demo", "demo:", "longhaul eval", "--replay"].iter();
+        let mut words = ["longhaul demo", "demo:", "longhaul eval", "  eval ", "--replay"].iter();
         cfg!(not(feature = "lab")) && words.any(|word| line.contains(word))
     };
     let lines = text.lines().filter(|line| !is_missing(line));

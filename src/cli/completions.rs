@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::cli::Done;
+use crate::cli::{Done, flags};
 use crate::error::Problem;
 
 /// Returns the completion script of `program` for the shell that `matches` name.
@@ -25,7 +25,7 @@ pub(super) fn manual_page(mut program: Command, matches: &ArgMatches) -> Done<St
     program.build();
     if matches.get_flag("markdown") {
         let mut page = String::from("# Commands\n\nPrinted by `longhaul man --markdown`.\n");
-        add_help(&mut program, &mut page);
+        add_help(program, &mut page);
         return Ok(page);
     }
     let words = matches.get_many::<String>("command").into_iter().flatten();
@@ -47,20 +47,37 @@ pub(super) fn manual_page(mut program: Command, matches: &ArgMatches) -> Done<St
     Ok(lossy_text(&page))
 }
 
-/// Adds the help of `command`, and of every command below it, to a Markdown page.
-fn add_help(command: &mut Command, page: &mut String) {
-    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    _ = write!(page, "\n## {name}\n\n```text\n");
-    let help = command.render_long_help().to_string();
+/// Adds the help of `command`, and of every command below it, to a Markdown page. The options that commands share
+/// with the program stand there once.
+fn add_help(mut command: Command, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    _ = write!(page, "\n## {name}\n\n");
+    let program: Vec<Arg> = if name.contains(' ') { flags::all().collect() } else { Vec::new() };
+    // A command may give an option a meaning of its own.
+    let is_shared = |arg: &Arg| {
+        let own = (arg.get_id(), arg.get_help());
+        program.iter().any(|shared| (shared.get_id(), shared.get_help()) == own)
+    };
+    let shared = command.get_arguments().filter(|arg| is_shared(arg));
+    let shared: Vec<String> = shared.map(|arg| format!("`--{}`", arg.get_id())).collect();
+    if !shared.is_empty() {
+        let lines: Vec<String> = shared.chunks(8).map(|flags| flags.join(", ")).collect();
+        let lines = lines.join(",\n");
+        _ = write!(page, "Options of [longhaul](#longhaul) that count here too:\n{lines}.\n\n");
+    }
+    let mut shown = command.clone().mut_args(|arg| {
+        let is_shared = is_shared(&arg);
+        arg.hide(is_shared)
+    });
+    page.push_str("```text\n");
+    let help = shown.render_long_help().to_string();
     for line in help.trim().lines() {
         page.push_str(line.trim_end());
         page.push('\n');
     }
     page.push_str("```\n");
-    for inner in command.get_subcommands_mut() {
-        if inner.get_name() != "help" {
-            add_help(inner, page);
-        }
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+        add_help(inner.clone(), page);
     }
 }
 
@@ -94,5 +111,27 @@ mod tests {
     #[test]
     fn help_fits_a_terminal_of_80_columns() {
         check_help(&crate::cli::command());
+    }
+
+    #[test]
+    fn the_short_help_fits_a_screen_and_names_what_exists() {
+        let (help, program) = (crate::cli::SHORT_HELP, crate::cli::command());
+        assert!(help.lines().count() <= 30);
+        assert!(help.lines().all(|line| line.chars().count() <= TERMINAL));
+        let (commands, options) = help.split_once("Options:").unwrap();
+        let first_words = |text: &str| {
+            let indented = text.lines().filter_map(|line| line.strip_prefix("  "));
+            indented.filter_map(|line| line.split(' ').next().map(str::to_owned)).collect()
+        };
+        let commands: Vec<String> = first_words(commands.split_once("Commands:").unwrap().1);
+        assert!(commands.len() > 5);
+        for name in commands {
+            let built = cfg!(feature = "lab") || name != "eval";
+            assert_eq!(program.find_subcommand(&name).is_some(), built, "{name}");
+        }
+        let options: Vec<String> = first_words(options);
+        for flag in options.iter().filter_map(|flag| flag.strip_prefix("--")) {
+            assert!(program.get_arguments().any(|arg| arg.get_long() == Some(flag)), "{flag}");
+        }
     }
 }
