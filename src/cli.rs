@@ -27,6 +27,7 @@ mod run;
 mod serve;
 mod settings_files;
 mod state_folder;
+mod statusline;
 mod store;
 mod version;
 mod windows;
@@ -124,7 +125,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
     match matches.subcommand_name() {
         Some("check") => return check::check(resolved(), own, env),
         Some("compact") => compact::compact(config()?, own, check::upstream_key(env)),
-        Some("connect") => connect::connect(&config()?, own),
+        Some("connect") => connect::connect(&config()?, own, env),
         Some("completions") => print(&completions::completion_script(command(), own)),
         Some("defaults") => print(&defaults_page(own)),
         #[cfg(feature = "lab")]
@@ -155,6 +156,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
             }
             return run::run(layers(), own, env);
         }
+        Some("statusline") => statusline::statusline(&config()?),
         Some("store") => store::store(&config()?, own),
         _ => serve::serve(resolved()?, file.path(), env, resolved),
     }?;
