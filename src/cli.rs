@@ -15,6 +15,7 @@ mod init;
 mod lab;
 #[cfg(not(feature = "lab"))]
 mod lab_disabled;
+mod live;
 mod loopback;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -29,6 +30,7 @@ mod settings_files;
 mod state_folder;
 mod statusline;
 mod store;
+mod top;
 mod version;
 mod windows;
 
@@ -158,6 +160,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
         }
         Some("statusline") => statusline::statusline(&config()?),
         Some("store") => store::store(&config()?, own),
+        Some("top") => top::top(&config()?),
         _ => serve::serve(resolved()?, file.path(), env, resolved),
     }?;
     Ok(ExitCode::SUCCESS)

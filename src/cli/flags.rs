@@ -22,7 +22,7 @@ fn accepts_flag(command: &str, flag: &str) -> bool {
         // The new file holds flags alone.
         "init" => !matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG),
         "mcp" | "recall" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
-        "forget" | "health" | "quota" | "statusline" => {
+        "forget" | "health" | "quota" | "statusline" | "top" => {
             matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "admin")
         }
         "store" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "store"),

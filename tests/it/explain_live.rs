@@ -99,6 +99,11 @@ async fn the_status_line_is_about_the_session_or_empty() {
     };
     let input = |session: &str, model: &str| json!({"session_id": session, "model": {"id": model}});
     assert_eq!(line(input(fields[2].1, "m[1m]")), "▰▱▱▱▱ 1% of 200k · cleared once\n");
+    let mut top = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let top = top.env_clear().args(["top", "--admin", &program.admin().to_string()]);
+    let rows = String::from_utf8(top.output().unwrap().stdout).unwrap();
+    let row = rows.lines().find(|row| row.starts_with("go ")).unwrap();
+    assert!(row.contains("▰▱▱▱▱ 1%") && row.trim_end().ends_with("prune"), "{rows}");
     for empty in [input("other", "m"), input(fields[2].1, "haiku"), input("", "m"), json!([])] {
         assert_eq!(line(empty), "");
     }
