@@ -15,6 +15,7 @@ mod init;
 mod lab;
 #[cfg(not(feature = "lab"))]
 mod lab_disabled;
+mod live;
 mod loopback;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -27,7 +28,9 @@ mod run;
 mod serve;
 mod settings_files;
 mod state_folder;
+mod statusline;
 mod store;
+mod top;
 mod version;
 mod windows;
 
@@ -133,7 +136,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
     match matches.subcommand_name() {
         Some("check") => return check::check(resolved(), own, env),
         Some("compact") => compact::compact(config()?, own, check::upstream_key(env)),
-        Some("connect") => connect::connect(&config()?, own),
+        Some("connect") => connect::connect(&config()?, own, env),
         Some("completions") => print(&completions::completion_script(command(), own)),
         Some("defaults") => print(&defaults_page(own)),
         #[cfg(feature = "lab")]
@@ -164,7 +167,9 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
             }
             return run::run(layers(), own, env);
         }
+        Some("statusline") => statusline::statusline(&config()?),
         Some("store") => store::store(&config()?, own),
+        Some("top") => top::top(&config()?),
         _ => serve::serve(resolved()?, file.path(), env, resolved),
     }?;
     Ok(ExitCode::SUCCESS)

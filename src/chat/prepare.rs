@@ -123,6 +123,7 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
         window: inputs.policy.thresholds.window,
         summary: summary.filter(|_| state.config.admin_show_content),
         agent: caller_identity::agent_product(&chat.request.head.headers),
+        session: caller_identity::shown_session(&chat.request.head.headers),
         caller: caller_identity::pseudonym(chat.request.scope),
     })
 }

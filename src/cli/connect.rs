@@ -1,46 +1,78 @@
-//! `longhaul connect`: prints the lines by which an agent finds a running longhaul.
+//! `longhaul connect`: makes an agent use a running longhaul, or prints how.
+
+mod format;
+mod journal;
 
 use clap::ArgMatches;
 
-use super::agents::{Agent, Place};
-use crate::cli::Done;
-use crate::cli::run::variables::{ANTHROPIC_VARIABLE, may_have_anthropic_key, provider_name};
+use super::agents::{Agent, Target};
+use crate::cli::run::variables::{ANTHROPIC_VARIABLE, may_have_anthropic_key};
+use crate::cli::{Done, Env};
 use crate::config::{Config, own_origin};
 use crate::error::Problem;
+use format::{Format, Place};
 
-/// Prints the content of the agent's file, or its variable, to standard output, and where it belongs to
-/// standard error. Fails if the output cannot be written.
-pub(super) fn connect(config: &Config, matches: &ArgMatches) -> Done {
-    let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
-    let Some(agent) = Agent::named(text("agent")) else {
+/// Model in printed lines if the user names none.
+const ANY_MODEL: &str = "NAME";
+
+/// Changes the agent's file, undoes that, or prints the lines for the file or the agent's variable. Fails if
+/// the file cannot be changed or the output cannot be written.
+pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let Some(agent) = text("agent").and_then(Agent::named) else {
         return Ok(());
     };
-    let host = config.upstream.base.authority().host();
-    let place = Place {
-        origin: &own_origin(config.listen, config.tls.is_some()),
-        model: text("model"),
-        provider: provider_name(host),
-    };
-    let (name, start) = (&agent.name, agent.start_command(&place));
-    if agent.export.is_empty() {
-        crate::cli::print(&agent.file_content(&place))?;
-        crate::cli::print_error(&format!(
-            "longhaul: add these lines to {}, then start {start}\n",
-            agent.file
-        ));
-        return Ok(());
+    if matches.get_flag("undo") {
+        return Ok(journal::undo(agent, env)?);
     }
-    let has_messages = config.upstream.messages.is_some();
-    if agent.export.starts_with(ANTHROPIC_VARIABLE) && !may_have_anthropic_key(host, has_messages) {
+    let writes = matches.get_flag("write");
+    let target = Target {
+        origin: &own_origin(config.listen, config.tls.is_some()),
+        model: text("model").or_else(|| (!writes).then_some(ANY_MODEL)),
+        host: config.upstream.base.authority().host(),
+        has_messages: config.upstream.messages.is_some(),
+    };
+    let needs_messages = agent.export.starts_with(ANTHROPIC_VARIABLE);
+    if needs_messages && !may_have_anthropic_key(target.host, target.has_messages) {
         return Err(Problem::CommandLine(format!(
-            "requests of {name} would go to {}, which is not Anthropic's: set upstream.messages",
-            config.upstream.base
+            "requests of {} would go to {}, which is not Anthropic's: set upstream.messages",
+            agent.name, config.upstream.base
         ))
         .into());
     }
-    crate::cli::print(&format!("export {}\n", place.fill(&agent.export)))?;
+    if writes {
+        return Ok(journal::write(agent, &target, env, matches.get_flag("force"))?);
+    }
+    print_lines(agent, &target, env)
+}
+
+/// Whether longhaul has written `value` to the file of `agent`.
+pub(super) fn is_ours(agent: &Agent, env: &Env, value: &str) -> bool {
+    journal::has_written(agent, env, value)
+}
+
+/// Prints the lines to standard output, and where they belong to standard error.
+fn print_lines(agent: &Agent, target: &Target<'_>, env: &Env) -> Done {
+    let (name, start) = (&agent.name, agent.start_command(target));
+    if !agent.export.is_empty() {
+        crate::cli::print(&format!("export {}\n", target.fill(&agent.export)))?;
+        crate::cli::print_error(&format!(
+            "longhaul: {name} reads this variable; run the line in your shell, then start {start}; \
+             `longhaul connect {name} --write` sets it for good\n"
+        ));
+        return Ok(());
+    }
+    let file = agent.file(env);
+    let format = Format::of(&file);
+    let lines = agent.keys(target).iter().try_fold(String::new(), |text, key| {
+        format.change(&text, &Place::new(&key.at, &key.value), Some(&key.value))
+    });
+    crate::cli::print(&lines.unwrap_or_default())?;
+    let first = if format == Format::Toml { ", before its first [table]" } else { "" };
     crate::cli::print_error(&format!(
-        "longhaul: {name} reads this variable; run the line in your shell, then start {start}\n"
+        "longhaul: {name} needs these lines in {}{first}; `longhaul connect {name} --write` puts them \
+         there; then start {start}\n",
+        file.display()
     ));
     Ok(())
 }

@@ -22,7 +22,9 @@ fn accepts_flag(command: &str, flag: &str) -> bool {
         // The new file holds flags alone.
         "init" => !matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG),
         "mcp" | "recall" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
-        "forget" | "health" | "quota" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "admin"),
+        "forget" | "health" | "quota" | "statusline" | "top" => {
+            matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "admin")
+        }
         "store" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "store"),
         _ => false,
     }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
-use super::agents::{Agent, Place};
+use super::agents::{Agent, Target};
 use crate::cli::{Done, Env};
 use crate::config::{BaseUrl, Config, Layers, report_json, secret_variables, shown_url};
 use crate::error::Problem;
@@ -60,8 +60,26 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
         ))
         .into());
     }
+    let words = matches.get_many::<OsString>("command");
+    let mut words = words.into_iter().flatten();
+    let program = words.next().cloned().unwrap_or_default();
+    let words: Vec<&OsString> = words.collect();
+    let agent = Agent::of_program(&program);
+    let seen = |name: &str| match agent {
+        Some(agent) => agent.seen_variable(env, name),
+        None => env.get(name).cloned(),
+    };
+    let mut hindrances = agent.into_iter().flat_map(|agent| &agent.hindered_by);
+    if let Some(name) = hindrances.find(|name| seen(name).is_some_and(|value| value != "0")) {
+        let program = program.display();
+        return Err(Problem::CommandLine(format!(
+            "{name} is set, so {program} would not use longhaul; unset it in the shell or the settings \
+             file of {program}"
+        ))
+        .into());
+    }
     if !layers.is_set("upstream.messages")
-        && let Some(base) = variables::existing_messages_base(env)
+        && let Some(base) = variables::messages_base(seen(variables::ANTHROPIC_VARIABLE))
     {
         BaseUrl::parse(&base).map_err(|why| {
             let shown = shown_url(&base);
@@ -92,11 +110,7 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
         Some(path) => telemetry::start_log_file(config.log, path)?,
         None => telemetry::start_log(config.log)?,
     };
-    let words = matches.get_many::<OsString>("command");
-    let mut words = words.into_iter().flatten();
-    let program = words.next().cloned().unwrap_or_default();
     let mut process = Process::new(&program);
-    let words: Vec<&OsString> = words.collect();
     for name in secret_variables(env) {
         process.env_remove(name);
     }
@@ -134,6 +148,8 @@ async fn serve_alongside(
     let mut server = Server::new(config, listener).await?;
     if let Some(address) = crate::cli::serve::start_admin(&mut server, admin, settings).await? {
         crate::cli::print_error(&format!("longhaul: dashboard at http://{address}\n"));
+        // `longhaul statusline` and `explain --last` of the command find the proxy by it.
+        process.env("LONGHAUL_ADMIN", address.to_string());
     }
     let exporting = telemetry::start_export(&TraceDestination::from_env(env));
     let metrics = server.metrics();
@@ -145,18 +161,23 @@ async fn serve_alongside(
     process.envs(variables::agent_variables(address, &upstream, has_messages));
     let agent = Agent::of_program(&program);
     if let Some(agent) = agent {
-        let place = Place {
-            origin: &format!("http://{address}"),
-            model: "",
-            provider: variables::provider_name(&upstream),
-        };
-        let variable = agent.variable(&place);
-        process.envs(variable.filter(|(name, _)| !env.contains_key(*name)));
-        process.args(agent.arguments(&place));
+        let origin = &format!("http://{address}");
+        let model = variables::named_model(env, &words);
+        let target = Target { origin, model: model.as_deref(), host: &upstream, has_messages };
+        process.envs(agent.variables(&target, env)).args(agent.arguments(&target, &words));
     }
+    let set = process.as_std().get_envs().filter(|(_, value)| value.is_some());
+    let set: Vec<_> = set.map(|(name, _)| name.display().to_string()).collect();
+    let options = process.as_std().get_args().map(|word| word.display().to_string());
+    let options: Vec<_> = options.filter(|word| word.starts_with('-')).collect();
+    let started = format!("{} {}", program.display(), options.join(" "));
     process.args(words);
     let ended = match process.spawn() {
-        Ok(child) => Ok(wait_for_child(child, &mut signals).await),
+        Ok(child) => {
+            let (started, set) = (started.trim_end(), set.join(", "));
+            crate::cli::print_error(&format!("longhaul: started {started} with {set}\n"));
+            Ok(wait_for_child(child, &mut signals).await)
+        }
         Err(error) => Err(error),
     };
     // The command has ended, so only requests that it left behind remain.

@@ -40,7 +40,10 @@ impl ConfigFile {
             };
         }
         let here = Some(PathBuf::from(CONFIG_NAME));
-        let works_elsewhere = matches!(matches.subcommand_name(), Some("mcp" | "recall" | "run"));
+        let works_elsewhere = matches!(
+            matches.subcommand_name(),
+            Some("mcp" | "recall" | "run" | "statusline" | "top")
+        );
         let here = here.filter(|_| !works_elsewhere);
         let places = here.into_iter().chain(user_config_file(env));
         let mut files = places.filter(|path| path.is_file());

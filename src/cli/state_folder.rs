@@ -34,7 +34,7 @@ pub(super) fn keep_lessons(config: &mut Config, env: &Env) {
 }
 
 /// Returns longhaul's state folder, which is created for its owner only. `None` if the user has none.
-fn folder(env: &Env) -> Option<PathBuf> {
+pub(super) fn folder(env: &Env) -> Option<PathBuf> {
     let state = settings_files::folder(env, "XDG_STATE_HOME");
     let home = || settings_files::folder(env, "HOME");
     let state = state.or_else(|| Some(home()?.join(".local/state")))?;

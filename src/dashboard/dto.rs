@@ -21,6 +21,9 @@ pub(crate) struct ConversationDto {
     pub(crate) model: String,
     /// Product in the client's `User-Agent`; empty if there is none.
     pub(crate) agent: String,
+    /// Session that the client states; empty for an agent within it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) session: String,
     /// Pseudonym of the caller, by a keyed hash of the credentials.
     pub(crate) caller: String,
     /// Policy window, in estimated tokens like `points`.

@@ -172,6 +172,7 @@ impl DashboardEntry {
         }
         self.dto.model = news.model;
         self.dto.agent = news.agent;
+        self.dto.session = news.session;
         self.dto.caller = news.caller;
         self.dto.window = news.window;
         self.dto.requests += 1;
@@ -199,6 +200,7 @@ pub(super) struct RequestDelta {
     pub(super) body: Option<String>,
     pub(super) model: String,
     pub(super) agent: String,
+    pub(super) session: String,
     pub(super) caller: String,
     pub(super) window: u64,
 }
@@ -212,6 +214,7 @@ impl RequestDelta {
             title: None,
             body: user_messages(conversation).next_back().map(begins),
             agent: arrival.agent.clone(),
+            session: arrival.session.clone(),
             caller: arrival.caller.clone(),
             model: conversation.model().chars().take(MAX_MODEL_CHARS).collect(),
             window: u64::from(arrival.window.get()),

@@ -32,6 +32,8 @@ pub(crate) struct DashboardRequest<'a> {
     pub(crate) summary: Option<Arc<str>>,
     /// Product in the client's `User-Agent`.
     pub(crate) agent: String,
+    /// Session that the client states.
+    pub(crate) session: String,
     /// Pseudonym of the caller.
     pub(crate) caller: String,
 }

@@ -33,6 +33,7 @@ fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T 
         window: Tokens::new(1_000),
         summary: Some("summary".into()),
         agent: "agent".into(),
+        session: "session".into(),
         caller: "caller".into(),
     })
 }

@@ -85,6 +85,9 @@ pub(crate) fn agent_product(headers: &HeaderMap) -> String {
     }
 }
 
+/// Maximum bytes of the name of a session: those of a UUID.
+const MAX_SESSION_BYTES: usize = 36;
+
 /// Headers in which Claude Code names its session and the agent within it.
 static AGENT_SESSION: [HeaderName; 2] = [
     HeaderName::from_static("x-claude-code-session-id"),
@@ -99,6 +102,17 @@ pub(crate) fn agent_session(headers: &HeaderMap) -> Vec<&[u8]> {
         return Vec::new();
     }
     values
+}
+
+/// Returns the session that Claude Code's main agent states. Empty for other clients and agents, or if the
+/// name is longer than a UUID.
+pub(crate) fn shown_session(headers: &HeaderMap) -> String {
+    match agent_session(headers)[..] {
+        [session, []] if session.len() <= MAX_SESSION_BYTES => {
+            String::from_utf8_lossy(session).into_owned()
+        }
+        _ => String::new(),
+    }
 }
 
 /// Returns a pseudonym of the caller with this scope: the first eight hexadecimal digits of its public

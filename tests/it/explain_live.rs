@@ -1,7 +1,8 @@
 //! `longhaul explain --last`, `--conversation` and `--request` against a running longhaul, in every
 //! dialect, and the lines of the log that lead there.
 
-use std::process::{Command, Output};
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
 
 use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::{Value, json};
@@ -68,6 +69,43 @@ fn body(path: &str) -> Value {
             let tool = json!({"type": "function", "name": "read", "parameters": {}});
             json!({"model": "m", "store": false, "input": input, "tools": [tool]})
         }
+    }
+}
+
+#[tokio::test]
+async fn the_status_line_is_about_the_session_or_empty() {
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
+    let program = Program::with_admin(&model.url(), &EARLY, Admin::Free);
+    let caller = Caller::of(program.address());
+    let fields = [
+        ("anthropic-version", "2023-06-01"),
+        ("x-api-key", "k"),
+        ("x-claude-code-session-id", "11111111-1111-4111-8111-111111111111"),
+    ];
+    let agent = [("x-claude-code-agent-id", "a")];
+    let body = body("/v1/messages").to_string();
+    caller.ask_at("/v1/messages", &fields, body.clone()).await;
+    let other = body.replacen("\"go\"", "\"stop\"", 1);
+    caller.ask_at("/v1/messages", &[&fields[..], &agent].concat(), other).await;
+    let line = |input: Value| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let admin = program.admin().to_string();
+        let command = command.env_clear().args(["statusline", "--admin", &admin]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let input = |session: &str, model: &str| json!({"session_id": session, "model": {"id": model}});
+    assert_eq!(line(input(fields[2].1, "m[1m]")), "▰▱▱▱▱ 1% of 200k · cleared once\n");
+    let mut top = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let top = top.env_clear().args(["top", "--admin", &program.admin().to_string()]);
+    let rows = String::from_utf8(top.output().unwrap().stdout).unwrap();
+    let row = rows.lines().find(|row| row.starts_with("go ")).unwrap();
+    assert!(row.contains("▰▱▱▱▱ 1%") && row.trim_end().ends_with("prune"), "{rows}");
+    for empty in [input("other", "m"), input(fields[2].1, "haiku"), input("", "m"), json!([])] {
+        assert_eq!(line(empty), "");
     }
 }
 

@@ -19,6 +19,7 @@ mod clearing;
 mod cli;
 mod compaction_properties;
 mod completions;
+mod connect;
 mod connections;
 mod counts;
 mod dashboard;

@@ -64,10 +64,12 @@ fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[
             faults.join(", ")
         );
     }
-    if let Some(Agent { name, file, .. }) = agent.filter(|agent| agent.needs_file) {
+    if all == 0
+        && let Some(Agent { name, .. }) = agent
+    {
         return format!(
-            "longhaul: no chat came through: {name} reads its endpoint from {file}; \
-             `longhaul connect {name}` prints the lines for a running longhaul\n"
+            "longhaul: no chat came through: {name} may read its endpoint from a file; \
+             `longhaul connect {name} --write` points it to a running longhaul\n"
         );
     }
     if all > 0 {

@@ -1,5 +1,6 @@
 //! The environment variables that name an agent's endpoint.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -72,11 +73,23 @@ pub(super) fn existing_endpoint(env: &Env) -> Option<(&'static str, &str)> {
     })
 }
 
-/// Returns the base URL of the Messages API that the environment already names, if any. The variable
-/// holds the URL without a version.
-pub(super) fn existing_messages_base(env: &Env) -> Option<String> {
-    let origin = env.get(ANTHROPIC_VARIABLE)?.trim_end_matches('/');
+/// Returns the base URL of the Messages API that the command already has, if any. The variable holds the
+/// URL without a version.
+pub(super) fn messages_base(origin: Option<String>) -> Option<String> {
+    let origin = origin?;
+    let origin = origin.trim_end_matches('/');
     (!origin.is_empty()).then(|| format!("{origin}/v1"))
+}
+
+/// Returns the model that the command line or the environment names, if any.
+pub(super) fn named_model(env: &Env, words: &[&OsString]) -> Option<String> {
+    let text = |word: &&OsString| word.to_str().map(str::to_owned);
+    let pairs = words.iter().zip(words.iter().skip(1));
+    let mut named =
+        pairs.filter(|(option, _)| **option == "--model").filter_map(|(_, name)| text(name));
+    let joined =
+        || words.iter().find_map(|word| Some(word.to_str()?.strip_prefix("--model=")?.to_owned()));
+    named.next().or_else(joined).or_else(|| env.get("ANTHROPIC_MODEL").cloned())
 }
 
 /// Returns the variables to set for a proxy at `address` in front of an upstream at `host`. With
@@ -104,6 +117,11 @@ pub(in crate::cli) fn provider_name(host: &str) -> &'static str {
         HostKind::Provider(name) => name,
         HostKind::Local | HostKind::Unknown => "openai",
     }
+}
+
+/// Whether agents have a name of their own for the provider at `host`.
+pub(in crate::cli) fn is_known_provider(host: &str) -> bool {
+    matches!(HostKind::from_host(host), HostKind::Provider(_))
 }
 
 /// Whether requests of the Messages API, with a key of Anthropic's, may go to an upstream at `host`. With

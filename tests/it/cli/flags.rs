@@ -73,6 +73,11 @@ fn words_of_other_tools_are_refused_with_what_longhaul_has_for_them() {
         check_refused(&[word], &[], &[word, "tip:", "http://127.0.0.1:8485"]);
     }
     check_refused(&["serve", "--open"], &[], &["--open", "http://127.0.0.1:8485"]);
+    check_refused(&["status"], &[], &["longhaul top"]);
+    check_refused(&["logs"], &[], &["longhaul explain --last"]);
+    check_refused(&["stop"], &[], &["SIGTERM"]);
+    check_refused(&["--port", "9000"], &[], &["--listen :PORT"]);
+    check_refused(&["-p", "9000"], &[], &["--listen :PORT"]);
     check_refused(&["wrap", "aider"], &[], &["wrap", "longhaul run -- COMMAND"]);
     check_refused(&["unwrap"], &[], &["unset the base URL"]);
     for word in ["perf", "savings"] {

@@ -121,3 +121,58 @@ fn run_points_agents_to_its_proxy_that_read_no_variable() {
     assert!(told("tunacode").contains(&format!("--baseurl {base}")));
     assert_eq!(told("aider").trim(), "own");
 }
+
+#[cfg(unix)]
+#[test]
+fn run_claude_beats_its_settings_files_and_leaves_what_the_user_set() {
+    let home = tempfile::tempdir().unwrap();
+    let program = home.path().join("claude");
+    let script = "#!/bin/sh\necho \"$ANTHROPIC_BASE_URL|$CLAUDE_CODE_MAX_CONTEXT_TOKENS|$*\"\n";
+    std::fs::write(&program, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    std::fs::create_dir(home.path().join(".claude")).unwrap();
+    let file = home.path().join(".claude/settings.json");
+    let run = |text: &str, env: &[(&str, &str)], own: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["run", "--", program.to_str().unwrap()])
+            .args(own)
+            .current_dir(home.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", home.path())
+            .envs(env.iter().copied())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (_, plain, told) = run("{}", &[], &["hi"]);
+    let (url, rest) = plain.split_once('|').unwrap();
+    let settings = format!("|--settings {{\"env\":{{\"ANTHROPIC_BASE_URL\":\"{url}\"}}}} hi\n");
+    assert_eq!(rest, settings);
+    assert!(told.contains("--settings") && told.contains("ANTHROPIC_BASE_URL, "), "{told}");
+    for (env, own, expect) in [
+        (&[][..], &["--model", "qwen3"][..], "1000000"),
+        (&[], &["--model=claude-opus-5"], ""),
+        (&[], &["--model", "sonnet[1m]"], ""),
+        (&[("ANTHROPIC_MODEL", "glm-5")], &[], "1000000"),
+        (&[("ANTHROPIC_MODEL", "glm-5"), ("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "9")], &[], "9"),
+    ] {
+        let (_, said, _) = run("{}", env, own);
+        assert_eq!(said.split('|').nth(1), Some(expect), "{env:?} {own:?}");
+    }
+    let (_, said, _) = run("{}", &[], &["--settings", "mine.json"]);
+    assert!(said.ends_with("|--settings mine.json\n"), "{said}");
+    for (text, env) in [
+        ("{}", &[("CLAUDE_CODE_USE_BEDROCK", "1")][..]),
+        (r#"{"env": {"CLAUDE_CODE_USE_VERTEX": "1"}}"#, &[]),
+    ] {
+        let (code, _, told) = run(text, env, &[]);
+        assert!(code == Some(64) && told.contains("CLAUDE_CODE_USE_"), "{told}");
+    }
+    // The file's own endpoint becomes the upstream, so that the user's key goes nowhere else.
+    let (code, _, told) = run(r#"{"env": {"ANTHROPIC_BASE_URL": "ftp://x"}}"#, &[], &[]);
+    assert!(code == Some(64) && told.contains("set upstream.messages"), "{told}");
+}

@@ -86,6 +86,40 @@ pub(crate) fn codex_login(home: &Path, account: &str) -> String {
     token
 }
 
+/// Lets `connect` point the agent to the proxy, runs the agent without its variables, and undoes that.
+async fn connected(agent: &str, file: &str, text: &str, line: &str) {
+    let hosts = Hosts::start(talk).await;
+    let home = tempfile::tempdir().unwrap();
+    codex_login(home.path(), "acc-1");
+    let file = home.path().join(file);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, text).unwrap();
+    let connect = format!("{} connect {agent}", env!("CARGO_BIN_EXE_longhaul"));
+    let line = format!(
+        "at=${{OPENAI_HOST#http://}}; {connect} --write --listen $at && unset ANTHROPIC_BASE_URL \
+         OPENAI_BASE_URL && {line}; {connect} --undo"
+    );
+    let login = [("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-made-up")];
+    let said = run(&hosts, home.path(), &login, &line).await;
+    assert!(said.contains("login works") && said.contains("no longer uses"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs codex on the PATH"]
+async fn codex_works_by_its_own_file() {
+    let text = "# mine\nmodel = \"gpt-5\" # good\n\n[tui]\nnotifications = true\n";
+    connected("codex", ".codex/config.toml", text, "codex exec --skip-git-repo-check 'say ok'")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs claude on the PATH"]
+async fn claude_code_works_by_its_own_file() {
+    let text = "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(ls)\"\n    ]\n  }\n}\n";
+    connected("claude", ".claude/settings.json", text, "claude --print 'say ok'").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs codex on the PATH"]
 async fn codex_works_on_a_login_without_a_setting() {

@@ -1,0 +1,85 @@
+//! Conversations as the admin listener of a running longhaul lists them.
+
+use http::Request;
+use longhaul_console::amounts::percent;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::own_client::{ask_admin, parse_answer};
+use crate::config::Config;
+use crate::error::Problem;
+use crate::metrics::quota::Quota;
+
+/// Cells of a bar.
+const CELLS: u64 = 5;
+
+#[derive(Deserialize)]
+pub(super) struct LiveList {
+    /// The newest comes first.
+    pub(super) conversations: Vec<LiveConversation>,
+    pub(super) quota: Vec<Quota>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct LiveConversation {
+    id: String,
+    pub(super) title: String,
+    pub(super) model: String,
+    #[serde(default)]
+    pub(super) session: String,
+    pub(super) requests: u64,
+    pub(super) prompt_tokens: u64,
+    pub(super) cached_tokens: u64,
+    pub(super) money: LiveCosts,
+}
+
+/// Costs in billionths of a dollar.
+#[derive(Deserialize)]
+pub(super) struct LiveCosts {
+    pub(super) cost: i64,
+    pub(super) unknown: u64,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    points: Vec<LivePoint>,
+}
+
+/// A request that has ended.
+#[derive(Deserialize)]
+pub(super) struct LivePoint {
+    pub(super) after: u64,
+    pub(super) window: u64,
+    pub(super) rewritten: bool,
+    pub(super) is_error: bool,
+    pub(super) acts: Vec<String>,
+}
+
+impl LiveList {
+    /// Asks for the list. Fails if no longhaul answers.
+    pub(super) fn ask(config: &Config) -> Result<Self, Problem> {
+        get(config, "/conversations")
+    }
+}
+
+impl LiveConversation {
+    /// Asks for the requests after number `after`.
+    pub(super) fn points(&self, config: &Config, after: u64) -> Result<Vec<LivePoint>, Problem> {
+        let path = format!("/conversations/{}?after={after}", self.id);
+        get(config, &path).map(|details: Details| details.points)
+    }
+}
+
+impl LivePoint {
+    /// Returns the share of the window as a bar and in percent.
+    pub(super) fn bar(&self) -> Option<String> {
+        let share = percent(self.after, self.window)?;
+        let filled = (share * CELLS).div_ceil(100).min(CELLS);
+        let cells: String = (0..CELLS).map(|cell| if cell < filled { '▰' } else { '▱' }).collect();
+        Some(format!("{cells} {share}%"))
+    }
+}
+
+fn get<T: DeserializeOwned>(config: &Config, path: &str) -> Result<T, Problem> {
+    parse_answer(&ask_admin(config, Request::get(path))?)
+}

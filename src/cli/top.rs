@@ -1,0 +1,76 @@
+//! `longhaul top`: the conversations of a running longhaul, each second.
+
+use std::io::{IsTerminal as _, stdout};
+use std::time::Duration;
+
+use longhaul_console::amounts::{percent, short_usd};
+use longhaul_console::printable::shortened;
+use longhaul_console::table::{Align, Table};
+use longhaul_console::terminal;
+use longhaul_core::units::usd::Usd;
+
+use super::live::{LiveConversation, LiveList, LivePoint};
+use crate::cli::Done;
+use crate::config::Config;
+use crate::error::Problem;
+use crate::metrics::quota::lines;
+use crate::wall_clock;
+
+/// Maximum conversations shown, the newest ones.
+const MAX_ROWS: usize = 20;
+/// Maximum characters of a title and of a model's name.
+const MAX_TITLE: usize = 32;
+const MAX_MODEL: usize = 24;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Moves the cursor of a terminal to the top and clears what follows.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Prints the rows: each second on a terminal, once into a pipe. Fails if no longhaul answers.
+pub(super) fn top(config: &Config) -> Done {
+    if !stdout().is_terminal() {
+        return crate::cli::print(&page(config, None)?);
+    }
+    loop {
+        crate::cli::print(&format!("{CLEAR}{}", page(config, terminal::width())?))?;
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
+    let list = LiveList::ask(config)?;
+    let [left, right] = [Align::Left, Align::Right];
+    let mut table = Table::with_headings([
+        (left, "conversation"),
+        (left, "model"),
+        (left, "window"),
+        (right, "cached"),
+        (right, "cost"),
+        (left, "last request"),
+    ]);
+    for seen in list.conversations.iter().take(MAX_ROWS) {
+        table.push(row(config, seen));
+    }
+    Ok(table.render(width) + &lines(&list.quota, wall_clock::unix_seconds()))
+}
+
+/// Returns the cells of a conversation. Unknown numbers stay empty.
+fn row(config: &Config, seen: &LiveConversation) -> [String; 6] {
+    let points = seen.points(config, seen.requests.saturating_sub(1)).unwrap_or_default();
+    let last = points.last();
+    let action = last.map(|last| match &last.acts[..] {
+        _ if last.is_error => "failed".to_owned(),
+        [] => "unchanged".to_owned(),
+        acts => acts.join(", "),
+    });
+    let is_known = seen.money.unknown == 0 && seen.money.cost > 0;
+    let cost = is_known.then(|| short_usd(Usd::from_nanos(seen.money.cost)));
+    let cached = percent(seen.cached_tokens, seen.prompt_tokens);
+    [
+        shortened(&seen.title, MAX_TITLE),
+        shortened(&seen.model, MAX_MODEL),
+        last.and_then(LivePoint::bar).unwrap_or_default(),
+        cached.map_or_else(String::new, |cached| format!("{cached}%")),
+        cost.unwrap_or_default(),
+        action.unwrap_or_default(),
+    ]
+}
