@@ -19,6 +19,7 @@ mod notices;
 mod output_limit;
 pub(crate) mod plan;
 pub(crate) mod prepare;
+mod provider;
 mod recall;
 mod recovery;
 mod refusal;

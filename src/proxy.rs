@@ -16,7 +16,7 @@ use crate::chat::judge::{hold_policy, judge};
 use crate::chat::learn::window_query::query_upstream_window;
 use crate::chat::prepare::{prepare, prepare_unregistered, read};
 use crate::chat::retry::next_step;
-use crate::chat::rewrite::{retry_body, retry_head};
+use crate::chat::rewrite::{head_for, retry_body, retry_head};
 use crate::chat::unanswered_call::UnansweredCallGuard;
 use crate::chat::{count, explicit_compaction, plan, settle};
 use crate::config::{Config, Mode, ResponsesWebSocket};
@@ -250,7 +250,8 @@ async fn serve_chat(
     let (route, head) = (chat.request.route, chat.request.head);
     let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(&chat, &first);
-    let sent = send::send(state, route, head, body, framing, None, log);
+    let head = head_for(head, chat.request.conversation.dialect(), first.view());
+    let sent = send::send(state, route, &head, body, framing, None, log);
     let reply = sent.await.inspect_err(|_| guard.disarm())?;
     query_upstream_window(&chat, reply.status());
     let judged = judge(&chat, &first, reply, hold_policy(&chat, &first), log).await;
@@ -274,13 +275,14 @@ async fn serve_count(
 ) -> Result<Response<PeekedBody<UpstreamBody>>, Fault> {
     let state = request.state;
     let (chat, inputs) = prepare_unregistered(request).await;
-    let (rewritten, report) = count::counted_body(&chat, &inputs);
+    let (rewritten, view, report) = count::counted_body(&chat, &inputs);
     log.report = report;
     let (route, head) = (chat.request.route, chat.request.head);
     let is_original = rewritten.is_none();
     let body = rewritten.unwrap_or_else(|| chat.request.body.original());
     let (body, framing) = body.into_request_body(&log.meter);
-    let sent = send::send(state, route, head, body, framing, None, log);
+    let counted = head_for(head, chat.request.conversation.dialect(), &view);
+    let sent = send::send(state, route, &counted, body, framing, None, log);
     let reply = sent.await?.map(PeekedBody::new);
     if is_original || !count::refuses_body(reply.status()) {
         return Ok(reply);
@@ -310,6 +312,7 @@ async fn retry(
     };
     let state = chat.request.state;
     let (route, head) = (chat.request.route, retry_head(chat.request.head));
+    let head = head_for(&head, chat.request.conversation.dialect(), second.view());
     let (body, framing) = body.into_request_body(&log.meter);
     let guard = UnansweredCallGuard::new(chat, second);
     let sent = send::send(state, route, &head, body, framing, second.retry_reason(), log);

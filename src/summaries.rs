@@ -30,6 +30,7 @@ pub(crate) use guard::{GuardHealth, SummaryGuards, SummaryPermit, is_overload_st
 pub(crate) use jobs::{JobHandle, RunningSummaries};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
+use longhaul_core::dialect::reply::FinishReason;
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::{
     ClassifierRules, ClassifierStep, Evidence, LimitKind, Overflow, ReplyClassifier, RequestFacts,
@@ -37,7 +38,7 @@ use longhaul_core::overflow::{
 };
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
-use longhaul_core::policy::record::{CompactionRecord, RecordMatch};
+use longhaul_core::policy::record::{CompactionRecord, ProviderCompaction, RecordMatch};
 use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
@@ -75,6 +76,8 @@ pub(crate) struct SummaryJob {
     pub(crate) target: SummaryTarget,
     /// The body of the single call in the `cached` style, which repeats the conversation itself.
     pub(crate) cached_style_body: Option<String>,
+    /// Order to the provider to compact the history itself, in place of any other call.
+    pub(crate) order: Option<CompactionOrder>,
     /// Accumulates the cost of the calls.
     pub(crate) cost_meter: Arc<CostMeter>,
     /// Trace context of the calls; `None` if they are not traced.
@@ -91,14 +94,22 @@ pub(crate) struct SummaryJob {
     pub(crate) call_overflow: Arc<OnceLock<CallOverflow>>,
 }
 
+/// Order to the provider to compact a history.
+pub(crate) struct CompactionOrder {
+    /// Body of the call.
+    pub(crate) body: String,
+    /// First message that the item of the reply will replace.
+    pub(crate) from: usize,
+}
+
 impl SummaryJob {
     /// Returns whether the summary depends on the leading messages: this call shows them, or the
     /// summary extends one whose call did.
     pub(crate) fn head_dependence(&self) -> HeadDependence {
         let base = self.base_record.as_ref().map(|base| &base.record);
-        match &self.cached_style_body {
-            Some(_) => HeadDependence::Dependent,
-            None => base.map_or(HeadDependence::Independent, |base| base.head_dependence),
+        match (&self.order, &self.cached_style_body) {
+            (Some(_), _) | (_, Some(_)) => HeadDependence::Dependent,
+            (None, None) => base.map_or(HeadDependence::Independent, |base| base.head_dependence),
         }
     }
 }
@@ -163,11 +174,11 @@ impl SummaryError {
 }
 
 /// Writes the summary of `job`. Dropping the future closes the upstream connection. Returns the
-/// reason if a complete summary could not be written.
+/// reason if a complete summary could not be written. If the provider failed, returns the reason with a digest.
 pub(crate) async fn write(
     job: &SummaryJob,
     upstream: &Upstream,
-) -> Result<CompactionRecord, SummaryError> {
+) -> Result<(CompactionRecord, Option<SummaryError>), SummaryError> {
     let read = job.dialect.read(&job.body);
     let conversation = read.map_err(|_| SummaryError::NothingToAsk)?;
     let kept = PinnedHead::new(&conversation, &job.policy, job.base_record.as_ref());
@@ -186,23 +197,37 @@ pub(crate) async fn write(
         words: &job.policy.words,
     };
     let replaced = conversation.tokens_of(place.part());
-    let prose = match &job.cached_style_body {
-        Some(body) => request_summary(job, upstream, body.clone(), replaced).await?,
-        None => summarise_transcript(job, upstream, &conversation, &place).await?,
-    };
-    let text = summary::compose(&prose, &conversation, &place, budgets);
+    let (mut prose, mut provider, mut failure) = (None, None, None);
+    match (&job.order, &job.cached_style_body) {
+        (Some(order), _) => {
+            let ordered = order_compaction(job, order, &conversation, upstream).await;
+            failure = ordered.as_ref().err().copied();
+            provider = Some(ordered.unwrap_or_default());
+        }
+        (None, Some(body)) => {
+            prose = Some(request_summary(job, upstream, body.clone(), replaced).await?);
+        }
+        (None, None) => {
+            prose = Some(summarise_transcript(job, upstream, &conversation, &place).await?);
+        }
+    }
+    let text = summary::compose(prose.as_ref(), &conversation, &place, budgets);
     let before = earlier.as_ref().map(|(text, _)| Tokens::estimate_text(text));
     let replaced = before.unwrap_or_default() + replaced;
     let after = Tokens::estimate_text(&text);
     if after >= replaced {
-        return Err(SummaryError::NotASummary(SummaryRejection::NotSmaller));
+        let too_long = SummaryError::NotASummary(SummaryRejection::NotSmaller);
+        return Err(failure.unwrap_or(too_long));
     }
+    let item = provider.as_ref().filter(|it| it.item.is_some());
+    let after = item.map_or(after, |it| it.tokens);
     let history = conversation.tokens_of(covered);
-    Ok(CompactionRecord {
+    let record = CompactionRecord {
+        provider,
         segments: text.segments().to_vec(),
         form: text.form(),
         text: Some(Arc::clone(text.as_arc())),
-        summary: Some(prose.as_str().into()),
+        summary: prose.map(|prose| prose.as_str().into()),
         previous_summary: base.and_then(|base| base.summary.clone()),
         head_dependence: job.head_dependence(),
         head: conversation.head_len(),
@@ -217,7 +242,35 @@ pub(crate) async fn write(
         model: conversation.model().into_owned(),
         last_compacted_at: job.now,
         ..CompactionRecord::default()
-    })
+    };
+    Ok((record, failure))
+}
+
+/// Orders the provider to compact the history. Fails if the reply holds anything but one compaction, shorter than
+/// the messages that it replaces.
+async fn order_compaction(
+    job: &SummaryJob,
+    order: &CompactionOrder,
+    conversation: &Conversation<'_>,
+    upstream: &Upstream,
+) -> Result<ProviderCompaction, SummaryError> {
+    let answer = call(job, upstream, Bytes::from(order.body.clone())).await?;
+    let refused = |why| Err(SummaryError::NotASummary(why));
+    let [item] = &*answer.compactions else {
+        let is_cut = matches!(answer.finish, FinishReason::Length | FinishReason::WindowFull);
+        return refused(if is_cut { SummaryRejection::CutOff } else { SummaryRejection::Empty });
+    };
+    let item = job.dialect.compaction_in_place(item);
+    let Some(tokens) = job.dialect.tokens_of_compaction(&item) else {
+        return refused(SummaryRejection::Empty);
+    };
+    let covered = order.from..job.summarised_until;
+    if item.len() >= conversation.bytes_of(covered.clone())
+        || tokens >= conversation.tokens_of(covered)
+    {
+        return refused(SummaryRejection::NotSmaller);
+    }
+    Ok(ProviderCompaction { item: Some(item.into()), tokens, from: order.from })
 }
 
 /// Summarises a transcript of the messages `covered` part by part. Each call extends the summary
@@ -254,8 +307,19 @@ async fn request_summary(
     body: String,
     replaced: Tokens,
 ) -> Result<AcceptedSummary, SummaryError> {
+    let answer = call(job, upstream, Bytes::from(body)).await?;
+    let budgets = &job.policy.budgets;
+    let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
+    accepted.map_err(SummaryError::NotASummary)
+}
+
+/// Makes one call. Learns from a refusal as too long.
+async fn call(
+    job: &SummaryJob,
+    upstream: &Upstream,
+    body: Bytes,
+) -> Result<reply::SummariserReply, SummaryError> {
     let origin = job.call_context.as_ref();
-    let body = Bytes::from(body);
     let mut refusal = Vec::new();
     let sending = send_call(
         upstream,
@@ -274,10 +338,7 @@ async fn request_summary(
             let _first = job.call_overflow.set(overflow);
         }
     }
-    let answer = answered?;
-    let budgets = &job.policy.budgets;
-    let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);
-    accepted.map_err(SummaryError::NotASummary)
+    answered
 }
 
 /// Returns scheme, host and port of the request's target.

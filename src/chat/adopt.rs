@@ -4,6 +4,7 @@ use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
 use crate::chat::learn::thinking;
 use crate::chat::notices;
+use crate::chat::refusal::Retry;
 use crate::metrics::{CompactionTrigger, LostBy};
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
@@ -169,9 +170,10 @@ fn prefix_of_new_record(
     prefix_keys: &PrefixKeys,
     known: &PriorRecords,
     view: &ForwardedView,
+    further: usize,
 ) -> Option<(usize, RecordKey)> {
     let in_use = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
-    let least = view.changed_prefix_len().max(in_use);
+    let least = view.changed_prefix_len().max(in_use + further);
     prefix_keys.first_at_least(least)
 }
 
@@ -183,7 +185,9 @@ pub(super) fn adopt_new_record(
 ) -> Option<RecordAdopted> {
     let (conversation, view) = (chat.request.conversation, attempt.view());
     let known = &attempt.inputs.prior_records;
-    let prefix = prefix_of_new_record(&chat.prefix_keys, known, view)?;
+    // The record with the refused item keeps its own prefix.
+    let shorter = matches!(attempt.retry, Some(Retry::RefusedItem));
+    let prefix = prefix_of_new_record(&chat.prefix_keys, known, view, usize::from(shorter))?;
     let base = known.adopted.as_ref().map(|base| &base.record);
     let done = view.to_record(conversation);
     // If a stored record has the same text, copy the model-written part from that record.

@@ -66,7 +66,7 @@ impl Attempt {
     }
 
     /// Returns the view of the conversation that is sent.
-    pub(super) fn view(&self) -> &ForwardedView {
+    pub(crate) fn view(&self) -> &ForwardedView {
         &self.plan.view
     }
 

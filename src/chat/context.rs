@@ -108,9 +108,10 @@ impl<'c> Chat<'c> {
             (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
                 SummarySource::Digest
             }
-            (Mode::On, SummaryModel::Named(_) | SummaryModel::SameAsConversation) => {
-                SummarySource::Model
-            }
+            (
+                Mode::On,
+                SummaryModel::Named(_) | SummaryModel::Provider | SummaryModel::SameAsConversation,
+            ) => SummarySource::Model,
         }
     }
 }

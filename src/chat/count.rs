@@ -14,16 +14,17 @@ use crate::metrics::Action;
 use crate::report::ChatReport;
 use crate::request::buffered_body::FramedBody;
 use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::planning::view::ForwardedView;
 
-/// Builds the body to count, or `None` to count the original.
+/// Builds the body to count, or `None` to count the original. Also returns the view that the body has.
 pub(crate) fn counted_body(
     chat: &Chat<'_>,
     inputs: &PlanInputs,
-) -> (Option<FramedBody>, ChatReport) {
+) -> (Option<FramedBody>, ForwardedView, ChatReport) {
     let conversation = chat.request.conversation;
     let plan = plan::plan_in_use(chat, &for_last_send(chat, inputs));
     let mut report = plan::plan_report(conversation, &plan).of_count();
-    match chat.mode {
+    let (body, report) = match chat.mode {
         Mode::On => match rewrite::rewritten_body(&chat.request, &plan.view) {
             Ok(body) => (body, report),
             Err(why) => (None, ChatReport::untouched(conversation, why).of_count()),
@@ -34,7 +35,8 @@ pub(crate) fn counted_body(
             }
             (None, report)
         }
-    }
+    };
+    (body, plan.view, report)
 }
 
 /// Builds the body of the original, without thinking that is bound to earlier edits.

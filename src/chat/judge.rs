@@ -81,5 +81,6 @@ pub(super) fn request_facts<'c>(chat: &'c Chat<'_>, attempt: &Attempt) -> Reques
         model: &chat.model,
         output: conversation.output_tokens().map(Tokens::get),
         is_partial: conversation.params().is_partial || !conversation.is_text_only(),
+        has_compaction: attempt.view().is_by_provider(),
     }
 }

@@ -21,6 +21,20 @@ pub(super) fn log_placement_refused() {
     );
 }
 
+/// Logs, once an hour for each model, that the conversation's own model writes in place of the provider.
+pub(super) fn log_no_compaction_by_provider(chat: &Chat<'_>) {
+    let (refuted, expected) = (&chat.learned.refuted, chat.learned.compaction_of(&chat.model));
+    if !refuted.is_refuted(expected) {
+        refuted.record_refuted(expected);
+        tracing::info!(
+            model = chat.model_in_log(),
+            path = chat.request.route.mapped.path(),
+            "the provider compacts no history of this model and API, or the request forbids it; the \
+             conversation's own model writes the summaries"
+        );
+    }
+}
+
 /// Logs that `calls` new calls repeat the note of a clipped call. Does nothing for zero.
 pub(super) fn log_imitated_clips(chat: &Chat<'_>, calls: usize) {
     if calls > 0 {

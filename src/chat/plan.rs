@@ -147,7 +147,8 @@ pub(super) async fn explicit_compaction(
     mut inputs: PlanInputs,
 ) -> Option<(Attempt, FramedBody, ChatReport)> {
     // The client sends the body itself, later.
-    inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
+    let known = inputs.prior_records.with_items_that(|_| false);
+    inputs.prior_records = thinking::for_last_send(chat, &known);
     let plan = compact_explicitly(chat, &mut inputs).await?;
     let sending = rewrite::rewritten_body(&chat.request, &plan.view).ok()??;
     let report = plan_report(chat.request.conversation, &plan);
@@ -162,7 +163,8 @@ pub(super) fn plan_report(conversation: &Conversation<'_>, plan: &RequestPlan) -
     }
     // A digest may extend a summary that was not in use before.
     let written = |found: &RecordMatch| {
-        found.record.summary.is_some() && (!plan.fresh_digest || !found.adopted)
+        let is_written = found.record.summary.is_some() || plan.view.is_by_provider();
+        is_written && (!plan.fresh_digest || !found.adopted)
     };
     let stands =
         if plan.base.as_ref().is_some_and(written) { Action::Summary } else { Action::Digest };

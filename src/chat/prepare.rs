@@ -9,7 +9,7 @@ use crate::chat::attempt::PlanInputs;
 use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::learn::{known_window, thinking};
 use crate::chat::summarise::call;
-use crate::chat::{keep, recall, summarise};
+use crate::chat::{keep, provider, recall, summarise};
 use crate::config::{PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::learned_models::{LearnedModels, QueryKey};
@@ -19,6 +19,7 @@ use crate::request::receive::read_dialect;
 use crate::request::{caller_identity, headers};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::policy::{CompactionSettings, Profile};
@@ -59,9 +60,14 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let learned = state.learned.of_caller(request.scope, query_key);
     let refreshed = state.store.refresh_all(&prefix_keys, &learned, &model);
     refreshed.await;
-    let prior_records = state.store.prior_records(&prefix_keys);
+    let prior_records = provider::prior_records(&request, &prefix_keys);
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(state, &learned, overrides, &model, &prefix_keys);
+    settings.by_provider = provider::writes_summaries(&request);
+    // An edit of a result costs the reasoning behind the result. The provider's compaction costs none.
+    let is_bound = request.conversation.thinking_binding() != ThinkingBinding::Never
+        || learned.binding_models.contains(&model);
+    settings.prune &= !(settings.by_provider && is_bound);
     settings.cache_price = cache_price(state, &settings, &model, adopted);
     keep::add_kept_texts(&mut settings, &request, &prefix_keys);
     settings.recall = recall::link(&request, &prefix_keys, &prior_records);
@@ -80,15 +86,17 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     (chat, inputs)
 }
 
-/// Hashes the prefixes of the conversation. Only a call in the `cached` style shows the leading
-/// messages, so only with that style can a record depend on them.
+/// Hashes the prefixes of the conversation. Only a call in the `cached` style, or to the provider's compaction,
+/// shows the leading messages, so only then can a record depend on them.
 fn prefix_keys(request: &ChatRequest<'_>) -> PrefixKeys {
     let keys = PrefixKeys::new(request.conversation, request.scope);
     let agent = caller_identity::agent_session(&request.head.headers);
     let keys = keys.of_agent(request.scope, &agent);
     match call::summary_style(request) {
-        SummaryStyle::Cached => keys.with_head(request.conversation, request.scope),
-        SummaryStyle::Transcript => keys,
+        SummaryStyle::Transcript if !provider::writes_summaries(request) => keys,
+        SummaryStyle::Cached | SummaryStyle::Transcript => {
+            keys.with_head(request.conversation, request.scope)
+        }
     }
 }
 

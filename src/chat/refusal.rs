@@ -35,6 +35,8 @@ pub(super) enum Retry {
         /// cause.
         suspected: Option<Placement>,
     },
+    /// The provider's own item was refused. The retry has the digest in its place.
+    RefusedItem,
     /// The history fits; only the requested output is too large.
     SmallerOutput {
         /// Evidence that the window is smaller than assumed, if any.
@@ -106,7 +108,9 @@ impl Retry {
             Self::Compacted { step: RecoveryStep::Images, .. } | Self::FewerImages { .. } => {
                 RetryReason::FewerBytes
             }
-            Self::Compacted { .. } | Self::OtherPlacement => RetryReason::Compacted,
+            Self::Compacted { .. } | Self::OtherPlacement | Self::RefusedItem => {
+                RetryReason::Compacted
+            }
             Self::ClippedTexts => RetryReason::ClippedTexts,
             Self::Original { .. } => RetryReason::Original,
             Self::SmallerOutput { .. } => RetryReason::SmallerOutput,
@@ -127,6 +131,7 @@ impl Retry {
             Self::ClippedTexts
             | Self::FewerImages { .. }
             | Self::OtherPlacement
+            | Self::RefusedItem
             | Self::WithoutStaleThinking => {
                 report.update_sizes(conversation, view);
             }
@@ -146,7 +151,7 @@ impl Retry {
             Self::OtherPlacement => PlanCause::OtherPlacement,
             Self::ClippedTexts => PlanCause::ClippedTexts,
             Self::FewerImages { .. } => PlanCause::FewerImages,
-            Self::Original { .. } => PlanCause::RewriteRefused,
+            Self::Original { .. } | Self::RefusedItem => PlanCause::RewriteRefused,
             Self::SmallerOutput { .. } => PlanCause::SmallerOutput,
             Self::WithoutStaleThinking => PlanCause::StaleThinking,
         }

@@ -57,6 +57,7 @@ pub(super) fn refuted_suspicion(
         Retry::ClippedTexts
         | Retry::OtherPlacement
         | Retry::Original { .. }
+        | Retry::RefusedItem
         | Retry::SmallerOutput { .. }
         | Retry::WithoutStaleThinking => None,
     }

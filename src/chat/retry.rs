@@ -12,8 +12,9 @@ use crate::learned::summary_placements::ConversationModelKey;
 use longhaul_core::conversation::{Conversation, images};
 use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::overflow::{Overflow, Suspicion, Verdict};
-use longhaul_core::planning::plan::{RequestPlan, plan_unmodified};
+use longhaul_core::planning::plan::{RequestPlan, plan_unmodified, plan_with_digest};
 use longhaul_core::policy::placement::Placement;
+use longhaul_core::policy::record::PriorRecords;
 use longhaul_core::policy::thinking_removal::StaleThinking;
 use longhaul_core::units::tokens::Tokens;
 
@@ -25,6 +26,9 @@ pub(crate) async fn next_step(
     verdict: Verdict,
 ) -> RetryDecision {
     output_limit::learn_counted_output(chat, first, verdict);
+    if let Some(second) = retry_without_item(chat, first, verdict) {
+        return RetryDecision::retry(second);
+    }
     match verdict {
         Verdict::Failed | Verdict::Fine => RetryDecision::Relay,
         // Every change would become part of the history that the provider keeps.
@@ -109,6 +113,27 @@ fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Atte
     let plan = first.plan.without_thinking_behind_edits(conversation, prior)?;
     let inputs = first.inputs.clone();
     Some(Attempt::retry(inputs, plan, Retry::WithoutStaleThinking))
+}
+
+/// Retries with the digest in place of the provider's item, and without the thinking that follows. `None` if the
+/// request has no item, or the refusal has another cause. No call is paid for: another summary has to wait.
+fn retry_without_item(chat: &Chat<'_>, first: &Attempt, verdict: Verdict) -> Option<Attempt> {
+    let is_refused = matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_));
+    if !first.view().is_by_provider() || !is_refused {
+        return None;
+    }
+    tracing::warn!(
+        model = chat.model_in_log(),
+        "the provider refused a compaction of its own; a digest takes its place"
+    );
+    chat.learned.refuted.record_refuted(chat.learned.compaction_of(&chat.model));
+    let mut inputs = first.inputs.clone();
+    let adopted = first.plan.base.clone();
+    let known = PriorRecords { adopted, ready: None, ..inputs.prior_records };
+    inputs.prior_records = thinking::for_last_send(chat, &known.with_items_that(|_| false));
+    let conversation = chat.request.conversation;
+    let plan = plan_with_digest(conversation, &inputs.policy, &inputs.prior_records);
+    Some(Attempt::retry(inputs, plan, Retry::RefusedItem))
 }
 
 /// Retries with the original instead of the rewrite, if the original is estimated to fit or the

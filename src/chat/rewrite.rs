@@ -1,5 +1,7 @@
 //! The bodies that the views of a chat produce.
 
+use std::borrow::Cow;
+
 use http::request::Parts;
 
 use crate::chat::attempt::Attempt;
@@ -7,6 +9,7 @@ use crate::chat::context::ChatRequest;
 use crate::chat::refusal::Retry;
 use crate::request::buffered_body::FramedBody;
 use crate::request::headers;
+use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::planning::view::ForwardedView;
@@ -25,6 +28,19 @@ pub(crate) fn retry_body(request: &ChatRequest<'_>, second: &Attempt) -> Option<
 pub(crate) fn retry_head(head: &Parts) -> Parts {
     let mut head = head.clone();
     head.headers = headers::for_retry(head.headers);
+    head
+}
+
+/// Returns the head of a request that is sent as `view`: an item of the provider may need a header.
+pub(crate) fn head_for<'h>(
+    head: &'h Parts,
+    dialect: Dialect,
+    view: &ForwardedView,
+) -> Cow<'h, Parts> {
+    let mut head = Cow::Borrowed(head);
+    if view.is_by_provider() {
+        headers::add_compaction_header(dialect, &mut head.to_mut().headers);
+    }
     head
 }
 

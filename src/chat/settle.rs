@@ -246,6 +246,11 @@ fn settle_accepted_retry(
             placement::record_rewrite_refusal(chat, why, suspected);
             None
         }
+        Retry::RefusedItem => {
+            record_acceptance(chat, attempt);
+            let window = attempt.inputs.adopted().and_then(|record| record.window);
+            adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Proactive)
+        }
         Retry::SmallerOutput { refused } => {
             record_acceptance(chat, attempt);
             if let Some(refused) = refused {

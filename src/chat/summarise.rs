@@ -15,6 +15,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::Chat;
 use crate::chat::learn::{known_window, window};
+use crate::chat::{notices, provider};
+use crate::config::SummaryModel;
+use crate::request::headers;
 use crate::summaries::JobHandle;
 use longhaul_core::policy::Profile;
 use longhaul_core::policy::record::PriorRecords;
@@ -41,6 +44,10 @@ pub(super) async fn wait_for_any_summary(
             return;
         }
         covers = more;
+    }
+    // The provider's compaction has to fit the window itself, and mends no overflow.
+    if chat.settings.by_provider {
+        return;
     }
     wait_for_summary(chat, inputs, covers).await;
 }
@@ -119,7 +126,7 @@ async fn wait_for_job(chat: &Chat<'_>, mut handle: JobHandle, inputs: &mut PlanI
     state.metrics.summary_wait.observe(began.elapsed());
     inputs.prior_records = PriorRecords {
         thinking: inputs.prior_records.thinking.clone(),
-        ..state.store.prior_records(&chat.prefix_keys)
+        ..provider::prior_records(&chat.request, &chat.prefix_keys)
     };
 }
 
@@ -132,6 +139,11 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
     if chat.settings.profile == Profile::Local {
         return;
     }
+    if state.config.summary.model == SummaryModel::Provider && !chat.settings.by_provider {
+        notices::log_no_compaction_by_provider(chat);
+    }
+    let order = call::provider_order(chat, attempt, covers);
+    let covers = order.as_ref().map_or(covers, |(cut, _)| *cut);
     let Some(prefix) = chat.prefix_keys.key_at(covers) else {
         return;
     };
@@ -146,7 +158,12 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
         return;
     };
     if let Some(mut job) = call::job(chat, &attempt.inputs, covers, MAX_BACKGROUND_CALLS) {
-        job.cached_style_body = call::cached_body(chat, attempt, covers);
+        job.order = order.map(|(_, order)| order);
+        if job.order.is_some() {
+            headers::add_compaction_header(job.dialect, &mut job.head.headers);
+        } else {
+            job.cached_style_body = call::cached_body(chat, attempt, covers);
+        }
         let Some(task) = call::summary_task(chat, &attempt.inputs, permit, job) else {
             return;
         };

@@ -196,6 +196,7 @@ fn enabled_features(config: &Config) -> String {
     let by = match &config.summary.model {
         SummaryModel::Named(model) => format!("by {model}"),
         SummaryModel::Disabled => "off (rule-based digest)".to_owned(),
+        SummaryModel::Provider => "by the provider, or the conversation's own model".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
     let summaries = if settings.proactive { by } else { "only after an overflow".to_owned() };

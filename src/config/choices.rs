@@ -138,6 +138,8 @@ pub enum SummaryModel {
     Named(String),
     /// No model: digests replace old history.
     Disabled,
+    /// The provider's own compaction, where its API has one; elsewhere the conversation's own model.
+    Provider,
     /// The conversation's own model.
     SameAsConversation,
 }

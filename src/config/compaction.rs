@@ -26,6 +26,8 @@ pub(super) fn compaction_settings(found: &ResolvedSettings) -> Result<Compaction
         }),
         keep_errors: found.value(&settings::PRUNE_KEEP_ERRORS)?,
         placeholder: found.value(&settings::PRUNE_PLACEHOLDER)?,
+        // The model of each request decides.
+        by_provider: false,
         clip_above: found.value(&settings::PRUNE_CLIP_ABOVE)?,
         hard: found.value(&settings::COMPACT_HARD)?,
         soft: found.value(&settings::COMPACT_SOFT)?,
@@ -130,6 +132,7 @@ mod tests {
             }),
             keep_errors: true,
             placeholder: Some(Placeholder::Described),
+            by_provider: false,
             clip_above: Some(Tokens::new(500)),
             cache_price: Some(CachePrice::Half),
             hard: ThresholdSetting::Percent(80),

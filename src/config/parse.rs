@@ -101,13 +101,14 @@ pub(super) fn switch(raw: &RawValue) -> Result<bool, String> {
     }
 }
 
-/// Parses the summary model: `own`, `none`, or a model's name.
+/// Parses the summary model: `own`, `provider`, `none`, or a model's name.
 pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
     let text = single_text(raw)?.trim();
     match text.to_ascii_lowercase().as_str() {
-        "" => Err(mismatch(text, "own, none or the name of a model")),
+        "" => Err(mismatch(text, "own, provider, none or the name of a model")),
         "none" => Ok(SummaryModel::Disabled),
         "own" => Ok(SummaryModel::SameAsConversation),
+        "provider" => Ok(SummaryModel::Provider),
         _ => Ok(SummaryModel::Named(text.to_owned())),
     }
 }
@@ -262,6 +263,7 @@ mod tests {
     #[test]
     fn summary_model_is_own_none_or_a_name() {
         check(summary_model, "own", Some(SummaryModel::SameAsConversation));
+        check(summary_model, "provider", Some(SummaryModel::Provider));
         check(summary_model, "None", Some(SummaryModel::Disabled));
         let named = SummaryModel::Named("z-ai/GLM-4.6".into());
         check(summary_model, "z-ai/GLM-4.6", Some(named));

@@ -115,7 +115,7 @@ settings! { ALL_SETTINGS:
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 
     SUMMARY_MODEL: SummaryModel = summary_model, "summary.model" = "own",
-        flag("summary-model", "NAME|none");
+        flag("summary-model", "NAME|provider|none");
     SUMMARY_WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "summary.window" = "";
     SUMMARY_UPSTREAM: Option<BaseUrl> = optional!(base_url), "summary.upstream" = "";
     SUMMARY_UPSTREAM_API: SummaryApi = choice, "summary.upstream_api" = "same";

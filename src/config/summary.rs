@@ -112,8 +112,10 @@ fn read_endpoint(found: &ResolvedSettings) -> Result<Option<SummaryEndpoint>, Ve
 /// Returns the base URL of the separate summary endpoint, if one is set.
 fn endpoint_base(found: &ResolvedSettings) -> Result<Option<BaseUrl>, Problem> {
     let base = found.value(&settings::SUMMARY_UPSTREAM)?;
-    if base.is_some() && found.value(&settings::SUMMARY_MODEL)? == SummaryModel::SameAsConversation
-    {
+    let model = found.value(&settings::SUMMARY_MODEL)?;
+    let is_conversations =
+        matches!(model, SummaryModel::SameAsConversation | SummaryModel::Provider);
+    if base.is_some() && is_conversations {
         let model = settings::SUMMARY_MODEL.key;
         let reason = format!("a separate endpoint has its own models: name one of them in {model}");
         return Err(found.value_problem(&settings::SUMMARY_UPSTREAM, reason));
@@ -177,6 +179,9 @@ mod tests {
     fn rejects_incompatible_summary_settings() {
         let elsewhere = ("summary.upstream", "http://127.0.0.1:8080/v1");
         assert!(check(&[elsewhere]).unwrap_err().contains("summary.model"));
+        let provider = ("summary.model", "provider");
+        assert!(check(&[elsewhere, provider]).unwrap_err().contains("summary.model"));
+        assert!(check(&[provider]).is_ok());
         let cached = ("summary.style", "cached");
         assert!(check(&[cached]).is_ok());
         assert!(check(&[cached, ("summary.model", "other")]).is_err());

@@ -92,6 +92,7 @@ impl StoredExplanation {
             | Replacement::History { .. }
             | Replacement::Image { .. }
             | Replacement::Output { .. }
+            | Replacement::Provider { .. }
             | Replacement::Thinking { .. } => None,
         });
         self.texts = results

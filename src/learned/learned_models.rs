@@ -180,6 +180,11 @@ impl LearnedModels {
         })
     }
 
+    /// Returns the expectation that the provider compacts conversations with a model. A failure refutes it.
+    pub(crate) fn compaction_of(&self, model: &str) -> Suspicion {
+        Suspicion::Compacts(self.key(model))
+    }
+
     /// Returns the facts about a model, to publish to other processes. `None` if the upstream has
     /// accepted no chat of the caller.
     pub(crate) fn facts(&self, model: &str) -> Option<ModelFacts> {

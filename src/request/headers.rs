@@ -283,6 +283,18 @@ pub(crate) fn for_summary(headers: &HeaderMap) -> HeaderMap {
     kept.map(of_ours).collect()
 }
 
+/// Adds the header that `dialect` requires beside the provider's own compaction.
+pub(crate) fn add_compaction_header(dialect: Dialect, headers: &mut HeaderMap) {
+    let Some((name, value)) = dialect.facts().compaction_header else {
+        return;
+    };
+    let mut stated =
+        headers.get_all(name).iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
+    if !stated.any(|feature| feature.trim_ascii() == value.as_bytes()) {
+        headers.append(name, HeaderValue::from_static(value));
+    }
+}
+
 /// Returns the fields of a query by longhaul itself: the caller's credentials, and nothing else
 /// from the caller.
 pub(crate) fn for_model_query(headers: &HeaderMap, host: &HeaderValue) -> HeaderMap {

@@ -96,6 +96,7 @@ impl StoreInspector {
         // The texts of a record are not needed once the rest is read.
         for record in lines.iter_mut().filter_map(|line| line.record.as_mut()) {
             (record.text, record.summary, record.previous_summary) = (None, None, None);
+            record.provider = None;
         }
         lines.sort_by_key(|line| (line.idle, line.scope));
         Ok(lines)

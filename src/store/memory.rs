@@ -273,7 +273,8 @@ fn merge_adopted(bit: &AtomicBool, adopted: bool) -> MergeOutcome {
 }
 
 fn weight(record: &CompactionRecord) -> u64 {
-    let texts = [&record.text, &record.summary, &record.previous_summary];
+    let item = record.provider.as_ref().map_or(&None, |it| &it.item);
+    let texts = [&record.text, &record.summary, &record.previous_summary, item];
     let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
     let clips = record.clips.len() * size_of::<longhaul_core::policy::record::Clip>();
     let segments = record.segments.len() * size_of::<longhaul_core::policy::segments::Segment>();

@@ -25,6 +25,8 @@ const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 pub(crate) struct SummariserReply {
     /// The generated text.
     pub(crate) text: String,
+    /// The provider's own compactions, as JSON.
+    pub(crate) compactions: Vec<String>,
     /// The finish reason.
     pub(crate) finish: FinishReason,
     /// The usage that the upstream reported, if any.
@@ -116,6 +118,7 @@ struct ReplyCollector {
     item_text: String,
     /// The text of the whole reply, for a stream that states it only at its end.
     reply_text: String,
+    compactions: Vec<String>,
     finish: Option<FinishReason>,
     usage: Option<Usage>,
     has_tool_calls: bool,
@@ -161,6 +164,12 @@ impl ReplyCollector {
             TextExtent::Reply => &mut self.reply_text,
         };
         text.push_str(&part.text);
+        for item in &part.compactions {
+            // The end of a stream repeats its items.
+            if self.compactions.iter().all(|known| known != item) {
+                self.compactions.push((*item).to_owned());
+            }
+        }
         self.has_tool_calls |= part.has_tool_calls;
         self.finish = part.finish.or(self.finish);
         let usage = part.usage.map(|usage| usage.completed_by(self.usage));
@@ -182,7 +191,8 @@ impl ReplyCollector {
         };
         let texts = [self.text, self.item_text, self.reply_text];
         let text = texts.into_iter().find(|text| !text.is_empty());
-        Ok(SummariserReply { text: text.unwrap_or_default(), finish, usage: self.usage })
+        let (text, compactions) = (text.unwrap_or_default(), self.compactions);
+        Ok(SummariserReply { text, compactions, finish, usage: self.usage })
     }
 }
 
@@ -201,6 +211,7 @@ mod tests {
         let answer = read(reply.unwrap(), Dialect::ChatCompletions, &mut Vec::new()).await;
         let expect = expect.map(|(text, finish)| SummariserReply {
             text: text.to_owned(),
+            compactions: Vec::new(),
             finish,
             usage: None,
         });

@@ -65,6 +65,7 @@ mod placeholders;
 mod program;
 mod promises;
 mod properties;
+mod provider;
 mod providers;
 mod recall;
 mod received_reply;

@@ -10,6 +10,6 @@ mod output;
 mod proxied;
 mod recorded;
 mod subject;
-mod thinking;
+pub(crate) mod thinking;
 mod thinking_changes;
 mod validity;

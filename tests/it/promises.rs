@@ -254,7 +254,9 @@ fn costs_what_it_says(conversation: &Conversation<'_>, view: &ForwardedView, sen
                 more += Tokens::new(1);
                 less += Tokens::new(1);
             }
-            Replacement::Output { .. } | Replacement::Thinking { .. } => {}
+            Replacement::Output { .. }
+            | Replacement::Provider { .. }
+            | Replacement::Thinking { .. } => {}
             Replacement::Result { at, .. } => {
                 let message = conversation.message(*at).unwrap();
                 // The note of a clipping.

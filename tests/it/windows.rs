@@ -367,6 +367,7 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
         | Replacement::History { .. }
         | Replacement::Image { .. }
         | Replacement::Output { .. }
+        | Replacement::Provider { .. }
         | Replacement::Thinking { .. } => None,
     })
     .collect()

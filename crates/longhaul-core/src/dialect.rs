@@ -15,6 +15,7 @@ pub mod messages;
 mod part_estimate;
 mod part_reader;
 mod program_text;
+mod provider_compaction;
 pub mod reasoning_option;
 pub mod reply;
 mod request_head;

@@ -186,6 +186,10 @@ impl Overflow {
 fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let bytes = bytes.trim_ascii();
+    let has_compaction = rules.facts.is_some_and(|facts| facts.has_compaction);
+    if has_compaction && memchr::memmem::find(bytes, rule_set::COMPACTION).is_some() {
+        return Verdict::Malformed;
+    }
     if bytes.is_empty() {
         return match status {
             400 => Verdict::Overflow(Overflow::from_empty_reply()),

@@ -130,6 +130,8 @@ pub struct CompactionSettings {
     pub keep_errors: bool,
     /// See [`PruneRule::placeholder`].
     pub placeholder: Option<Placeholder>,
+    /// See [`Policy::by_provider`].
+    pub by_provider: bool,
     /// See [`Policy::clip_above`].
     pub clip_above: Option<Tokens>,
     /// Hard threshold: records are adopted from here on.
@@ -164,6 +166,7 @@ impl Default for CompactionSettings {
             words: Arc::default(),
             keep_errors: false,
             placeholder: None,
+            by_provider: false,
             clip_above: None,
             hard: ThresholdSetting::Percent(HARD_PERCENT),
             soft: ThresholdSetting::Percent(SOFT_PERCENT),
@@ -284,6 +287,8 @@ impl Thresholds {
 pub struct Policy {
     /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
+    /// Whether the provider writes the summaries. Its item costs no reasoning, so a request that fits waits for one.
+    pub by_provider: bool,
     /// Size above which a result is clipped before its first send, and from then on: the only cut that costs
     /// neither cached tokens nor reasoning. `None`: results arrive whole.
     pub clip_above: Option<Tokens>,
@@ -369,6 +374,7 @@ impl Policy {
         let keep_recent = keep_recent(settings, &thresholds);
         Self {
             prune: settings.prune.then(|| (settings.prune_trigger.unwrap_or(when), rule)),
+            by_provider: settings.by_provider,
             clip_above: settings.clip_above,
             weighs_clearing: matches!(settings.profile, Profile::Auto | Profile::Frugal)
                 && settings.prune_trigger.is_none()

@@ -113,16 +113,16 @@ pub fn accept(
     Ok(AcceptedSummary(text))
 }
 
-/// Adds a segment to the replacement text: the summary of the new history, then the generated sections.
+/// Adds a segment to the replacement text: the summary of the new history if there is one, then the generated sections.
 /// `budgets` are those of all segments. The text may be used much later, when the messages now after it
 /// have been cleared, so `place` retains none.
 pub fn compose(
-    prose: &AcceptedSummary,
+    prose: Option<&AcceptedSummary>,
     conversation: &Conversation<'_>,
     place: &SegmentPlace<'_>,
     budgets: &SummaryBudgets,
 ) -> SegmentedText {
-    segments::with_segment(conversation, place, Some(&prose.0), budgets)
+    segments::with_segment(conversation, place, prose.map(AcceptedSummary::as_str), budgets)
 }
 
 /// Returns the segments of `text`, which covers the messages before `until`, without the generated

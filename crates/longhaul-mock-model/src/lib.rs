@@ -41,7 +41,7 @@ pub use messages::{
     MESSAGES_RULES, MESSAGES_RULES_BEYOND_BODIES, MessagesRule, UNCHECKED_MESSAGES_RULES,
     broken_messages_rules,
 };
-pub use options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
+pub use options::{ChatBehaviour, CompactionFault, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
 pub use reading::FileReading;
 pub use record::{DroppedReasoning, ReplyCompletion, RequestKind, SeenRequest, Verdict};
 pub use refusal::{ErrorFamily, OverflowNumbers, RefusalReply};

@@ -1,6 +1,7 @@
 //! The strict model's decision on a request: invalid, too large, or answered.
 
 mod compaction;
+mod faults;
 
 use std::sync::Arc;
 
@@ -14,7 +15,9 @@ use crate::cache::{CountedMessages, PrefixCache};
 use crate::judged_request::{JudgedRequest, ModelReply};
 #[cfg(feature = "validity")]
 use crate::messages::{self, broken_messages_rules};
-use crate::options::{ChatBehaviour, FOLLOWED_MARK, ModelOptions, SummaryBehaviour};
+use crate::options::{
+    ChatBehaviour, CompactionFault, FOLLOWED_MARK, ModelOptions, SummaryBehaviour,
+};
 use crate::reading::{FileReading, ReadStep};
 use crate::record::{RequestJournal, RequestKind, SeenRequest, Verdict};
 use crate::refusal::{ErrorFamily, OverflowNumbers, RefusalReply};
@@ -142,7 +145,8 @@ impl ModelState {
         let bound = BoundRequest::read(&memory.reasoning, &chat, options.thinking);
         let rendered = bound.as_ref().and_then(|bound| bound.rendered(&chat));
         let rendered = rendered.as_ref().unwrap_or(&chat);
-        let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref());
+        let asked = summary::is_summary_request(&chat, options.summary_instruction.as_deref())
+            || compaction::is_ordered(&chat, bound.as_ref());
         let kind = if asked { RequestKind::Summary } else { RequestKind::Chat };
         let counted = CountedMessages::count(rendered, options.density);
         memory.requests += 1;
@@ -155,7 +159,9 @@ impl ModelState {
             turn.seen.shared_messages = counted.shared_with(was);
             turn.seen.previous_messages = was.len();
         }
-        let judged = refuse_bound(&chat, &options, &memory.reasoning, bound.as_ref());
+        let is_ordered = compaction::is_ordered(&chat, bound.as_ref());
+        let judged = faults::refuse(&chat, is_ordered, options.compaction)
+            .or_else(|| refuse_bound(&chat, &options, &memory.reasoning, bound.as_ref()));
         if let Some((verdict, refusal)) =
             judged.or_else(|| refuse(&chat, rendered, &options, &turn.seen))
         {
@@ -170,7 +176,11 @@ impl ModelState {
         turn.seen.cached_tokens = cached.read;
         turn.seen.cache_written_tokens = cached.written;
         let reply = match kind {
-            _ if compaction::is_ordered(&chat, bound.as_ref()) => {
+            _ if is_ordered => {
+                if let CompactionFault::Empty(reason) = options.compaction {
+                    let tokens = turn.seen.prompt_tokens;
+                    return turn.with_reply(faults::empty(&chat, tokens, reason));
+                }
                 let reply = compaction::reply(&chat, &options, &turn.seen, bound, &mut memory);
                 return turn.with_reply(reply);
             }

@@ -42,6 +42,8 @@ pub struct ModelOptions {
     /// Words in the last user message that always make a request one for a summary. Intended for a
     /// summariser that repeats the live conversation instead of writing out a transcript.
     pub summary_instruction: Option<String>,
+    /// A fault at the provider's own compaction.
+    pub compaction: CompactionFault,
     /// The behaviour for any other request.
     pub chat: ChatBehaviour,
 }
@@ -64,6 +66,7 @@ impl Default for ModelOptions {
             thinking: ThinkingRules::Off,
             summary: SummaryBehaviour::Faithful,
             summary_instruction: None,
+            compaction: CompactionFault::None,
             chat: ChatBehaviour::Steady,
         }
     }
@@ -111,6 +114,20 @@ pub enum ChatBehaviour {
 /// The mark before the path that [`ChatBehaviour::Follows`] reads. Letters, digits, dots, dashes, slashes and
 /// underscores after the mark belong to the path.
 pub const FOLLOWED_MARK: &str = "NEXT-FILE=";
+
+/// A fault at the provider's own compaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CompactionFault {
+    /// An order yields no compaction, with this stop reason, and is billed.
+    Empty(&'static str),
+    /// A request with a compaction is refused with this status.
+    Item(u16),
+    /// Every order and every compaction is in order.
+    #[default]
+    None,
+    /// An order is refused with this status.
+    Order(u16),
+}
 
 /// The model's behaviour for a summary request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

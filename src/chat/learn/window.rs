@@ -78,7 +78,10 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
                 windows.learn_from_refusal(name, tokens, &overflow);
             }
         }
-        SummaryModel::Disabled | SummaryModel::Named(_) | SummaryModel::SameAsConversation => {
+        SummaryModel::Disabled
+        | SummaryModel::Named(_)
+        | SummaryModel::Provider
+        | SummaryModel::SameAsConversation => {
             let refused = RefusedAttempt {
                 tokens,
                 window: policy(chat, None).thresholds.window,

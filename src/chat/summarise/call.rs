@@ -1,5 +1,6 @@
 //! Builds the calls that summarise a chat.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,15 +14,16 @@ use crate::chat::summarise::task::SummaryTask;
 use crate::config::{Config, SummaryModel, SummaryStyle};
 use crate::exchange::send::upstream_request;
 use crate::request::headers::{self, BodyFraming};
-use crate::summaries::{CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
+use crate::summaries::{CompactionOrder, CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
 use crate::traces::CallContext;
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::splice::Splice;
+use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::segments::SegmentedText;
 use longhaul_core::policy::thrash::ThrashState;
-use longhaul_core::summary::request::cached_style_body;
+use longhaul_core::summary::request::{cached_style_body, provider_style_body};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::RefusalWindow;
@@ -75,7 +77,7 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
             };
             (Some(name.clone()), set.unwrap_or_else(|| marks().window))
         }
-        SummaryModel::Disabled | SummaryModel::SameAsConversation => {
+        SummaryModel::Disabled | SummaryModel::Provider | SummaryModel::SameAsConversation => {
             (None, set.unwrap_or(inputs.policy.thresholds.window))
         }
     }
@@ -90,7 +92,9 @@ fn summary_host(config: &Config) -> &str {
 fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
     match &chat.state().config.summary.model {
         SummaryModel::Named(name) => name,
-        SummaryModel::Disabled | SummaryModel::SameAsConversation => &chat.model,
+        SummaryModel::Disabled | SummaryModel::Provider | SummaryModel::SameAsConversation => {
+            &chat.model
+        }
     }
 }
 
@@ -132,22 +136,48 @@ pub(super) fn cached_body(chat: &Chat<'_>, attempt: &Attempt, covers: usize) -> 
     if summary_style(&chat.request) != SummaryStyle::Cached {
         return None;
     }
-    // The call shows the text that was forwarded, so the new segment has to follow that text.
+    let forwarded = forwarded_body(chat, attempt)?;
+    let (policy, prompts) = (&inputs.policy, &summary.prompts);
+    cached_style_body(conversation, &forwarded, covers, policy, prompts)
+}
+
+/// Returns the body that was forwarded as `attempt`. `None` if a newer record than the one in the body is known:
+/// the next segment would not follow the text of that record.
+fn forwarded_body<'c>(chat: &Chat<'c>, attempt: &Attempt) -> Option<Cow<'c, str>> {
+    let conversation = chat.request.conversation;
     let shown = attempt.view().summary().map(SegmentedText::as_arc);
-    let base = inputs.prior_records.newest();
+    let base = attempt.inputs.prior_records.newest();
     if shown != base.and_then(|base| base.record.text.as_ref()) {
         return None;
     }
-    let spliced = match attempt.view().replacements(conversation) {
-        Some(plan) => Some(Splice::new(conversation, &plan)?.apply()),
-        None => None,
+    let Some(plan) = attempt.view().replacements(conversation) else {
+        return Some(conversation.body().into());
     };
-    let forwarded = match &spliced {
-        Some(bytes) => str::from_utf8(bytes).ok()?,
-        None => conversation.body(),
-    };
-    let (policy, prompts) = (&inputs.policy, &summary.prompts);
-    cached_style_body(conversation, forwarded, covers, policy, prompts)
+    String::from_utf8(Splice::new(conversation, &plan)?.apply()).ok().map(Cow::Owned)
+}
+
+/// Builds the order to the provider to compact the messages before `covers`, or somewhat fewer. Also returns
+/// their number. `None` if the provider writes no summaries, or was set aside.
+pub(super) fn provider_order(
+    chat: &Chat<'_>,
+    attempt: &Attempt,
+    covers: usize,
+) -> Option<(usize, CompactionOrder)> {
+    if !chat.settings.by_provider
+        || chat.learned.refuted.is_refuted(chat.learned.compaction_of(&chat.model))
+    {
+        return None;
+    }
+    let (inputs, conversation) = (&attempt.inputs, chat.request.conversation);
+    let base = inputs.prior_records.newest();
+    let pinned = PinnedHead::new(conversation, &inputs.policy, base).end;
+    let cut = conversation.provider_cut(pinned, covers)?;
+    if cut <= attempt.view().summarised_until() {
+        return None;
+    }
+    let forwarded = forwarded_body(chat, attempt)?;
+    let body = provider_style_body(conversation, &forwarded, cut, &inputs.policy)?;
+    Some((cut, CompactionOrder { body, from: conversation.provider_item_from(pinned) }))
 }
 
 pub(super) fn job(
@@ -174,6 +204,7 @@ pub(super) fn job(
         window,
         target: place,
         cached_style_body: None,
+        order: None,
         cost_meter: Arc::new(cost_meter(chat)),
         call_context: call_context(chat),
         max_calls: calls,
@@ -199,7 +230,8 @@ pub(super) fn summary_task(
     permit: SummaryPermit,
     job: SummaryJob,
 ) -> Option<SummaryTask> {
-    if job.cached_style_body.is_none() && allows_cached_style_only(&chat.request) {
+    let repeats = job.cached_style_body.is_some() || job.order.is_some();
+    if !repeats && allows_cached_style_only(&chat.request) {
         return None;
     }
     let keys = &chat.prefix_keys;
@@ -214,6 +246,7 @@ pub(super) fn summary_task(
         thrash: next_thrash_detector(chat.request.conversation, inputs),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
+        learned: Arc::clone(&chat.learned),
         _reservation: chat.request.body.reservation(),
         job,
     })

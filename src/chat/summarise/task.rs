@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::body::budget::Reservation;
 use crate::dashboard::DashboardHandle;
+use crate::learned::learned_models::LearnedModels;
 use crate::metrics::{Label as _, Metrics, SummaryOutcome as Outcome};
 use crate::proxy_state::ProxyState;
 use crate::store::LeaseOutcome;
@@ -31,6 +32,8 @@ pub(super) struct SummaryTask {
     pub(super) dashboard: Option<DashboardHandle>,
     /// Model that writes the summary.
     pub(super) writer: String,
+    /// Facts that replies to the caller have shown.
+    pub(super) learned: Arc<LearnedModels>,
     /// Budget reservation of the body. The job holds the body, possibly long after its request was
     /// answered.
     pub(super) _reservation: Option<Arc<Reservation>>,
@@ -65,8 +68,26 @@ impl SummaryTask {
         let took = began.elapsed();
         let seconds = took.as_secs();
         state.metrics.summary_duration.observe(took);
-        let outcome = match written {
-            Ok(record) => {
+        let (record, failure) = match written {
+            Ok((record, failure)) => (Some(record), failure),
+            Err(failure) => (None, Some(failure)),
+        };
+        if let Some(failure) = failure {
+            counting.outcome = failure.outcome();
+            tracing::warn!(
+                why = failure.label(),
+                status = failure.status(),
+                model = valid_model_name(&self.writer),
+                host = self.job.head.uri.host(),
+                seconds,
+                "no summary; going on without"
+            );
+            if self.job.order.is_some() {
+                self.learned.refuted.record_refuted(self.learned.compaction_of(&self.writer));
+            }
+        }
+        if let Some(record) = record {
+            if failure.is_none() {
                 counting.outcome = Outcome::Made;
                 tracing::info!(
                     messages = record.compacted_message_count,
@@ -76,22 +97,10 @@ impl SummaryTask {
                     seconds,
                     "summary made"
                 );
-                self.store_record(record).await;
-                Ok(())
             }
-            Err(failure) => {
-                counting.outcome = failure.outcome();
-                tracing::warn!(
-                    why = failure.label(),
-                    status = failure.status(),
-                    model = valid_model_name(&self.writer),
-                    host = self.job.head.uri.host(),
-                    seconds,
-                    "no summary; going on without"
-                );
-                Err(failure)
-            }
-        };
+            self.store_record(record).await;
+        }
+        let outcome = failure.map_or(Ok(()), Err);
         state.summary_guards.record_end(self.permit, outcome);
     }
 

@@ -8,27 +8,27 @@ use super::proxied::Setup;
 use super::subject::sessions;
 
 /// Sessions of a person, of long tool loops, and one that Claude Code had compacted before.
-pub(super) const SESSIONS: [&str; 4] =
+pub(crate) const SESSIONS: [&str; 4] =
     ["cli-0c275b1b", "cli-3a782158", "cli-8dab6c26", "cli-d1423492"];
 
 /// An agent that sends back the thinking of each reply.
-pub(super) struct Agent {
+pub(crate) struct Agent {
     body: Value,
     /// Ends of the requests.
-    pub(super) ends: Vec<usize>,
+    pub(crate) ends: Vec<usize>,
     /// Steps whose thinking the agent sends back.
     keeps: Keeps,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Keeps {
+pub(crate) enum Keeps {
     All,
     /// Without interleaved thinking, only the first step of a turn thinks.
     FirstOfTurn,
 }
 
 impl Agent {
-    pub(super) fn new(name: &str, model: &str, thinking: Value, keeps: Keeps) -> Self {
+    pub(crate) fn new(name: &str, model: &str, thinking: Value, keeps: Keeps) -> Self {
         let (_, body) = sessions().into_iter().find(|(found, _)| found.starts_with(name)).unwrap();
         let mut body: Value = serde_json::from_slice(&body).unwrap();
         body["model"] = json!(model);
@@ -46,12 +46,12 @@ impl Agent {
         Self { body, ends, keeps }
     }
 
-    pub(super) fn request(&self, end: usize) -> Value {
+    pub(crate) fn request(&self, end: usize) -> Value {
         super::proxied::request(&self.body, end)
     }
 
     /// Names another model in every further request.
-    pub(super) fn set_model(&mut self, model: &str) {
+    pub(crate) fn set_model(&mut self, model: &str) {
         self.body["model"] = json!(model);
     }
 
@@ -73,7 +73,7 @@ impl Agent {
     }
 
     /// Takes the thinking of the reply to the request that ends at `end` into the recorded answer.
-    pub(super) fn take(&mut self, end: usize, reply: &[u8]) {
+    pub(crate) fn take(&mut self, end: usize, reply: &[u8]) {
         let reply: Value = serde_json::from_slice(reply).unwrap();
         let messages = self.body["messages"].as_array_mut().unwrap();
         let asked = messages[end - 1]["content"].as_array();

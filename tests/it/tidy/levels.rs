@@ -48,7 +48,7 @@ const CHAT: Levels = Levels {
     rooms: &[
         &["context", "refusal"],
         &["attempt", "refutation"],
-        &["keep", "notices", "recall", "rewrite", "unanswered_call"],
+        &["keep", "notices", "provider", "recall", "rewrite", "unanswered_call"],
         &["learn"],
         &["adopt", "explanation", "judge", "output_limit", "second_attempt", "summarise"],
         &["media", "prepare", "recovery"],

@@ -42,6 +42,7 @@ const SLEEPS: &[Listed] = &[
     ("tests/it/logins/quota.rs", Why::Others),
     ("tests/it/multiplexed.rs", Why::Clock),
     ("tests/it/program.rs", Why::Look),
+    ("tests/it/provider.rs", Why::Others),
     ("tests/it/redis_server.rs", Why::Look),
     ("tests/it/replicas/fleet.rs", Why::Look),
     ("tests/it/stored_records/running_jobs.rs", Why::Others),

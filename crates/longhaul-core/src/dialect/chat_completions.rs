@@ -21,6 +21,7 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     // Stored chats belong to the account.
     key_paths: &["chat/completions"],
     required_headers: &[],
+    compaction_header: None,
     key_header: None,
     has_websocket: false,
     may_have_own_upstream: false,

@@ -14,6 +14,9 @@ pub struct DialectFacts {
     pub key_paths: &'static [&'static str],
     /// Headers that a server requires in each request, besides those of HTTP and the key.
     pub required_headers: &'static [(&'static str, &'static str)],
+    /// Header, and the value in it, that a server requires beside a compaction of its own or the order to make
+    /// one.
+    pub compaction_header: Option<(&'static str, &'static str)>,
     /// Header in which a server expects a key without the word `Bearer`. `None` if the server expects a bearer
     /// token.
     pub key_header: Option<&'static str>,

@@ -30,6 +30,7 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     distinct_path: DISTINCT_PATH,
     key_paths: &["messages", "messages/count_tokens"],
     required_headers: client::REQUIRED_HEADERS,
+    compaction_header: Some(client::COMPACTION_HEADER),
     key_header: Some(client::KEY_HEADER),
     has_websocket: false,
     may_have_own_upstream: true,

@@ -49,6 +49,8 @@ impl EventInfo {
 /// Text and facts of a completion, or of a piece of a streamed one.
 #[derive(Debug)]
 pub struct CompletionPart<'a> {
+    /// The provider's own compactions, as JSON.
+    pub compactions: Vec<&'a str>,
     /// The error, as JSON, if there is one.
     pub error: Option<&'a str>,
     /// Finish reason, if stated.

@@ -22,6 +22,7 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     // Agents poll, cancel and continue their responses by id.
     key_paths: &["responses", "responses/*"],
     required_headers: &[],
+    compaction_header: None,
     key_header: None,
     has_websocket: true,
     may_have_own_upstream: false,

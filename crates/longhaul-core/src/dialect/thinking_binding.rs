@@ -141,7 +141,7 @@ fn claude_version(model: &str) -> Option<(u32, u32)> {
 
 /// Returns the version that follows the first of `names` with one. In the names of older Claude models, the
 /// version precedes the family.
-fn version_after(model: &str, names: &[&str]) -> Option<(u32, u32)> {
+pub(super) fn version_after(model: &str, names: &[&str]) -> Option<(u32, u32)> {
     let words = model.split(|letter: char| !letter.is_ascii_alphanumeric());
     let words: Vec<&str> = words.collect();
     names.iter().find_map(|name| {
@@ -151,7 +151,7 @@ fn version_after(model: &str, names: &[&str]) -> Option<(u32, u32)> {
 }
 
 /// Reads a version from the words that begin with it. A longer number is a date.
-fn version_of(words: &[&str]) -> Option<(u32, u32)> {
+pub(super) fn version_of(words: &[&str]) -> Option<(u32, u32)> {
     let number = |at: usize| {
         let word = words.get(at).filter(|word| word.len() <= 2)?;
         word.parse::<u32>().ok()

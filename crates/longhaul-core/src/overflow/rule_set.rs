@@ -42,10 +42,15 @@ impl<'a> RuleSet<'a> {
     /// Whether a reply with this status is never judged. Evidence may outweigh a refused credential:
     /// some upstreams refuse a long prompt like this.
     pub(super) fn rules_out(&self, status: u16) -> bool {
-        let is_weighed = self.facts.is_some() && matches!(status, 401..=403 | 429);
+        let is_weighed = self.facts.is_some_and(|facts| {
+            matches!(status, 401..=403 | 429) || facts.has_compaction && status >= 500
+        });
         self.table.is_vetoed_status(status) && !is_weighed
     }
 }
+
+/// Word of the APIs for a provider's own summary of a history, in their requests, errors and codes.
+pub(super) const COMPACTION: &[u8] = b"compaction";
 
 /// Longest context of an Anthropic account without an allowance for more, in tokens.
 pub(super) const PAID_CONTEXT: u32 = 200_000;

@@ -9,6 +9,9 @@ pub enum Suspicion {
     Words(u64),
     /// A limit on bytes. Such refusals have few words of their own.
     ByteLimit,
+    /// The provider compacts conversations with the model of this key. No refusal suggests it, and a failed
+    /// compaction refutes it.
+    Compacts(RecordKey),
     /// The API refuses the images or documents before a message of one conversation.
     MediaBefore {
         /// Key of the conversation's first prefix.

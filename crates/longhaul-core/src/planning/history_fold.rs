@@ -218,8 +218,13 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         state.clip_at_arrival();
         if let Some(base) = base.filter(|base| base.record.text.is_some()) {
             let upto = base.record.compacted_message_count;
-            let (_, summary) = state.assume_summary(upto);
+            let (_, mut summary) = state.assume_summary(upto);
+            let item = base.record.provider_item().map(|(provider, _)| provider.tokens);
+            summary.requests = item.map_or(summary.requests, |_| Tokens::ZERO);
             state.set_replacement(upto, summary);
+            if let (Some(item), Some(summary)) = (item, &mut state.summary) {
+                summary.nominal = item;
+            }
         }
         // Content that can never be removed has to leave room for a replacement text below the threshold.
         // Otherwise no compaction helps, and the upstream decides about the request.

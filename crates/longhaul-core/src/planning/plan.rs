@@ -58,6 +58,16 @@ pub enum Replacement {
         /// Whether the result carries the cache mark that longhaul may add.
         marked: bool,
     },
+    /// Replaces the messages from `from` up to `to` by an item of the provider, which exempts the item from
+    /// its rules for thinking.
+    Provider {
+        /// First message replaced.
+        from: usize,
+        /// First message retained.
+        to: usize,
+        /// Item or message, as JSON.
+        item: Arc<str>,
+    },
     /// Removes the bound thinking of a message, whole.
     Thinking {
         /// Index of the message.
@@ -70,7 +80,7 @@ impl Replacement {
     /// its result, so that later breaks only append to the order.
     pub(crate) fn position(&self) -> (usize, usize) {
         match self {
-            Self::History { from, .. } => (*from, 0),
+            Self::History { from, .. } | Self::Provider { from, .. } => (*from, 0),
             Self::Image { at, part } => (*at, *part),
             Self::Output { .. } => (usize::MAX, 0),
             Self::Arguments { result: at } | Self::Result { at, .. } | Self::Thinking { at } => {
@@ -156,6 +166,14 @@ pub fn plan(
     }
     let candidate = |base, mode| Candidate::new(conversation, policy, base, mode, &prior.thinking);
     let adopted = prior.adopted.as_ref();
+    let ready = prior.ready.as_ref();
+    // The provider's rules tie the item to the first request after its reply.
+    let item = ready.filter(|it| policy.proactive && it.record.provider_item().is_some());
+    if let Some(swapped) = item.map(|it| candidate(Some(it), HardThresholdMode::Report))
+        && swapped.fits()
+    {
+        return swapped.plan;
+    }
     // The prefix breaks where it would without a model: at the threshold, on every replica alike.
     let current = candidate(adopted, HardThresholdMode::Cut);
     if !policy.proactive || summaries == SummarySource::Digest {
@@ -166,7 +184,6 @@ pub fn plan(
         return if prior.seen { plan_between_breaks(current, prior) } else { current.plan };
     }
     let uncut = candidate(adopted, HardThresholdMode::Report);
-    let ready = prior.ready.as_ref();
     if let Some(ready) = ready.map(|it| candidate(Some(it), HardThresholdMode::Extend))
         && ready.serves_instead_of(&current, uncut.fits())
     {
@@ -178,6 +195,11 @@ pub fn plan(
         need @ SummaryNeed::Now(_) if ready.is_none() => RequestPlan { need, ..uncut.plan },
         // The call is already paid for. A larger request would depend on an exact estimate.
         SummaryNeed::InBackground(_) if prior.pending && uncut.leaves_margin() => uncut.plan,
+        need @ SummaryNeed::InBackground(_)
+            if policy.by_provider && ready.is_none() && uncut.leaves_margin() =>
+        {
+            RequestPlan { need, ..uncut.plan }
+        }
         SummaryNeed::Now(_) | SummaryNeed::InBackground(_) | SummaryNeed::Nothing => current.plan,
     }
 }
@@ -213,7 +235,9 @@ fn plan_between_breaks(current: Candidate<'_, '_>, prior: &PriorRecords) -> Requ
     let covered = ready.map_or(0, |it| it.record.compacted_message_count);
     let need = chosen.need();
     let is_made = matches!(need, SummaryNeed::InBackground(cut) if cut <= covered);
-    let need = if is_enough || is_made { SummaryNeed::Nothing } else { need };
+    // The text of a failed compaction serves until the next break.
+    let has_failed = ready.is_some_and(|it| it.record.provider.is_some());
+    let need = if is_enough || is_made || has_failed { SummaryNeed::Nothing } else { need };
     RequestPlan { need, ..chosen.plan }
 }
 

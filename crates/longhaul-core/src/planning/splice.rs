@@ -196,6 +196,14 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
                 placement::history_edit(conversation, *from, *to, text, *placement)?;
             Some(ByteEdit { delete, insert })
         }
+        Replacement::Provider { from, to, item } => {
+            conversation.boundaries().binary_search(to).ok()?;
+            let first = conversation.object_span(*from)?;
+            let last = conversation.object_span(to.checked_sub(1)?)?;
+            let is_whole = conversation.object_span(*to) != Some(last);
+            let edit = ByteEdit { delete: first.extended_to(last), insert: item.to_string() };
+            is_whole.then_some(edit)
+        }
         Replacement::Image { at, part } => {
             let part = *conversation.parts(conversation.message(*at)?).get(*part)?;
             Some(ByteEdit { delete: part.span, insert: images::marker_part(conversation, &part)? })

@@ -249,7 +249,10 @@ fn hash_edit(
             add(b'r', &[moved(at)], text);
             Some(*at)
         }
-        Replacement::Output { .. } | Replacement::Thinking { .. } => None,
+        // Thinking behind the provider's own item stays valid.
+        Replacement::Output { .. }
+        | Replacement::Provider { .. }
+        | Replacement::Thinking { .. } => None,
     }
 }
 

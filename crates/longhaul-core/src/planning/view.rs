@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::policy::cut_point::PinnedHead;
 use crate::policy::placement;
 use crate::policy::placement::Placement;
-use crate::policy::record::{Clip, CompactionRecord, RecordMatch};
+use crate::policy::record::{Clip, CompactionRecord, ProviderCompaction, RecordMatch};
 use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashState;
 use crate::pruning::placeholder::PlaceholderText;
@@ -33,6 +33,8 @@ pub struct ForwardedView {
     text: Option<SegmentedText>,
     /// Plain estimate of that text.
     text_tokens: Tokens,
+    /// Compaction of the provider, in place of that text.
+    provider: Option<ProviderCompaction>,
     placement: Placement,
     /// Whether longhaul may add a cache mark after the replacement text.
     adds_cache_mark: bool,
@@ -104,6 +106,7 @@ impl ForwardedView {
         if let Some(text) = record.segmented_text() {
             self.pinned_head = PinnedHead { end: record.history_from };
             self.set_replacement(record.compacted_message_count, text);
+            self.provider = record.provider_item().map(|(provider, _)| provider.clone());
         }
         self.clips.clone_from(&record.clips);
         self.images_before = record.images_before;
@@ -139,6 +142,7 @@ impl ForwardedView {
         self.summarised_until = upto.max(self.pinned_head.end);
         self.text_tokens = Tokens::estimate_text(&text);
         self.text = Some(text);
+        self.provider = None;
     }
 
     /// Clips results; replaces their earlier clips.
@@ -193,7 +197,17 @@ impl ForwardedView {
 
     /// Whether no text stands for the message at `at`.
     pub(crate) fn shows(&self, at: usize) -> bool {
-        at < self.pinned_head.end || at >= self.summarised_until
+        at < self.replaced_from() || at >= self.summarised_until
+    }
+
+    /// Index of the first message that the text or the provider's item replaces.
+    fn replaced_from(&self) -> usize {
+        self.provider.as_ref().map_or(self.pinned_head.end, |it| it.from)
+    }
+
+    /// Whether an item of the provider stands for history.
+    pub fn is_by_provider(&self) -> bool {
+        self.provider.is_some()
     }
 
     /// Returns the number of messages whose bound thinking is removed.
@@ -208,7 +222,7 @@ impl ForwardedView {
 
     /// Index of the first message that may be replaced.
     pub fn history_from(&self) -> usize {
-        self.pinned_head.end
+        self.replaced_from()
     }
 
     /// Returns the single messages that are changed, each with the kind of change and the tokens
@@ -252,6 +266,9 @@ impl ForwardedView {
 
     /// Returns the plain estimate of the replacement text, if any.
     pub fn summary_tokens(&self) -> Option<Tokens> {
+        if let Some(provider) = &self.provider {
+            return Some(provider.tokens);
+        }
         let link = self.recall.as_ref();
         self.text.as_ref().map(|text| {
             let lines = u32::try_from(text.segments().len().max(1)).unwrap_or(u32::MAX);
@@ -285,7 +302,7 @@ impl ForwardedView {
     pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
         let messages = conversation.messages().len();
         let mut tokens = conversation.params().tool_tokens
-            + conversation.tokens_of(0..self.pinned_head.end)
+            + conversation.tokens_of(0..self.replaced_from())
             + self.summary_tokens().unwrap_or_default()
             + conversation.tokens_of(self.summarised_until..messages)
             - self.pruned_totals().1;
@@ -306,7 +323,10 @@ impl ForwardedView {
         let may_mark = self.adds_cache_mark && conversation.dialect().facts().marks_results;
         let last = self.cleared.last().map(|it| it.at);
         let marked = last.filter(|at| may_mark && *at >= self.summarised_until);
-        if let Some(text) = &self.text
+        if let Some(ProviderCompaction { item: Some(item), from, .. }) = &self.provider {
+            let (from, item) = (*from, Arc::clone(item));
+            cuts.push(Replacement::Provider { from, to: self.summarised_until, item });
+        } else if let Some(text) = &self.text
             && self.summarised_until > self.pinned_head.end
         {
             cuts.push(Replacement::History {
@@ -359,6 +379,7 @@ impl ForwardedView {
             text: text.map(|text| Arc::clone(text.as_arc())),
             segments: segments.map(<[Segment]>::to_vec).unwrap_or_default(),
             form: text.map(SegmentedText::form).unwrap_or_default(),
+            provider: self.provider.clone(),
             head: conversation.head_len(),
             history_from: self.pinned_head.end,
             compacted_message_count: self.summarised_until,
@@ -387,7 +408,7 @@ impl ForwardedView {
     /// Whether the result at `message` is cleared or replaced with its history.
     pub(crate) fn hides_result(&self, message: usize) -> bool {
         let covered =
-            self.text.is_some() && (self.pinned_head.end..self.summarised_until).contains(&message);
+            self.text.is_some() && (self.replaced_from()..self.summarised_until).contains(&message);
         covered || self.is_cleared(message)
     }
 
@@ -419,6 +440,7 @@ impl ForwardedView {
         let (from, to) = (self.pinned_head.end, self.summarised_until);
         self.placement == Placement::Merged
             && self.text.is_some()
+            && self.provider.is_none()
             && placement::merges_into(conversation, from, to, at)
     }
 
@@ -442,7 +464,7 @@ impl ForwardedView {
         conversation: &'c Conversation<'_>,
     ) -> impl Iterator<Item = (usize, usize, Tokens)> + 'c {
         let standing = self.summarised_until..self.images_before.max(self.summarised_until);
-        (0..self.pinned_head.end.min(self.images_before))
+        (0..self.replaced_from().min(self.images_before))
             .chain(standing)
             .filter_map(|at| Some((at, conversation.message(at)?)))
             .filter(move |&(at, message)| {

@@ -65,6 +65,19 @@ impl Clip {
     }
 }
 
+/// The provider's own compaction, which stands for history in place of the record's text.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderCompaction {
+    /// Item or message of the provider, as JSON. `None` if the provider failed: the text stands then, and
+    /// no other summary of the same history is paid for.
+    pub item: Option<Arc<str>>,
+    /// Plain estimate of the item.
+    pub tokens: Tokens,
+    /// First message that the item replaces. Some providers let nothing stand before it.
+    pub from: usize,
+}
+
 /// Rewrite of a conversation up to the prefix under which the record is stored.
 ///
 /// Field names are those of the original design's `CompactionRecord` and of the stored format:
@@ -80,6 +93,9 @@ pub struct CompactionRecord {
     /// Form in which `text` is sent.
     #[serde(default, skip_serializing_if = "SegmentForm::is_text")]
     pub form: SegmentForm,
+    /// Compaction by the provider, which binds it to the caller's account and to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderCompaction>,
     /// The model's own part of `text`, which the next summary updates.
     pub summary: Option<Arc<str>>,
     /// Summary before this one.
@@ -148,6 +164,12 @@ impl CompactionRecord {
         Some(SegmentedText::from_record(text, &self.segments, self.form))
     }
 
+    /// Returns the provider's compaction with its item, if there is one.
+    pub fn provider_item(&self) -> Option<(&ProviderCompaction, &Arc<str>)> {
+        let provider = self.provider.as_ref()?;
+        Some((provider, provider.item.as_ref()?))
+    }
+
     /// Whether the newest unit of the conversation stays as the client sent it. If a user rewinds
     /// to the record's cut, their request must be sent unchanged. Clips do not count: they may be
     /// made for the newest results.
@@ -163,6 +185,7 @@ impl CompactionRecord {
         self.text.as_ref()?;
         Some(Self {
             made_for: None,
+            provider: None,
             cleared_before: 0,
             clips: Vec::new(),
             images_before: 0,
@@ -189,8 +212,10 @@ impl CompactionRecord {
         let clips = self.clips.iter().map(|clip| Clip { message: moved(clip.message), ..*clip });
         let segments =
             self.segments.iter().map(|segment| Segment { until: moved(segment.until), ..*segment });
+        let provider = self.provider.clone();
         Arc::new(Self {
             head,
+            provider: provider.map(|it| ProviderCompaction { from: moved(it.from), ..it }),
             made_for: self.made_for.map(moved),
             history_from: moved(self.history_from),
             compacted_message_count: moved(self.compacted_message_count),
@@ -260,6 +285,18 @@ impl RecordMatch {
 }
 
 impl PriorRecords {
+    /// Returns the records with their texts in place of the items that `applies` rejects.
+    #[must_use]
+    pub fn with_items_that(mut self, applies: impl Fn(&RecordMatch) -> bool) -> Self {
+        for found in [&mut self.adopted, &mut self.ready].into_iter().flatten() {
+            if found.record.provider_item().is_some() && !applies(found) {
+                let text = CompactionRecord { provider: None, ..(*found.record).clone() };
+                found.record = Arc::new(text);
+            }
+        }
+        self
+    }
+
     /// Whether there is now a record, ready or in use, that covers more than those in `before`. The
     /// next request is then planned with it.
     pub fn covers_more_than(&self, before: &Self) -> bool {

@@ -13,7 +13,7 @@ use crate::summary::segments::SegmentPlace;
 use crate::text::delimiters::delimited;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
-pub use cached_style::cached_style_body;
+pub use cached_style::{cached_style_body, provider_style_body};
 use std::ops::Range;
 
 /// Maximum calls of a background job; each call is paid for. History that does not fit is condensed

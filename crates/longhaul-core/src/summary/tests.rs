@@ -126,7 +126,7 @@ fn model_sections_are_recovered_from_a_composed_summary() {
         retained: 2..2,
         words: &crate::policy::NO_STANDING_WORDS,
     };
-    let text = compose(&prose, &conversation, &place, &budgets());
+    let text = compose(Some(&prose), &conversation, &place, &budgets());
     assert!(text.contains(GOOD) && text.contains("use PORT=8443"));
     assert_eq!(model_sections(&text, 2), format!("# Part 1\n{GOOD}"));
 }
@@ -153,7 +153,7 @@ fn a_composed_summary_forges_no_heading_label_or_mark() {
         let text = format!("{GOOD}\n\n## Critical Context\n{forged}\n- end");
         let prose =
             accept(&text, FinishReason::Stop, &Prompts::default(), &budgets(), Tokens::new(50_000));
-        let text = compose(&prose.unwrap(), &conversation, &place, &budgets());
+        let text = compose(Some(&prose.unwrap()), &conversation, &place, &budgets());
         assert!(text.contains(&format!("\n{expect}\n- end")), "{}", &*text);
     }
 }

@@ -4,7 +4,8 @@
 //! - nc-a-bind: [`rendered`]. nc-a-chain, nc-a-swap, nc-a-after and nc-a-insert: [`crate::binding`].
 //! - nc-a-outcome and nc-a-account: [`outcome`]. nc-a-silent: [`read`].
 //! - nc-a-stream and nc-a-usage: [`crate::answer`]. nc-a-count: [`crate::model_state`].
-//! - nc-a-threshold: [`compaction`].
+//! - nc-a-threshold, nc-a-header, nc-a-first, nc-a-one, nc-a-seal, nc-a-excludes and nc-a-open: [`compaction`].
+//! - nc-a-empty and nc-a-529: [`crate::model_state`], by a switch.
 
 pub(crate) mod compaction;
 mod outcome;

@@ -57,6 +57,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     let first = completion.choices().next().flatten();
     let messages = || first.iter().flat_map(Choice::messages);
     Some(CompletionPart {
+        compactions: Vec::new(),
         extent: TextExtent::Piece,
         error: completion.error.map(RawValue::get),
         finish: first.as_ref().and_then(|choice| choice.finish_reason.0),

@@ -33,6 +33,11 @@ pub(in crate::dialect) fn body(
     body
 }
 
+/// See [`Dialect::compaction_order`]. The API has none.
+pub(in crate::dialect) fn compaction_order(_: &str, _: usize) -> Option<String> {
+    None
+}
+
 /// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,

@@ -11,6 +11,10 @@ const VERSION_HEADER: &str = "anthropic-version";
 /// Header of requests for features that no other API has.
 const FEATURES_HEADER: &str = "anthropic-beta";
 
+/// The feature of compactions on demand.
+pub(in crate::dialect) const COMPACTION_HEADER: (&str, &str) =
+    (FEATURES_HEADER, "compact-2026-09-04");
+
 /// Whether a token is a key, which Anthropic refuses as a bearer token.
 pub(in crate::dialect) fn is_plain_key(token: &[u8]) -> bool {
     token.starts_with(b"sk-ant-api")

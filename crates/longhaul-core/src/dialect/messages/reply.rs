@@ -45,7 +45,13 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     let texts = texts.filter(|block| block.is_text());
     let text = texts.filter_map(|block| block.text.0.clone());
     let text = text.fold(Cow::default(), |all, text| all + text);
+    let whole = part.content.iter().flatten().chain(&part.content_block);
+    let is_compaction = |block: &&&RawValue| {
+        let block = parse::<Block<'_>>(block);
+        block.is_some_and(|block| block.name.0.as_deref() == Some("compaction"))
+    };
     Some(CompletionPart {
+        compactions: whole.filter(is_compaction).map(|block| block.get()).collect(),
         extent: TextExtent::Piece,
         error: part.error.map(RawValue::get),
         finish: part.finish(),
@@ -75,7 +81,7 @@ struct StreamPart<'a> {
     #[serde(rename = "type")]
     name: Lenient<Cow<'a, str>>,
     content: Option<Vec<&'a RawValue>>,
-    content_block: Lenient<Block<'a>>,
+    content_block: Option<&'a RawValue>,
     delta: Option<Block<'a>>,
     error: Option<&'a RawValue>,
     message: Option<&'a RawValue>,
@@ -149,8 +155,8 @@ impl<'a> StreamPart<'a> {
 
     /// Returns the blocks that the data holds whole.
     fn blocks(&self) -> Vec<Block<'a>> {
-        let whole = self.content.iter().flatten().copied().filter_map(parse);
-        whole.chain(self.content_block.0.clone()).collect()
+        let whole = self.content.iter().flatten().chain(&self.content_block);
+        whole.copied().filter_map(parse).collect()
     }
 }
 
@@ -195,7 +201,28 @@ pub(crate) fn may_add_to(later: EndFacts, events: &[u8]) -> bool {
 /// then.
 pub(super) fn read_usage(json: &RawValue) -> Option<Usage> {
     let usage: UsageObject<'_> = parse(json)?;
+    if let Some(compaction) = compaction_usage(json) {
+        return Some(compaction);
+    }
     usage.usage().or_else(|| Some(Usage { output: Some(usage.output()?), ..Usage::default() }))
+}
+
+/// Members of a `usage` object with the counts of each iteration.
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"), default)]
+struct Iterations<'a> {
+    iterations: Vec<&'a RawValue>,
+    output_tokens: u64,
+}
+
+/// Returns the usage of a reply that is a compaction alone: the counts beside the iterations are zero.
+fn compaction_usage(json: &RawValue) -> Option<Usage> {
+    let usage: Iterations<'_> = parse(json)?;
+    let [only] = &*usage.iterations else {
+        return None;
+    };
+    let only = (usage.output_tokens == 0).then(|| parse::<UsageObject<'_>>(only))?;
+    only?.usage()
 }
 
 #[cfg(test)]

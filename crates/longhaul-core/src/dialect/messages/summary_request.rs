@@ -2,10 +2,12 @@
 
 use super::reader::read;
 use super::writer::user_message;
+use crate::conversation::Conversation;
 use crate::dialect::Dialect;
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::summary_members::{client_members, has_text_format, object, repeat_members};
 use crate::json::quote::quote;
+use crate::json::scanner::members as members_of;
 use crate::units::tokens::Tokens;
 
 /// Maximum cache marks of a request.
@@ -88,6 +90,65 @@ pub(in crate::dialect) fn append_prompt(
         members.push("\"stream\":true".to_owned());
     }
     Some(object(&members))
+}
+
+/// Lowest output limit of an order to compact: the limit caps thinking and summary together.
+const MIN_COMPACTION_OUTPUT: Tokens = Tokens::new(8_192);
+
+/// See [`Dialect::compaction_order`]. If the client sets cache marks, the repeated messages end with one, as the
+/// client's own request did.
+pub(in crate::dialect) fn compaction_order(forwarded: &str, upto: usize) -> Option<String> {
+    let sent = read(forwarded.as_bytes()).ok()?;
+    let output = sent.output_tokens().unwrap_or_default();
+    let output = output.max(MIN_COMPACTION_OUTPUT + sent.params().reasoning_budget);
+    let mut has_automatic_mark = false;
+    let repeated = include_str!("repeated_keys.txt");
+    let mut members = repeat_members(forwarded, repeated, |name, value| {
+        has_automatic_mark |= name == "cache_control";
+        Some(match name {
+            "messages" => [forwarded.get(value.start()..upto)?, "]"].concat(),
+            "model" => value.slice(forwarded).to_owned(),
+            "max_tokens" => output.to_string(),
+            "output_config" => without_format(value.slice(forwarded)),
+            // The API refuses the member beside the order.
+            "context_management" => "null".to_owned(),
+            _ => return None,
+        })
+    })?;
+    let marks: usize = members.iter().map(|it| it.matches(CACHE_MARK_KEY).count()).sum();
+    let may_mark = !has_automatic_mark && (1..MAX_CACHE_MARKS).contains(&marks);
+    let messages = members.iter_mut().find(|member| member.starts_with("\"messages\":"))?;
+    if let Some(behind) = bytes_behind_last_block(&sent, upto).filter(|_| may_mark) {
+        // The bracket that ends the list follows the messages.
+        let at = messages.len().checked_sub(behind + 2)?;
+        messages.insert_str(at, &format!(",{CACHE_MARK_KEY}:{CACHE_MARK}"));
+    }
+    members.retain(|member| member != "\"context_management\":null");
+    members.push("\"compaction\":{\"type\":\"summarize\"}".to_owned());
+    members.push("\"stream\":true".to_owned());
+    Some(object(&members))
+}
+
+/// Returns the number of bytes between the last block before byte `upto` and that byte. `None` if that block cannot
+/// carry a cache mark, or carries one.
+fn bytes_behind_last_block(sent: &Conversation<'_>, upto: usize) -> Option<usize> {
+    let behind = sent.messages().partition_point(|message| message.span.end() <= upto);
+    let last = behind.checked_sub(1)?;
+    let message = sent.message(last)?;
+    let block = sent.container(last).map(|_| message.span);
+    let block = block.or_else(|| sent.parts(message).last().map(|part| part.span))?;
+    let rest = sent.body().get(block.end()..upto)?;
+    let is_outer = rest.trim_start().starts_with(']') && rest.matches(']').count() == 1;
+    let text = block.slice(sent.body());
+    let is_free = text.ends_with('}') && !text.contains(CACHE_MARK_KEY);
+    (is_outer && is_free).then_some(rest.len())
+}
+
+/// Returns the options of an output, an object, without its format.
+fn without_format(options: &str) -> String {
+    let kept = members_of(options).filter(|(key, _)| key != "format");
+    let kept: Vec<String> = kept.map(|(key, value)| format!("{}:{value}", quote(&key))).collect();
+    object(&kept)
 }
 
 /// Returns the bytes that close the object which byte `upto` of a body falls into. They are empty if

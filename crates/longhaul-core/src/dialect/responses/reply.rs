@@ -51,8 +51,17 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
         }
         Some(_) | None => (TextExtent::Reply, response.map(ResponseObject::text)),
     };
+    let compactions = match reply.event_type {
+        Some("response.output_item.done") => reply.envelope.item.into_iter().collect(),
+        Some("response.output_item.added") => Vec::new(),
+        Some(_) | None => response.and_then(|it| it.output.clone()).unwrap_or_default(),
+    };
+    let is_compaction = |item: &&RawValue| {
+        parse::<OutputItem<'_>>(item).is_some_and(|item| item.item_type.0 == Some("compaction"))
+    };
     let is_flat_error = reply.event_type == Some("error") && error.is_none();
     Some(CompletionPart {
+        compactions: compactions.into_iter().filter(is_compaction).map(RawValue::get).collect(),
         error: if is_flat_error {
             str::from_utf8(json).ok().map(str::trim)
         } else {

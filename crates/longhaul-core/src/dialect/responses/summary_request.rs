@@ -34,6 +34,27 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
+    let message = user_message(prompt);
+    let (members, is_text) = repeated(forwarded, upto, &message, Some(output))?;
+    // An answer in the client's own format is not a summary, and another format misses the cache.
+    is_text.then(|| object(&members))
+}
+
+/// See [`Dialect::compaction_order`]. The call is an ordinary turn with the order as its last item.
+pub(in crate::dialect) fn compaction_order(forwarded: &str, upto: usize) -> Option<String> {
+    let order = r#"{"type":"compaction_trigger"}"#;
+    let (members, _) = repeated(forwarded, upto, order, None)?;
+    Some(object(&members))
+}
+
+/// Returns the members of a call that repeats `forwarded` up to byte `upto` and ends with `item`. Also returns
+/// whether the format of the output is plain text. `None` if the body has no list of items.
+fn repeated(
+    forwarded: &str,
+    upto: usize,
+    item: &str,
+    output: Option<Tokens>,
+) -> Option<(Vec<String>, bool)> {
     let (mut stored, mut has_items, mut is_text) = (None, false, true);
     let repeated = include_str!("repeated_keys.txt");
     let mut members = repeat_members(forwarded, repeated, |name, value| {
@@ -44,10 +65,10 @@ pub(in crate::dialect) fn append_prompt(
             "input" => {
                 let items = forwarded.get(value.start()..upto).unwrap_or_default();
                 has_items = items.starts_with('[');
-                format!("{items},{}]", user_message(prompt))
+                format!("{items},{item}]")
             }
             "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
-            "max_output_tokens" => output.to_string(),
+            "max_output_tokens" => output?.to_string(),
             "store" => {
                 stored = Some(value.slice(forwarded));
                 return None;
@@ -55,8 +76,7 @@ pub(in crate::dialect) fn append_prompt(
             _ => return None,
         })
     })?;
-    // An answer in the client's own format is not a summary, and another format misses the cache.
-    if !has_items || !is_text {
+    if !has_items {
         return None;
     }
     if !needs_stored_items(forwarded) {
@@ -65,7 +85,7 @@ pub(in crate::dialect) fn append_prompt(
         members.push(format!("\"store\":{stored}"));
     }
     members.push("\"stream\":true".to_owned());
-    Some(object(&members))
+    Some((members, is_text))
 }
 
 /// Whether the input names items that only the provider has. With `store` off, a provider

@@ -31,6 +31,8 @@ pub struct RequestFacts<'a> {
     pub output: Option<u32>,
     /// Whether the upstream adds to the prompt what the body does not hold, such as stored items and files.
     pub is_partial: bool,
+    /// Whether the request holds a compaction that the provider wrote to an order of longhaul.
+    pub has_compaction: bool,
 }
 
 impl RequestFacts<'_> {

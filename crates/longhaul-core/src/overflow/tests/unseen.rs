@@ -8,6 +8,7 @@ use crate::overflow::{ClassifierRules, ReplyClassifier, RequestFacts, RequestTex
 
 /// Facts about the request that the unseen refusals answer: near the assumed window.
 pub(in crate::overflow) const LARGE: RequestFacts<'static> = RequestFacts {
+    has_compaction: false,
     tokens: 150_000,
     text: RequestText::new(&[b' '; 600_000], ""),
     body_tokens: 150_000,

@@ -41,6 +41,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
         Replacement::History { from, to, text, .. } => format!("{from}..{to} {}", &**text),
         Replacement::Image { at, part } => format!("{at} image {part}"),
         Replacement::Output { tokens } => format!("output {tokens}"),
+        Replacement::Provider { from, to, item } => format!("{from}..{to} {item}"),
         Replacement::Thinking { at } => format!("{at} without thinking"),
         Replacement::Result { at, text, .. } if text == CLEARED => format!("{at} cleared"),
         Replacement::Result { at, text, .. } => {

@@ -52,6 +52,26 @@ pub fn cached_style_body(
     dialect.append_summary_prompt(forwarded, end, &quote(&asks), output)
 }
 
+/// Returns the body of a call that orders the provider to compact all of `conversation` before `cut`. The body
+/// repeats `forwarded` up to that point, and holds no words of longhaul.
+///
+/// Returns `None` in the cases of [`cached_style_body`].
+pub fn provider_style_body(
+    conversation: &Conversation<'_>,
+    forwarded: &str,
+    cut: usize,
+    policy: &Policy,
+) -> Option<String> {
+    let dialect = conversation.dialect();
+    let sent = dialect.read(forwarded.as_bytes()).ok()?;
+    let behind = conversation.messages().len().checked_sub(cut)?;
+    let repeated = sent.messages().len().checked_sub(behind)?;
+    let (end, open) = sent.object_end(repeated.checked_sub(1)?)?;
+    let size = sent.params().tool_tokens + sent.tokens_of(0..repeated);
+    let fits = size <= policy.thresholds.max_input(sent.output_tokens());
+    (open.is_empty() && fits).then(|| dialect.compaction_order(forwarded, end))?
+}
+
 /// Whether the last of the first `upto` messages is an object of instructions, and not the first.
 fn is_inner_system(sent: &Conversation<'_>, upto: usize) -> bool {
     let at = upto.checked_sub(1).filter(|at| *at > 0);

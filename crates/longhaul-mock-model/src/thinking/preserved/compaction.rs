@@ -1,5 +1,7 @@
 //! Compactions of the Messages API: on demand, and at a threshold.
 
+mod rules;
+
 use serde_json::{Value, json};
 
 use super::rendered::compaction_hash;
@@ -50,13 +52,14 @@ pub(super) fn refuse(chat: &ChatBody) -> Option<(&'static str, RefusalReply)> {
     let blocks = chat.messages().iter().flat_map(|message| list(member(message, "content")));
     let mut blocks = blocks.filter(|block| member(block, "type") == "compaction");
     let is_signed = |block: &Value| member(block, "signature").is_string();
-    blocks.find_map(|block| match (is_signed(block), on_demand, threshold) {
+    let of_feature = blocks.find_map(|block| match (is_signed(block), on_demand, threshold) {
         (_, false, false) => Some(("nc-a-header", refusal(UNKNOWN_TAG))),
         (true, false, true) => Some(("nc-a-header", refusal(SIGNATURE_NEEDS_BETA))),
         (false, true, false) => Some(("nc-a-threshold", refusal(NO_SIGNATURE))),
         (false, _, true) if edit(chat).is_none() => Some(("nc-a-threshold", refusal(NO_STRATEGY))),
         (true, true, _) | (false, _, true) => None,
-    })
+    });
+    of_feature.or_else(|| rules::refuse(chat))
 }
 
 /// Whether a request orders a compaction.
@@ -75,7 +78,9 @@ fn summary(chat: &ChatBody) -> String {
 
 /// Returns the signed block that an order yields.
 pub(crate) fn signed(chat: &ChatBody, ordinal: usize) -> Value {
-    json!({"type": "compaction", "content": summary(chat), "signature": seal::sealed(ordinal)})
+    let content = summary(chat);
+    let signature = seal::sealed_block(ordinal, &content);
+    json!({"type": "compaction", "content": content, "signature": signature})
 }
 
 /// nc-a-usage: whether replies to a request list the iterations of the model.

@@ -32,6 +32,38 @@ fn is_intact(signature: &str) -> bool {
     ordinal.is_some_and(|ordinal| sealed(ordinal) == signature)
 }
 
+/// Returns the signature of a compaction with this content, in the reply with this ordinal.
+pub(super) fn sealed_block(ordinal: usize, content: &str) -> String {
+    format!("{}{:016x}", sealed(ordinal), content_hash(content))
+}
+
+fn content_hash(content: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (KEY, content).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The judgement on the signature of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockSeal {
+    Intact,
+    /// The signature belongs to another content.
+    OtherContent,
+    /// The model never issued the signature.
+    Unknown,
+}
+
+/// nc-a-seal: judges the signature of a compaction with this content.
+pub(super) fn judge_block(signature: &str, content: &str) -> BlockSeal {
+    let split = signature.len().checked_sub(16).and_then(|at| signature.split_at_checked(at));
+    match split {
+        Some((seal, _)) if !seal.starts_with(BEGINNING) || !is_intact(seal) => BlockSeal::Unknown,
+        Some((_, hash)) if hash == format!("{:016x}", content_hash(content)) => BlockSeal::Intact,
+        Some(_) => BlockSeal::OtherContent,
+        None => BlockSeal::Unknown,
+    }
+}
+
 /// nc-a-chain: returns the refusal of thinking whose signature differs by a byte.
 pub(super) fn refuse_forged(prompt: &Prompt) -> Option<(&'static str, RefusalReply)> {
     let forged = prompt.units.iter().find(|unit| match &unit.part {

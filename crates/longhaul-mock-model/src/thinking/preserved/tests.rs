@@ -1,5 +1,7 @@
 //! Each rule of preserved thinking, by requests to a model.
 
+mod on_demand;
+
 use serde_json::{Value, json};
 
 use super::*;

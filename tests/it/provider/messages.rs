@@ -1,0 +1,134 @@
+//! Compaction on demand of the Messages API.
+
+use longhaul_mock_model::{
+    CompactionFault, ErrorFamily, ModelOptions, PreservedThinking, ThinkingRules, Verdict,
+};
+use serde_json::{Value, json};
+
+use super::{Outcome, Play, holds_compaction};
+use crate::caller::Caller;
+use crate::messages::thinking::{Agent, Keeps, SESSIONS};
+
+const PATH: &str = "/v1/messages?beta=true";
+const FIELDS: [(&str, &str); 2] = [("x-api-key", "k"), ("anthropic-version", "2023-06-01")];
+const MODEL: &str = "claude-opus-5-5";
+const LONG: &str = "cli-3a782158";
+const BETA: &str = "compact-2026-09-04";
+
+fn options(window: u64) -> ModelOptions {
+    ModelOptions {
+        thinking: ThinkingRules::ByModel(PreservedThinking::default()),
+        ..ModelOptions::with_window(window).refusing_as(ErrorFamily::Anthropic)
+    }
+}
+
+fn agent(session: &str, model: &str) -> Agent {
+    Agent::new(session, model, json!({"type": "adaptive"}), Keeps::All)
+}
+
+/// Plays a session, and counts each request as a client does. `strike` runs before each request, with the number
+/// of requests with a compaction so far.
+async fn play(
+    setup: &mut Play,
+    agent: &mut Agent,
+    mut strike: impl AsyncFnMut(&mut Play, &mut Value, usize),
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    for end in agent.ends.clone() {
+        let mut body = agent.request(end);
+        strike(setup, &mut body, outcome.compacted).await;
+        let (reply, seen) = setup.ask((PATH, &FIELDS), &body).await;
+        outcome.add(&end.to_string(), &reply, &seen);
+        let last = seen.last().unwrap();
+        let betas = last.headers.get_all("anthropic-beta").iter();
+        let has_beta = betas.into_iter().any(|it| it.as_bytes() == BETA.as_bytes());
+        assert_eq!(has_beta, holds_compaction(last), "{end}");
+        let mut counted = body.clone();
+        counted.as_object_mut().unwrap().remove("max_tokens");
+        let target = "/v1/messages/count_tokens?beta=true";
+        let caller = Caller::of(setup.proxy.address);
+        let reply_of_count = caller.ask_at(target, &FIELDS, counted.to_string()).await;
+        assert_eq!(reply_of_count.status, 200, "{end}");
+        let counted = setup.model.seen().pop().unwrap().verdict;
+        assert!(!matches!(counted, Verdict::Broken(_)), "{end}: {counted:?}");
+        agent.take(end, &reply.body);
+    }
+    outcome.orders = setup.orders().len();
+    outcome
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thinking_of_kept_turns_stays() {
+    let (mut compacted, mut overtaken) = (0, 0);
+    for (model, window) in [(MODEL, 64_000), ("claude-sonnet-5-5", 96_000)] {
+        for session in SESSIONS {
+            let mut setup = Play::start(options(window), &[]).await;
+            let mut agent = agent(session, model);
+            let outcome = play(&mut setup, &mut agent, async |_, _, _| ()).await;
+            if outcome.digests == 0 {
+                let lost = (outcome.dropped, outcome.twice, outcome.stripped);
+                assert_eq!(lost, (0, 0, 0), "{session} {window}: {outcome:?}");
+            }
+            compacted += outcome.compacted;
+            overtaken += usize::from(outcome.digests > 0);
+        }
+    }
+    println!("{compacted} requests with a block; a result overtook {overtaken} sessions");
+    assert!(compacted > 50 && overtaken <= 2, "{compacted} {overtaken}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_order_costs_one_call_and_no_request() {
+    use CompactionFault::{Empty, Order};
+    let empty = ["max_tokens", "tool_use", "refusal", "end_turn", "model_context_window_exceeded"];
+    for fault in empty.map(Empty).into_iter().chain([404, 400, 529].map(Order)) {
+        let mut setup = Play::start(options(64_000), &[]).await;
+        setup.fail(fault);
+        let outcome = play(&mut setup, &mut agent(LONG, MODEL), async |_, _, _| ()).await;
+        assert_eq!(outcome.compacted, 0, "{fault:?}: {outcome:?}");
+        // The first refusal of thinking behind the digest teaches the rule.
+        assert!(outcome.twice <= 1 && outcome.digests > 0, "{fault:?}: {outcome:?}");
+        setup.no_call_repeats(&format!("{fault:?}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_is_refused_later_gives_way_to_the_digest() {
+    for status in [400, 529] {
+        let mut setup = Play::start(options(64_000), &[]).await;
+        let mut agent = agent(LONG, MODEL);
+        let outcome = play(&mut setup, &mut agent, async |setup, _, compacted| {
+            if compacted == 5 {
+                setup.fail(CompactionFault::Item(status));
+            }
+        });
+        let outcome = outcome.await;
+        assert_eq!(outcome.compacted, 5, "{status}: {outcome:?}");
+        assert!((1..=2).contains(&outcome.twice), "{status}: {outcome:?}");
+        setup.no_call_repeats(&status.to_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_model_and_a_lost_store_harm_no_request() {
+    let mut setup = Play::start(options(64_000), &[]).await;
+    let mut requests = 0;
+    let mut first = agent(LONG, MODEL);
+    let outcome = play(&mut setup, &mut first, async |_, body, compacted| {
+        requests += usize::from(compacted >= 5);
+        if (1..=5).contains(&requests) {
+            body["model"] = json!("claude-opus-5");
+        }
+    });
+    let outcome = outcome.await;
+    assert!(outcome.compacted > 5, "{outcome:?}");
+    let mut setup = Play::start(options(64_000), &[]).await;
+    let mut is_lost = false;
+    let mut second = agent(LONG, MODEL);
+    let outcome = play(&mut setup, &mut second, async |setup, _, compacted| {
+        if compacted == 5 && !std::mem::replace(&mut is_lost, true) {
+            setup.restart().await;
+        }
+    });
+    outcome.await;
+}
