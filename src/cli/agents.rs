@@ -18,6 +18,7 @@ use crate::cli::Env;
 pub(super) struct Agent {
     pub(super) name: String,
     program: String,
+    pub(super) is_strict: bool,
     files: Vec<String>,
     key: Vec<Key>,
     pub(super) export: String,

@@ -1,9 +1,11 @@
 //! Conversations as the admin listener of a running longhaul lists them.
 
+use std::cmp::Reverse;
+
+use bytes::Bytes;
 use http::Request;
 use longhaul_console::amounts::percent;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::own_client::{ask_admin, parse_answer};
 use crate::config::Config;
@@ -28,6 +30,7 @@ pub(super) struct LiveConversation {
     #[serde(default)]
     pub(super) session: String,
     pub(super) requests: u64,
+    last: u64,
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
     pub(super) money: LiveCosts,
@@ -56,9 +59,16 @@ pub(super) struct LivePoint {
 }
 
 impl LiveList {
-    /// Asks for the list. Fails if no longhaul answers.
+    /// Asks for the lists and joins them. Fails if no longhaul answers.
     pub(super) fn ask(config: &Config) -> Result<Self, Problem> {
-        get(config, "/conversations")
+        let mut joined = Self { conversations: Vec::new(), quota: Vec::new() };
+        for page in pages(config, "/conversations")? {
+            let list: Self = parse_answer(&page)?;
+            joined.conversations.extend(list.conversations);
+            joined.quota.extend(list.quota);
+        }
+        joined.conversations.sort_by_key(|seen| Reverse(seen.last));
+        Ok(joined)
     }
 }
 
@@ -66,7 +76,8 @@ impl LiveConversation {
     /// Asks for the requests after number `after`.
     pub(super) fn points(&self, config: &Config, after: u64) -> Result<Vec<LivePoint>, Problem> {
         let path = format!("/conversations/{}?after={after}", self.id);
-        get(config, &path).map(|details: Details| details.points)
+        let mut details = pages(config, &path)?.into_iter().map(|page| parse_answer(&page));
+        details.next().map_or_else(|| Ok(Vec::new()), |one| one.map(|one: Details| one.points))
     }
 }
 
@@ -80,6 +91,7 @@ impl LivePoint {
     }
 }
 
-fn get<T: DeserializeOwned>(config: &Config, path: &str) -> Result<T, Problem> {
-    parse_answer(&ask_admin(config, Request::get(path))?)
+/// Returns a page of each longhaul that has it.
+fn pages(config: &Config, path: &str) -> Result<Vec<Bytes>, Problem> {
+    Ok(vec![ask_admin(config, Request::get(path))?])
 }

@@ -225,6 +225,7 @@ fn refuses_a_file_that_does_not_parse_without_showing_it() {
         ("codex", ".codex/config.toml", "a = 1\na = \"sk-hunter2\"\n"),
         ("claude", ".claude/settings.json", "{\"a\": \"sk-hunter2\"\n"),
         ("claude", ".claude/settings.json", "[\"sk-hunter2\"]"),
+        ("claude", ".claude/settings.json", "{\"a\": \"sk-hunter2\",} // not for Claude Code"),
         ("continue", ".continue/config.yaml", "a: [sk-hunter2\n"),
         ("continue", ".continue/config.yaml", "a: 1\n b: sk-hunter2\n"),
         ("continue", ".continue/config.yaml", "models: sk-hunter2\n"),

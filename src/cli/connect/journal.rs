@@ -75,6 +75,10 @@ pub(super) fn write(
     });
     file.written = file.written.filter(|written| *written == hash(&text));
     let root = format.read(&text).map_err(|reason| problem(&path, reason))?;
+    let is_read = text.trim().is_empty() || serde_json::from_str::<Value>(&text).is_ok();
+    if agent.is_strict && !is_read {
+        return refuse(&"not the JSON that the agent reads");
+    }
     let (mut kept, mut refused) = (Vec::new(), Vec::new());
     for key in keys {
         let place = Place::new(&key.at, &key.value);
