@@ -23,11 +23,12 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use crate::dashboard::dto::ConversationDetails;
 use crate::explanation::RequestId;
+use crate::models;
 use crate::request::host_check::{Host, requested_hosts};
 use crate::wall_clock;
 use events::{EventStream, MAX_VIEWERS};
+use longhaul_core::cost::pricing::Price;
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
@@ -37,7 +38,6 @@ const METRICS_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// Prevents text of a conversation from running scripts or loading resources: only files of this
 /// listener may.
@@ -61,7 +61,8 @@ const CONTENTS: &str = "\
 /windows  the learned windows, as JSON; POST /windows/forget?model=NAME drops those of a model
 /conversations, /conversations/ID, /days, /quota, /events  the dashboard's data, as JSON
 /requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
-/export.json, /export.csv, /conversations/ID/export.csv  the data to download
+/export.json  the data to download
+/prices/MODEL  list prices to propose for a model, in billionths of a dollar for a million tokens
 ";
 
 /// The pages of the admin listener.
@@ -185,7 +186,6 @@ impl Admin {
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => Some(json(&recent.all_details())),
-            "/export.csv" => Some(ok(CSV, csv(&recent.all_details()).into())),
             EVENTS_PATH => Some(text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many viewers; close one of the dashboard's windows\n",
@@ -198,6 +198,13 @@ impl Admin {
     /// Returns the page of one conversation or request.
     fn page_of_one(&self, path: &str, query: &str) -> Option<Response<Bytes>> {
         let recent = &self.overview.recent;
+        if let Some(model) = path.strip_prefix("/prices/") {
+            let model = percent_decode_str(model).decode_utf8_lossy();
+            let prices = models::proposed_prices(&model)?;
+            // Of a million tokens, in billionths of a dollar.
+            let nanos = |price: Price| price.cost_of(1_000_000);
+            return Some(json(&[Some(nanos(prices.input)), prices.cached.map(nanos)]));
+        }
         if let Some(id) = path.strip_prefix("/requests/") {
             let explanation = recent.explanation(RequestId::parse(id)?)?;
             return Some(json(&explanation));
@@ -210,10 +217,6 @@ impl Admin {
                 Some(json(&whole))
             }
             Some((id, "last")) => recent.last_explanation(Some(id)).map(|it| json(&it)),
-            Some((id, "export.csv")) => {
-                let one = recent.details(id, 0)?;
-                Some(ok(CSV, csv(&[one]).into()))
-            }
             Some(_) => None,
         }
     }
@@ -264,69 +267,6 @@ fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_common_headers(status, TEXT, Bytes::from_static(body.as_bytes()))
 }
 
-const HEADER: &str = "conversation,title,model,agent,caller,request,number,ended_at_ms,duration_ms,\
-status,actions,cleared_results,tokens_before,tokens_after,refused_tokens,refused_limit,counted_tokens,\
-cached_tokens,cost_nano_usd,fault\r\n";
-
-/// Renders one row for each request.
-fn csv(conversations: &[ConversationDetails]) -> String {
-    let mut page = HEADER.to_owned();
-    for whole in conversations {
-        let one = &whole.conversation;
-        for point in &whole.points {
-            let optional =
-                |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
-            let cost = point.cost.map(|cost| cost.to_string());
-            let fields = [
-                one.id.clone(),
-                quoted(&one.title),
-                quoted(&one.model),
-                quoted(&one.agent),
-                one.caller.clone(),
-                point.id.to_string(),
-                point.number.to_string(),
-                point.at.to_string(),
-                point.duration_ms.to_string(),
-                optional(point.status.map(u64::from)),
-                quoted(&point.acts.join(" ")),
-                point.cleared.to_string(),
-                point.before.to_string(),
-                point.after.to_string(),
-                optional(point.refused),
-                optional(point.refused_limit),
-                optional(point.prompt_tokens.map(u64::from)),
-                optional(point.cached_tokens.map(u64::from)),
-                cost.unwrap_or_default(),
-                point.fault.unwrap_or_default().to_owned(),
-            ];
-            page.push_str(&fields.join(","));
-            page.push_str("\r\n");
-        }
-    }
-    page
-}
-
-/// Quotes a text that a client chose. A leading apostrophe keeps spreadsheets from running it as a
-/// formula.
-fn quoted(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let guard = if is_formula { "'" } else { "" };
-    format!("\"{guard}{}\"", text.replace('"', "\"\""))
-}
-
-#[cfg(test)]
-mod export_tests {
-    use super::*;
-
-    #[test]
-    fn what_a_client_chose_is_neither_a_field_nor_a_formula() {
-        assert_eq!(quoted("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
-        for formula in ["=1", "+1", "-1", "@a"] {
-            assert_eq!(quoted(formula), format!("\"'{formula}\""));
-        }
-    }
-}
-
 /// A file of the dashboard.
 struct Asset {
     kind: HeaderValue,
@@ -353,6 +293,9 @@ assets! {
     "/" => "text/html; charset=utf-8", "index.html";
     "/web/style.css" => "text/css; charset=utf-8", "style.css";
     "/web/app.js" => "text/javascript; charset=utf-8", "app.js";
+    "/web/bar.js" => "text/javascript; charset=utf-8", "bar.js";
+    "/web/money.js" => "text/javascript; charset=utf-8", "money.js";
+    "/web/trend.js" => "text/javascript; charset=utf-8", "trend.js";
     "/web/explanation.js" => "text/javascript; charset=utf-8", "explanation.js";
     "/web/chart.js" => "text/javascript; charset=utf-8", "chart.js";
     "/web/conversation.js" => "text/javascript; charset=utf-8", "conversation.js";

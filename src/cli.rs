@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
-use std::process::ExitCode;
+use std::process::{Command as Process, ExitCode, Stdio};
 
 use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Style, Styles};
@@ -155,7 +155,11 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
             }
             return run::run(layers(), own, env);
         }
-        Some("store") => store::store(&config()?, own),
+        Some("store") => {
+            let mut config = config()?;
+            state_folder::keep_lessons(&mut config, env);
+            store::store(&config, own)
+        }
         _ => serve::serve(resolved()?, file.path(), env, resolved),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -288,6 +292,17 @@ fn build_runtime(runtime: &mut Builder) -> Result<Runtime, Problem> {
 /// Writes to standard error. Ignores failures: there is nowhere left to report them.
 fn print_error(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Opens `link` in the user's browser, if there is one.
+fn open_in_browser(link: &str) {
+    let program = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
+    let mut browser = Process::new(program);
+    _ = browser.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 
 /// Writes to standard output. A reader that has left, as `head` does, is not an error. Fails if

@@ -30,9 +30,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
-use crate::costs::spending::SpentRow;
-use crate::dashboard::days::DayRow;
-use crate::dashboard::totals_file::TotalsFile;
+use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, SPENT, TotalsFile};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -88,35 +86,22 @@ pub(crate) struct Server {
     connections: u32,
     /// The admin listener.
     admin: Option<TcpListener>,
-    totals: TotalsFiles,
+    /// Files of totals, if they outlive the process.
+    totals: Vec<Arc<TotalsFile>>,
 }
 
-/// Files of totals, if they outlive the process.
-#[derive(Clone)]
-struct TotalsFiles {
-    /// Requests, tokens and costs by day and model.
-    days: Option<Arc<TotalsFile<DayRow>>>,
-    /// Spending that has a cap.
-    spent: Option<Arc<TotalsFile<SpentRow>>>,
-}
-
-impl TotalsFiles {
-    /// Writes what has changed.
-    async fn write(&self) {
-        if let Some(days) = &self.days {
-            days.write().await;
-        }
-        if let Some(spent) = &self.spent {
-            spent.write().await;
-        }
+/// Writes the totals that have changed.
+async fn write(totals: &[Arc<TotalsFile>]) {
+    for file in totals {
+        file.write().await;
     }
+}
 
-    /// Writes now and then, until dropped.
-    async fn write_regularly(self) {
-        loop {
-            sleep(WRITE_INTERVAL).await;
-            self.write().await;
-        }
+/// Writes the totals now and then, until dropped.
+async fn write_regularly(totals: Vec<Arc<TotalsFile>>) {
+    loop {
+        sleep(WRITE_INTERVAL).await;
+        write(&totals).await;
     }
 }
 
@@ -130,7 +115,7 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.state.store.wait_until_ready().await;
-        let totals = TotalsFiles { days: None, spent: open_spent(&proxy.state) };
+        let totals = open_spent(&proxy.state).into_iter().collect();
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -160,10 +145,13 @@ impl Server {
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
         if keeps_totals(state) {
-            let (from, to) = (Arc::clone(&state.recent), &state.recent);
-            let restore = |rows| to.restore_days(rows);
-            let rows = move || from.days();
-            self.totals.days = TotalsFile::open(&state.config.store, ".days.json", restore, rows);
+            let (config, recent) = (&state.config.store, &state.recent);
+            let (days, rows) = (Arc::clone(recent), Arc::clone(recent));
+            let restore = |rows| recent.restore_days(rows);
+            self.totals.extend(TotalsFile::open(config, DAYS, restore, move || days.days()));
+            let restore = |rows| recent.restore_rows(rows);
+            let rows = move || rows.rows_without_text();
+            self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
         }
         self.admin = Some(listener);
         Ok(())
@@ -251,7 +239,7 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        totals.write().await;
+        write(&totals).await;
         current.proxy().state.close(until).await;
     }
 }
@@ -262,12 +250,11 @@ fn keeps_totals(state: &ProxyState) -> bool {
 }
 
 /// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
-fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile<SpentRow>>> {
+fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
     let from = Arc::clone(&state.spending);
     let restore = |rows| state.spending.restore(rows);
-    let rows = move || from.rows();
     keeps_totals(state)
-        .then(|| TotalsFile::open(&state.config.store, ".spent.json", restore, rows))?
+        .then(|| TotalsFile::open(&state.config.store, SPENT, restore, move || from.rows()))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle
@@ -275,13 +262,13 @@ fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile<SpentRow>>> {
 fn spawn_companions(
     current: &ReloadableProxy,
     admin: Option<TcpListener>,
-    totals: TotalsFiles,
+    totals: Vec<Arc<TotalsFile>>,
 ) -> JoinSet<()> {
     let mut companions = JoinSet::new();
     if let (Some(listener), Some(admin)) = (admin, &current.admin) {
         companions.spawn(admin_listener::serve(listener, Arc::clone(admin)));
     }
-    companions.spawn(totals.write_regularly());
+    companions.spawn(write_regularly(totals));
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());

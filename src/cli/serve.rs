@@ -195,7 +195,7 @@ fn enabled_features(config: &Config) -> String {
     let word = |on: bool| if on { "on" } else { "off" };
     let by = match &config.summary.model {
         SummaryModel::Named(model) => format!("by {model}"),
-        SummaryModel::Disabled => "off (rule-based digest)".to_owned(),
+        SummaryModel::Disabled => "by rules, without a model".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };
     let summaries = if settings.proactive { by } else { "only after an overflow".to_owned() };

@@ -69,7 +69,7 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
     head.push(["request".to_owned(), which]);
     let did = match request.actions.as_slice() {
         [] => "forwarded unchanged".to_owned(),
-        actions => printable_name(&actions.join(", ")),
+        actions => printable_name(&actions.join(", ")).replace("digest", "summary"),
     };
     let mut parts = vec![format!(
         "{did}: {} → {} tokens",
@@ -77,7 +77,10 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
         with_thousands(report.numbers.totals.after.get())
     )];
     parts.push(match request.status {
-        Some(status) => format!("status {status}"),
+        Some(status) => {
+            let error = request.error.as_deref().map(|name| format!(" {}", printable_name(name)));
+            format!("status {status}{}", error.unwrap_or_default())
+        }
         None => "the client left before an answer".to_owned(),
     });
     parts.push(short_duration(Duration::from_millis(request.duration_ms)));

@@ -214,6 +214,8 @@ pub(super) fn summary_task(
         thrash: next_thrash_detector(chat.request.conversation, inputs),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
+        model: chat.model_in_log().into(),
+        conversation: chat.conversation_id(),
         _reservation: chat.request.body.reservation(),
         job,
     })
