@@ -10,8 +10,9 @@ mod overview;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -23,6 +24,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
+use crate::dashboard::shared;
 use crate::explanation::RequestId;
 use crate::models;
 use crate::request::host_check::{Host, requested_hosts};
@@ -49,8 +51,11 @@ const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
 /// Path that drops learned windows.
 pub(crate) const FORGET_PATH: &str = "/windows/forget";
 
+/// A value that no header has.
+const LOCKED: HeaderValue = HeaderValue::from_static("");
+
 /// Path of the event stream.
-const EVENTS_PATH: &str = "/events";
+pub(crate) const EVENTS_PATH: &str = "/events";
 
 const CONTENTS: &str = "\
 /         the dashboard
@@ -77,12 +82,25 @@ pub(crate) struct Admin {
     stopping: AtomicBool,
     /// Start of service, in seconds since 1970.
     started: u64,
+    /// Token of the reader's link; `None` without a state folder.
+    pub(crate) token: Option<HeaderValue>,
+    /// Address of the page, once this process serves it.
+    pub(crate) address: OnceLock<SocketAddr>,
 }
 
 impl Admin {
     /// Creates the pages for a listener at `listen`.
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
+        let token = overview.folder.as_deref().map(|folder| match shared::token(folder) {
+            Ok(token) => HeaderValue::from_str(&token).unwrap_or(LOCKED),
+            Err(error) => {
+                tracing::warn!(%error, "nobody can read the dashboard: no token");
+                LOCKED
+            }
+        });
         Self {
+            token,
+            address: OnceLock::new(),
             overview: Arc::new(overview),
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             settings: RwLock::new(Bytes::from(settings)),
@@ -90,6 +108,11 @@ impl Admin {
             stopping: AtomicBool::new(false),
             started: wall_clock::unix_seconds(),
         }
+    }
+
+    /// Returns the user's state folder, if longhaul uses one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.overview.folder.as_deref()
     }
 
     pub(crate) fn set_settings(&self, settings: String) {
@@ -120,7 +143,7 @@ impl Admin {
     ) -> Option<Response<EventStream>> {
         if request.uri().path() != EVENTS_PATH
             || *request.method() != Method::GET
-            || local_only(request, peer).is_some()
+            || self.refusal(request, peer).is_some()
         {
             return None;
         }
@@ -152,18 +175,38 @@ impl Admin {
             }
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
-            path => match local_only(request, peer) {
-                Some(page) => page,
-                None => self.local_page(path, query),
-            },
+            path => {
+                if let Some(page) = local_only(request, peer) {
+                    return page;
+                }
+                if let Some(asset) = asset(path) {
+                    return ok(asset.kind, asset.body);
+                }
+                self.refusal(request, peer).unwrap_or_else(|| self.local_page(path, query))
+            }
         }
+    }
+
+    /// Returns the refusal of a page for the user alone: to another machine, another site, or a reader without
+    /// the token. `None` if the client may have the page.
+    pub(crate) fn refusal<B>(&self, request: &Request<B>, peer: IpAddr) -> Option<Response<Bytes>> {
+        let shown = request.headers().get(shared::TOKEN);
+        // Digests are compared in a time that does not depend on them.
+        let digest = |value: &HeaderValue| blake3::hash(value.as_bytes());
+        let is_shown = |token: &HeaderValue| {
+            *token != LOCKED && shown.is_some_and(|shown| digest(shown) == digest(token))
+        };
+        let unlinked =
+            || text(StatusCode::FORBIDDEN, "open the link that `longhaul dashboard` prints\n");
+        local_only(request, peer)
+            .or_else(|| self.token.as_ref().is_some_and(|it| !is_shown(it)).then(unlinked))
     }
 
     /// Drops the learned windows of the model in the query. A web page may not ask for this.
     fn forget<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         let is_of_browser =
             ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name));
-        if is_of_browser || local_only(request, peer).is_some() {
+        if is_of_browser || self.refusal(request, peer).is_some() {
             return text(StatusCode::FORBIDDEN, "available to programs of this machine only\n");
         }
         let query = request.uri().query().unwrap_or_default();
@@ -173,13 +216,15 @@ impl Admin {
 
     /// Returns a page that is served only to clients on this machine.
     fn local_page(&self, path: &str, query: &str) -> Response<Bytes> {
-        if let Some(asset) = asset(path) {
-            return ok(asset.kind, asset.body);
-        }
         let overview = &self.overview;
         let recent = &overview.recent;
         let found = match path {
             "/config" => Some(ok(JSON, self.settings.read().clone())),
+            "/page" => self.address.get().map(|at| ok(TEXT, at.to_string().into())),
+            "/join" => {
+                recent.notify();
+                Some(text(StatusCode::OK, "joined\n"))
+            }
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
             "/quota" => Some(json(&overview.metrics.quotas.all())),
             "/windows" => Some(json(&overview.held_windows())),
@@ -200,10 +245,10 @@ impl Admin {
         let recent = &self.overview.recent;
         if let Some(model) = path.strip_prefix("/prices/") {
             let model = percent_decode_str(model).decode_utf8_lossy();
-            let prices = models::proposed_prices(&model)?;
             // Of a million tokens, in billionths of a dollar.
             let nanos = |price: Price| price.cost_of(1_000_000);
-            return Some(json(&[Some(nanos(prices.input)), prices.cached.map(nanos)]));
+            let prices = models::proposed_prices(&model);
+            return Some(json(&prices.map(|it| [Some(nanos(it.input)), it.cached.map(nanos)])));
         }
         if let Some(id) = path.strip_prefix("/requests/") {
             let explanation = recent.explanation(RequestId::parse(id)?)?;

@@ -6,6 +6,7 @@ mod commands;
 mod compact;
 mod completions;
 mod connect;
+mod dashboard;
 mod doctor;
 mod explain;
 mod flags;
@@ -120,12 +121,17 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
     let own = matches.subcommand().map_or(matches, |(_, own)| own);
     let layers = || setting_layers(file, matches, env);
     let resolved = || layers().resolve();
-    let config = || Config::from_resolved(&resolved()?);
+    let config = || {
+        let mut config = Config::from_resolved(&resolved()?)?;
+        state_folder::keep_lessons(&mut config, env);
+        Ok::<_, Vec<Problem>>(config)
+    };
     match matches.subcommand_name() {
         Some("check") => return check::check(resolved(), own, env),
         Some("compact") => compact::compact(config()?, own, check::upstream_key(env)),
         Some("connect") => connect::connect(&config()?, own),
         Some("completions") => print(&completions::completion_script(command(), own)),
+        Some("dashboard") => dashboard::dashboard(&config()?, own),
         Some("defaults") => print(&defaults_page(own)),
         #[cfg(feature = "lab")]
         Some("demo") => return lab::demo(own),
@@ -155,11 +161,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
             }
             return run::run(layers(), own, env);
         }
-        Some("store") => {
-            let mut config = config()?;
-            state_folder::keep_lessons(&mut config, env);
-            store::store(&config, own)
-        }
+        Some("store") => store::store(&config()?, own),
         _ => serve::serve(resolved()?, file.path(), env, resolved),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ pub(crate) mod days;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
+pub(crate) mod shared;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,11 @@ pub(crate) struct Outage {
 impl RecentConversations {
     pub(crate) fn enable(&self) {
         self.enabled.store(true, Ordering::Release);
+    }
+
+    /// Notifies the viewers: another longhaul of the user has started.
+    pub(crate) fn notify(&self) {
+        self.revision.send_modify(|_| ());
     }
 
     /// Returns a receiver that is notified of every change.
@@ -180,7 +186,7 @@ impl RecentConversations {
         let since = known.map_or_else(wall_clock::unix_millis, |outage| outage.since);
         *outage = Some(Outage { origin: origin.into(), message: message.into(), since });
         drop(outage);
-        self.revision.send_modify(|_| ());
+        self.notify();
     }
 
     /// Records that the upstream at `origin` has answered.
@@ -189,7 +195,7 @@ impl RecentConversations {
         if outage.as_ref().is_some_and(|outage| outage.origin == origin()) {
             *outage = None;
             drop(outage);
-            self.revision.send_modify(|_| ());
+            self.notify();
         }
     }
 

@@ -13,6 +13,8 @@ mod unended_head;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
+use crate::dashboard::shared;
 use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, SPENT, TotalsFile};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
@@ -84,8 +87,8 @@ pub(crate) struct Server {
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
-    /// The admin listener.
-    admin: Option<TcpListener>,
+    /// The admin listener, or the address that becomes its own once that is free.
+    admin: Option<Result<TcpListener, SocketAddr>>,
     /// Files of totals, if they outlive the process.
     totals: Vec<Arc<TotalsFile>>,
 }
@@ -128,14 +131,21 @@ impl Server {
         })
     }
 
-    /// Serves the admin pages at `listener` while the server runs. The pages show `settings`
-    /// unchanged. Fails, and drops the listener, if it is an upstream.
-    pub(crate) async fn set_admin_listener(
+    /// Returns the address at which another longhaul of the user serves the page.
+    pub(crate) async fn page_of_another(&self) -> Option<SocketAddr> {
+        let folder = self.reloadable.proxy().state.config.state_folder.clone()?;
+        shared::page(&folder).await
+    }
+
+    /// Serves the admin pages while the server runs: at a listener, or at an address once no other longhaul
+    /// of the user serves there. The pages show `settings` unchanged. Fails, and drops the listener, if
+    /// it is an upstream.
+    pub(crate) async fn set_admin(
         &mut self,
-        listener: TcpListener,
+        at: Result<TcpListener, SocketAddr>,
         settings: String,
     ) -> Result<(), Problem> {
-        let address = local_address(&listener)?;
+        let address = at.as_ref().map_or_else(|address| Ok(*address), local_address)?;
         refuse_self_loop(&self.bases, address).await?;
         let admin = Admin::new(
             Overview::from_state(&self.reloadable.proxy().state, self.agent_url()?),
@@ -153,7 +163,7 @@ impl Server {
             let rows = move || rows.rows_without_text();
             self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
         }
-        self.admin = Some(listener);
+        self.admin = Some(at);
         Ok(())
     }
 
@@ -261,12 +271,16 @@ fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
 /// memory, and watch of the certificates.
 fn spawn_companions(
     current: &ReloadableProxy,
-    admin: Option<TcpListener>,
+    admin: Option<Result<TcpListener, SocketAddr>>,
     totals: Vec<Arc<TotalsFile>>,
 ) -> JoinSet<()> {
     let mut companions = JoinSet::new();
-    if let (Some(listener), Some(admin)) = (admin, &current.admin) {
-        companions.spawn(admin_listener::serve(listener, Arc::clone(admin)));
+    if let (Some(at), Some(admin)) = (admin, &current.admin) {
+        companions.spawn(admin_listener::serve(at, Arc::clone(admin)));
+        #[cfg(unix)]
+        if let Some(folder) = admin.folder().map(Path::to_path_buf) {
+            companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
+        }
     }
     companions.spawn(write_regularly(totals));
     companions.spawn(idle_memory::release_when_idle(current.clone()));

@@ -1,11 +1,12 @@
 //! Data of the dashboard, as JSON.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::dashboard::{ConversationDto, FeedRow, Outage, RecentConversations};
+use crate::dashboard::{ConversationDto, FeedRow, Outage, RecentConversations, shared};
 use crate::learned::learned_models::{HeldWindow, LearnedByCaller, LearnedModels};
 use crate::metrics::Metrics;
 use crate::metrics::quota::Quota;
@@ -22,6 +23,8 @@ pub(crate) struct Overview {
     guards: Arc<SummaryGuards>,
     /// Base URL that agents on this machine use.
     agent_url: String,
+    /// The user's state folder, in which the other longhauls of the user have their sockets.
+    pub(crate) folder: Option<PathBuf>,
     /// Start of service, in milliseconds since 1970.
     started: u64,
     /// Facts about the models of each upstream.
@@ -37,6 +40,8 @@ struct OverviewDto<'o> {
     agent_url: &'o str,
     version: &'static str,
     started: u64,
+    /// Other longhauls of the user.
+    peers: Vec<u32>,
     outage: Option<Outage>,
     /// `memory` without a durable store; otherwise `answers` or `away`.
     store: &'static str,
@@ -63,6 +68,7 @@ impl Overview {
             store: Arc::clone(&state.store),
             guards: Arc::clone(&state.summary_guards),
             agent_url,
+            folder: state.config.state_folder.clone(),
             started: wall_clock::unix_millis(),
             learned: state.upstreams().map(|it| Arc::clone(&it.learned)).collect(),
         }
@@ -92,6 +98,7 @@ impl Overview {
             agent_url: &self.agent_url,
             version: env!("CARGO_PKG_VERSION"),
             started: self.started,
+            peers: self.folder.as_deref().map(shared::processes).unwrap_or_default(),
             outage: self.recent.outage(),
             store: match self.store.is_available() {
                 None => "memory",

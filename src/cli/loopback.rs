@@ -26,7 +26,7 @@ impl LoopbackProxy {
         let refused = |problem: Problem| io::Error::other(problem.to_string());
         let mut server = Server::new(config, listener).await.map_err(refused)?;
         if let Some(page) = page {
-            server.set_admin_listener(page, mode).await.map_err(refused)?;
+            server.set_admin(Ok(page), mode).await.map_err(refused)?;
         }
         Ok(Self { address, task: tokio::spawn(server.serve(std::future::pending())) })
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::dashboard::dto::{ConversationDto, RequestPoint};
 use crate::dashboard::entry::DashboardEntry;
 use crate::explanation::ConversationId;
-use crate::explanation::report::{ExplanationReport, NewerFailures};
+use crate::explanation::report::ExplanationReport;
 
 /// Maximum conversations shown; the conversation that was idle longest is evicted first.
 pub(super) const MAX_CONVERSATIONS: usize = 512;
@@ -99,11 +99,12 @@ impl ShownConversations {
         let seen = seen.filter(|seen| id.is_none() || seen.id == newest.id);
         let failures: Vec<_> = seen.flat_map(|seen| seen.failures_after(at)).collect();
         let last = failures.iter().max_by_key(|point| point.at);
-        report.newer = last.map(|last| NewerFailures {
-            count: failures.len(),
-            id: last.id.to_string(),
-            status: last.status,
-            fault: last.fault.map(Into::into),
+        let which = if failures.len() == 1 { "request" } else { "requests, the newest" };
+        report.newer = last.map(|last| {
+            let status = last.status.map_or("no status".into(), |status| status.to_string());
+            let (count, fault) = (failures.len(), last.fault.unwrap_or_default());
+            let id = last.id;
+            format!("{count} newer {which} failed without an explanation: {id}, {status} {fault}")
         });
         Some(report)
     }

@@ -46,7 +46,7 @@ pub(crate) struct ExplanationReport {
     pub(crate) hint: Option<String>,
     /// Failures after this request, if the reader asked for the last request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) newer: Option<NewerFailures>,
+    pub(crate) newer: Option<String>,
     pub(crate) messages: Vec<MessageRow>,
 }
 
@@ -77,17 +77,6 @@ pub(crate) struct RequestReport {
     pub(crate) lost_reasoning: u64,
     /// Largest number of items that one reply of the conversation reports as dropped.
     pub(crate) dropped_reasoning: u64,
-}
-
-/// Requests that ended later, with an error and without an explanation.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct NewerFailures {
-    pub(crate) count: usize,
-    /// Identifier of the newest.
-    pub(crate) id: String,
-    pub(crate) status: Option<u16>,
-    /// Code of longhaul's own fault, if the newest ended with one.
-    pub(crate) fault: Option<Name>,
 }
 
 /// The reason a request is forwarded unchanged.

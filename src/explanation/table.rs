@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::config::{ChoiceSetting, Mode};
-use crate::explanation::report::{ExplanationReport, MessageRow, NewerFailures, RequestReport};
+use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
 use crate::explanation::verdict::UntouchedReason;
 use longhaul_console::amounts::{percent, short_duration, short_usd};
 use longhaul_console::printable::printable_name;
@@ -19,7 +19,7 @@ use longhaul_core::units::usd::Usd;
 pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String {
     let mut head = Table::of_names();
     if let Some(newer) = &report.newer {
-        head.push(["note".to_owned(), describe_newer(newer)]);
+        head.push(["note".to_owned(), printable_name(newer)]);
     }
     if let Some(request) = &report.request {
         push_request(&mut head, request, report);
@@ -40,22 +40,6 @@ pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String
 /// Renders a request that was not read.
 pub(crate) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
-}
-
-/// Describes the requests that failed after the one that is shown.
-fn describe_newer(newer: &NewerFailures) -> String {
-    let (noun, which) = match newer.count {
-        1 => ("request", ""),
-        _ => ("requests", "; the newest"),
-    };
-    let status = newer.status.map_or_else(|| "no status".to_owned(), |status| status.to_string());
-    let fault = newer.fault.as_deref().map(|fault| format!(" {}", printable_name(fault)));
-    format!(
-        "{} newer {noun} failed without an explanation{which}: {}, {status}{}",
-        newer.count,
-        printable_name(&newer.id),
-        fault.unwrap_or_default()
-    )
 }
 
 fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationReport) {

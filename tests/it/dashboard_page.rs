@@ -39,14 +39,31 @@ fn page(program: &Program) -> String {
     format!("http://{}/", program.admin())
 }
 
-/// Returns the link for a reader, if the program keeps its state in `home`.
-fn link(program: &Program, _home: &Path) -> String {
-    page(program)
+/// Returns the link of the user whose state folder is in `state`.
+fn link(state: &[(&str, &str)]) -> String {
+    crate::cli::stdout(&["dashboard"], state).trim().to_owned()
+}
+
+/// Returns the conversation with the most requests, as the user's page shows it.
+async fn busiest_of_user(program: &Program, state: &[(&str, &str)]) -> Value {
+    let link = link(state);
+    let (_, token) = link.split_once("#token=").unwrap();
+    let admin = program.admin();
+    let stranger = crate::admin::get(admin, "/conversations").await;
+    assert!(stranger.starts_with("HTTP/1.1 403 "), "{stranger}");
+    let asked = format!(
+        "GET /conversations HTTP/1.1\r\nHost: {admin}\r\nx-longhaul-token: {token}\r\n\r\n"
+    );
+    let answer = crate::admin::told(admin, &asked).await;
+    busiest_of(&serde_json::from_str(crate::admin::body(&answer, "200")).unwrap())
 }
 
 /// Returns the conversation with the most requests.
 async fn busiest(program: &Program) -> Value {
-    let all = json_of(program.admin(), "/conversations").await;
+    busiest_of(&json_of(program.admin(), "/conversations").await)
+}
+
+fn busiest_of(all: &Value) -> Value {
     let conversations = all["conversations"].as_array().unwrap().iter();
     conversations.max_by_key(|one| one["requests"].as_u64()).unwrap().clone()
 }
@@ -333,18 +350,18 @@ async fn totals_and_rows_survive_a_restart_without_text() {
     let home = tempfile::tempdir().unwrap();
     let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
     let (model, program, _caller) = after_the_demo(&state).await;
-    let before = busiest(&program).await;
+    let before = busiest_of_user(&program, &state).await;
     program.closed();
     let folder = home.path().join("longhaul");
     let kept = std::fs::read_to_string(folder.join("lessons.db.conversations.json")).unwrap();
     let title = before["title"].as_str().unwrap();
     assert!(!title.is_empty() && !kept.contains(title), "{kept}");
     let program = Program::with_admin(&model.url(), &state, Admin::Free);
-    let after = busiest(&program).await;
+    let after = busiest_of_user(&program, &state).await;
     for field in ["id", "requests", "tokens_before", "tokens_after", "money", "last"] {
         assert_eq!(before[field], after[field], "{field}");
     }
-    let mut browser = Browser::open(&link(&program, home.path()), DESKTOP);
+    let mut browser = Browser::open(&link(&state), DESKTOP);
     browser.wait_for("document.querySelector('.row')");
     browser.wait_for("document.querySelector('.cards').innerText.includes('received')");
     browser.wait_for("document.querySelector('main').innerText.includes('over a restart')");
@@ -352,11 +369,46 @@ async fn totals_and_rows_survive_a_restart_without_text() {
     drop(browser);
     // The next request of the conversation goes on with the same row.
     play_counted(&Caller::of(program.address())).await;
-    let again = busiest(&program).await;
+    let again = busiest_of_user(&program, &state).await;
     assert_eq!(again["id"], before["id"]);
     assert!(again["requests"].as_u64() > before["requests"].as_u64());
     program.closed();
     assert!(crate::cli::stdout(&["store", "purge"], &state).contains("deleted"));
     assert!(!folder.join("lessons.db.conversations.json").exists());
     assert!(!folder.join("lessons.db.days.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn one_page_shows_all_longhauls_of_a_user_and_nothing_to_a_stranger() {
+    let home = tempfile::tempdir().unwrap();
+    let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let first = Program::with_admin(&model.url(), &state, Admin::Free);
+    let mut browser = Browser::open(&link(&state), DESKTOP);
+    browser.wait_for("document.querySelector('.empty')?.innerText.includes('No conversation yet')");
+    assert_eq!(browser.text("location.hash"), "", "the token leaves the address");
+    // The second one has no port of its own, and joins while the page is open.
+    let second = Program::with_admin(&model.url(), &state, Admin::Default);
+    assert_eq!(ask(&Caller::of(first.address()), "Of the first").await, 200);
+    assert_eq!(ask(&Caller::of(second.address()), "Of the second").await, 200);
+    browser.wait_for("document.querySelectorAll('.row').length === 2");
+    browser.value(
+        "[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('Of the second')).click()",
+    );
+    browser.wait_for("document.querySelector('.request')");
+    browser.value("document.querySelector('.request > button').click()");
+    browser.wait_for("document.querySelector('.explanation table')");
+    let last = crate::cli::stdout(&["explain", "--last", "--json"], &state);
+    assert!(last.contains("\"why\""), "{last}");
+    // One that ends leaves the page.
+    second.closed();
+    browser.wait_for("document.querySelectorAll('.row').length === 1");
+    let mut stranger = Browser::open(&page(&first), DESKTOP);
+    stranger.wait_for("document.body.innerText.includes('needs its link')");
+    assert!(!stranger.text("document.body.innerText").contains("Of the first"));
+    let folder = home.path().join("longhaul");
+    let names = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name());
+    let sockets = names.filter(|name| name.to_string_lossy().ends_with(".sock"));
+    assert_eq!(sockets.count(), 1, "the socket of a process goes with it");
 }

@@ -95,7 +95,7 @@ function options(points, onMove) {
   const isShadow = points.some((point) => point.shadow !== null);
   const times = new Map(points.map((point) => [point.number, minute(point.at)]));
   return {
-    padding: [16, 12, 0, 0],
+    padding: [16, 22, 0, 0],
     cursor: { x: true, y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.08)] } },
     axes: [

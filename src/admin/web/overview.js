@@ -49,10 +49,10 @@ export function Headline({ overview, days, now }) {
     <section aria-label="Totals">
       <dl class="cards">
         <${Card} name=${isShadow ? 'Tokens that longhaul would have saved today' : 'Tokens saved today'} value=${short(tokens(today))}
-          note=${is && `${percent(tokens(today), today.tokens_before)} of ${short(today.tokens_before)} received`} since=${since(`${short(tokens(all))} of ${short(all.tokens_before)}`)} />
+          note=${today.tokens_before > 0 && `${percent(tokens(today), today.tokens_before)} of ${short(today.tokens_before)} received`} since=${since(`${short(tokens(all))} of ${short(all.tokens_before)}`)} />
         ${isKnown && !isShadow ? html`<${Card} name=${(net(today) === null && is ? 'Saved today' : 'Net savings today') + ', against whole requests'} value=${is ? savings(today)[0] : usd(0)}
             note=${is && savings(today)[1]} since=${[is && 'spent ' + spent(today), since(savings(all)[0])].filter(Boolean).join('; ')} />`
-          : html`<${Card} name="Spent today" value=${!is ? 'nothing' : today.known > 0 ? usd(today.cost) : 'unknown'} note=${is && spent(today)} since=${since(spent(all))} />`}
+          : html`<${Card} name="Spent today" value=${today.known > 0 ? usd(today.cost) : today.unknown > 0 ? 'unknown' : 'nothing'} note=${today.known + today.unknown > 0 && spent(today)} since=${since(spent(all))} />`}
         <${Card} name="Overflows mended today" value=${whole(today.mended)} since=${since(whole(all.mended))} />
         <${Card} name="Requests today" value=${whole(today.requests)} isBad=${today.errors > 0} note=${today.errors > 0 ? whole(today.errors) + ' failed' : is ? 'none failed' : null} since=${since(whole(all.requests))} />
         <${Quota} accounts=${overview.quota} />
@@ -121,9 +121,10 @@ export function Facts({ overview, now }) {
 
 // Problems of the process; nothing while all is well.
 export function Problems({ overview, now }) {
-  const { outage, summaries: of } = overview;
+  const { summaries: of } = overview;
+  const outages = [...state.peers.values()].map((one) => one.outage).filter(Boolean);
   const told = [
-    [outage, outage && html`<b>${host(outage.origin)} cannot be reached</b> since ${when(outage.since, now)}. ${outage.message}`],
+    ...outages.map((one) => [true, html`<b>${host(one.origin)} cannot be reached</b> since ${when(one.since, now)}: ${one.message}`]),
     [overview.store === 'away', 'The store cannot be reached: using memory.'],
   ].filter(([is]) => is);
   const pauses = [

@@ -65,7 +65,7 @@ function take(change, isWhole, base) {
   if (base === '') {
     state.overview = change;
     state.link = 'live';
-    for (const peer of change.peers ?? []) connect('/at/' + peer);
+    for (const peer of change.peers) connect('/at/' + peer);
   }
   changed();
   loadTotals();
@@ -179,7 +179,7 @@ const quoted = (text) => '"' + (/^[=+\-@\t\r]/.test(text) ? "'" : '') + String(t
 // The list prices of a model in dollars for a million tokens, if any: input, and cached input.
 export async function proposePrice(model) {
   try {
-    return (await ask('/prices/' + encodeURIComponent(model))).map((nanos) => nanos === null ? null : nanos / 1e9);
+    return (await ask('/prices/' + encodeURIComponent(model)))?.map((nanos) => nanos === null ? null : nanos / 1e9);
   } catch { return null; }
 }
 
