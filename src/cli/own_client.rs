@@ -84,7 +84,11 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
              --admin {address}?"
         ))
     };
-    match ask(address, Request::builder().method(method).uri(path))?.map_err(|why| failed(&why))? {
+    let answer = fetch_answer(address, Request::builder().method(method).uri(path));
+    let answer = async { timeout(ANSWER_TIMEOUT, answer).await };
+    let answer = crate::cli::runtime()?.block_on(answer);
+    let answer = answer.unwrap_or_else(|_| Err("no answer".to_owned()));
+    match answer.map_err(|why| failed(&why))? {
         (StatusCode::OK, body) => Ok(body),
         (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
             "http://{address}{path}: nothing is kept: the request is unknown or too old, or the \
@@ -99,17 +103,6 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
 pub(super) fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let why = "the answer is of another version of longhaul";
     serde_json::from_slice(body).map_err(|_| Problem::Unanswered(why.to_owned()))
-}
-
-/// Waits for the answer to `request`, for a bounded time. The inner error states why there is none. Fails if no
-/// runtime can start.
-pub(super) fn ask(
-    address: SocketAddr,
-    request: request::Builder,
-) -> Result<Result<(StatusCode, Bytes), String>, Problem> {
-    let answer = async { timeout(ANSWER_TIMEOUT, fetch_answer(address, request)).await };
-    let answer = crate::cli::runtime()?.block_on(answer);
-    Ok(answer.unwrap_or_else(|_| Err("no answer".to_owned())))
 }
 
 /// Requests one page of the admin listener and returns the status and the body of the response. The

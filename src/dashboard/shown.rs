@@ -101,7 +101,7 @@ impl ShownConversations {
         let last = failures.iter().max_by_key(|point| point.at);
         let which = if failures.len() == 1 { "request" } else { "requests, the newest" };
         report.newer = last.map(|last| {
-            let status = last.status.map_or("no status".into(), |status| status.to_string());
+            let status = last.status.map_or_else(|| "no status".into(), |it| it.to_string());
             let (count, fault) = (failures.len(), last.fault.unwrap_or_default());
             let id = last.id;
             format!("{count} newer {which} failed without an explanation: {id}, {status} {fault}")

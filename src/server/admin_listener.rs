@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client_http1;
 use hyper::server::conn::http1;
@@ -69,7 +69,7 @@ pub(super) async fn serve(at: Result<TcpListener, SocketAddr>, admin: Arc<Admin>
         Ok(listener) => listener,
         Err(address) => loop {
             sleep(BIND_INTERVAL).await;
-            let folder = admin.folder().unwrap_or(Path::new(""));
+            let folder = admin.folder().unwrap_or_else(|| Path::new(""));
             if shared::page(folder).await.is_none()
                 && let Ok(listener) = TcpListener::bind(address).await
             {
@@ -174,7 +174,7 @@ impl AdminConnection {
             if is_stream && reply.status().is_success() {
                 self.become_viewer();
             }
-            return reply.map(|body| body.boxed_unsync());
+            return reply.map(BodyExt::boxed_unsync);
         }
         let page = self.admin.respond(&request, peer);
         page.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync())
