@@ -123,9 +123,10 @@ impl DayTotals {
 
     /// Restores rows of an earlier process.
     pub(crate) fn restore(&mut self, rows: Vec<DayRow>) {
-        for row in rows {
+        for row in rows.into_iter().take(MAX_SPANS * (MAX_MODELS + 2)) {
             let hour = row.day.saturating_mul(DAY_HOURS).saturating_add(row.hour);
-            self.numbers(hour, &row.model).add_all(&row.numbers);
+            let models = self.spans.entry(hour).or_default();
+            models.entry(row.model).or_default().add_all(&row.numbers);
         }
         self.merge_before(0);
     }
