@@ -10,8 +10,9 @@ mod overview;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -23,11 +24,13 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use crate::dashboard::dto::ConversationDetails;
+use crate::dashboard::shared;
 use crate::explanation::RequestId;
+use crate::models;
 use crate::request::host_check::{Host, requested_hosts};
 use crate::wall_clock;
 use events::{EventStream, MAX_VIEWERS};
+use longhaul_core::cost::pricing::Price;
 pub(crate) use overview::Overview;
 use table::MetricsSource;
 
@@ -37,7 +40,6 @@ const METRICS_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// Prevents text of a conversation from running scripts or loading resources: only files of this
 /// listener may.
@@ -49,8 +51,11 @@ const CONTENT_POLICY: HeaderValue = HeaderValue::from_static(
 /// Path that drops learned windows.
 pub(crate) const FORGET_PATH: &str = "/windows/forget";
 
+/// A value that no header has.
+const LOCKED: HeaderValue = HeaderValue::from_static("");
+
 /// Path of the event stream.
-const EVENTS_PATH: &str = "/events";
+pub(crate) const EVENTS_PATH: &str = "/events";
 
 const CONTENTS: &str = "\
 /         the dashboard
@@ -61,7 +66,8 @@ const CONTENTS: &str = "\
 /windows  the learned windows, as JSON; POST /windows/forget?model=NAME drops those of a model
 /conversations, /conversations/ID, /days, /quota, /events  the dashboard's data, as JSON
 /requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
-/export.json, /export.csv, /conversations/ID/export.csv  the data to download
+/export.json  the data to download
+/prices/MODEL  list prices to propose for a model, in billionths of a dollar for a million tokens
 ";
 
 /// The pages of the admin listener.
@@ -76,12 +82,25 @@ pub(crate) struct Admin {
     stopping: AtomicBool,
     /// Start of service, in seconds since 1970.
     started: u64,
+    /// Token of the reader's link; `None` without a state folder.
+    pub(crate) token: Option<HeaderValue>,
+    /// Address of the page, once this process serves it.
+    pub(crate) address: OnceLock<SocketAddr>,
 }
 
 impl Admin {
     /// Creates the pages for a listener at `listen`.
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
+        let token = overview.folder.as_deref().map(|folder| match shared::token(folder) {
+            Ok(token) => HeaderValue::from_str(&token).unwrap_or(LOCKED),
+            Err(error) => {
+                tracing::warn!(%error, "nobody can read the dashboard: no token");
+                LOCKED
+            }
+        });
         Self {
+            token,
+            address: OnceLock::new(),
             overview: Arc::new(overview),
             viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             settings: RwLock::new(Bytes::from(settings)),
@@ -89,6 +108,11 @@ impl Admin {
             stopping: AtomicBool::new(false),
             started: wall_clock::unix_seconds(),
         }
+    }
+
+    /// Returns the user's state folder, if longhaul uses one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.overview.folder.as_deref()
     }
 
     pub(crate) fn set_settings(&self, settings: String) {
@@ -119,7 +143,7 @@ impl Admin {
     ) -> Option<Response<EventStream>> {
         if request.uri().path() != EVENTS_PATH
             || *request.method() != Method::GET
-            || local_only(request, peer).is_some()
+            || self.refusal(request, peer).is_some()
         {
             return None;
         }
@@ -151,18 +175,38 @@ impl Admin {
             }
             "/readyz" => text(StatusCode::OK, "ready\n"),
             "/metrics" => self.metrics(),
-            path => match local_only(request, peer) {
-                Some(page) => page,
-                None => self.local_page(path, query),
-            },
+            path => {
+                if let Some(page) = local_only(request, peer) {
+                    return page;
+                }
+                if let Some(asset) = asset(path) {
+                    return ok(asset.kind, asset.body);
+                }
+                self.refusal(request, peer).unwrap_or_else(|| self.local_page(path, query))
+            }
         }
+    }
+
+    /// Returns the refusal of a page for the user alone: to another machine, another site, or a reader without
+    /// the token. `None` if the client may have the page.
+    pub(crate) fn refusal<B>(&self, request: &Request<B>, peer: IpAddr) -> Option<Response<Bytes>> {
+        let shown = request.headers().get(shared::TOKEN);
+        // Digests are compared in a time that does not depend on them.
+        let digest = |value: &HeaderValue| blake3::hash(value.as_bytes());
+        let is_shown = |token: &HeaderValue| {
+            *token != LOCKED && shown.is_some_and(|shown| digest(shown) == digest(token))
+        };
+        let unlinked =
+            || text(StatusCode::FORBIDDEN, "open the link that `longhaul dashboard` prints\n");
+        local_only(request, peer)
+            .or_else(|| self.token.as_ref().is_some_and(|it| !is_shown(it)).then(unlinked))
     }
 
     /// Drops the learned windows of the model in the query. A web page may not ask for this.
     fn forget<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         let is_of_browser =
             ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name));
-        if is_of_browser || local_only(request, peer).is_some() {
+        if is_of_browser || self.refusal(request, peer).is_some() {
             return text(StatusCode::FORBIDDEN, "available to programs of this machine only\n");
         }
         let query = request.uri().query().unwrap_or_default();
@@ -172,20 +216,21 @@ impl Admin {
 
     /// Returns a page that is served only to clients on this machine.
     fn local_page(&self, path: &str, query: &str) -> Response<Bytes> {
-        if let Some(asset) = asset(path) {
-            return ok(asset.kind, asset.body);
-        }
         let overview = &self.overview;
         let recent = &overview.recent;
         let found = match path {
             "/config" => Some(ok(JSON, self.settings.read().clone())),
+            "/page" => self.address.get().map(|at| ok(TEXT, at.to_string().into())),
+            "/join" => {
+                recent.notify();
+                Some(text(StatusCode::OK, "joined\n"))
+            }
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
             "/quota" => Some(json(&overview.metrics.quotas.all())),
             "/windows" => Some(json(&overview.held_windows())),
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => Some(json(&recent.all_details())),
-            "/export.csv" => Some(ok(CSV, csv(&recent.all_details()).into())),
             EVENTS_PATH => Some(text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many viewers; close one of the dashboard's windows\n",
@@ -198,6 +243,13 @@ impl Admin {
     /// Returns the page of one conversation or request.
     fn page_of_one(&self, path: &str, query: &str) -> Option<Response<Bytes>> {
         let recent = &self.overview.recent;
+        if let Some(model) = path.strip_prefix("/prices/") {
+            let model = percent_decode_str(model).decode_utf8_lossy();
+            // Of a million tokens, in billionths of a dollar.
+            let nanos = |price: Price| price.cost_of(1_000_000);
+            let prices = models::proposed_prices(&model);
+            return Some(json(&prices.map(|it| [Some(nanos(it.input)), it.cached.map(nanos)])));
+        }
         if let Some(id) = path.strip_prefix("/requests/") {
             let explanation = recent.explanation(RequestId::parse(id)?)?;
             return Some(json(&explanation));
@@ -210,10 +262,6 @@ impl Admin {
                 Some(json(&whole))
             }
             Some((id, "last")) => recent.last_explanation(Some(id)).map(|it| json(&it)),
-            Some((id, "export.csv")) => {
-                let one = recent.details(id, 0)?;
-                Some(ok(CSV, csv(&[one]).into()))
-            }
             Some(_) => None,
         }
     }
@@ -264,69 +312,6 @@ fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_common_headers(status, TEXT, Bytes::from_static(body.as_bytes()))
 }
 
-const HEADER: &str = "conversation,title,model,agent,caller,request,number,ended_at_ms,duration_ms,\
-status,actions,cleared_results,tokens_before,tokens_after,refused_tokens,refused_limit,counted_tokens,\
-cached_tokens,cost_nano_usd,fault\r\n";
-
-/// Renders one row for each request.
-fn csv(conversations: &[ConversationDetails]) -> String {
-    let mut page = HEADER.to_owned();
-    for whole in conversations {
-        let one = &whole.conversation;
-        for point in &whole.points {
-            let optional =
-                |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
-            let cost = point.cost.map(|cost| cost.to_string());
-            let fields = [
-                one.id.clone(),
-                quoted(&one.title),
-                quoted(&one.model),
-                quoted(&one.agent),
-                one.caller.clone(),
-                point.id.to_string(),
-                point.number.to_string(),
-                point.at.to_string(),
-                point.duration_ms.to_string(),
-                optional(point.status.map(u64::from)),
-                quoted(&point.acts.join(" ")),
-                point.cleared.to_string(),
-                point.before.to_string(),
-                point.after.to_string(),
-                optional(point.refused),
-                optional(point.refused_limit),
-                optional(point.prompt_tokens.map(u64::from)),
-                optional(point.cached_tokens.map(u64::from)),
-                cost.unwrap_or_default(),
-                point.fault.unwrap_or_default().to_owned(),
-            ];
-            page.push_str(&fields.join(","));
-            page.push_str("\r\n");
-        }
-    }
-    page
-}
-
-/// Quotes a text that a client chose. A leading apostrophe keeps spreadsheets from running it as a
-/// formula.
-fn quoted(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let guard = if is_formula { "'" } else { "" };
-    format!("\"{guard}{}\"", text.replace('"', "\"\""))
-}
-
-#[cfg(test)]
-mod export_tests {
-    use super::*;
-
-    #[test]
-    fn what_a_client_chose_is_neither_a_field_nor_a_formula() {
-        assert_eq!(quoted("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
-        for formula in ["=1", "+1", "-1", "@a"] {
-            assert_eq!(quoted(formula), format!("\"'{formula}\""));
-        }
-    }
-}
-
 /// A file of the dashboard.
 struct Asset {
     kind: HeaderValue,
@@ -353,6 +338,9 @@ assets! {
     "/" => "text/html; charset=utf-8", "index.html";
     "/web/style.css" => "text/css; charset=utf-8", "style.css";
     "/web/app.js" => "text/javascript; charset=utf-8", "app.js";
+    "/web/bar.js" => "text/javascript; charset=utf-8", "bar.js";
+    "/web/money.js" => "text/javascript; charset=utf-8", "money.js";
+    "/web/trend.js" => "text/javascript; charset=utf-8", "trend.js";
     "/web/explanation.js" => "text/javascript; charset=utf-8", "explanation.js";
     "/web/chart.js" => "text/javascript; charset=utf-8", "chart.js";
     "/web/conversation.js" => "text/javascript; charset=utf-8", "conversation.js";

@@ -6,6 +6,7 @@ mod commands;
 mod compact;
 mod completions;
 mod connect;
+mod dashboard;
 mod doctor;
 mod explain;
 mod flags;
@@ -38,7 +39,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
-use std::process::ExitCode;
+use std::process::{Command as Process, ExitCode, Stdio};
 
 use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Style, Styles};
@@ -132,12 +133,17 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
     let own = matches.subcommand().map_or(matches, |(_, own)| own);
     let layers = || setting_layers(file, matches, env);
     let resolved = || layers().resolve();
-    let config = || Config::from_resolved(&resolved()?);
+    let config = || {
+        let mut config = Config::from_resolved(&resolved()?)?;
+        state_folder::keep_lessons(&mut config, env);
+        Ok::<_, Vec<Problem>>(config)
+    };
     match matches.subcommand_name() {
         Some("check") => return check::check(resolved(), own, env),
         Some("compact") => compact::compact(config()?, own, check::upstream_key(env)),
         Some("connect") => connect::connect(&config()?, own, env),
         Some("completions") => print(&completions::completion_script(command(), own)),
+        Some("dashboard") => dashboard::dashboard(&config()?, own),
         Some("defaults") => print(&defaults_page(own)),
         #[cfg(feature = "lab")]
         Some("demo") => return lab::demo(own),
@@ -302,6 +308,17 @@ fn build_runtime(runtime: &mut Builder) -> Result<Runtime, Problem> {
 /// Writes to standard error. Ignores failures: there is nowhere left to report them.
 fn print_error(text: &str) {
     _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Opens `link` in the user's browser, if there is one.
+fn open_in_browser(link: &str) {
+    let program = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ => "xdg-open",
+    };
+    let mut browser = Process::new(program);
+    _ = browser.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 
 /// Writes to standard output. A reader that has left, as `head` does, is not an error. Fails if

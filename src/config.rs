@@ -115,6 +115,8 @@ pub struct Config {
     pub admin: AdminListener,
     /// Whether the dashboard shows the text of summaries.
     pub admin_show_content: bool,
+    /// The user's state folder, which the user's longhauls share; set by a command that serves or asks them.
+    pub(crate) state_folder: Option<PathBuf>,
     /// Log output on standard error.
     pub log: LogConfig,
     /// Compaction settings for models without their own table.
@@ -369,6 +371,7 @@ impl Config {
             drain_timeout: found.value(&settings::LIMITS_DRAIN)?,
             drain_delay: found.value(&settings::LIMITS_DRAIN_DELAY)?,
             admin,
+            state_folder: None,
             admin_show_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
             log: LogConfig {
                 level: found.value(&settings::LOG_LEVEL)?,

@@ -6,6 +6,7 @@ pub(crate) mod days;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
+pub(crate) mod shared;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -15,19 +16,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::explanation::RequestId;
 use crate::explanation::report::ExplanationReport;
+use crate::explanation::{ConversationId, RequestId};
 use crate::wall_clock;
-use days::{DayRequest, DayRow, DayTotals};
+use days::{DayNumbers, DayRow, DayTotals};
 use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
 use entry::{DashboardEntry, RequestDelta};
 pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
-use longhaul_core::units::scope::RecordKey;
-pub(crate) use shown::ListChange;
 use shown::ShownConversations;
+pub(crate) use shown::{FeedRow, ListChange};
 
 /// Recent conversations. Nothing is collected until [`enable`](Self::enable) was called.
 #[derive(Default)]
@@ -38,13 +39,29 @@ pub(crate) struct RecentConversations {
     content_hidden: AtomicBool,
     conversations: Mutex<ShownConversations>,
     days: Mutex<DayTotals>,
+    outage: Mutex<Option<Outage>>,
     /// Revision of the conversations, for viewers that wait for a change.
     revision: watch::Sender<u64>,
+}
+
+/// An upstream that no request reaches.
+#[derive(Clone, Serialize)]
+pub(crate) struct Outage {
+    origin: String,
+    /// Message of the last fault.
+    message: String,
+    /// Time of the first fault in a row, in milliseconds since 1970.
+    since: u64,
 }
 
 impl RecentConversations {
     pub(crate) fn enable(&self) {
         self.enabled.store(true, Ordering::Release);
+    }
+
+    /// Notifies the viewers: another longhaul of the user has started.
+    pub(crate) fn notify(&self) {
+        self.revision.send_modify(|_| ());
     }
 
     /// Returns a receiver that is notified of every change.
@@ -91,6 +108,21 @@ impl RecentConversations {
         self.days.lock().restore(rows);
     }
 
+    /// Returns the conversations without any of their text, oldest first.
+    pub(crate) fn rows_without_text(&self) -> Vec<ConversationDto> {
+        let conversations = self.conversations.lock();
+        let mut rows: Vec<_> = conversations.newest_first().map(DashboardEntry::to_row).collect();
+        rows.reverse();
+        rows
+    }
+
+    /// Restores conversations of an earlier process, oldest first.
+    pub(crate) fn restore_rows(&self, rows: Vec<ConversationDto>) {
+        for entry in rows.into_iter().filter_map(DashboardEntry::from_row) {
+            self.change(|conversations, _| conversations.touch(entry.id, || entry, |_| ()));
+        }
+    }
+
     /// Sets whether the text of summaries and results may be shown. If not, the stored text is dropped.
     pub(crate) fn set_content_visible(&self, shown: bool) {
         let mut conversations = self.conversations.lock();
@@ -108,10 +140,10 @@ impl RecentConversations {
         if !self.enabled.load(Ordering::Acquire) {
             return None;
         }
-        let key = arrival.prefix_keys.first_key()?;
+        let id = ConversationId::new(arrival.prefix_keys.first_key()?);
         let has_title = {
             let mut conversations = self.conversations.lock();
-            conversations.get_mut(key).is_some_and(|seen| seen.has_title())
+            conversations.get_mut(id).is_some_and(|seen| seen.has_title())
         };
         // A long history takes time to read, so it is read outside the lock.
         let mut news = RequestDelta::from_request(arrival);
@@ -121,34 +153,59 @@ impl RecentConversations {
         let model = news.model.clone();
         self.change(|conversations, hidden| {
             let summary = arrival.summary.clone().filter(|_| !hidden);
-            let new = || DashboardEntry::new(key);
-            conversations.touch(key, new, |seen| seen.apply(news, summary));
+            let new = || DashboardEntry::new(id);
+            conversations.touch(id, new, |seen| seen.apply(news, summary));
         });
-        Some(DashboardHandle::new(self, key, arrival.window, &model))
+        Some(DashboardHandle::new(self, id, arrival.window, &model))
     }
 
     /// Records the end of a request. `change` returns the weight of explanations added and dropped.
     fn record_end(
         &self,
-        key: RecordKey,
+        id: ConversationId,
         change: impl FnOnce(&mut DashboardEntry, bool) -> (usize, usize),
     ) {
         self.change(|conversations, hidden| {
-            let changed = conversations.change(key, |seen| change(seen, hidden));
+            let changed = conversations.change(id, |seen| change(seen, hidden));
             if let Some((added, dropped)) = changed {
                 conversations.weigh(added, dropped);
+                conversations.add_to_feed(id);
             }
         });
     }
 
-    fn record_day(&self, request: &DayRequest<'_>, model: &str) {
-        let now = wall_clock::unix_millis();
-        self.days.lock().add(now, model, request);
+    /// Applies `change` to the totals of `model` in this hour.
+    fn record_total(&self, model: &str, change: impl FnOnce(&mut DayNumbers)) {
+        change(self.days.lock().at(wall_clock::unix_millis(), model));
     }
 
-    /// Applies `change` to the conversation `key`, if it is known.
-    fn update(&self, key: RecordKey, change: impl FnOnce(&mut DashboardEntry)) {
-        self.change(|conversations, _| conversations.change(key, change));
+    /// Records that no request reaches the upstream at `origin`, for the reason in `message`.
+    pub(crate) fn record_outage(&self, origin: &str, message: &str) {
+        let mut outage = self.outage.lock();
+        let known = outage.take().filter(|outage| outage.origin == origin);
+        let since = known.map_or_else(wall_clock::unix_millis, |outage| outage.since);
+        *outage = Some(Outage { origin: origin.into(), message: message.into(), since });
+        drop(outage);
+        self.notify();
+    }
+
+    /// Records that the upstream at `origin` has answered.
+    pub(crate) fn end_outage(&self, origin: impl FnOnce() -> String) {
+        let mut outage = self.outage.lock();
+        if outage.as_ref().is_some_and(|outage| outage.origin == origin()) {
+            *outage = None;
+            drop(outage);
+            self.notify();
+        }
+    }
+
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        self.outage.lock().clone()
+    }
+
+    /// Applies `change` to the conversation `id`, if it is known.
+    fn update(&self, id: ConversationId, change: impl FnOnce(&mut DashboardEntry)) {
+        self.change(|conversations, _| conversations.change(id, change));
     }
 
     /// Applies `change` and notifies the viewers. The second argument is whether text must be hidden.

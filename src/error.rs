@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use http::StatusCode;
-use tracing::Level;
 
 use crate::metrics::Label;
 use longhaul_console::paragraphs::paragraph;
@@ -108,9 +107,14 @@ impl Fault {
         paragraph(include_str!("faults.txt"), self.code()).replace("{origin}", origin)
     }
 
-    /// Returns the level at which the fault is logged: a warning unless the client caused it.
-    pub(crate) fn level(self) -> Level {
-        if self.status().is_server_error() { Level::WARN } else { Level::INFO }
+    /// Whether longhaul could not reach the upstream, or could not read its answer.
+    pub(crate) fn is_of_upstream(self) -> bool {
+        self.code().starts_with("upstream_")
+    }
+
+    /// Whether the client did not cause the fault.
+    pub(crate) fn is_server_error(self) -> bool {
+        self.status().is_server_error()
     }
 }
 

@@ -57,6 +57,11 @@ impl ConversationId {
         let id = first_key.to_bytes().last_chunk().copied();
         Self(u64::from_be_bytes(id.unwrap_or_default()))
     }
+
+    /// Parses an identifier as [`Display`](fmt::Display) writes it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().map(Self)
+    }
 }
 
 impl Serialize for RequestId {

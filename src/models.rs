@@ -131,6 +131,13 @@ pub(crate) fn prices(host: &str, model: &str) -> Option<TokenPrices> {
     row?.prices()
 }
 
+/// Returns list prices of `model` at any host, first those of its maker: a proposal where no price is known.
+pub(crate) fn proposed_prices(model: &str) -> Option<TokenPrices> {
+    let rows = || names::candidates(model).flat_map(table::rows_named);
+    let makers = rows().filter(|row| hosts::is_maker(row.provider));
+    makers.chain(rows()).find_map(|row| row.prices())
+}
+
 /// Returns the provider's own row for `name`, which is candidate number `at` for the requested
 /// name.
 fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {

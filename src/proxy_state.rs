@@ -2,7 +2,6 @@
 
 mod build;
 pub(crate) mod cross_origin;
-mod fault_log;
 mod refused_upgrades;
 mod unknown_paths;
 
@@ -36,7 +35,6 @@ use crate::store::Store;
 use crate::summaries::{RunningSummaries, SummaryGuards, SummaryUpstream};
 use crate::upstream::Upstream;
 use cross_origin::CrossOriginFields;
-use fault_log::FaultLog;
 use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::units::scope::Scope;
@@ -75,8 +73,6 @@ pub(crate) struct ProxyState {
     pub(crate) store: Arc<Store>,
     pub(crate) unknown_paths: Arc<UnknownPaths>,
     pub(crate) refused_upgrades: Arc<RefusedUpgrades>,
-    /// Log of faults, with repeated ones folded.
-    pub(crate) fault_log: Arc<FaultLog>,
     /// Cross-origin fields of this upstream's replies, for faults.
     pub(crate) cross_origin: Arc<CrossOriginFields>,
     pub(crate) upstream: Arc<Upstream>,

@@ -13,6 +13,8 @@ mod unended_head;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +32,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
-use crate::costs::spending::SpentRow;
-use crate::dashboard::days::DayRow;
-use crate::dashboard::totals_file::TotalsFile;
+use crate::dashboard::shared;
+use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, SPENT, TotalsFile};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -86,37 +87,24 @@ pub(crate) struct Server {
     drain: Duration,
     drain_delay: Duration,
     connections: u32,
-    /// The admin listener.
-    admin: Option<TcpListener>,
-    totals: TotalsFiles,
+    /// The admin listener, or the address that becomes its own once that is free.
+    admin: Option<Result<TcpListener, SocketAddr>>,
+    /// Files of totals, if they outlive the process.
+    totals: Vec<Arc<TotalsFile>>,
 }
 
-/// Files of totals, if they outlive the process.
-#[derive(Clone)]
-struct TotalsFiles {
-    /// Requests, tokens and costs by day and model.
-    days: Option<Arc<TotalsFile<DayRow>>>,
-    /// Spending that has a cap.
-    spent: Option<Arc<TotalsFile<SpentRow>>>,
-}
-
-impl TotalsFiles {
-    /// Writes what has changed.
-    async fn write(&self) {
-        if let Some(days) = &self.days {
-            days.write().await;
-        }
-        if let Some(spent) = &self.spent {
-            spent.write().await;
-        }
+/// Writes the totals that have changed.
+async fn write(totals: &[Arc<TotalsFile>]) {
+    for file in totals {
+        file.write().await;
     }
+}
 
-    /// Writes now and then, until dropped.
-    async fn write_regularly(self) {
-        loop {
-            sleep(WRITE_INTERVAL).await;
-            self.write().await;
-        }
+/// Writes the totals now and then, until dropped.
+async fn write_regularly(totals: Vec<Arc<TotalsFile>>) {
+    loop {
+        sleep(WRITE_INTERVAL).await;
+        write(&totals).await;
     }
 }
 
@@ -130,7 +118,7 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.state.store.wait_until_ready().await;
-        let totals = TotalsFiles { days: None, spent: open_spent(&proxy.state) };
+        let totals = open_spent(&proxy.state).into_iter().collect();
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -143,14 +131,21 @@ impl Server {
         })
     }
 
-    /// Serves the admin pages at `listener` while the server runs. The pages show `settings`
-    /// unchanged. Fails, and drops the listener, if it is an upstream.
-    pub(crate) async fn set_admin_listener(
+    /// Returns the address at which another longhaul of the user serves the page.
+    pub(crate) async fn page_of_another(&self) -> Option<SocketAddr> {
+        let folder = self.reloadable.proxy().state.config.state_folder.clone()?;
+        shared::page(&folder).await
+    }
+
+    /// Serves the admin pages while the server runs: at a listener, or at an address once no other longhaul
+    /// of the user serves there. The pages show `settings` unchanged. Fails, and drops the listener, if
+    /// it is an upstream.
+    pub(crate) async fn set_admin(
         &mut self,
-        listener: TcpListener,
+        at: Result<TcpListener, SocketAddr>,
         settings: String,
     ) -> Result<(), Problem> {
-        let address = local_address(&listener)?;
+        let address = at.as_ref().map_or_else(|address| Ok(*address), local_address)?;
         refuse_self_loop(&self.bases, address).await?;
         let admin = Admin::new(
             Overview::from_state(&self.reloadable.proxy().state, self.agent_url()?),
@@ -160,12 +155,15 @@ impl Server {
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
         if keeps_totals(state) {
-            let (from, to) = (Arc::clone(&state.recent), &state.recent);
-            let restore = |rows| to.restore_days(rows);
-            let rows = move || from.days();
-            self.totals.days = TotalsFile::open(&state.config.store, ".days.json", restore, rows);
+            let (config, recent) = (&state.config.store, &state.recent);
+            let (days, rows) = (Arc::clone(recent), Arc::clone(recent));
+            let restore = |rows| recent.restore_days(rows);
+            self.totals.extend(TotalsFile::open(config, DAYS, restore, move || days.days()));
+            let restore = |rows| recent.restore_rows(rows);
+            let rows = move || rows.rows_without_text();
+            self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
         }
-        self.admin = Some(listener);
+        self.admin = Some(at);
         Ok(())
     }
 
@@ -251,7 +249,7 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        totals.write().await;
+        write(&totals).await;
         current.proxy().state.close(until).await;
     }
 }
@@ -262,26 +260,29 @@ fn keeps_totals(state: &ProxyState) -> bool {
 }
 
 /// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
-fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile<SpentRow>>> {
+fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
     let from = Arc::clone(&state.spending);
     let restore = |rows| state.spending.restore(rows);
-    let rows = move || from.rows();
     keeps_totals(state)
-        .then(|| TotalsFile::open(&state.config.store, ".spent.json", restore, rows))?
+        .then(|| TotalsFile::open(&state.config.store, SPENT, restore, move || from.rows()))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle
 /// memory, and watch of the certificates.
 fn spawn_companions(
     current: &ReloadableProxy,
-    admin: Option<TcpListener>,
-    totals: TotalsFiles,
+    admin: Option<Result<TcpListener, SocketAddr>>,
+    totals: Vec<Arc<TotalsFile>>,
 ) -> JoinSet<()> {
     let mut companions = JoinSet::new();
-    if let (Some(listener), Some(admin)) = (admin, &current.admin) {
-        companions.spawn(admin_listener::serve(listener, Arc::clone(admin)));
+    if let (Some(at), Some(admin)) = (admin, &current.admin) {
+        companions.spawn(admin_listener::serve(at, Arc::clone(admin)));
+        #[cfg(unix)]
+        if let Some(folder) = admin.folder().map(Path::to_path_buf) {
+            companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
+        }
     }
-    companions.spawn(totals.write_regularly());
+    companions.spawn(write_regularly(totals));
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());

@@ -35,7 +35,7 @@ pub(super) fn adopt_plan(
         // A digest that extends the record is stored as a separate record, below.
         if !plan.fresh_digest {
             adopted = adopt_record(chat, (base.prefix_end, key), &base.record, trigger);
-            notices::log_thrash(chat.request.conversation, &plan.view);
+            notices::log_thrash(chat, &plan.view);
             notices::log_shortened_words(chat, &plan.view);
         }
         chat.state().summary_guards.record_use(chat.request.scope, &chat.prefix_keys);
@@ -43,7 +43,7 @@ pub(super) fn adopt_plan(
     if plan.fresh_digest {
         let inherited = plan.base.as_ref().and_then(|base| base.record.window);
         adopted = adopt_new_record(chat, attempt, inherited, trigger);
-        notices::log_thrash(chat.request.conversation, &plan.view);
+        notices::log_thrash(chat, &plan.view);
         notices::log_shortened_words(chat, &plan.view);
     }
     adopted

@@ -5,17 +5,32 @@ use crate::chat::refusal::RefusedAttempt;
 use crate::explanation::Refusal;
 use crate::learned::windows::REFUSAL_TTL_MS;
 use crate::metrics::{Label as _, LostBy};
-use longhaul_core::conversation::Conversation;
+use longhaul_console::word::Word;
 use longhaul_core::overflow::Evidence;
 use longhaul_core::planning::explanation::ShortenedWords;
 use longhaul_core::planning::plan::RequestPlan;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::learned_window::LearnedWindow;
+use longhaul_core::window::source::SourcedWindow;
+
+/// Logs an event of a chat, with the model and the conversation.
+macro_rules! log_chat {
+    ($level:ident, $chat:expr, $($rest:tt)+) => {
+        tracing::$level!(
+            model = $chat.model_in_log(),
+            conversation = $chat.conversation_id().map(tracing::field::display),
+            $($rest)+
+        )
+    };
+}
+pub(super) use log_chat;
 
 /// Logs that a summary placement was refused.
-pub(super) fn log_placement_refused() {
-    tracing::info!(
+pub(super) fn log_placement_refused(chat: &Chat<'_>) {
+    log_chat!(
+        info,
+        chat,
         "the upstream refused a summary because of its placement; using the other placement from \
          now on"
     );
@@ -38,9 +53,9 @@ pub(super) fn log_no_compaction_by_provider(chat: &Chat<'_>) {
 /// Logs that `calls` new calls repeat the note of a clipped call. Does nothing for zero.
 pub(super) fn log_imitated_clips(chat: &Chat<'_>, calls: usize) {
     if calls > 0 {
-        tracing::warn!(
-            model = chat.model_in_log(),
-            conversation = chat.conversation_id().map(tracing::field::display),
+        log_chat!(
+            warn,
+            chat,
             calls,
             "the model repeated the note of a clipped call in a new one; the profile 'standard' \
              clips no call"
@@ -58,9 +73,9 @@ pub(super) fn count_lost_reasoning(chat: &Chat<'_>, items: usize, by: LostBy) {
     if let Some(dashboard) = &chat.dashboard {
         dashboard.record_lost_reasoning(items);
     }
-    tracing::info!(
-        model = chat.model_in_log(),
-        conversation = chat.conversation_id().map(tracing::field::display),
+    log_chat!(
+        info,
+        chat,
         items,
         by = by.label(),
         "reasoning behind an edit of the history is lost to the model"
@@ -68,8 +83,10 @@ pub(super) fn count_lost_reasoning(chat: &Chat<'_>, items: usize, by: LostBy) {
 }
 
 /// Logs that nothing would fit `window`, learned from the refusal of a request of `tokens`.
-pub(super) fn log_gave_up(tokens: Tokens, window: Tokens) {
-    tracing::warn!(
+pub(super) fn log_gave_up(chat: &Chat<'_>, tokens: Tokens, window: Tokens) {
+    log_chat!(
+        warn,
+        chat,
         tokens = tokens.get(),
         window = window.get(),
         "Context too large. Compaction failed. Use 'longhaul compact' or the header \
@@ -84,8 +101,9 @@ pub(super) fn log_shortened_words(chat: &Chat<'_>, view: &ForwardedView) {
     let Some(shortened) = shortened.filter(|it| *it != ShortenedWords::default()) else {
         return;
     };
-    tracing::info!(
-        conversation = chat.conversation_id().map(tracing::field::display),
+    log_chat!(
+        info,
+        chat,
         clipped_messages = shortened.clipped_messages,
         left_out_messages = shortened.left_out_messages,
         left_out_agreements = shortened.left_out_agreements,
@@ -95,9 +113,9 @@ pub(super) fn log_shortened_words(chat: &Chat<'_>, view: &ForwardedView) {
 
 /// Logs that the upstream refused a request as too large, whatever follows.
 pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence) {
-    tracing::debug!(
-        model = chat.model_in_log(),
-        conversation = chat.conversation_id().map(tracing::field::display),
+    log_chat!(
+        debug,
+        chat,
         tokens = refusal.tokens.get(),
         counted = refusal.counted,
         limit = refusal.limit,
@@ -111,49 +129,39 @@ pub(super) fn log_refusal(chat: &Chat<'_>, refusal: &Refusal, evidence: Evidence
     );
 }
 
-/// Logs the window that was learned from a refusal, for the caller's chats with the model.
+/// Logs the window that was learned from a refusal, for the caller's chats with the model. `was` is the window
+/// before. Counts a window below the one in force.
 pub(super) fn log_learned_window(
     chat: &Chat<'_>,
     refused: &RefusedAttempt,
     before: Option<LearnedWindow>,
+    was: SourcedWindow,
 ) {
-    let learned = chat.learned.windows.sizes(&chat.model).learned_window();
-    let Some(learned) = learned.filter(|_| learned != before) else {
+    let sizes = chat.learned.windows.sizes(&chat.model);
+    let Some(learned) = sizes.learned_window().filter(|_| sizes.learned_window() != before) else {
         return;
     };
-    tracing::info!(
-        model = chat.model_in_log(),
-        conversation = chat.conversation_id().map(tracing::field::display),
+    if sizes.window().is_some_and(|after| after < refused.window) {
+        chat.state().metrics.windows_lowered.add(1_u64);
+    }
+    log_chat!(
+        info,
+        chat,
         window = learned.stated.map_or_else(|| learned.window.get(), Tokens::get),
-        is_stated = learned.stated.is_some(),
-        window_estimated = learned.window.get(),
+        was = was.tokens.get(),
+        was_source = %Word(was.source),
         refused_tokens = refused.tokens.get(),
+        status = refused.status.as_u16(),
         hours = REFUSAL_TTL_MS / (60 * 60 * 1_000),
         "learned a window from a refusal; it holds for these hours, unless a larger request is accepted"
     );
 }
 
-/// Reports a window that this caller learned, if it is below the window in force.
-pub(super) fn report_lowered_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let learned = chat.learned.windows.sizes(&chat.model).window();
-    if let Some(after) = learned.filter(|after| *after < refused.window) {
-        chat.state().metrics.windows_lowered.add(1_u64);
-        tracing::warn!(
-            model = chat.model_in_log(),
-            from = refused.window.get(),
-            to = after.get(),
-            status = refused.status.as_u16(),
-            path = chat.request.route.mapped.path(),
-            "a refusal states a smaller window than the one in force; this caller's chats with \
-             the model use the smaller window for a day"
-        );
-    }
-}
-
 /// Logs that an account limits single requests.
 pub(super) fn log_request_limit(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    tracing::warn!(
-        model = chat.model_in_log(),
+    log_chat!(
+        warn,
+        chat,
         limit = refused.overflow.limit,
         path = chat.request.route.mapped.path(),
         "the upstream limits the tokens of one request of this account; this caller's chats with \
@@ -163,15 +171,17 @@ pub(super) fn log_request_limit(chat: &Chat<'_>, refused: &RefusedAttempt) {
 
 /// Logs the kind and size of the largest message of a conversation that thrashes: one that
 /// fills its window again right after each compaction. Logged once per run of such compactions.
-pub(super) fn log_thrash(conversation: &Conversation<'_>, view: &ForwardedView) {
+pub(super) fn log_thrash(chat: &Chat<'_>, view: &ForwardedView) {
     if !view.thrash().starts_thrashing() {
         return;
     }
-    let standing = conversation.messages().iter().skip(view.summarised_until());
+    let standing = chat.request.conversation.messages().iter().skip(view.summarised_until());
     let Some(largest) = standing.max_by_key(|message| message.tokens) else {
         return;
     };
-    tracing::warn!(
+    log_chat!(
+        warn,
+        chat,
         kind = largest.role.label(),
         tokens = largest.tokens.get(),
         "a conversation fills its window again right after each compaction; from now on half \
@@ -186,7 +196,9 @@ pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
         && let Some(key) = chat.prefix_keys.first_key()
         && chat.state().store.mark_notified(key)
     {
-        tracing::info!(
+        log_chat!(
+            info,
+            chat,
             "a conversation has too few user messages to clear its old tool results; \
              for unattended agents set LONGHAUL_PRUNE_MIN_USER_TURNS=1"
         );
@@ -197,7 +209,9 @@ pub(super) fn log_too_few_user_messages(chat: &Chat<'_>, plan: &RequestPlan) {
 pub(super) fn log_stateful(chat: &Chat<'_>) {
     let key = chat.request.scope.named_key("stateful");
     if chat.state().store.mark_notified(key) {
-        tracing::info!(
+        log_chat!(
+            info,
+            chat,
             "the upstream keeps the history of a conversation, so longhaul changes nothing in it; \
              send the whole history with each request, or let the upstream compact it with \
              context_management or truncation"

@@ -132,7 +132,7 @@ pub(super) async fn recover_from_overflow(
     let mut inputs = inputs_after_refusal(chat, first, &refused, before);
     inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
-        notices::log_gave_up(refused.tokens, inputs.policy.thresholds.window);
+        notices::log_gave_up(chat, refused.tokens, inputs.policy.thresholds.window);
         return RetryDecision::GiveUp;
     };
     if let Some(left) = output_limit::reduced_output(conversation, &view, &refused) {

@@ -336,14 +336,18 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
 /// replies have many other causes, so they affect this conversation only.
 fn learn_from_overflow(chat: &Chat<'_>, refused: &RefusedAttempt) {
     if refused.is_empty_reply() {
-        tracing::info!(
+        notices::log_chat!(
+            info,
+            chat,
             tokens = refused.tokens.get(),
             "treating an empty reply as an overflow: a smaller request was answered"
         );
     } else if refused.is_body_limit() {
         let BodyLimits { bytes, items, .. } = refused.body;
         let known = |limit: usize| Some(limit).filter(|it| *it != usize::MAX);
-        tracing::info!(
+        notices::log_chat!(
+            info,
+            chat,
             bytes = known(bytes),
             messages = known(items),
             "the upstream limits the body: a smaller request was answered"

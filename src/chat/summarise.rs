@@ -86,7 +86,9 @@ pub(super) async fn wait_for_summary(chat: &Chat<'_>, inputs: &mut PlanInputs, c
     let Some(job) = call::job(chat, inputs, covers, MAX_FOREGROUND_CALLS) else {
         return;
     };
-    tracing::info!(
+    crate::chat::notices::log_chat!(
+        info,
+        chat,
         tokens = chat.request.conversation.tokens().get(),
         messages = covers,
         "compacting …"

@@ -3,13 +3,12 @@
 use std::io::{self, Read};
 
 use clap::ArgMatches;
-use http::{Request, StatusCode};
 use serde_json::json;
 
 use super::pipe::{copy_to_output, input_file, read_input, write_output};
 use crate::cli::Done;
 use crate::cli::model_window::ModelWindow;
-use crate::cli::own_client::{admin_address, ask};
+use crate::cli::own_client::{ask_admin, parse_answer};
 use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
@@ -152,32 +151,13 @@ fn encoded(id: &str) -> String {
     letters.filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Asks the admin listener for the explanation at `path` and prints it. Fails if no longhaul answers
-/// there, or the explanation is not kept.
+/// Asks the running longhauls for the explanation at `path` and prints it. Fails if none answers, or the
+/// explanation is not kept.
 fn explain_live(config: &Config, path: &str, json: bool) -> Done {
-    let address = admin_address(config.admin)?;
-    let failed = |why: &str| {
-        Problem::Unanswered(format!(
-            "http://{address}: {why}; is `longhaul serve` running, or `longhaul run` with --admin \
-             {address}?"
-        ))
-    };
-    match ask(address, Request::get(path))?.map_err(|why| failed(&why))? {
-        (StatusCode::OK, body) => {
-            let report: ExplanationReport = serde_json::from_slice(&body)
-                .map_err(|_| failed("the answer is of another version of longhaul"))?;
-            crate::cli::print(&if json {
-                pretty_json(&report)
-            } else {
-                table::render(&report, terminal::width())
-            })
-        }
-        (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
-            "http://{address}{path}: no explanation is kept: the request is unknown or too old, or the \
-             upstream never received it. The log and the dashboard show the fault of such a request, \
-             and `longhaul doctor` tests the upstream"
-        ))
-        .into()),
-        (status, _) => Err(failed(&format!("the answer is {status}")).into()),
-    }
+    let report: ExplanationReport = parse_answer(&ask_admin(config, "GET", path)?)?;
+    crate::cli::print(&if json {
+        pretty_json(&report)
+    } else {
+        table::render(&report, terminal::width())
+    })
 }

@@ -1,10 +1,12 @@
 //! The commands of the lab: `demo`, `eval` and `explain --replay`, and the proxy as the lab receives it.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use http::StatusCode;
+use tokio::net::TcpListener;
 
 use super::loopback::LoopbackProxy;
 use super::model_window::ModelWindow;
@@ -170,12 +172,23 @@ impl ProxySettings for Config {
 
     fn start(&self, role: ProxyRole<'_>) -> Starting<'_> {
         let config = match role {
-            ProxyRole::AsConfigured => Ok(self.clone()),
+            ProxyRole::AsConfigured | ProxyRole::WithPage => Ok(self.clone()),
             ProxyRole::PassThrough => Ok(unchanging(self)),
             ProxyRole::Replay(target) => isolated(self, target),
         };
-        Box::pin(async {
-            let proxy = LoopbackProxy::start(config?).await?;
+        let has_page = matches!(role, ProxyRole::WithPage);
+        Box::pin(async move {
+            let page = if has_page {
+                Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
+            } else {
+                None
+            };
+            let link = page.as_ref().and_then(|page| page.local_addr().ok());
+            let proxy = LoopbackProxy::start(config?, page).await?;
+            if let Some(address) = link {
+                super::print_error(&format!("longhaul: the session plays at http://{address}\n"));
+                super::open_in_browser(&format!("http://{address}"));
+            }
             Ok(RunningProxy::new(proxy.address, proxy))
         })
     }

@@ -4,38 +4,31 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::Config;
+use crate::config::{ChoiceSetting as _, Config};
 use crate::error::Problem;
-use crate::server;
+use crate::server::Server;
 
 /// The real proxy on a free port, stopped on drop.
 pub(super) struct LoopbackProxy {
     pub(super) address: SocketAddr,
-    task: JoinHandle<Result<(), Problem>>,
+    task: JoinHandle<()>,
 }
 
 impl LoopbackProxy {
-    /// Starts the proxy. Fails if loopback cannot be used, or the proxy refuses its settings.
-    pub(super) async fn start(config: Config) -> io::Result<Self> {
+    /// Starts the proxy, with a dashboard at `page` if that is given. Fails if loopback cannot be used, or
+    /// the proxy refuses its settings.
+    pub(super) async fn start(config: Config, page: Option<TcpListener>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (ready, readied) = oneshot::channel();
-        let mut served =
-            tokio::spawn(server::run(config, listener, std::future::pending(), || {
-                _ = ready.send(());
-            }));
-        tokio::select! {
-            biased;
-            Ok(()) = readied => Ok(Self { address, task: served }),
-            ended = &mut served => Err(match ended {
-                Ok(Ok(())) => io::Error::other("the proxy ended before it was ready"),
-                Ok(Err(problem)) => io::Error::other(problem.to_string()),
-                Err(error) => io::Error::other(error),
-            }),
+        let mode = format!(r#"[{{"key":"mode","value":"{}"}}]"#, config.mode.name());
+        let refused = |problem: Problem| io::Error::other(problem.to_string());
+        let mut server = Server::new(config, listener).await.map_err(refused)?;
+        if let Some(page) = page {
+            server.set_admin(Ok(page), mode).await.map_err(refused)?;
         }
+        Ok(Self { address, task: tokio::spawn(server.serve(std::future::pending())) })
     }
 }
 

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HOST;
-use http::{Request, StatusCode, Uri, request};
+use http::{Request, StatusCode, request};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 
 use crate::config::{AdminListener, Config, reachable_address};
+use crate::dashboard::shared::{self, MAX_PAGE_BYTES};
 use crate::error::Problem;
 
 /// Maximum time for the answer of a listener on this machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum bytes of a page. An explanation of 400 rows with their text takes less.
-const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Returns the admin listener's address as reachable from this machine.
 pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
@@ -41,13 +41,60 @@ pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
     Ok(reachable_address(address))
 }
 
-/// Sends `request` to the admin listener of `config`. Returns the body of an answer 200, else the problem.
-pub(super) fn ask_admin(config: &Config, request: request::Builder) -> Result<Bytes, Problem> {
+/// Asks the running longhauls of the user at their sockets: all, or the one at the address that the settings
+/// name. Returns the answers 200. No port receives the token. Fails if no runtime can start.
+pub(super) fn ask_own(config: &Config, method: &str, path: &str) -> Result<Vec<Bytes>, Problem> {
+    let Some(folder) = config.state_folder.as_deref() else {
+        return Ok(Vec::new());
+    };
+    let wanted = match config.admin {
+        AdminListener::Required(address) if address.port() != 0 => Some(address.to_string()),
+        AdminListener::Required(_) | AdminListener::IfFree(_) | AdminListener::Off => None,
+    };
+    crate::cli::runtime()?.block_on(async {
+        let mut answers = Vec::new();
+        for process in shared::processes(folder) {
+            let page = async || shared::ask(folder, process, Request::get("/page")).await;
+            if let Some(wanted) = &wanted
+                && page().await.is_none_or(|page| page != *wanted)
+            {
+                continue;
+            }
+            let request = Request::builder().method(method).uri(path);
+            answers.extend(shared::ask(folder, process, request).await);
+        }
+        Ok(answers)
+    })
+}
+
+/// Sends a request to the running longhauls of the user, or else to the admin listener of `config`. Returns the
+/// body of an answer 200: of several explanations, the newest. Fails if there is none.
+pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Bytes, Problem> {
+    let at = |body: &Bytes| {
+        let report: Value = serde_json::from_slice(body).unwrap_or_default();
+        report.pointer("/request/at").and_then(Value::as_u64)
+    };
+    if let Some(newest) = ask_own(config, method, path)?.into_iter().max_by_key(at) {
+        return Ok(newest);
+    }
     let address = admin_address(config.admin)?;
-    let path = request.uri_ref().map_or("/", Uri::path).to_owned();
-    let failed = |why: &str| Problem::Unanswered(format!("http://{address}{path}: {why}"));
-    match ask(address, request)?.map_err(|why| failed(&why))? {
+    let failed = |why: &str| {
+        Problem::Unanswered(format!(
+            "http://{address}{path}: {why}; is `longhaul serve` or `longhaul run` running, with \
+             --admin {address}?"
+        ))
+    };
+    let answer = fetch_answer(address, Request::builder().method(method).uri(path));
+    let answer = async { timeout(ANSWER_TIMEOUT, answer).await };
+    let answer = crate::cli::runtime()?.block_on(answer);
+    let answer = answer.unwrap_or_else(|_| Err("no answer".to_owned()));
+    match answer.map_err(|why| failed(&why))? {
         (StatusCode::OK, body) => Ok(body),
+        (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
+            "http://{address}{path}: nothing is kept: the request is unknown or too old, or the \
+             upstream never received it. The log and the dashboard show the fault of such a request, \
+             and `longhaul doctor` tests the upstream"
+        ))),
         (status, _) => Err(failed(&format!("the answer is {status}"))),
     }
 }
@@ -56,17 +103,6 @@ pub(super) fn ask_admin(config: &Config, request: request::Builder) -> Result<By
 pub(super) fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let why = "the answer is of another version of longhaul";
     serde_json::from_slice(body).map_err(|_| Problem::Unanswered(why.to_owned()))
-}
-
-/// Waits for the answer to `request`, for a bounded time. The inner error states why there is none. Fails if no
-/// runtime can start.
-pub(super) fn ask(
-    address: SocketAddr,
-    request: request::Builder,
-) -> Result<Result<(StatusCode, Bytes), String>, Problem> {
-    let answer = async { timeout(ANSWER_TIMEOUT, fetch_answer(address, request)).await };
-    let answer = crate::cli::runtime()?.block_on(answer);
-    Ok(answer.unwrap_or_else(|_| Err("no answer".to_owned())))
 }
 
 /// Requests one page of the admin listener and returns the status and the body of the response. The

@@ -1,7 +1,6 @@
 //! `longhaul quota`: the quota of the logins that a running longhaul forwards.
 
 use clap::ArgMatches;
-use http::Request;
 
 use super::own_client::{ask_admin, parse_answer};
 use crate::cli::Done;
@@ -11,7 +10,7 @@ use crate::wall_clock;
 
 /// Prints what the admin listener has. Fails if no longhaul answers there.
 pub(super) fn quota(config: &Config, matches: &ArgMatches) -> Done {
-    let body = ask_admin(config, Request::get("/quota"))?;
+    let body = ask_admin(config, "GET", "/quota")?;
     let text = if matches.get_flag("json") {
         format!("{}\n", String::from_utf8_lossy(&body))
     } else {

@@ -16,7 +16,9 @@ use tokio::sync::oneshot;
 
 use super::agents::{Agent, Target};
 use crate::cli::{Done, Env};
-use crate::config::{BaseUrl, Config, Layers, report_json, secret_variables, shown_url};
+use crate::config::{
+    AdminListener, BaseUrl, Config, Layers, report_json, secret_variables, shown_url,
+};
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
@@ -25,6 +27,9 @@ use signals::Signals;
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.
 const DEFAULT_LISTEN: &str = "127.0.0.1:0";
+
+/// The address of the dashboard unless a flag sets it.
+const DEFAULT_ADMIN: &str = "127.0.0.1:8485";
 
 /// The time that requests left behind by the command may take to end: a person is waiting for their
 /// prompt.
@@ -95,13 +100,17 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
     layers.set("tls.certificate_file", "");
     layers.set("tls.key_file", "");
     layers.set_default("limits.drain", DEFAULT_DRAIN);
-    // The dashboard of `longhaul serve` may run at the same time.
-    layers.set_unless_flag("admin.listen", "off");
+    // Another longhaul of the user may serve the dashboard at the same time.
+    layers.set_unless_flag("admin.listen", DEFAULT_ADMIN);
     let log_file = matches.get_one::<PathBuf>("log");
     layers.set_default("log.level", if log_file.is_some() { "info" } else { "error" });
     let resolved = layers.resolve()?;
     let mut config = Config::from_resolved(&resolved)?;
     crate::cli::state_folder::keep_lessons(&mut config, env);
+    // Without a file for the token, the command could read the page.
+    if config.state_folder.is_none() && matches!(config.admin, AdminListener::IfFree(_)) {
+        config.admin = AdminListener::Off;
+    }
     crate::cli::warn_unknown_variables(env);
     for warning in config.exposed_file_warnings() {
         crate::cli::print_error(&format!("longhaul: {warning}\n"));
@@ -146,10 +155,11 @@ async fn serve_alongside(
         Signals::new().map_err(|error| proxy_problem("install signal handlers", &error))?;
     let admin = config.admin;
     let mut server = Server::new(config, listener).await?;
-    if let Some(address) = crate::cli::serve::start_admin(&mut server, admin, settings).await? {
-        crate::cli::print_error(&format!("longhaul: dashboard at http://{address}\n"));
-        // `longhaul statusline` and `explain --last` of the command find the proxy by it.
-        process.env("LONGHAUL_ADMIN", address.to_string());
+    let page = crate::cli::serve::start_admin(&mut server, admin, true, settings).await?;
+    if let Some(address) = page {
+        crate::cli::print_error(&format!(
+            "longhaul: dashboard at http://{address} (`longhaul dashboard` prints the link)\n"
+        ));
     }
     let exporting = telemetry::start_export(&TraceDestination::from_env(env));
     let metrics = server.metrics();

@@ -83,10 +83,12 @@ async fn serve_until_signal(
         .map_err(|error| Problem::System(format!("cannot install signal handlers: {error}")))?;
     let mut greeting = greeting(&config, file, address);
     let at = config.admin;
+    let has_link = config.state_folder.is_some();
     let mut server = Server::new(config, listener).await?;
     let settings = report_json(&reload.resolved);
-    if let Some(address) = start_admin(&mut server, at, settings).await? {
-        _ = writeln!(greeting, "  dashboard, health and metrics at http://{address}");
+    if let Some(address) = start_admin(&mut server, at, false, settings).await? {
+        let link = if has_link { " (`longhaul dashboard` prints the link)" } else { "" };
+        _ = writeln!(greeting, "  dashboard, health and metrics at http://{address}{link}");
     }
     let exporting = telemetry::start_export(&traces);
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
@@ -119,31 +121,41 @@ async fn serve_until_signal(
     Ok(())
 }
 
-/// Starts the admin listener and returns its address, or `None` if there is none. Fails if an
-/// explicitly configured address is unavailable. A default address is skipped instead.
+/// Starts the admin pages. Returns their address, here or at another longhaul of the user, or `None` if there
+/// are none. Fails if an explicitly configured address is unavailable. A default address is skipped
+/// instead, or replaced by a free port if `takes_any`.
 pub(super) async fn start_admin(
     server: &mut Server,
     at: AdminListener,
+    takes_any: bool,
     settings: String,
 ) -> Result<Option<SocketAddr>, Problem> {
     let Some(wanted) = at.address() else {
         return Ok(None);
     };
-    let bound = match TcpListener::bind(wanted).await {
+    let is_default = matches!(at, AdminListener::IfFree(_));
+    let page = if is_default { server.page_of_another().await } else { None };
+    let mut bound = TcpListener::bind(wanted).await.map_err(Some);
+    if page.is_some() {
+        bound = Err(None);
+    } else if bound.is_err() && is_default && takes_any {
+        bound = TcpListener::bind((wanted.ip(), 0)).await.map_err(Some);
+    }
+    let set = match bound {
         Ok(listener) => {
             let address = listener.local_addr().unwrap_or(wanted);
-            let set = server.set_admin_listener(listener, settings).await;
-            set.map(|()| address)
+            server.set_admin(Ok(listener), settings).await.map(|()| address)
         }
-        Err(error) => Err(listen_problem("--admin", wanted, &error)),
+        Err(None) => server.set_admin(Err(wanted), settings).await.map(|()| page.unwrap_or(wanted)),
+        Err(Some(error)) => Err(listen_problem("--admin", wanted, &error)),
     };
-    match (bound, at) {
-        (Ok(address), _) => Ok(Some(address)),
-        (Err(problem), AdminListener::IfFree(_)) => {
+    match set {
+        Ok(address) => Ok(Some(address)),
+        Err(problem) if is_default => {
             tracing::warn!("continuing without health and metrics: {problem}");
             Ok(None)
         }
-        (Err(problem), AdminListener::Required(_) | AdminListener::Off) => Err(problem),
+        Err(problem) => Err(problem),
     }
 }
 
@@ -195,7 +207,7 @@ fn enabled_features(config: &Config) -> String {
     let word = |on: bool| if on { "on" } else { "off" };
     let by = match &config.summary.model {
         SummaryModel::Named(model) => format!("by {model}"),
-        SummaryModel::Disabled => "off (rule-based digest)".to_owned(),
+        SummaryModel::Disabled => "by rules, without a model".to_owned(),
         SummaryModel::Provider => "by the provider, or the conversation's own model".to_owned(),
         SummaryModel::SameAsConversation => "by the conversation's own model".to_owned(),
     };

@@ -17,17 +17,18 @@ pub(super) fn keep_lessons(config: &mut Config, env: &Env) {
     if !config.store.keeps_lessons {
         return;
     }
+    config.state_folder = folder(env);
     match config.store.location {
         StoreLocation::File(_) => {}
         StoreLocation::Memory => {
-            config.store.lessons = folder(env).map(|folder| folder.join(LESSONS));
+            config.store.lessons = config.state_folder.as_ref().map(|folder| folder.join(LESSONS));
         }
         // Replicas on one machine have different ports. A port that is drawn at each start
         // identifies no process.
         StoreLocation::Redis(_) => {
             let is_drawn = config.listen.port() == 0;
             let name = config.listen.to_string().replace([':', '[', ']'], "-");
-            let folder = folder(env).filter(|_| !is_drawn);
+            let folder = config.state_folder.as_ref().filter(|_| !is_drawn);
             config.store.totals = folder.map(|folder| folder.join(format!("port-{name}")));
         }
     }

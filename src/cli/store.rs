@@ -6,7 +6,8 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use crate::cli::Done;
-use crate::config::Config;
+use crate::config::{Config, StoreLocation};
+use crate::dashboard::totals_file;
 use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
@@ -33,7 +34,14 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     };
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
-    let inspector = StoreInspector::open(&config.store)?;
+    let mut store = config.store.clone();
+    if let ("purge", StoreLocation::Memory, Some(path)) = (what, &store.location, &store.lessons) {
+        store.location = StoreLocation::File(path.clone());
+    }
+    let inspector = StoreInspector::open(&store)?;
+    if what == "purge" && scope.is_none() {
+        totals_file::remove(&store);
+    }
     crate::cli::runtime()?.block_on(async {
         let page = match (what, json) {
             ("stats", false) => {

@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use clap::ArgMatches;
-use http::Request;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::own_client::{ask_admin, parse_answer};
@@ -21,7 +20,7 @@ pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Done {
     let model = matches.get_one::<String>("model").map_or("", String::as_str);
     let query = utf8_percent_encode(model, NON_ALPHANUMERIC);
     let path = format!("{FORGET_PATH}?model={query}");
-    let dropped = parse_answer::<Vec<HeldWindow>>(&ask_admin(config, Request::post(path))?)?;
+    let dropped = parse_answer::<Vec<HeldWindow>>(&ask_admin(config, "POST", &path)?)?;
     crate::cli::print(&if dropped.is_empty() {
         format!("no learned window of {}\n", printable_name(model))
     } else {
@@ -31,7 +30,7 @@ pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Done {
 
 /// Prints the learned windows of a running longhaul, of one model or all. Prints nothing if none answers.
 pub(super) fn print_held(config: &Config, model: Option<&str>) -> Done {
-    let body = ask_admin(config, Request::get("/windows"));
+    let body = ask_admin(config, "GET", "/windows");
     let held: Vec<HeldWindow> = body.and_then(|it| parse_answer(&it)).unwrap_or_default();
     let text: String = held
         .iter()

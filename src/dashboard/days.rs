@@ -1,124 +1,161 @@
-//! Requests, tokens and costs by day and model.
+//! Requests, tokens and costs by hour, day and model.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::costs::RequestCost;
-use longhaul_core::units::usd::Usd;
+use crate::dashboard::dto::ConversationCosts;
 
-/// Maximum days kept, the newest ones.
-const MAX_DAYS: usize = 62;
-/// Maximum models of one day. Further ones are added up under [`OTHER_MODELS`].
+/// Maximum hours and days kept apart: 62 days, and the hours of two. Older days are added up on the first.
+const MAX_SPANS: usize = 62 + 48;
+/// Maximum models of one hour or day. Further ones are added up under [`OTHER_MODELS`].
 const MAX_MODELS: usize = 50;
-/// Name under which further models are added up.
+/// Names under which further models, and days that are no longer kept apart, are added up.
 const OTHER_MODELS: &str = "(other models)";
-/// Milliseconds of a day.
-const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
+const EARLIER_DAYS: &str = "(earlier days)";
+const HOUR_MILLIS: u64 = 60 * 60 * 1_000;
+const DAY_HOURS: u64 = 24;
 /// Maximum characters of a model's name, which the client chooses.
 const MAX_MODEL_CHARS: usize = 100;
 
-/// Totals by day, in UTC, and model.
+/// Totals by time, in UTC, and model: by hour today and yesterday, before by day.
 #[derive(Debug, Default)]
 pub(crate) struct DayTotals {
-    /// By the number of days since 1970.
-    days: BTreeMap<u64, BTreeMap<String, DayNumbers>>,
+    /// By the number of hours since 1970; a day is at its first hour.
+    spans: BTreeMap<u64, BTreeMap<String, DayNumbers>>,
 }
 
-/// Numbers of one model on one day.
+/// Numbers of one model in one hour or day.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub(crate) struct DayNumbers {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
+    /// Requests that were refused as too large and then answered.
+    pub(crate) mended: u64,
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
+    /// Tokens that mode shadow would have saved.
+    pub(crate) shadow_saved: u64,
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
     pub(crate) output_tokens: u64,
-    /// Known cost, in billionths of a dollar.
-    pub(crate) cost: i64,
-    /// Requests whose cost is unknown.
-    pub(crate) unknown: u64,
-    /// Estimated savings, in billionths of a dollar.
-    pub(crate) saved: i64,
+    #[serde(flatten)]
+    pub(crate) money: ConversationCosts,
 }
 
-/// Numbers of a model on a day.
+/// Numbers of a model in an hour or on a day.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct DayRow {
     /// Number of days since 1970, in UTC.
     pub(crate) day: u64,
+    /// Hour of the day; zero also in the row of a whole day.
+    #[serde(default)]
+    pub(crate) hour: u64,
     pub(crate) model: String,
     #[serde(flatten)]
     pub(crate) numbers: DayNumbers,
 }
 
-/// A request that has ended.
-pub(super) struct DayRequest<'a> {
-    pub(super) is_error: bool,
-    pub(super) before: u64,
-    pub(super) after: u64,
-    pub(super) cost: Option<&'a RequestCost>,
+impl DayNumbers {
+    /// Adds a request that has ended, with its tokens as received, as forwarded and as planned.
+    pub(super) fn add(
+        &mut self,
+        is_error: bool,
+        is_mended: bool,
+        [before, after, planned]: [u64; 3],
+        cost: Option<&RequestCost>,
+    ) {
+        self.requests += 1;
+        self.errors += u64::from(is_error);
+        self.mended += u64::from(is_mended);
+        self.tokens_before += before;
+        self.tokens_after += after;
+        self.shadow_saved += after.saturating_sub(planned);
+        let Some(spent) = cost else { return };
+        if let Some(usage) = spent.usage {
+            self.prompt_tokens += u64::from(usage.input);
+            self.cached_tokens += u64::from(usage.cached.unwrap_or(0));
+            self.output_tokens += u64::from(usage.output.unwrap_or(0));
+        }
+        self.money.add(spent);
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.mended += other.mended;
+        self.tokens_before += other.tokens_before;
+        self.tokens_after += other.tokens_after;
+        self.shadow_saved += other.shadow_saved;
+        self.prompt_tokens += other.prompt_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.output_tokens += other.output_tokens;
+        self.money.add_all(&other.money);
+    }
 }
 
 impl DayTotals {
-    /// Adds a request to `model` that ended at `now`, in milliseconds since 1970.
-    pub(super) fn add(&mut self, now: u64, model: &str, request: &DayRequest<'_>) {
-        let numbers = self.numbers(now / DAY_MILLIS, model);
-        numbers.requests += 1;
-        numbers.errors += u64::from(request.is_error);
-        numbers.tokens_before += request.before;
-        numbers.tokens_after += request.after;
-        let Some(spent) = request.cost else { return };
-        if let Some(usage) = spent.usage {
-            numbers.prompt_tokens += u64::from(usage.input);
-            numbers.cached_tokens += u64::from(usage.cached.unwrap_or(0));
-            numbers.output_tokens += u64::from(usage.output.unwrap_or(0));
+    /// Returns the numbers of `model` at `now`, in milliseconds since 1970.
+    pub(super) fn at(&mut self, now: u64, model: &str) -> &mut DayNumbers {
+        let hour = now / HOUR_MILLIS;
+        if !self.spans.contains_key(&hour) {
+            self.merge_before((hour / DAY_HOURS).saturating_sub(1) * DAY_HOURS);
         }
-        match spent.cost.amount() {
-            Some(usd) => numbers.cost += usd.as_nanos(),
-            None => numbers.unknown += 1,
-        }
-        numbers.saved += spent.comparison.saved.map_or(0, Usd::as_nanos);
+        self.numbers(hour, model)
     }
 
-    /// Returns all rows, the newest day first.
+    /// Returns all rows, the newest first.
     pub(crate) fn rows(&self) -> Vec<DayRow> {
-        let days = self.days.iter().rev();
-        days.flat_map(|(day, models)| {
-            models.iter().map(|(model, numbers)| DayRow {
-                day: *day,
-                model: model.clone(),
-                numbers: *numbers,
+        let spans = self.spans.iter().rev();
+        spans
+            .flat_map(|(hour, models)| {
+                models.iter().map(move |(model, numbers)| DayRow {
+                    day: hour / DAY_HOURS,
+                    hour: hour % DAY_HOURS,
+                    model: model.clone(),
+                    numbers: *numbers,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 
     /// Restores rows of an earlier process.
     pub(crate) fn restore(&mut self, rows: Vec<DayRow>) {
-        let most = MAX_DAYS * (MAX_MODELS + 1);
-        for row in rows.into_iter().take(most) {
-            let models = self.days.entry(row.day).or_default();
-            models.insert(row.model, row.numbers);
+        for row in rows.into_iter().take(MAX_SPANS * (MAX_MODELS + 2)) {
+            let hour = row.day.saturating_mul(DAY_HOURS).saturating_add(row.hour);
+            let models = self.spans.entry(hour).or_default();
+            models.entry(row.model).or_default().add_all(&row.numbers);
         }
-        while self.days.len() > MAX_DAYS {
-            self.days.pop_first();
+        self.merge_before(0);
+    }
+
+    /// Adds the hours before `hour` to their days, and the oldest days to the first one.
+    fn merge_before(&mut self, hour: u64) {
+        let old: Vec<u64> = self.spans.range(..hour).map(|(hour, _)| *hour).collect();
+        for hour in old {
+            self.merge(hour, hour - hour % DAY_HOURS, None);
+        }
+        while self.spans.len() > MAX_SPANS {
+            let mut hours = self.spans.keys().copied();
+            let (Some(first), Some(second)) = (hours.next(), hours.next()) else { return };
+            self.merge(second, first, Some(EARLIER_DAYS));
         }
     }
 
-    fn numbers(&mut self, day: u64, model: &str) -> &mut DayNumbers {
-        if !self.days.contains_key(&day) && self.days.len() >= MAX_DAYS {
-            self.days.pop_first();
+    fn merge(&mut self, from: u64, to: u64, name: Option<&str>) {
+        let models = if from == to { None } else { self.spans.remove(&from) };
+        for (model, numbers) in models.into_iter().flatten() {
+            self.numbers(to, name.unwrap_or(&model)).add_all(&numbers);
         }
-        let models = self.days.entry(day).or_default();
+    }
+
+    fn numbers(&mut self, hour: u64, model: &str) -> &mut DayNumbers {
+        let models = self.spans.entry(hour).or_default();
         let model: String = model.chars().take(MAX_MODEL_CHARS).collect();
-        let name = if models.contains_key(&model) || models.len() < MAX_MODELS {
-            model
-        } else {
-            OTHER_MODELS.to_owned()
-        };
+        let is_free = models.len() < MAX_MODELS || model == EARLIER_DAYS;
+        let name = if is_free || models.contains_key(&model) { model } else { OTHER_MODELS.into() };
         models.entry(name).or_default()
     }
 }
@@ -127,26 +164,35 @@ impl DayTotals {
 mod tests {
     use super::*;
 
-    fn request() -> DayRequest<'static> {
-        DayRequest { is_error: true, before: 10, after: 4, cost: None }
-    }
+    const DAY_MILLIS: u64 = DAY_HOURS * HOUR_MILLIS;
 
     #[test]
-    fn days_and_models_are_bounded_and_restored() {
+    fn hours_become_days_and_old_days_one_row_and_no_request_is_lost() {
         let mut totals = DayTotals::default();
-        for day in 0..100 {
-            totals.add(day * DAY_MILLIS + 5, "m", &request());
+        for hour in 0..200 * DAY_HOURS {
+            totals.at(hour * HOUR_MILLIS + 5, "m").add(true, false, [10, 4, 3], None);
         }
         for model in 0..100 {
-            totals.add(99 * DAY_MILLIS, &model.to_string(), &request());
+            totals.at(200 * DAY_MILLIS, &model.to_string()).add(true, true, [10, 4, 4], None);
         }
         let rows = totals.rows();
-        assert_eq!(rows.len(), MAX_DAYS - 1 + MAX_MODELS + 1);
-        assert_eq!(rows[0].day, 99);
+        let sum = |of: fn(&DayNumbers) -> u64| rows.iter().map(|row| of(&row.numbers)).sum::<u64>();
+        assert_eq!(sum(|of| of.requests), 200 * DAY_HOURS + 100);
+        assert_eq!((sum(|of| of.mended), sum(|of| of.shadow_saved)), (100, 200 * DAY_HOURS));
+        assert!(rows.len() <= MAX_SPANS + MAX_MODELS + 1, "{}", rows.len());
+        let of = |day| rows.iter().filter(move |row| row.day == day);
+        assert_eq!((of(199).count(), of(198).count()), (24, 1));
+        let earlier = rows.iter().find(|row| row.model == EARLIER_DAYS).unwrap();
+        assert_eq!(earlier.day, 0, "the first day stays");
         let others = rows.iter().find(|row| row.model == OTHER_MODELS).unwrap();
-        assert_eq!(others.numbers.requests, 100 - MAX_MODELS as u64 + 1);
+        assert_eq!(others.numbers.requests, 100 - MAX_MODELS as u64);
         let mut restored = DayTotals::default();
         restored.restore(rows.clone());
         assert!(restored.rows() == rows);
+        let old = r#"[{"day":3,"model":"m","requests":2,"cost":5,"unknown":1,"saved":7}]"#;
+        let mut restored = DayTotals::default();
+        restored.restore(serde_json::from_str(old).unwrap());
+        let row = restored.rows().pop().unwrap();
+        assert_eq!((row.day, row.hour, row.numbers.money.cost.as_nanos()), (3, 0, 5));
     }
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::costs::RequestCost;
 use crate::explanation::{RequestId, StoredExplanation};
+use longhaul_core::cost::pricing::Cost;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::source::SourcedWindow;
 
 /// List entry of a conversation.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
 pub(crate) struct ConversationDto {
     /// Identifier in the URL of the details.
     pub(crate) id: String,
@@ -35,9 +37,13 @@ pub(crate) struct ConversationDto {
     pub(crate) errors: u64,
     /// Requests that were refused as too large and then answered.
     pub(crate) mended: u64,
-    /// Tokens of all requests that reached the upstream.
+    /// Tokens of all requests that reached the upstream: as received and as forwarded.
     pub(crate) tokens_before: u64,
     pub(crate) tokens_after: u64,
+    /// Tokens that mode shadow would have saved.
+    pub(crate) shadow_saved: u64,
+    /// Size of the newest request that reached the upstream, by the plain estimate.
+    pub(crate) newest_after: u64,
     /// Prompt tokens as the provider counts them, and the part from its cache.
     pub(crate) prompt_tokens: u64,
     pub(crate) cached_tokens: u64,
@@ -55,10 +61,15 @@ pub(crate) struct ConversationDto {
 }
 
 /// Costs and savings of a conversation, in billionths of a dollar.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
 pub(crate) struct ConversationCosts {
     /// Known cost of the chats.
     pub(crate) cost: Usd,
+    /// The part of it that providers reported; the rest is at set or listed prices.
+    pub(crate) reported: Usd,
+    /// Number of chats whose cost is known.
+    pub(crate) known: u64,
     /// Number of chats whose cost is unknown.
     pub(crate) unknown: u64,
     /// Estimated cost of the tokens removed from the chats.
@@ -95,6 +106,8 @@ pub(crate) struct RequestPoint {
     pub(crate) before: u64,
     /// Tokens that were forwarded: none if the upstream received nothing of the request.
     pub(crate) after: u64,
+    /// Tokens that mode on would have forwarded, in mode shadow.
+    pub(crate) shadow: Option<u64>,
     pub(crate) window: u64,
     pub(crate) window_note: Option<SourcedWindow>,
     pub(crate) status: Option<u16>,
@@ -102,14 +115,20 @@ pub(crate) struct RequestPoint {
     pub(crate) is_error: bool,
     /// Code of the fault with which longhaul itself answered.
     pub(crate) fault: Option<&'static str>,
+    /// Class and code with which the provider named its error.
+    pub(crate) error: Option<Box<str>>,
     /// Whether the upstream has received any of the request.
     pub(crate) went_on: bool,
     /// Actions applied to the request.
     pub(crate) acts: Vec<&'static str>,
     /// Number of cleared results in the forwarded request.
     pub(crate) cleared: u64,
+    /// Number of them that the request before had not cleared.
+    pub(crate) newly_cleared: u64,
     /// Whether longhaul removed more from this request than from the one before.
     pub(crate) rewritten: bool,
+    /// Number of the request that changed the history last; zero if none did.
+    pub(crate) changed_at: u64,
     /// Size that the upstream refused first, and the limit that it stated.
     pub(crate) refused: Option<u64>,
     pub(crate) refused_limit: Option<u64>,
@@ -128,10 +147,28 @@ fn is_kept<T, S: Serializer>(explanation: &Option<T>, to: S) -> Result<S::Ok, S:
 }
 
 impl ConversationCosts {
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.cost += other.cost;
+        self.reported += other.reported;
+        self.known += other.known;
+        self.unknown += other.unknown;
+        self.saved += other.saved;
+        self.saved_unknown += other.saved_unknown;
+        self.rewrites += other.rewrites;
+        self.summaries += other.summaries;
+        self.calls_unknown += other.calls_unknown;
+    }
+
     /// Adds the cost of one chat.
     pub(super) fn add(&mut self, spent: &RequestCost) {
         match spent.cost.amount() {
-            Some(usd) => self.cost += usd,
+            Some(usd) => {
+                self.cost += usd;
+                self.known += 1;
+                if matches!(spent.cost, Cost::Reported(_)) {
+                    self.reported += usd;
+                }
+            }
             None => self.unknown += 1,
         }
         self.saved += spent.comparison.saved.unwrap_or_default();

@@ -11,14 +11,13 @@ use crate::wall_clock;
 use longhaul_core::clients::own_words;
 use longhaul_core::conversation::{Conversation, Message};
 use longhaul_core::text::wording;
-use longhaul_core::units::scope::RecordKey;
 
 /// Maximum requests shown of each conversation, the most recent ones.
 const MAX_POINTS: usize = 400;
 
 /// Dashboard state of one conversation.
 pub(super) struct DashboardEntry {
-    pub(super) key: RecordKey,
+    pub(super) id: ConversationId,
     pub(super) dto: ConversationDto,
     points: VecDeque<RequestPoint>,
     /// Revision of the last change.
@@ -33,14 +32,22 @@ pub(super) struct DashboardEntry {
 
 impl DashboardEntry {
     /// Creates the entry of a new conversation.
-    pub(super) fn new(key: RecordKey) -> Self {
-        let id = ConversationId::new(key).to_string();
+    pub(super) fn new(id: ConversationId) -> Self {
+        Self::with(id, ConversationDto { id: id.to_string(), ..ConversationDto::default() })
+    }
+
+    /// Restores a conversation of an earlier process, without its requests.
+    pub(super) fn from_row(row: ConversationDto) -> Option<Self> {
+        Some(Self::with(ConversationId::parse(&row.id)?, row))
+    }
+
+    fn with(id: ConversationId, dto: ConversationDto) -> Self {
         Self {
-            key,
-            dto: ConversationDto { id, ..ConversationDto::default() },
+            id,
+            ended: dto.requests,
+            dto,
             points: VecDeque::new(),
             revision: 0,
-            ended: 0,
             summary: None,
             compacting: Vec::new(),
         }
@@ -48,6 +55,11 @@ impl DashboardEntry {
 
     pub(super) fn to_dto(&self) -> ConversationDto {
         ConversationDto { compacting: self.compacting.iter().min().copied(), ..self.dto.clone() }
+    }
+
+    /// Returns the list entry without text of the conversation.
+    pub(super) fn to_row(&self) -> ConversationDto {
+        ConversationDto { title: String::new(), body: String::new(), ..self.dto.clone() }
     }
 
     /// Returns the details, with the requests after number `after`.
@@ -58,6 +70,11 @@ impl DashboardEntry {
             points: points.cloned().collect(),
             summary: self.summary.clone(),
         }
+    }
+
+    /// Returns the newest request, without its explanation.
+    pub(super) fn newest_point(&self) -> Option<RequestPoint> {
+        self.points.back().map(|point| RequestPoint { explanation: None, ..point.clone() })
     }
 
     /// Returns the time of the newest request whose explanation is kept.
@@ -84,6 +101,7 @@ impl DashboardEntry {
             at: point.at,
             duration_ms: point.duration_ms,
             status: point.status,
+            error: point.error.as_deref().map(Into::into),
             actions: point.acts.iter().map(|act| (*act).into()).collect(),
             prompt_tokens: point.prompt_tokens,
             cached_tokens: point.cached_tokens,
@@ -132,6 +150,16 @@ impl DashboardEntry {
     ) -> (usize, usize) {
         self.ended += 1;
         point.number = self.ended;
+        let last = self.points.iter().rev().find(|point| point.went_on);
+        point.changed_at = last.map_or(0, |last| last.changed_at);
+        if point.went_on {
+            let cleared = last.map_or(0, |last| last.cleared);
+            point.newly_cleared = point.cleared.saturating_sub(cleared);
+            point.rewritten = is_rewritten(&point, last);
+            if point.rewritten {
+                point.changed_at = point.number;
+            }
+        }
         point.explanation = explanation.map(|mut explanation| {
             let mut points = self.points.iter().rev();
             let previous = points.find_map(|point| point.explanation.as_deref());
@@ -146,16 +174,6 @@ impl DashboardEntry {
         }
         self.points.push_back(point);
         (added, dropped)
-    }
-
-    /// Whether longhaul removed more from a request of these sizes than from the one before. Text
-    /// that was removed before is removed from every later request too, so only a larger difference
-    /// counts.
-    pub(super) fn is_rewritten(&self, before: u64, after: u64) -> bool {
-        let last = self.points.back();
-        last.map_or(before != after, |last| {
-            before.saturating_sub(after) > last.before.saturating_sub(last.after)
-        })
     }
 
     pub(super) fn has_title(&self) -> bool {
@@ -179,6 +197,15 @@ impl DashboardEntry {
         self.dto.last = wall_clock::unix_millis();
         self.summary = summary;
     }
+}
+
+/// Whether longhaul removed more from a request than from the one before, or would have in mode shadow.
+/// Text that was removed before is removed from every later request too, so only a larger difference
+/// counts.
+fn is_rewritten(point: &RequestPoint, last: Option<&RequestPoint>) -> bool {
+    let removed =
+        |point: &RequestPoint| point.before.saturating_sub(point.shadow.unwrap_or(point.after));
+    removed(point) > last.map_or(0, removed)
 }
 
 fn weight(explanation: Option<Arc<StoredExplanation>>) -> usize {

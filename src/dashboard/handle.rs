@@ -7,18 +7,16 @@ use http::StatusCode;
 
 use crate::costs::RequestCost;
 use crate::dashboard::RecentConversations;
-use crate::dashboard::days::DayRequest;
-use crate::dashboard::dto::RequestPoint;
+use crate::dashboard::dto::{ConversationCosts, RequestPoint};
 use crate::dashboard::entry::DashboardEntry;
 use crate::error::Fault;
-use crate::explanation::{Refusal, RequestId, StoredExplanation};
+use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
 use crate::metrics::{Action, Ending, Label as _};
 use crate::report::ChatReport;
 use crate::summaries::CostMeter;
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::prefix::keys::PrefixKeys;
-use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::source::SourcedWindow;
@@ -47,6 +45,8 @@ pub(crate) struct EndedRequest<'a> {
     pub(crate) window: Option<SourcedWindow>,
     pub(crate) status: Option<StatusCode>,
     pub(crate) fault: Option<Fault>,
+    /// Class and code with which the provider named its error.
+    pub(crate) error: Option<&'a str>,
     pub(crate) ending: Ending,
     pub(crate) cost: Option<&'a RequestCost>,
     /// Items of reasoning that the reply reports as dropped.
@@ -60,7 +60,7 @@ pub(crate) struct EndedRequest<'a> {
 #[derive(Clone)]
 pub(crate) struct DashboardHandle {
     recent: Arc<RecentConversations>,
-    key: RecordKey,
+    id: ConversationId,
     window: Tokens,
     model: Arc<str>,
 }
@@ -73,21 +73,25 @@ pub(crate) struct CompactionGuard {
 }
 
 impl DashboardHandle {
-    /// Creates the handle for a request of the conversation `key`, whose model has the context
+    /// Creates the handle for a request of the conversation `id`, whose model has the context
     /// `window`.
     pub(super) fn new(
         recent: &Arc<RecentConversations>,
-        key: RecordKey,
+        id: ConversationId,
         window: Tokens,
         model: &str,
     ) -> Self {
         let recent = Arc::clone(recent);
-        Self { recent, key, window, model: model.into() }
+        Self { recent, id, window, model: model.into() }
     }
 
     pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
         let report = ended.report;
-        let (before, after) = (u64::from(report.before.get()), u64::from(report.after.get()));
+        let before = u64::from(report.before.get());
+        let planned = u64::from(report.after.get());
+        let is_shadow = report.actions().contains(&Action::Shadow);
+        let shadow = is_shadow.then_some(planned);
+        let after = if is_shadow { before } else { planned };
         let usage = ended.cost.and_then(|spent| spent.usage);
         // A refusal may have corrected the window since the request came.
         let explanation = ended.explanation.as_ref();
@@ -103,15 +107,19 @@ impl DashboardHandle {
             duration_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
             before,
             after: if ended.went_on { after } else { 0 },
+            shadow,
             window: u64::from(window.get()),
             window_note: ended.window,
             status: ended.status.map(|status| status.as_u16()),
             is_error,
             fault: ended.fault.map(Fault::label),
+            error: ended.error.map(Into::into),
             went_on: ended.went_on,
             acts: report.actions().iter().map(|act| act.label()).collect(),
             cleared: report.pruned as u64,
+            newly_cleared: 0,
             rewritten: false,
+            changed_at: 0,
             refused: ended.refusal.map(|refusal| u64::from(refusal.size())),
             refused_limit: ended.refusal.and_then(|it| it.limit).map(u64::from),
             prompt_tokens: usage.map(|usage| usage.input),
@@ -122,11 +130,13 @@ impl DashboardHandle {
         let mended =
             ended.refusal.is_some() && !is_error && report.actions().contains(&Action::Retry);
         let explanation = ended.explanation.filter(|_| ended.went_on);
-        self.recent.record_end(self.key, |seen, hidden| {
+        self.recent.record_end(self.id, |seen, hidden| {
             let dto = &mut seen.dto;
             if ended.went_on {
                 dto.tokens_before += before;
                 dto.tokens_after += after;
+                dto.shadow_saved += after - shadow.unwrap_or(after).min(after);
+                dto.newest_after = after;
             }
             dto.errors += u64::from(is_error);
             dto.mended += u64::from(mended);
@@ -139,30 +149,25 @@ impl DashboardHandle {
                 dto.money.add(spent);
             }
             dto.window_note = ended.window.or(dto.window_note);
-            let rewritten = seen.is_rewritten(before, after);
             let explanation = explanation.map(|mut explanation| {
                 if hidden {
                     explanation.forget_content();
                 }
                 explanation
             });
-            seen.record_end(RequestPoint { rewritten, ..point }, explanation)
+            seen.record_end(point, explanation)
         });
-        self.recent.record_day(
-            &DayRequest {
-                is_error,
-                before: if ended.went_on { before } else { 0 },
-                after: if ended.went_on { after } else { 0 },
-                cost: ended.cost,
-            },
-            &self.model,
-        );
+        let sizes = if ended.went_on { [before, after, planned] } else { [0; 3] };
+        self.recent.record_total(&self.model, |numbers| {
+            numbers.add(is_error, mended, sizes, ended.cost);
+        });
     }
 
     /// Records the cost of a request that the client left before it was answered: the provider
     /// charges for it all the same.
     pub(crate) fn record_abandoned(&self, spent: &RequestCost) {
         self.update(|seen| seen.dto.money.add(spent));
+        self.recent.record_total(&self.model, |numbers| numbers.money.add(spent));
     }
 
     /// Adds the newest calls that reread cleared results.
@@ -183,7 +188,7 @@ impl DashboardHandle {
     }
 
     fn update(&self, change: impl FnOnce(&mut DashboardEntry)) {
-        self.recent.update(self.key, change);
+        self.recent.update(self.id, change);
     }
 }
 
@@ -191,9 +196,13 @@ impl Drop for CompactionGuard {
     fn drop(&mut self) {
         let since = self.since;
         let (paid, unknown) = self.meter.total();
+        let pay = |money: &mut ConversationCosts| {
+            money.summaries += paid;
+            money.calls_unknown += unknown;
+        };
+        self.handle.recent.record_total(&self.handle.model, |numbers| pay(&mut numbers.money));
         self.handle.update(|seen| {
-            seen.dto.money.summaries += paid;
-            seen.dto.money.calls_unknown += unknown;
+            pay(&mut seen.dto.money);
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);
             }

@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 
-use crate::dashboard::dto::ConversationDto;
+use serde::Serialize;
+
+use crate::dashboard::dto::{ConversationDto, RequestPoint};
 use crate::dashboard::entry::DashboardEntry;
-use crate::explanation::report::{ExplanationReport, NewerFailures};
-use longhaul_core::units::scope::RecordKey;
+use crate::explanation::ConversationId;
+use crate::explanation::report::ExplanationReport;
 
 /// Maximum conversations shown; the conversation that was idle longest is evicted first.
 pub(super) const MAX_CONVERSATIONS: usize = 512;
 /// Maximum weight of all explanations, in rows of about 80 bytes. Those of the conversations that were
 /// idle longest are dropped first.
 const MAX_EXPLANATION_ROWS: usize = 200_000;
+/// Maximum requests in the feed over all conversations, the newest ones.
+const MAX_FEED: usize = 60;
 /// Explanations that the busiest conversation keeps in any case.
 const MIN_EXPLANATIONS: usize = 8;
 
@@ -26,8 +30,19 @@ pub(super) struct ShownConversations {
     evicted: VecDeque<(u64, String)>,
     /// Number of conversations evicted so far.
     evicted_count: u64,
+    /// The newest requests, oldest first, each with the revision of its end.
+    feed: VecDeque<(u64, FeedRow)>,
     /// Weight of all explanations.
     explanation_rows: usize,
+}
+
+/// A request of any conversation.
+#[derive(Clone, Serialize)]
+pub(crate) struct FeedRow {
+    conversation: String,
+    model: String,
+    #[serde(flatten)]
+    point: RequestPoint,
 }
 
 /// Changes of the list after a revision.
@@ -36,6 +51,8 @@ pub(crate) struct ListChange {
     pub(crate) revision: u64,
     /// Changed conversations, newest first.
     pub(crate) changed: Vec<ConversationDto>,
+    /// Requests that have ended, oldest first.
+    pub(crate) feed: Vec<FeedRow>,
     /// Identifiers of evicted conversations.
     pub(crate) evicted: Vec<String>,
     /// Number of conversations evicted since the start.
@@ -46,10 +63,12 @@ impl ShownConversations {
     /// Returns what changed after `revision`.
     pub(super) fn changes_since(&self, revision: u64) -> ListChange {
         let changed = self.newest_first().filter(|seen| seen.revision > revision);
+        let feed = self.feed.iter().filter(|(at, _)| *at > revision);
         let evicted = self.evicted.iter().filter(|(at, _)| *at > revision);
         ListChange {
             revision: self.revision,
             changed: changed.map(DashboardEntry::to_dto).collect(),
+            feed: feed.map(|(_, row)| row.clone()).collect(),
             evicted: evicted.map(|(_, id)| id.clone()).collect(),
             evicted_count: self.evicted_count,
         }
@@ -77,47 +96,48 @@ impl ShownConversations {
         let mut report = newest.explanation(|_| true)?;
         let at = report.request.as_ref()?.at;
         let seen = self.newest_first();
-        let seen = seen.filter(|seen| id.is_none() || seen.key == newest.key);
+        let seen = seen.filter(|seen| id.is_none() || seen.id == newest.id);
         let failures: Vec<_> = seen.flat_map(|seen| seen.failures_after(at)).collect();
         let last = failures.iter().max_by_key(|point| point.at);
-        report.newer = last.map(|last| NewerFailures {
-            count: failures.len(),
-            id: last.id.to_string(),
-            status: last.status,
-            fault: last.fault.map(Into::into),
+        let which = if failures.len() == 1 { "request" } else { "requests, the newest" };
+        report.newer = last.map(|last| {
+            let status = last.status.map_or_else(|| "no status".into(), |it| it.to_string());
+            let (count, fault) = (failures.len(), last.fault.unwrap_or_default());
+            let id = last.id;
+            format!("{count} newer {which} failed without an explanation: {id}, {status} {fault}")
         });
         Some(report)
     }
 
-    pub(super) fn get_mut(&mut self, key: RecordKey) -> Option<&mut DashboardEntry> {
+    pub(super) fn get_mut(&mut self, id: ConversationId) -> Option<&mut DashboardEntry> {
         // The busiest conversations are the newest.
-        let seen = self.entries.iter_mut().rev().find(|seen| seen.key == key);
+        let seen = self.entries.iter_mut().rev().find(|seen| seen.id == id);
         seen.map(|seen| &mut **seen)
     }
 
-    /// Applies `change` to the conversation `key`.
+    /// Applies `change` to the conversation `id`.
     pub(super) fn change<T>(
         &mut self,
-        key: RecordKey,
+        id: ConversationId,
         change: impl FnOnce(&mut DashboardEntry) -> T,
     ) -> Option<T> {
         let revision = self.revision + 1;
-        let seen = self.get_mut(key)?;
+        let seen = self.get_mut(id)?;
         seen.revision = revision;
         let changed = change(seen);
         self.revision = revision;
         Some(changed)
     }
 
-    /// Makes the conversation `key` the newest, and applies `change` to it.
+    /// Makes the conversation `id` the newest, and applies `change` to it.
     pub(super) fn touch(
         &mut self,
-        key: RecordKey,
+        id: ConversationId,
         new: impl FnOnce() -> DashboardEntry,
         change: impl FnOnce(&mut DashboardEntry),
     ) {
         self.revision += 1;
-        let at = self.entries.iter().rposition(|seen| seen.key == key);
+        let at = self.entries.iter().rposition(|seen| seen.id == id);
         let known = at.and_then(|at| self.entries.remove(at));
         let mut seen = known.unwrap_or_else(|| Box::new(new()));
         seen.revision = self.revision;
@@ -126,6 +146,17 @@ impl ShownConversations {
             self.evict();
         }
         self.entries.push_back(seen);
+    }
+
+    /// Adds the newest request of the conversation `id` to the feed.
+    pub(super) fn add_to_feed(&mut self, id: ConversationId) {
+        let Some(seen) = self.get_mut(id) else { return };
+        let (conversation, model) = (seen.dto.id.clone(), seen.dto.model.clone());
+        let Some(point) = seen.newest_point() else { return };
+        if self.feed.len() >= MAX_FEED {
+            self.feed.pop_front();
+        }
+        self.feed.push_back((self.revision, FeedRow { conversation, model, point }));
     }
 
     /// Counts the weight of explanations, and drops old explanations if there are too many.

@@ -15,31 +15,30 @@ use crate::config::{StoreConfig, StoreLocation};
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// Names of the files with requests, tokens and costs by day, with the conversations, and with the spending
+/// that has a cap. They follow the name of the store.
+pub(crate) const DAYS: &str = ".days.json";
+pub(crate) const CONVERSATIONS: &str = ".conversations.json";
+pub(crate) const SPENT: &str = ".spent.json";
+
 /// File with the rows of a table. Only the process that has the store, or the port, writes the file.
-pub(crate) struct TotalsFile<T> {
+pub(crate) struct TotalsFile {
     path: PathBuf,
-    rows: Box<dyn Fn() -> Vec<T> + Send + Sync>,
+    rows: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// Rows as they were written last.
-    written: Mutex<Vec<T>>,
+    written: Mutex<Vec<u8>>,
 }
 
-impl<T: DeserializeOwned + PartialEq + Send + Serialize + 'static> TotalsFile<T> {
-    /// Passes the rows of the file to `restore`; `rows` returns those to write, and `name` ends the file's
-    /// name. Returns `None` if the settings give no place for the file.
-    pub(crate) fn open(
+impl TotalsFile {
+    /// Passes the rows of the file to `restore`; `rows` returns those to write. Returns `None` if the
+    /// settings give no place for the file.
+    pub(crate) fn open<T: DeserializeOwned + Serialize>(
         config: &StoreConfig,
         name: &str,
         restore: impl FnOnce(Vec<T>),
         rows: impl Fn() -> Vec<T> + Send + Sync + 'static,
     ) -> Option<Arc<Self>> {
-        let store = match &config.location {
-            StoreLocation::File(path) => path,
-            StoreLocation::Memory => config.lessons.as_ref()?,
-            StoreLocation::Redis(_) => config.totals.as_ref()?,
-        };
-        let mut path = OsString::from(store);
-        path.push(name);
-        let path = PathBuf::from(path);
+        let path = path(config, name)?;
         let found = read(&path).unwrap_or_else(|error| {
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!(%error, name, "the totals of earlier days cannot be read");
@@ -47,6 +46,7 @@ impl<T: DeserializeOwned + PartialEq + Send + Serialize + 'static> TotalsFile<T>
             Vec::new()
         });
         restore(found);
+        let rows = move || serde_json::to_vec(&rows()).unwrap_or_default();
         Some(Arc::new(Self { path, written: Mutex::new(rows()), rows: Box::new(rows) }))
     }
 
@@ -68,6 +68,24 @@ impl<T: DeserializeOwned + PartialEq + Send + Serialize + 'static> TotalsFile<T>
     }
 }
 
+/// Removes the totals and the conversations of earlier processes. The spending that has a cap stays.
+pub(crate) fn remove(config: &StoreConfig) {
+    for path in [DAYS, CONVERSATIONS].iter().filter_map(|name| path(config, name)) {
+        _ = fs::remove_file(path);
+    }
+}
+
+fn path(config: &StoreConfig, name: &str) -> Option<PathBuf> {
+    let store = match &config.location {
+        StoreLocation::File(path) => path,
+        StoreLocation::Memory => config.lessons.as_ref()?,
+        StoreLocation::Redis(_) => config.totals.as_ref()?,
+    };
+    let mut path = OsString::from(store);
+    path.push(name);
+    Some(PathBuf::from(path))
+}
+
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     if fs::metadata(path)?.len() > MAX_BYTES {
         return Err(io::Error::other("the file is too large"));
@@ -76,7 +94,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
 }
 
 /// Replaces the file, so that it is complete at any moment.
-fn replace(path: &Path, rows: &[impl Serialize]) -> io::Result<()> {
+fn replace(path: &Path, rows: &[u8]) -> io::Result<()> {
     let mut copy = OsString::from(path);
     copy.push(".new");
     let mut options = OpenOptions::new();
@@ -84,7 +102,7 @@ fn replace(path: &Path, rows: &[impl Serialize]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&copy)?;
-    file.write_all(&serde_json::to_vec(rows)?)?;
+    file.write_all(rows)?;
     file.sync_all()?;
     fs::rename(&copy, path)
 }

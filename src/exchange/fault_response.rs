@@ -29,14 +29,19 @@ pub(crate) fn answer_fault(
 ) -> Response<ReplyBody> {
     state.metrics.faults.add(fault);
     log.record_fault(fault);
-    let mut message = fault.message(&state.config.upstream.base.origin());
-    let reason = state.upstream.failure_reason(fault);
-    let detailed = reason.map(|reason| format!("{message} ({reason})"));
-    state.fault_log.record(fault, detailed.as_deref().unwrap_or(&message));
-    // The cause may be another request's. Only a proxy with one user shows the cause to its client.
-    if let Some(detailed) = detailed.filter(|_| state.config.is_for_this_machine) {
-        message = detailed;
+    let origin = state.config.upstream.base.origin();
+    let detailed = state.upstream.failure_message(fault, &origin);
+    if fault.is_server_error() {
+        tracing::warn!(code = fault.code(), "{detailed}");
+    } else {
+        tracing::info!(code = fault.code(), "{detailed}");
     }
+    if fault.is_of_upstream() {
+        state.recent.record_outage(&origin, &detailed);
+    }
+    // The cause may be another request's. Only a proxy with one user shows the cause to its client.
+    let is_for_one = state.config.is_for_this_machine;
+    let message = if is_for_one { detailed } else { fault.message(&origin) };
     let mut reply = fault_response(fault, &message, log.error_dialect());
     if let Ok(id) = HeaderValue::try_from(log.id.to_string()) {
         reply.headers_mut().insert(report::REQUEST, id);

@@ -29,7 +29,7 @@ type StreamError = <ReplySource as Body>::Error;
 
 /// Begins to relay a reply, whose head goes out now.
 pub(crate) fn relay(reply: Response<ReplySource>, mut log: Box<RequestLog>) -> Response<ReplyBody> {
-    log.record_response_head(reply.status());
+    log.record_response_head(reply.status(), reply.headers());
     reply.map(|source| {
         let mut body = ReplyBody { source, log, pending_error: None };
         // hyper never polls a body without frames.

@@ -12,6 +12,7 @@ use crate::costs::RequestCost;
 use crate::dashboard::{DashboardHandle, EndedRequest};
 use crate::error::Fault;
 use crate::exchange::client_connection::ConnectionUse;
+use crate::exchange::error_reply::ErrorReply;
 use crate::exchange::reply_observer::ReplyObserver;
 use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation, verdict};
 use crate::limits::RECALL_PATH;
@@ -68,6 +69,8 @@ pub(crate) struct RequestLog {
     pub(crate) dashboard: Option<DashboardHandle>,
     /// Observer of the response body as it passes.
     pub(crate) observer: Option<Box<ReplyObserver>>,
+    /// Beginning of the provider's error reply.
+    error_reply: Option<Box<ErrorReply>>,
     /// Cost of the request, once the end of the response was observed.
     cost: Option<RequestCost>,
     /// Items of reasoning that the reply reports as dropped.
@@ -102,6 +105,7 @@ impl RequestLog {
             refusal: None,
             dashboard: None,
             observer: None,
+            error_reply: None,
             cost: None,
             dropped_reasoning: 0,
             trace: RequestTrace::start(request.headers()),
@@ -159,8 +163,11 @@ impl RequestLog {
 
     /// Records that the head of the response goes out. The proxy's overhead is the time until now,
     /// less the time spent waiting for others.
-    pub(crate) fn record_response_head(&mut self, status: StatusCode) {
+    pub(crate) fn record_response_head(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = Some(status);
+        if self.fault.is_none() && (status.is_client_error() || status.is_server_error()) {
+            self.error_reply = ErrorReply::new(headers).map(Box::new);
+        }
         let ours = self.started.elapsed().saturating_sub(self.meter.wait_time());
         self.metrics.overhead.0.observe(ours);
     }
@@ -168,6 +175,9 @@ impl RequestLog {
     /// Records a chunk of the response body.
     pub(crate) fn record_chunk(&mut self, chunk: &[u8]) {
         self.received_bytes += chunk.len() as u64;
+        if let Some(error) = &mut self.error_reply {
+            error.push(chunk);
+        }
         if let Some(observer) = &mut self.observer
             && !observer.observe(chunk)
         {
@@ -250,6 +260,7 @@ impl Drop for RequestLog {
         if went_on {
             self.report.record_metrics(&self.metrics);
         }
+        let error = self.error_reply.take().and_then(|error| error.name());
         if let Some(dashboard) = &self.dashboard {
             dashboard.record_end(EndedRequest {
                 id: self.id,
@@ -259,6 +270,7 @@ impl Drop for RequestLog {
                 window: self.chat.as_ref().map(|chat| chat.window),
                 status: self.status,
                 fault: self.fault,
+                error: error.as_deref(),
                 ending: self.ending,
                 cost: self.cost.as_ref(),
                 dropped_reasoning: self.dropped_reasoning,
@@ -270,7 +282,10 @@ impl Drop for RequestLog {
         let chat = self.chat.as_ref();
         let usage = self.cost.as_ref().and_then(|spent| spent.usage);
         let cost = self.cost.as_ref().and_then(|spent| spent.cost.amount());
-        tracing::info!(
+        // The level of an event is part of its static metadata.
+        macro_rules! log_line {
+            ($level:ident) => {
+        tracing::$level!(
             request_id = %self.id,
             model = chat.map(|chat| &*chat.model),
             conversation = chat.and_then(|chat| chat.conversation).map(tracing::field::display),
@@ -282,6 +297,7 @@ impl Drop for RequestLog {
             received_bytes = self.received_bytes,
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             fault = self.fault.map(Fault::label),
+            error,
             ended = self.ending.label(),
             action = self.report.action_labels(),
             bypass = self.report.bypass().map(Bypass::label),
@@ -298,7 +314,15 @@ impl Drop for RequestLog {
             dropped_reasoning = Some(self.dropped_reasoning).filter(|items| *items > 0),
             cost_nano_usd = cost.map(Usd::as_nanos),
             "request"
-        );
+        )
+            };
+        }
+        // A fault has a warning of its own.
+        if self.fault.is_none() && self.status.is_some_and(|status| status.is_server_error()) {
+            log_line!(warn);
+        } else {
+            log_line!(info);
+        }
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) async fn send(
     let reply = reply.map_err(|fault| meter.client_fault().unwrap_or(fault));
     log.trace.record_reply(&reply);
     let reply = reply?;
+    state.recent.end_outage(|| state.config.upstream.base.origin());
     if let (Some(foreign), 401 | 403) = (foreign, reply.status().as_u16()) {
         let sentence = foreign.sentence(&state.config.upstream.base);
         tracing::warn!("wrong base: {sentence}");

@@ -46,7 +46,7 @@ pub(crate) struct ExplanationReport {
     pub(crate) hint: Option<String>,
     /// Failures after this request, if the reader asked for the last request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) newer: Option<NewerFailures>,
+    pub(crate) newer: Option<String>,
     pub(crate) messages: Vec<MessageRow>,
 }
 
@@ -63,6 +63,9 @@ pub(crate) struct RequestReport {
     pub(crate) at: u64,
     pub(crate) duration_ms: u64,
     pub(crate) status: Option<u16>,
+    /// Class and code with which the provider named its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
     pub(crate) actions: Vec<Name>,
     /// Prompt tokens that the provider counted.
     pub(crate) prompt_tokens: Option<u32>,
@@ -74,17 +77,6 @@ pub(crate) struct RequestReport {
     pub(crate) lost_reasoning: u64,
     /// Largest number of items that one reply of the conversation reports as dropped.
     pub(crate) dropped_reasoning: u64,
-}
-
-/// Requests that ended later, with an error and without an explanation.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct NewerFailures {
-    pub(crate) count: usize,
-    /// Identifier of the newest.
-    pub(crate) id: String,
-    pub(crate) status: Option<u16>,
-    /// Code of longhaul's own fault, if the newest ended with one.
-    pub(crate) fault: Option<Name>,
 }
 
 /// The reason a request is forwarded unchanged.
@@ -160,7 +152,14 @@ impl ExplanationReport {
         let mut report = Self::new(stored.numbers.clone(), stored.context, source);
         // The source's own number is the one that people know.
         report.window.tokens = stored.window.tokens;
-        report.why = Some(stored.cause.sentence(&stored.numbers));
+        let sentence = stored.cause.sentence(&stored.numbers);
+        report.why = Some(match request.status.filter(|status| *status >= 400) {
+            Some(status) => format!(
+                "the provider answered with the error {status}{}; {sentence}",
+                request.error.as_deref().map_or_else(String::new, |name| format!(" {name}"))
+            ),
+            None => sentence,
+        });
         for message in &mut report.messages {
             let (number, decision) = (message.row.number, message.row.decision);
             message.since = stored.since.get(&number).copied();
@@ -170,7 +169,7 @@ impl ExplanationReport {
                 message.reason = "old results go first when a request does not fit".into();
             }
             if decision == MessageDecision::Summarised {
-                message.reason = "replaced by the summary or digest in use".into();
+                message.reason = "replaced by the summary in use".into();
             }
             let subject = stored.subjects.get(&number);
             message.subject = subject.map(|subject| printable_name(subject));

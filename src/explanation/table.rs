@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::config::{ChoiceSetting, Mode};
-use crate::explanation::report::{ExplanationReport, MessageRow, NewerFailures, RequestReport};
+use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
 use crate::explanation::verdict::UntouchedReason;
 use longhaul_console::amounts::{percent, short_duration, short_usd};
 use longhaul_console::printable::printable_name;
@@ -19,7 +19,7 @@ use longhaul_core::units::usd::Usd;
 pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String {
     let mut head = Table::of_names();
     if let Some(newer) = &report.newer {
-        head.push(["note".to_owned(), describe_newer(newer)]);
+        head.push(["note".to_owned(), printable_name(newer)]);
     }
     if let Some(request) = &report.request {
         push_request(&mut head, request, report);
@@ -42,22 +42,6 @@ pub(crate) fn render_untouched(why: UntouchedReason) -> String {
     format!("passed untouched: {}\n", why.description())
 }
 
-/// Describes the requests that failed after the one that is shown.
-fn describe_newer(newer: &NewerFailures) -> String {
-    let (noun, which) = match newer.count {
-        1 => ("request", ""),
-        _ => ("requests", "; the newest"),
-    };
-    let status = newer.status.map_or_else(|| "no status".to_owned(), |status| status.to_string());
-    let fault = newer.fault.as_deref().map(|fault| format!(" {}", printable_name(fault)));
-    format!(
-        "{} newer {noun} failed without an explanation{which}: {}, {status}{}",
-        newer.count,
-        printable_name(&newer.id),
-        fault.unwrap_or_default()
-    )
-}
-
 fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationReport) {
     let which = format!(
         "{}, number {} of conversation {}, {}",
@@ -69,7 +53,7 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
     head.push(["request".to_owned(), which]);
     let did = match request.actions.as_slice() {
         [] => "forwarded unchanged".to_owned(),
-        actions => printable_name(&actions.join(", ")),
+        actions => printable_name(&actions.join(", ")).replace("digest", "summary"),
     };
     let mut parts = vec![format!(
         "{did}: {} → {} tokens",
@@ -77,7 +61,10 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
         with_thousands(report.numbers.totals.after.get())
     )];
     parts.push(match request.status {
-        Some(status) => format!("status {status}"),
+        Some(status) => {
+            let error = request.error.as_deref().map(|name| format!(" {}", printable_name(name)));
+            format!("status {status}{}", error.unwrap_or_default())
+        }
         None => "the client left before an answer".to_owned(),
     });
     parts.push(short_duration(Duration::from_millis(request.duration_ms)));

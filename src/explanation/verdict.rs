@@ -32,7 +32,7 @@ pub(crate) fn explain(explanation: &RequestExplanation, decision: MessageDecisio
             "old images or documents exceed a limit of the upstream".into()
         }
         MessageDecision::Kept => String::new(),
-        MessageDecision::Summarised => "replaced by the digest".into(),
+        MessageDecision::Summarised => "replaced by the summary".into(),
         MessageDecision::ThinkingRemoved => "its thinking is bound to text that was changed".into(),
         MessageDecision::ToolResult(decision) => explain_result(explanation, decision),
     }

@@ -60,7 +60,6 @@ impl ProxyState {
             summary_endpoint: summariser.map(Arc::new),
             store,
             unknown_paths: Arc::default(),
-            fault_log: Arc::default(),
             cross_origin: Arc::default(),
             recent: Arc::default(),
             config,

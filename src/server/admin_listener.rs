@@ -2,22 +2,32 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::Request;
-use http_body_util::{Either, Full};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1 as client_http1;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use crate::admin::Admin;
+use crate::admin::events::MAX_VIEWERS;
+use crate::admin::{Admin, EVENTS_PATH};
+use crate::dashboard::shared;
 use crate::server::acceptor::accept;
 use parking_lot::Mutex;
 
@@ -49,8 +59,27 @@ struct ConnectionState {
     is_viewer: AtomicBool,
 }
 
-/// Serves until dropped, which ends all its connections.
-pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
+/// Pause between two attempts to bind the address of a page that another process serves.
+const BIND_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Serves at a listener, or at an address once its present page has ended. Serves until dropped, which ends all
+/// its connections.
+pub(super) async fn serve(at: Result<TcpListener, SocketAddr>, admin: Arc<Admin>) {
+    let listener = match at {
+        Ok(listener) => listener,
+        Err(address) => loop {
+            sleep(BIND_INTERVAL).await;
+            let folder = admin.folder().unwrap_or_else(|| Path::new(""));
+            if shared::page(folder).await.is_none()
+                && let Ok(listener) = TcpListener::bind(address).await
+            {
+                break listener;
+            }
+        },
+    };
+    if let Ok(address) = listener.local_addr() {
+        _ = admin.address.set(address);
+    }
     // One more permit than places: the connection that takes another's place.
     let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS + 1));
     let mut failure_logged_at = None;
@@ -80,8 +109,9 @@ pub(super) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
                     sleep(VIEWER_TIMEOUT.saturating_sub(ADMIN_TIMEOUT)).await;
                 }
             };
+            let Ok(peer) = socket.peer_addr() else { return };
             tokio::select! {
-                () = connection.serve(socket) => {}
+                () = connection.serve(socket, peer.ip()) => {}
                 () = limit => {}
             }
         });
@@ -112,42 +142,123 @@ struct AdminConnection {
 
 impl AdminConnection {
     /// Answers the one request of the connection.
-    async fn serve(&self, socket: TcpStream) {
-        let Ok(peer) = socket.peer_addr() else { return };
-        let service = service_fn(|request: Request<Incoming>| {
+    async fn serve(&self, io: impl AsyncRead + AsyncWrite + Unpin, peer: IpAddr) {
+        let service = service_fn(async |request: Request<Incoming>| {
             self.state.has_asked.store(true, Ordering::Relaxed);
-            let answer = if let Some(events) = self.admin.events(&request, peer.ip()) {
-                self.state.is_viewer.store(true, Ordering::Relaxed);
-                drop(self.place.lock().take());
-                events.map(Either::Right)
-            } else {
-                let page = self.admin.respond(&request, peer.ip());
-                page.map(Full::new).map(Either::Left)
-            };
-            async { Ok::<_, Infallible>(answer) }
+            Ok::<_, Infallible>(self.answer(request, peer).await)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(false)
             .header_read_timeout(ADMIN_HEAD_TIMEOUT)
             .max_buf_size(ADMIN_BUFFER)
-            .serve_connection(TokioIo::new(socket), service);
+            .serve_connection(TokioIo::new(io), service);
         if let Err(error) = connection.await {
             tracing::debug!(%error, "admin connection ended");
         }
     }
+
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Response<PageBody> {
+        if let Some(events) = self.admin.events(&request, peer) {
+            self.become_viewer();
+            return events.map(|body| body.map_err(|never| match never {}).boxed_unsync());
+        }
+        let is_stream = request.uri().path().ends_with(EVENTS_PATH);
+        let is_other = request.uri().path().starts_with(OTHERS);
+        if is_other && self.admin.refusal(&request, peer).is_none() {
+            let Some(reply) = forward(&self.admin, request).await else {
+                let mut gone = Response::new(PageBody::default());
+                *gone.status_mut() = StatusCode::BAD_GATEWAY;
+                return gone;
+            };
+            if is_stream && reply.status().is_success() {
+                self.become_viewer();
+            }
+            return reply.map(BodyExt::boxed_unsync);
+        }
+        let page = self.admin.respond(&request, peer);
+        page.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync())
+    }
+
+    fn become_viewer(&self) {
+        self.state.is_viewer.store(true, Ordering::Relaxed);
+        drop(self.place.lock().take());
+    }
 }
 
+/// A file that is removed on drop.
+#[cfg(unix)]
+struct RemovedOnDrop(PathBuf);
+
+#[cfg(unix)]
+impl Drop for RemovedOnDrop {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Path of the pages of another longhaul of the user, before its process and the page.
+const OTHERS: &str = "/at/";
+
+type PageBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// Forwards a request to the longhaul that its path names. Returns `None` if that one does not answer.
+async fn forward(admin: &Admin, mut request: Request<Incoming>) -> Option<Response<Incoming>> {
+    let rest = request.uri().path_and_query()?.as_str().strip_prefix(OTHERS)?;
+    let (process, page) = rest.split_once('/')?;
+    let socket = shared::connect(admin.folder()?, process.parse().ok()?).await.ok()?;
+    let page = format!("/{page}").parse().ok()?;
+    *request.uri_mut() = page;
+    let (mut sender, connection) = client_http1::handshake(TokioIo::new(socket)).await.ok()?;
+    tokio::spawn(connection);
+    sender.send_request(request).await.ok()
+}
+
+/// Serves the pages to the other longhauls of the user at a socket in `folder`, until dropped.
+#[cfg(unix)]
+pub(super) async fn serve_own_user(folder: PathBuf, admin: Arc<Admin>) {
+    let path = shared::socket(&folder, std::process::id());
+    _ = std::fs::remove_file(&path);
+    let listener = match UnixListener::bind(&path) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::warn!(%error, "no other longhaul shows this one on its page"),
+    };
+    let _removed = RemovedOnDrop(path);
+    let mut tasks = JoinSet::new();
+    for other in shared::processes(&folder) {
+        let folder = folder.clone();
+        tasks.spawn(async move {
+            shared::ask(&folder, other, Request::get("/join")).await;
+        });
+    }
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = tasks.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((socket, _)) = accepted else {
+            sleep(BIND_INTERVAL).await;
+            continue;
+        };
+        if !shared::is_own(&socket) || tasks.len() > ADMIN_CONNECTIONS + MAX_VIEWERS {
+            continue;
+        }
+        let (admin, state, place) = (Arc::clone(&admin), Arc::default(), Mutex::new(None));
+        let connection = AdminConnection { admin, state, place };
+        tasks.spawn(async move {
+            let served = connection.serve(socket, Ipv4Addr::LOCALHOST.into());
+            _ = timeout(VIEWER_TIMEOUT, served).await;
+        });
+    }
+}
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
     use tokio::time::{Instant, pause};
 
     use super::*;
     use crate::admin::Overview;
-    use crate::admin::events::MAX_VIEWERS;
     use crate::config::Config;
     use crate::proxy_state::ProxyState;
 
@@ -159,7 +270,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let admin = Admin::new(Overview::from_state(&state, String::new()), String::new(), address);
         let mut serving = JoinSet::new();
-        serving.spawn(serve(listener, Arc::new(admin)));
+        serving.spawn(serve(Ok(listener), Arc::new(admin)));
         (address, serving)
     }
 

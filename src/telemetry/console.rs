@@ -16,10 +16,14 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::wall_clock;
 use longhaul_console::printable::printable_name;
+use longhaul_console::thousands::with_thousands;
 use request_line::RequestLine;
 
 /// Message of the line that ends a request.
-const REQUEST: &str = "request";
+pub(super) const REQUEST: &str = "request";
+/// Digits of a conversation's identifier that a line shows. `longhaul explain --conversation` takes
+/// the beginning of an identifier.
+const SHOWN_DIGITS: usize = 8;
 /// Seconds of a day.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
@@ -95,10 +99,14 @@ impl ConsoleFormat {
             Level::TRACE => ("trace", DIM),
         };
         line.push(word, style);
+        line.push(fields.text("model").unwrap_or_default(), CYAN);
+        let id = fields.text("conversation").unwrap_or_default();
+        line.push(id.get(..SHOWN_DIGITS).unwrap_or(id), DIM);
         line.push(&fields.message, PLAIN);
         let rest = fields.values.iter();
-        let rest: Vec<String> = rest.map(|(name, value)| format!("{name}={value}")).collect();
-        line.push(&rest.join(" "), DIM);
+        let rest = rest.filter(|(name, _)| !matches!(*name, "model" | "conversation"));
+        let rest: Vec<String> = rest.map(|(name, value)| in_words(name, value)).collect();
+        line.push(&rest.join(", "), DIM);
         line.text
     }
 }
@@ -146,6 +154,13 @@ impl Visit for EventFields {
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.set(field, value.to_string());
     }
+}
+
+/// Returns a field as people write it: `refused tokens 37,140`.
+fn in_words(name: &str, value: &str) -> String {
+    let value =
+        value.parse().map_or_else(|_| value.to_owned(), |number: u64| with_thousands(number));
+    format!("{} {value}", name.replace('_', " "))
 }
 
 /// Returns the time of day in UTC.

@@ -17,6 +17,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::console::REQUEST;
+
 /// Time for which repetitions of a warning are counted instead of logged.
 const FOLD_TIME: Duration = Duration::from_secs(10);
 /// Maximum different warnings that are counted at once. Further ones are logged each time.
@@ -59,7 +61,8 @@ impl<S: Subscriber> Layer<S> for RepeatFilter {
         }
         let mut fields = WarningFields::new(event);
         event.record(&mut fields);
-        fields.is_count || self.0.admit(fields, Instant::now())
+        // Each request has a line of its own.
+        fields.is_count || fields.message == REQUEST || self.0.admit(fields, Instant::now())
     }
 }
 

@@ -39,9 +39,31 @@ fn page(program: &Program) -> String {
     format!("http://{}/", program.admin())
 }
 
+/// Returns the link of the user whose state folder is in `state`.
+fn link(state: &[(&str, &str)]) -> String {
+    crate::cli::stdout(&["dashboard"], state).trim().to_owned()
+}
+
+/// Returns the conversation with the most requests, as the user's page shows it.
+async fn busiest_of_user(program: &Program, state: &[(&str, &str)]) -> Value {
+    let link = link(state);
+    let (_, token) = link.split_once("#token=").unwrap();
+    let admin = program.admin();
+    let stranger = crate::admin::get(admin, "/conversations").await;
+    assert!(stranger.starts_with("HTTP/1.1 403 "), "{stranger}");
+    let asked = format!(
+        "GET /conversations HTTP/1.1\r\nHost: {admin}\r\nx-longhaul-token: {token}\r\n\r\n"
+    );
+    let answer = crate::admin::told(admin, &asked).await;
+    busiest_of(&serde_json::from_str(crate::admin::body(&answer, "200")).unwrap())
+}
+
 /// Returns the conversation with the most requests.
 async fn busiest(program: &Program) -> Value {
-    let all = json_of(program.admin(), "/conversations").await;
+    busiest_of(&json_of(program.admin(), "/conversations").await)
+}
+
+fn busiest_of(all: &Value) -> Value {
     let conversations = all["conversations"].as_array().unwrap().iter();
     conversations.max_by_key(|one| one["requests"].as_u64()).unwrap().clone()
 }
@@ -106,7 +128,7 @@ async fn data_that_come_before_the_first_paint_are_shown() {
     let model = Model::start(ModelOptions::default()).await.unwrap();
     let program = Program::with_admin(&model.url(), &[], Admin::Free);
     let mut browser = Browser::open_after(LATE_EFFECTS, &page(&program), DESKTOP);
-    browser.wait_for("document.querySelector('.cards')");
+    browser.wait_for("document.querySelector('.empty')");
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
@@ -205,11 +227,16 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
     assert_ne!(browser.text("document.title"), "broken");
     let money = "document.getElementById('tab-Money').click()";
     browser.value(money);
+    browser.wait_for(
+        "document.getElementById('panel').innerText.includes('unknown for 1 of 1 request')",
+    );
     browser.wait_for("document.getElementById('panel').innerText.includes('[[price]]')");
     // An upstream that is gone fails every request.
     drop(model);
     assert_eq!(ask(&caller, "Anybody there?").await, 502);
-    browser.wait_for("document.querySelector('.alarm b')?.textContent === '1'");
+    browser.wait_for("document.querySelector('.alarm')?.innerText.includes('1 failed')");
+    browser
+        .wait_for("document.querySelector('.problems')?.innerText.includes('cannot be reached')");
     browser.wait_for(
         "[...document.querySelectorAll('.row')].some((row) => row.innerText.includes('1 error'))",
     );
@@ -217,7 +244,7 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
     browser.value(
         "[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('1 error')).click()",
     );
-    browser.wait_for("document.querySelector('.request.failed .what')?.innerText.includes('upstream_unreachable')");
+    browser.wait_for("document.querySelector('.request.failed .what')?.innerText.includes('upstream unreachable')");
     browser
         .wait_for("document.querySelector('.request.failed .size').innerText.includes('nothing')");
     browser.wait_for("document.querySelector('.readout').innerText.includes('forwarded nothing')");
@@ -230,4 +257,158 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
     let words = browser.text("document.body.innerText");
     assert!(!words.contains("NaN") && !words.contains("undefined"), "{words}");
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+}
+
+/// Reads the words of the page, which name no value that is missing.
+#[track_caller]
+fn words(browser: &mut Browser) -> String {
+    let words = browser.text("document.body.innerText");
+    assert!(!words.contains("NaN") && !words.contains("undefined"), "{words}");
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+    words
+}
+
+/// Tests whether something is wider than the window.
+const IS_WIDE: &str = "document.documentElement.scrollWidth > innerWidth";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn the_first_screen_answers_without_a_click() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let mut browser = Browser::open(&page(&program), DESKTOP);
+    browser.wait_for("document.querySelector('.empty')?.innerText.includes('ANTHROPIC_BASE_URL')");
+    // One conversation is open, and says how full its window is.
+    let caller = Caller::of(program.address());
+    assert_eq!(ask(&caller, "The first one").await, 200);
+    browser.wait_for("document.querySelector('#title')?.innerText === 'The first one'");
+    browser.wait_for("document.querySelector('.chart')?.innerText.includes('One request so far')");
+    // Nothing has a price, so no amount is shown.
+    play_counted(&caller).await;
+    browser.wait_for("document.querySelectorAll('.feed .request').length > 10");
+    browser.wait_for("document.querySelector('.cards')?.innerText.includes('unknown for')");
+    browser.wait_for("document.querySelector('.trend canvas')");
+    assert!(!words(&mut browser).contains('$'));
+    let first = "document.querySelector('.feed .number, .feed .time').innerText";
+    let newest = browser.text(first);
+    assert_eq!(newest.len(), "12:00:00".len(), "{newest}");
+    for size in [PHONE, (320, 700)] {
+        let mut phone = Browser::open(&page(&program), size);
+        phone.wait_for("document.querySelector('.trend canvas')");
+        assert_eq!(phone.value(IS_WIDE), false, "{size:?}");
+        phone.value("document.querySelector('.feed a').click()");
+        phone.wait_for("document.querySelector('.explanation')");
+        assert_eq!(phone.value(IS_WIDE), false, "{size:?}");
+        words(&mut phone);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn mode_shadow_says_what_it_would_have_saved() {
+    let (_model, program, _caller) = after_the_demo_in_shadow().await;
+    let mut browser = Browser::open(&page(&program), DESKTOP);
+    browser.wait_for("document.querySelector('.badge.shadow')");
+    browser.wait_for("document.querySelector('.cards').innerText.includes('would have saved')");
+    browser.wait_for("document.querySelector('.readout').innerText.includes('would forward')");
+    let readout = browser.text("document.querySelector('.readout').innerText");
+    let numbers: Vec<&str> = readout.split("ed ").skip(1).collect();
+    let sizes: Vec<&str> = numbers.iter().filter_map(|it| it.split(' ').next()).collect();
+    assert_eq!(sizes[0], sizes[1], "what went out is what came: {readout}");
+    assert!(words(&mut browser).contains("LONGHAUL_MODE=on"));
+}
+
+async fn after_the_demo_in_shadow() -> (Model, Program, Caller) {
+    let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
+    let settings = [("LONGHAUL_MODE", "shadow"), ("LONGHAUL_WINDOW", "32768")];
+    let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+    let caller = Caller::of(program.address());
+    play_counted(&caller).await;
+    (model, program, caller)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn an_error_of_the_provider_has_its_status_and_its_name() {
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), &[], Admin::Free);
+    let caller = Caller::of(program.address());
+    // No window holds this message, and nothing of it can go.
+    assert_eq!(ask(&caller, &"word ".repeat(200_000)).await, 400);
+    let mut browser = Browser::open(&page(&program), DESKTOP);
+    browser.wait_for("document.querySelector('.request.failed')");
+    let row = browser.text("document.querySelector('.request.failed').innerText");
+    assert!(row.contains("400"), "{row}");
+    browser.value("document.querySelector('.request.failed > button').click()");
+    browser.wait_for("document.querySelector('.explanation p')?.innerText.includes('error 400 ')");
+    words(&mut browser);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn totals_and_rows_survive_a_restart_without_text() {
+    let home = tempfile::tempdir().unwrap();
+    let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
+    let (model, program, _caller) = after_the_demo(&state).await;
+    let before = busiest_of_user(&program, &state).await;
+    program.closed();
+    let folder = home.path().join("longhaul");
+    let kept = std::fs::read_to_string(folder.join("lessons.db.conversations.json")).unwrap();
+    let title = before["title"].as_str().unwrap();
+    assert!(!title.is_empty() && !kept.contains(title), "{kept}");
+    let program = Program::with_admin(&model.url(), &state, Admin::Free);
+    let after = busiest_of_user(&program, &state).await;
+    for field in ["id", "requests", "tokens_before", "tokens_after", "money", "last"] {
+        assert_eq!(before[field], after[field], "{field}");
+    }
+    let mut browser = Browser::open(&link(&state), DESKTOP);
+    browser.wait_for("document.querySelector('.row')");
+    browser.wait_for("document.querySelector('.cards').innerText.includes('received')");
+    browser.wait_for("document.querySelector('main').innerText.includes('over a restart')");
+    words(&mut browser);
+    drop(browser);
+    // The next request of the conversation goes on with the same row.
+    play_counted(&Caller::of(program.address())).await;
+    let again = busiest_of_user(&program, &state).await;
+    assert_eq!(again["id"], before["id"]);
+    assert!(again["requests"].as_u64() > before["requests"].as_u64());
+    program.closed();
+    assert!(crate::cli::stdout(&["store", "purge"], &state).contains("deleted"));
+    assert!(!folder.join("lessons.db.conversations.json").exists());
+    assert!(!folder.join("lessons.db.days.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs chromium"]
+async fn one_page_shows_all_longhauls_of_a_user_and_nothing_to_a_stranger() {
+    let home = tempfile::tempdir().unwrap();
+    let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let first = Program::with_admin(&model.url(), &state, Admin::Free);
+    let mut browser = Browser::open(&link(&state), DESKTOP);
+    browser.wait_for("document.querySelector('.empty')?.innerText.includes('No conversation yet')");
+    assert_eq!(browser.text("location.hash"), "", "the token leaves the address");
+    // The second one has no port of its own, and joins while the page is open.
+    let second = Program::with_admin(&model.url(), &state, Admin::Default);
+    assert_eq!(ask(&Caller::of(first.address()), "Of the first").await, 200);
+    assert_eq!(ask(&Caller::of(second.address()), "Of the second").await, 200);
+    browser.wait_for("document.querySelectorAll('.row').length === 2");
+    browser.value(
+        "[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('Of the second')).click()",
+    );
+    browser.wait_for("document.querySelector('.request')");
+    browser.value("document.querySelector('.request > button').click()");
+    browser.wait_for("document.querySelector('.explanation table')");
+    let last = crate::cli::stdout(&["explain", "--last", "--json"], &state);
+    assert!(last.contains("\"why\""), "{last}");
+    // One that ends leaves the page.
+    second.closed();
+    browser.wait_for("document.querySelectorAll('.row').length === 1");
+    let mut stranger = Browser::open(&page(&first), DESKTOP);
+    stranger.wait_for("document.body.innerText.includes('needs its link')");
+    assert!(!stranger.text("document.body.innerText").contains("Of the first"));
+    let folder = home.path().join("longhaul");
+    let names = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.file_name());
+    let sockets = names.filter(|name| name.to_string_lossy().ends_with(".sock"));
+    assert_eq!(sockets.count(), 1, "the socket of a process goes with it");
 }

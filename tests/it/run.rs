@@ -321,6 +321,27 @@ fn forwards_sigterm_and_exits_with_the_commands_code() {
 }
 
 #[test]
+fn the_command_is_not_handed_the_page_and_asks_it_through_the_socket() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().to_str().unwrap();
+    let ours = env!("CARGO_BIN_EXE_longhaul");
+    let line = format!("env; {ours} quota --json");
+    let upstream = ["--upstream", "http://127.0.0.1:9/v1", "--admin", "127.0.0.1:0"];
+    let output = run(&[&upstream[..], &["--", "sh", "-c", &line]].concat(), &[("HOME", path)]);
+    let output = { output }.output().unwrap();
+    let (told, said) =
+        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(told.contains("dashboard at http://127.0.0.1:"), "{told}");
+    assert!(said.contains("\n[]"), "no login has a quota: {said}");
+    let file = home.path().join(".local/state/longhaul/page.token");
+    let token = std::fs::read_to_string(&file).unwrap();
+    assert!(token.len() == 64 && !said.contains(&token) && !told.contains(&token));
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn a_dashboard_and_a_log_are_there_on_request_and_lessons_in_the_state_folder() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let admin = free.local_addr().unwrap().to_string();

@@ -8,6 +8,7 @@ mod table;
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
@@ -25,6 +26,9 @@ use table::{Paint, RowSelection};
 
 /// The smallest window, in tokens, that a request of realistic size can be expected to fit.
 const MIN_WINDOW: u32 = 2_048;
+
+/// The pause before each request that the dashboard shows: a twentieth of the 6 s that agents take for a step.
+const OPEN_PAUSE: Duration = Duration::from_millis(300);
 
 /// The options of the command. None is a setting of the proxy: the demo shows what the defaults do.
 #[derive(Args)]
@@ -56,6 +60,9 @@ struct DemoOptions {
     /// Print a row for every request, and the whole injected message
     #[arg(long)]
     all: bool,
+    /// Play the session on the dashboard, 20 times as fast as an agent works, until Ctrl-C
+    #[arg(long, conflicts_with = "json")]
+    open: bool,
     /// Print everything as one JSON object
     #[arg(long)]
     json: bool,
@@ -102,6 +109,11 @@ async fn play_both(
     wanted: &DemoOptions,
 ) -> io::Result<DemoReport> {
     let options = ModelOptions::with_window(wanted.window.into());
+    let (role, pause) = if wanted.open {
+        (ProxyRole::WithPage, OPEN_PAUSE)
+    } else {
+        (ProxyRole::AsConfigured, Duration::ZERO)
+    };
     let direct = play_directly(session, options.clone()).await?;
     let start = async |base: &str| {
         // The demo is about a window that only refusals reveal.
@@ -111,9 +123,9 @@ async fn play_both(
             Summariser::Own => {}
         }
         let settings = settings(&changes).map_err(io::Error::other)?;
-        settings.start(ProxyRole::AsConfigured).await
+        settings.start(role).await
     };
-    let played = play_through_proxy(session, options, wanted.summariser, start);
+    let played = play_through_proxy(session, options, (wanted.summariser, pause), start);
     let (longhaul, injected) = played.await?;
     Ok(DemoReport {
         session: session.name.clone(),

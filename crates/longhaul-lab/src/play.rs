@@ -41,21 +41,27 @@ pub(crate) async fn play_directly(
 ) -> io::Result<PlayOutcome> {
     let model = Model::start(options).await?;
     let player = SessionPlayer::new("direct", session, &model, model.addr());
-    Ok(player.play(Summariser::Nobody).await.0)
+    Ok(player.play(Summariser::Nobody, Duration::ZERO).await.0)
 }
 
-/// Plays the session through the proxy that `start` returns for the model's base URL. Fails if the model
+/// Plays the session through the proxy that `start` returns for the model's base URL. With a `pause` before
+/// each request, never returns: somebody watches. Fails if the model
 /// or the proxy cannot be started.
 pub(crate) async fn play_through_proxy(
     session: &RecordedSession,
     options: ModelOptions,
-    summariser: Summariser,
+    (summariser, pause): (Summariser, Duration),
     start: impl AsyncFnOnce(&str) -> io::Result<RunningProxy>,
 ) -> io::Result<(PlayOutcome, Option<InjectedMessage>)> {
     let model = Model::start(options).await?;
     let proxy = start(&model.url()).await?;
     let player = SessionPlayer::new("through longhaul", session, &model, proxy.address);
-    Ok(player.play(summariser).await)
+    let played = player.play(summariser, pause).await;
+    if !pause.is_zero() {
+        // The dashboard shows the session until the user ends the command.
+        std::future::pending::<()>().await;
+    }
+    Ok(played)
 }
 
 /// A session, the model that answers it, and an agent of the server that receives its requests.
@@ -84,12 +90,17 @@ impl<'a> SessionPlayer<'a> {
     }
 
     /// Sends all requests in order up to the first error, where an agent would stop too.
-    async fn play(self, summariser: Summariser) -> (PlayOutcome, Option<InjectedMessage>) {
+    async fn play(
+        self,
+        summariser: Summariser,
+        pause: Duration,
+    ) -> (PlayOutcome, Option<InjectedMessage>) {
         let background = (summariser == Summariser::Own).then_some(self.model);
         let mut rows = Vec::with_capacity(self.session.len());
         let mut injected = None;
         let mut known = 0;
         for (at, asked) in self.session.requests().enumerate() {
+            tokio::time::sleep(pause).await;
             let what = format!("{}: request", self.name);
             self.progress.show_step(&what, at + 1, self.session.len());
             let tokens = TokenDensity::STANDARD.request_tokens(&asked.body).unwrap_or(0);

@@ -69,6 +69,8 @@ pub trait ProxySettings {
 pub enum ProxyRole<'a> {
     /// Serves under the settings as they are.
     AsConfigured,
+    /// Serves under the settings as they are, with a dashboard that opens in the user's browser.
+    WithPage,
     /// Forwards everything unchanged to the upstream of the settings, and applies its credentials.
     PassThrough,
     /// Replays a session to a server in this process, cut off from everything else.

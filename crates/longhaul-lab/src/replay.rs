@@ -7,6 +7,7 @@ mod history;
 mod session_report;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Arg, ArgMatches, value_parser};
 
@@ -156,7 +157,8 @@ impl SessionReplay {
             let target = ReplayTarget { base, model: &self.known, summaries: None };
             settings.start(ProxyRole::Replay(target)).await
         };
-        let played = play_through_proxy(&self.session, options, summariser, start);
+        let played =
+            play_through_proxy(&self.session, options, (summariser, Duration::ZERO), start);
         let (played, _) = runtime()?.block_on(played).map_err(|error| {
             LabError::Listen(format!("cannot play the sessions on loopback: {error}"))
         })?;

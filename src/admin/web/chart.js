@@ -1,11 +1,40 @@
 // The chart of a conversation: tokens by request, with a crosshair that the keyboard moves too.
 
 import { html, useEffect, useRef, useState } from '/web/vendor/preact.js';
-import { clock, done, mark, short, whole } from '/web/format.js';
+import { done, mark, minute, percent, round, whole } from '/web/format.js';
 
 const { uPlot } = window;
-const HEIGHT = 240;
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+const HEIGHT = 260;
+const FONT = '12px system-ui, sans-serif';
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+export const axis = () => ({ stroke: colour('dim'), grid: { stroke: colour('line'), width: 1 }, ticks: { stroke: colour('line') }, font: FONT, labelFont: FONT });
+
+// Draws a plot in `place`, again after a change of colours, and resizes it with the page.
+export function usePlot(place, height, options, data, changes) {
+  const plot = useRef(null);
+  const current = useRef();
+  current.current = { options, data };
+  useEffect(() => {
+    const width = () => Math.max(240, place.current.clientWidth);
+    const build = () => {
+      const old = plot.current;
+      const { options, data } = current.current;
+      plot.current = new uPlot({ width: width(), height, legend: { show: false }, ...options() }, data(), place.current);
+      old?.destroy();
+    };
+    build();
+    const theme = matchMedia('(prefers-color-scheme: dark)');
+    theme.addEventListener('change', build);
+    const resize = new ResizeObserver(() => { if (plot.current.width !== width()) plot.current.setSize({ width: width(), height }); });
+    resize.observe(place.current);
+    return () => { resize.disconnect(); theme.removeEventListener('change', build); plot.current.destroy(); };
+  }, []);
+  useEffect(() => {
+    Object.assign(plot.current.hooks, current.current.options().hooks);
+    plot.current.setData(current.current.data());
+  }, changes);
+  return plot;
+}
 
 // The window belongs on the scale only if a source states it. A guess would squash the chart.
 const isStated = (point) => point.window_note && !point.window_note.source.startsWith('assumed');
@@ -18,83 +47,83 @@ const scale = (point) => point.window_note && point.window > 0 ? point.window_no
 export function provided(point) {
   const after = point.prompt_tokens ?? Math.round(point.after * scale(point));
   const left = Math.round((point.before - point.after) * scale(point));
-  return point.went_on ? { before: after + left, after } : { before: left, after: null };
+  if (!point.went_on) return { before: left, after: null, shadow: null };
+  const shadow = point.shadow === null ? null : Math.max(0, after - Math.round((point.before - point.shadow) * scale(point)));
+  return { before: after + left, after, shadow };
 }
 
 function series(points) {
-  const sizes = points.map(provided);
-  return [points.map((point) => point.number), sizes.map((size) => size.before), sizes.map((size) => size.after),
+  const all = points.map(provided);
+  return [points.map((point) => point.number), all.map((size) => size.before), all.map((size) => size.shadow ?? size.after),
     points.map((point) => isStated(point) ? point.window_note.tokens : null)];
 }
 
+const isMarked = (point) => mark(point) && (point.rewritten || point.is_error || point.refused !== null);
+
+// Draws each event at the top, with a line down to its request.
 function drawMarks(points) {
   return (plot) => {
-    const { ctx } = plot;
+    const { ctx, bbox } = plot;
+    const dot = devicePixelRatio;
     ctx.save();
     ctx.textAlign = 'center';
-    ctx.font = Math.round(13 * devicePixelRatio) + 'px system-ui, sans-serif';
+    ctx.textBaseline = 'middle';
+    ctx.font = Math.round(12 * dot) + 'px system-ui, sans-serif';
     let last = -Infinity;
-    for (const point of points) {
-      const found = mark(point);
-      if (!found || !(point.rewritten || point.is_error || point.refused !== null)) continue;
+    for (const point of points.filter(isMarked)) {
+      const [symbol, , name] = mark(point);
       const x = plot.valToPos(point.number, 'x', true);
-      if (x - last < 12 * devicePixelRatio) continue;
-      last = x;
       const size = provided(point);
-      const y = Math.max(plot.bbox.top + 14 * devicePixelRatio, plot.valToPos(size.after ?? size.before, 'y', true) - 8 * devicePixelRatio);
-      ctx.fillStyle = colour(found[2]);
-      ctx.fillText(found[0], x, y);
+      const y = plot.valToPos(size.shadow ?? size.after ?? size.before, 'y', true);
+      ctx.strokeStyle = ctx.fillStyle = colour(name);
+      ctx.globalAlpha = 0.5;
+      ctx.setLineDash([2 * dot, 3 * dot]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top + 9 * dot);
+      ctx.lineTo(x, y);
+      ctx.stroke();
+      ctx.globalAlpha = 1;
+      if (x - last < 14 * dot) continue;
+      last = x;
+      ctx.fillText(symbol, x, bbox.top);
     }
     ctx.restore();
   };
 }
 
-function options(points, width, onMove) {
-  const axis = { stroke: colour('dim'), grid: { stroke: colour('line'), width: 1 }, ticks: { stroke: colour('line') },
-    font: '12px system-ui, sans-serif' };
+function options(points, onMove) {
+  const isShadow = points.some((point) => point.shadow !== null);
+  const times = new Map(points.map((point) => [point.number, minute(point.at)]));
   return {
-    width, height: HEIGHT, legend: { show: false },
+    padding: [16, 22, 0, 0],
     cursor: { x: true, y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(1, high * 1.08)] } },
     axes: [
-      { ...axis, space: 60, label: 'request', labelSize: 18, labelFont: '12px system-ui, sans-serif', size: 34, incrs: [1, 2, 5, 10, 20, 50, 100] },
-      { ...axis, size: 52, label: 'tokens', labelSize: 16, labelFont: '12px system-ui, sans-serif', values: (_, ticks) => ticks.map(short) },
+      { ...axis(), space: 60, size: 46, incrs: [1, 2, 5, 10, 20, 50, 100], values: (_, ticks) => ticks.map((number) => '#' + number + '\n' + (times.get(number) ?? '')) },
+      { ...axis(), size: 52, values: (_, ticks) => ticks.map(round) },
     ],
+    bands: [{ series: [1, 2], fill: colour('saved') }],
     series: [{}, { stroke: colour('sent'), width: 2, points: { show: points.length < 3 } },
-      { stroke: colour('kept'), width: 2, points: { show: points.length < 3 }, spanGaps: false },
-      { stroke: colour('dim'), width: 1.5, dash: [6, 4], points: { show: false }, spanGaps: false }],
+      { stroke: colour('kept'), width: 2.5, dash: isShadow ? [6, 4] : undefined, points: { show: points.length < 3 } },
+      { stroke: colour('dim'), width: 1.5, dash: [2, 4], points: { show: false } }],
     hooks: { draw: [drawMarks(points)], setCursor: [(plot) => onMove(plot.cursor.idx ?? null)] },
   };
 }
 
-export function Chart({ points, onOpen }) {
+// A conversation of one request has no course: a bar shows how full the window is.
+function Single({ point }) {
+  const size = provided(point);
+  const window = point.window_note?.tokens;
+  return html`<figure class="chart"><p class="readout">One request so far: received <b>${whole(size.before)}</b> tokens, ${size.after === null ? 'and forwarded nothing' : html`forwarded <b>${whole(size.after)}</b>`}.</p>
+    ${window && html`<div class="fill wide"><i style=${{ width: percent(Math.min(size.before, window), window) }}></i></div>
+    <p class="dim">${percent(size.before, window)} of the window of ${whole(window)} (${point.window_note.source}).</p>`}</figure>`;
+}
+
+function Plot({ points, onOpen }) {
   const place = useRef(null);
-  const plot = useRef(null);
-  const current = useRef(points);
-  current.current = points;
   const [at, move] = useState(null);
   const last = points.at(-1);
-  useEffect(() => {
-    const build = () => {
-      const old = plot.current;
-      const width = Math.max(240, place.current.clientWidth);
-      plot.current = new uPlot(options(current.current, width, move), series(current.current), place.current);
-      old?.destroy();
-    };
-    build();
-    const theme = matchMedia('(prefers-color-scheme: dark)');
-    theme.addEventListener('change', build);
-    const resize = new ResizeObserver(() => {
-      const width = Math.max(240, place.current.clientWidth);
-      if (plot.current.width !== width) plot.current.setSize({ width, height: HEIGHT });
-    });
-    resize.observe(place.current);
-    return () => { resize.disconnect(); theme.removeEventListener('change', build); plot.current.destroy(); };
-  }, []);
-  useEffect(() => {
-    plot.current.hooks.draw = [drawMarks(points)];
-    plot.current.setData(series(points));
-  }, [points.length, last?.number]);
+  const plot = usePlot(place, HEIGHT, () => options(points, move), () => series(points), [points.length, last.number]);
   const step = (event) => {
     const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
     if (event.key === 'Enter' && at !== null && points[at]) { onOpen(points[at]); return; }
@@ -106,23 +135,30 @@ export function Chart({ points, onOpen }) {
     move(to);
   };
   const shown = points[at ?? points.length - 1] ?? last;
-  const size = shown && provided(shown);
+  const size = provided(shown);
+  const isShadow = points.some((point) => point.shadow !== null);
+  const marks = new Map(points.filter(isMarked).map(mark).map((found) => [found[0], found]));
   return html`
     <figure class="chart">
       <div class="plot" ref=${place} tabindex="0" role="group" aria-label="Chart of tokens by request. The arrow keys move the crosshair; Enter opens the request. The table below has all values."
         onKeyDown=${step} onClick=${() => at !== null && points[at] && onOpen(points[at])}></div>
       <figcaption>
         <p class="readout" aria-live=${at === null ? 'off' : 'polite'}>
-          ${shown && html`<b>${shown.number}</b> ${clock(shown.at)} · received <b>${whole(size.before)}</b> ·
-          forwarded <b>${size.after === null ? 'nothing' : whole(size.after)}</b> · ${done(shown)}${shown.window_note && html` · window <b>${whole(shown.window_note.tokens)}</b> (${shown.window_note.source})`}`}
+          <b>${shown.number}</b> ${minute(shown.at)} · received <b>${whole(size.before)}</b> ·
+          ${' '}forwarded <b>${size.after === null ? 'nothing' : whole(size.after)}</b>${size.shadow !== null && html` · would forward <b>${whole(size.shadow)}</b>`} · ${done(shown)}${shown.window_note && html` · window <b>${whole(shown.window_note.tokens)}</b> (${shown.window_note.source})`}
         </p>
         <ul class="legend">
-          <li><i class="line sent"></i>received</li><li><i class="line kept"></i>forwarded</li>
+          <li><i class="line sent"></i>received${isShadow && ' and forwarded'}</li>
+          <li><i class=${'line kept' + (isShadow ? ' dashed' : '')}></i>${isShadow ? 'would forward' : 'forwarded'}</li>
+          <li><i class="area"></i>${isShadow ? 'would be saved' : 'saved'}</li>
           ${points.some(isStated) && html`<li><i class="line window"></i>window</li>`}
-          <li><i class="mark clear">▲</i>cleared</li><li><i class="mark record">◆</i>summary</li>
-          <li><i class="mark warn">↻</i>sent again</li><li><i class="mark bad">✕</i>failed</li>
+          ${[...marks.values()].map(([symbol, words, name]) => html`<li key=${symbol}><i class=${'mark ' + name}>${symbol}</i>${words}</li>`)}
         </ul>
         <p class="dim">Tokens as the provider counts them. Sizes that the provider has not counted are converted from an estimate.</p>
       </figcaption>
     </figure>`;
+}
+
+export function Chart({ points, onOpen }) {
+  return points.length === 1 ? html`<${Single} point=${points[0]} />` : html`<${Plot} points=${points} onOpen=${onOpen} />`;
 }

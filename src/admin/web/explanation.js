@@ -1,10 +1,11 @@
-// The explanation of one request: its layers, every message, what became of it, and why.
+// The explanation of one request: its bar, its layers, every message, what became of it, and why.
 
-import { html, useEffect } from '/web/vendor/preact.js';
+import { html, useEffect, useRef } from '/web/vendor/preact.js';
+import { Bar } from '/web/bar.js';
 import { loadExplanation, state } from '/web/state.js';
-import { whole } from '/web/format.js';
+import { failure, whole } from '/web/format.js';
 
-// What the user said that the digest does not hold whole.
+// What the user said that the summary does not hold whole.
 function shortened({ clipped_messages, left_out_messages, left_out_agreements }) {
   return [
     [clipped_messages, 'messages of the user are clipped'],
@@ -27,12 +28,12 @@ function Layers({ layers }) {
     </table>`;
 }
 
-function Messages({ explanation, request }) {
+function rowsOf(explanation, request) {
   const digest = explanation.digest;
   const rows = [];
   for (const row of explanation.messages) {
     if (digest && row.action === 'summarised' && digest.from <= row.number && rows.every((one) => one.key !== 'digest')) {
-      rows.push({ key: 'digest', number: '+', what: 'summary in use', tokens: null, becomes: digest.tokens, action: 'added',
+      rows.push({ key: 'digest', number: '+', what: 'summary', tokens: null, becomes: digest.tokens, action: 'added',
         reason: 'stands for messages ' + digest.from + ' to ' + digest.through + shortened(digest.shortened) });
     }
     const isRun = row.through !== undefined;
@@ -40,6 +41,10 @@ function Messages({ explanation, request }) {
       what: isRun ? row.through - row.number + 1 + ' messages' : [row.role, row.tool, row.subject].filter(Boolean).join(' '),
       isNew: row.since === request.number });
   }
+  return rows;
+}
+
+function Messages({ explanation, request }) {
   return html`
     <div class="scroll" tabindex="0" role="group" aria-label="Messages of the request">
     <table class="messages">
@@ -48,14 +53,14 @@ function Messages({ explanation, request }) {
         <th scope="col">Done</th><th scope="col">Why</th></tr></thead>
       <tbody>
         ${explanation.omitted > 0 && html`<tr key="omitted"><td colspan="6">${whole(explanation.omitted)} older rows are not kept.</td></tr>`}
-        ${rows.map((row) => html`
-          <tr key=${row.key} class=${row.action}>
+        ${rowsOf(explanation, request).map((row) => html`
+          <tr key=${row.key} class=${row.action} data-row=${row.key}>
             <th scope="row" class="n">${row.number}</th><td>${row.what}</td>
             <td class="n">${row.tokens === null ? '' : whole(row.tokens)}</td><td class="n">${whole(row.becomes)}</td>
             <td class="action">${row.action}</td>
             <td>${row.reason}${row.since !== undefined && html`<span class=${row.isNew ? 'new' : 'dim'}>${row.isNew ? ' new in this request' : ' since request ' + row.since}</span>`}</td>
           </tr>
-          ${row.text && html`<tr key=${row.key + 'text'} class="difference"><td colspan="6">
+          ${row.text && html`<tr key=${row.key + 'text'} class="difference" data-text=${row.key}><td colspan="6">
             <details><summary>Text before and after</summary><div class="sides">
               <div><h5>The agent sent</h5><pre tabindex="0">${row.text.before}</pre></div>
               <div><h5>The model received</h5><pre tabindex="0">${row.text.after}</pre></div>
@@ -64,21 +69,31 @@ function Messages({ explanation, request }) {
     </table></div>`;
 }
 
-export function Explanation({ point, onShown }) {
+export function Explanation({ point, base, onShown }) {
+  const place = useRef(null);
   const { explanation, error } = state.explanations.get(point.id) ?? {};
-  useEffect(() => { if (point.has_account) loadExplanation(point.id); }, [point.id]);
+  useEffect(() => { if (point.has_account) loadExplanation(point.id, base); }, [point.id]);
   useEffect(() => { if (explanation || error) onShown(); }, [Boolean(explanation || error)]);
   if (!point.has_account) {
-    return html`<p class="dim">${point.fault
-      ? html`longhaul answered with the fault <code>${point.fault}</code>${point.went_on ? '' : ', and the upstream received nothing'}. The reply and the log have the reason; <code>longhaul doctor</code> tests the upstream.`
+    return html`<p class="explanation dim">${point.fault
+      ? html`${failure(point)} (<code>${point.fault}</code>)${point.went_on ? '' : ': the upstream received nothing'}. The reply and the log have the reason; <code>longhaul doctor</code> tests the upstream.`
       : 'No explanation is kept of this request: it is too old.'}</p>`;
   }
   if (error) return html`<p class="bad">No explanation: ${error}</p>`;
   if (!explanation) return html`<p class="dim" aria-busy="true">Loading the explanation …</p>`;
   const { request, prune } = explanation;
+  const failed = request.status >= 400;
+  const openRow = (key) => {
+    const text = place.current.querySelector(`[data-text="${key}"] details`);
+    if (text) text.open = true;
+    const row = place.current.querySelector(`[data-row="${key}"]`);
+    row?.scrollIntoView({ block: 'center' });
+    row?.animate([{ background: 'var(--chosen)' }, { background: 'transparent' }], 1500);
+  };
   return html`
-    <div class="explanation">
-      <p><b>Why:</b> ${explanation.untouched ? explanation.untouched.reason : explanation.why}.</p>
+    <div class="explanation" ref=${place}>
+      <p><b>Why:</b> ${explanation.untouched && !failed ? explanation.untouched.reason : explanation.why}.</p>
+      <${Bar} explanation=${explanation} onOpen=${openRow} />
       <p class="dim">Window ${whole(explanation.window.tokens)} (${explanation.window.source}); a summary is prepared from ${whole(explanation.marks.soft)} estimated tokens on, and used from ${whole(explanation.marks.hard)}.
         ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}
         ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}${location.port === '8485' ? '' : ' --admin ' + location.host}</code>.</p>

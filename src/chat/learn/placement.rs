@@ -44,7 +44,7 @@ fn record_placement_refusal(chat: &Chat<'_>, suspected: Option<Placement>) -> bo
     };
     let forms = &chat.learned.placements;
     if forms.record_refusal(&chat.model, placement) {
-        notices::log_placement_refused();
+        notices::log_placement_refused(chat);
     }
     has_other_placement(chat, forms.refusals(&chat.model))
 }
@@ -129,6 +129,6 @@ pub(in crate::chat) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
         && let Some(key) = chat.prefix_keys.first_key()
         && forms.record_accepted(&chat.model, key, placement)
     {
-        notices::log_placement_refused();
+        notices::log_placement_refused(chat);
     }
 }

@@ -33,11 +33,9 @@ pub(in crate::chat) fn learn_from_refusal(chat: &Chat<'_>, refused: &RefusedAtte
 fn learn_for_caller(chat: &Chat<'_>, refused: &RefusedAttempt) {
     let windows = &chat.learned.windows;
     let before = windows.sizes(&chat.model).learned_window();
+    let was = KnownWindow::of_chat(chat, None).sourced();
     windows.learn_from_refusal(&chat.model, refused.tokens, &refused.overflow);
-    notices::log_learned_window(chat, refused, before);
-    if windows.sizes(&chat.model).learned_window() != before {
-        notices::report_lowered_window(chat, refused);
-    }
+    notices::log_learned_window(chat, refused, before, was);
 }
 
 /// Learns the window that a refusal states, for a request whose history the provider keeps.

@@ -247,6 +247,8 @@ pub(super) fn summary_task(
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
         learned: Arc::clone(&chat.learned),
+        model: chat.model_in_log().into(),
+        conversation: chat.conversation_id(),
         _reservation: chat.request.body.reservation(),
         job,
     })

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::body::budget::Reservation;
 use crate::dashboard::DashboardHandle;
+use crate::explanation::ConversationId;
 use crate::learned::learned_models::LearnedModels;
 use crate::metrics::{Label as _, Metrics, SummaryOutcome as Outcome};
 use crate::proxy_state::ProxyState;
@@ -34,6 +35,9 @@ pub(super) struct SummaryTask {
     pub(super) writer: String,
     /// Facts that replies to the caller have shown.
     pub(super) learned: Arc<LearnedModels>,
+    /// Model of the conversation, for the log.
+    pub(super) model: Box<str>,
+    pub(super) conversation: Option<ConversationId>,
     /// Budget reservation of the body. The job holds the body, possibly long after its request was
     /// answered.
     pub(super) _reservation: Option<Arc<Reservation>>,
@@ -58,7 +62,17 @@ impl SummaryTask {
             }
             LeaseOutcome::Acquired(lease) => lease,
         };
-        let _counted = state.summary_guards.record_start(&self.permit, &self.job.cost_meter);
+        let counted = state.summary_guards.record_start(&self.permit, &self.job.cost_meter);
+        let conversation = self.conversation.map(tracing::field::display);
+        for (of, summaries) in &counted.reached {
+            tracing::info!(
+                model = &*self.model,
+                conversation = self.conversation.map(tracing::field::display),
+                of = of.label(),
+                summaries,
+                "hourly cap on summaries reached; until the hour is over, rules write them"
+            );
+        }
         let dashboard = self.dashboard.clone();
         let _shown = dashboard.map(|dashboard| dashboard.begin_compaction(&self.job.cost_meter));
         let elsewhere = state.summary_endpoint.as_ref();
@@ -75,9 +89,11 @@ impl SummaryTask {
         if let Some(failure) = failure {
             counting.outcome = failure.outcome();
             tracing::warn!(
+                model = &*self.model,
+                conversation,
                 why = failure.label(),
                 status = failure.status(),
-                model = valid_model_name(&self.writer),
+                writer = valid_model_name(&self.writer),
                 host = self.job.head.uri.host(),
                 seconds,
                 "no summary; going on without"
@@ -90,10 +106,12 @@ impl SummaryTask {
             if failure.is_none() {
                 counting.outcome = Outcome::Made;
                 tracing::info!(
+                    model = &*self.model,
+                    conversation,
                     messages = record.compacted_message_count,
                     tokens_before = record.tokens_before.get(),
                     tokens_after = record.tokens_after.get(),
-                    count = record.compaction_count,
+                    compaction = record.compaction_count,
                     seconds,
                     "summary made"
                 );

@@ -53,7 +53,7 @@ impl Probe {
         config.client_tokens = ClientTokens::default();
         config.is_for_this_machine = true;
         config.store.location = StoreLocation::Memory;
-        let proxy = LoopbackProxy::start(config).await;
+        let proxy = LoopbackProxy::start(config, None).await;
         let proxy = proxy.map_err(|error| error.to_string())?;
         Ok(Self {
             client: LoopbackClient::new(proxy.address),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::callers::AcceptedCallers;
 use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
 use crate::callers::owners::OwnerTag;
-use crate::metrics::{Label as _, WithheldReason};
+use crate::metrics::WithheldReason;
 use crate::summaries::CostMeter;
 use longhaul_core::units::scope::{RecordKey, Scope};
 use parking_lot::Mutex;
@@ -62,6 +62,8 @@ pub(crate) struct HourlyReservation {
     shared: Vec<Arc<RollingHour>>,
     /// Times of the owner, if there is one, and of the conversation.
     own: Vec<Arc<RollingHour>>,
+    /// Caps that this summary reaches, each with its number of summaries.
+    pub(crate) reached: Vec<(WithheldReason, usize)>,
     cost_meter: Arc<CostMeter>,
 }
 
@@ -160,25 +162,27 @@ impl HourlyCaps {
     ) -> HourlyReservation {
         let conversation = self.conversations.get_or_insert_with(conversation, Arc::default);
         let owner = self.owner(scope);
+        let mut reached = Vec::new();
         let mut shared = vec![Arc::clone(&self.process)];
         if owner.as_ref().is_none_or(|owner| owner.is_newcomer()) {
             _ = self.newcomers.record_now();
             shared.push(Arc::clone(&self.newcomers));
         }
         if conversation.record_now() == self.per_conversation {
-            log_cap_reached(WithheldReason::Conversation, self.per_conversation);
+            reached.push((WithheldReason::Conversation, self.per_conversation));
         }
         let times = owner.map(|owner| Arc::clone(&owner.times));
         let of_owner = times.as_ref().map(|times| times.record_now());
         if self.process.record_now() == PER_PROCESS {
-            log_cap_reached(WithheldReason::Process, PER_PROCESS);
+            reached.push((WithheldReason::Process, PER_PROCESS));
         }
         if let Some(of_owner) = of_owner.filter(|own| *own == self.share(*own)) {
-            log_cap_reached(WithheldReason::Caller, of_owner);
+            reached.push((WithheldReason::Caller, of_owner));
         }
         HourlyReservation {
             shared,
             own: times.into_iter().chain([conversation]).collect(),
+            reached,
             cost_meter: Arc::clone(meter),
         }
     }
@@ -189,14 +193,6 @@ impl OwnerHour {
     fn is_newcomer(&self) -> bool {
         self.first_seen.elapsed() < NEWCOMER_AGE
     }
-}
-
-fn log_cap_reached(whose: WithheldReason, most: usize) {
-    tracing::info!(
-        cap = whose.label(),
-        most,
-        "hourly cap on summaries reached; digests replace summaries until the hour is over"
-    );
 }
 
 impl RollingHour {

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use super::{BOLD, CYAN, DIM, EventFields, GREEN, Line, PLAIN, RED, YELLOW};
+use super::{BOLD, CYAN, DIM, EventFields, GREEN, Line, PLAIN, RED, SHOWN_DIGITS, YELLOW};
 use longhaul_console::amounts::{percent, short_duration, short_tokens, short_usd};
 use longhaul_core::units::usd::Usd;
-
-/// Digits of a conversation's identifier that a line shows. `longhaul explain --conversation` takes
-/// the beginning of an identifier.
-const SHOWN_DIGITS: usize = 8;
 
 /// The fields of a request that a person reads.
 pub(super) struct RequestLine<'f> {
@@ -88,8 +84,7 @@ impl<'f> RequestLine<'f> {
                 format!("cleared {cleared} {results}")
             }
             "retry" => return None,
-            "summary" => "summary in use".into(),
-            "digest" => "digest in use".into(),
+            "summary" | "digest" => "summary in use".into(),
             "clip" => "clipped a result".into(),
             "gave-up" => "gave up".into(),
             "original" => "sent the original".into(),
@@ -119,8 +114,8 @@ impl<'f> RequestLine<'f> {
         };
         let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
         line.push(&status, style);
-        if let Some(fault) = self.fields.text("fault") {
-            line.push(fault, style);
+        for name in ["fault", "error"] {
+            line.push(self.fields.text(name).unwrap_or_default(), style);
         }
         let took = self.fields.number("duration_ms").unwrap_or(0);
         line.push(&short_duration(Duration::from_millis(took)), PLAIN);

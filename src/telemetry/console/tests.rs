@@ -47,9 +47,40 @@ fn the_line_of_a_request_says_what_happened_in_the_order_of_the_questions() {
 }
 
 #[test]
+fn an_event_names_model_and_conversation_and_reads_as_words() {
+    let learned = fields(
+        "learned a window",
+        &[
+            ("model", "gpt-4o"),
+            ("conversation", "e73613c6eb259e59"),
+            ("refused_tokens", "37140"),
+            ("was_source", "assumed"),
+        ],
+    );
+    assert_eq!(
+        PLAIN.line(NOON, Level::INFO, &learned),
+        "12:00:00Z  gpt-4o  e73613c6  learned a window  refused tokens 37,140, was source assumed"
+    );
+    let failed = [
+        ("model", "m"),
+        ("conversation", "e7"),
+        ("action", "digest"),
+        ("tokens_before", "9"),
+        ("tokens_after", "9"),
+        ("status", "500"),
+        ("error", "server_error"),
+        ("duration_ms", "1"),
+    ];
+    assert_eq!(
+        PLAIN.line(NOON, Level::WARN, &fields(REQUEST, &failed)),
+        "12:00:00Z  m  e7  summary in use, 9 tokens  500  server_error  1 ms"
+    );
+}
+
+#[test]
 fn colours_are_on_a_terminal_only() {
     let warning = fields("no answer", &[("status", "502")]);
-    assert_eq!(PLAIN.line(NOON, Level::WARN, &warning), "12:00:00Z  WARN  no answer  status=502");
+    assert_eq!(PLAIN.line(NOON, Level::WARN, &warning), "12:00:00Z  WARN  no answer  status 502");
     let coloured = ConsoleFormat { has_colour: true };
     let line = coloured.line(NOON, Level::WARN, &warning);
     assert!(line.contains("\u{1b}[33mWARN\u{1b}[0m"), "{line}");

@@ -22,7 +22,7 @@ async fn logs_the_status_model_and_host_of_a_refused_summary() {
     let arrived = caller.ask_with(&[NOW], talk(12, 2_000)).await;
     assert_eq!(arrived.action(), "digest");
     let log = program.ended();
-    let told = r#"why="refused" status=429 model="small" host="127.0.0.1""#;
+    let told = r#"why="refused" status=429 writer="small" host="127.0.0.1""#;
     assert!(log.contains(told), "{log}");
 }
 
@@ -44,6 +44,6 @@ async fn logs_a_reached_summary_limit_once_and_counts_withheld_summaries() {
         counted(withheld).await;
     }
     let log = program.ended();
-    let told = r#"cap="conversation" most=1"#;
+    let told = r#"of="conversation" summaries=1"#;
     assert_eq!(log.matches(told).count(), 1, "{log}");
 }

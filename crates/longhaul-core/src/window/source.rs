@@ -1,11 +1,11 @@
 //! The source of a window, and a window with its source.
 
 use crate::units::tokens::Tokens;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 crate::labels! {
     /// The source of a window. Serialised in a few words for people.
-    #[derive(Serialize)]
+    #[derive(Deserialize, Serialize)]
     #[serde(rename_all = "lowercase")]
     WindowSource {
         /// No source: the default is assumed.
@@ -28,7 +28,7 @@ crate::labels! {
 }
 
 /// A window in the unit of its source.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SourcedWindow {
     /// Tokens as the source counts them.
     pub tokens: Tokens,

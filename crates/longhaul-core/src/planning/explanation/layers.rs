@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum LayerKind {
     /// The messages before the replaced history, which are never changed.
     Head,
-    /// The replaced history: a digest or a model's summary stands for it.
-    Digest,
+    /// The replaced history: a summary of rules or of a model stands for it.
+    Summary,
     /// The messages after the replaced history, to the end of the last batch with a cleared result.
     Steps,
     /// The newest messages, none of them a cleared result.
@@ -67,7 +67,7 @@ pub(super) fn layers(
     }
     let layers = [
         (LayerKind::Head, 0..from),
-        (LayerKind::Digest, from..until),
+        (LayerKind::Summary, from..until),
         (LayerKind::Steps, until..steps_end),
         (LayerKind::Tail, steps_end..rows.len()),
     ];
@@ -75,7 +75,7 @@ pub(super) fn layers(
         let rows = rows.get(range.clone())?;
         // A replaced message has no tokens: the text has them.
         let text = view.summary_tokens();
-        let text = text.filter(|_| kind == LayerKind::Digest);
+        let text = text.filter(|_| kind == LayerKind::Summary);
         let tokens = text.unwrap_or_default() + rows.iter().map(|row| row.becomes).sum();
         Some(RequestLayer {
             kind,

@@ -110,18 +110,18 @@ fn check_layers(
         layers.map(|layer| (layer.kind, layer.from, layer.through, layer.cleared)).collect();
     assert_eq!(layers, expect);
     let digest = explanation.layers.iter();
-    let digest = digest.filter(|layer| layer.kind == LayerKind::Digest);
+    let digest = digest.filter(|layer| layer.kind == LayerKind::Summary);
     assert!(digest.map(|layer| Some(layer.tokens)).eq(replaced.map(|_| view.summary_tokens())));
 }
 
 #[test]
 fn a_changed_request_has_a_layer_for_each_kind_of_change() {
-    use LayerKind::{Digest, Head, Steps, Tail};
+    use LayerKind::{Head, Steps, Summary, Tail};
     check_layers(0, None, &[]);
     check_layers(6, None, &[(Head, 0, 1, 0), (Steps, 2, 5, 2), (Tail, 6, 9, 0)]);
-    let both = [(Head, 0, 1, 0), (Digest, 2, 3, 0), (Steps, 4, 7, 2), (Tail, 8, 9, 0)];
+    let both = [(Head, 0, 1, 0), (Summary, 2, 3, 0), (Steps, 4, 7, 2), (Tail, 8, 9, 0)];
     check_layers(8, Some(4), &both);
-    let digest = [(Head, 0, 1, 0), (Digest, 2, 5, 0), (Tail, 6, 9, 0)];
+    let digest = [(Head, 0, 1, 0), (Summary, 2, 5, 0), (Tail, 6, 9, 0)];
     check_layers(0, Some(6), &digest);
     // A result that was cleared before its history was replaced.
     check_layers(4, Some(6), &digest);

@@ -126,11 +126,10 @@ fn describe_actions(row: &PlayRow, before: Option<&PlayRow>) -> String {
 /// Translates a word of the header into a phrase. An unknown word stays as it is.
 fn action_phrase(word: &str) -> &str {
     match word {
-        "digest" => "a digest for old history",
         "gave-up" => "gave up",
         "prune" => "old tool results cleared",
         RETRY => "retried",
-        "summary" => "a summary for old history",
+        "digest" | "summary" => "a summary for old history",
         other => other,
     }
 }
@@ -183,7 +182,7 @@ mod tests {
             "      1         2        1,000      1,000     50%  –
       …                                            3 requests like the one above
       5        10        1,000      1,000     50%  –
-      6      12→3        1,000      1,000     50%  refused as too large, a digest for old history, retried
+      6      12→3        1,000      1,000     50%  refused as too large, a summary for old history, retried
       7      14→3        1,000      1,000     50%  as before
       …                                            1 request like the one above
       9      18→3        1,000      1,000     50%  as before",

@@ -1,0 +1,83 @@
+// Amounts of money, which are never shown where they are unknown.
+
+import { html, useEffect, useState } from '/web/vendor/preact.js';
+import { proposePrice } from '/web/state.js';
+import { percent, plural, short, whole } from '/web/format.js';
+
+// An amount in billionths of a dollar.
+export function usd(nanos) {
+  const dollars = Math.abs(nanos) / 1e9;
+  const digits = dollars >= 0.095 || dollars === 0 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(dollars)));
+  return (nanos < 0 ? '−$' : '$') + dollars.toFixed(digits);
+}
+
+// The cost of the requests: what is known of it, for how many it is not, and whose number it is.
+export function spent(money) {
+  const all = money.known + money.unknown;
+  if (all === 0) return 'nothing yet';
+  const unknown = money.unknown > 0 ? `unknown for ${whole(money.unknown)} of ${plural(all, 'request')}` : null;
+  if (money.known === 0) return unknown;
+  const whose = money.reported === money.cost ? 'reported' : money.reported === 0 ? 'at list or set prices' : 'in part reported, in part at list or set prices';
+  return `${usd(money.cost)} (${whose})` + (unknown ? ', ' + unknown : '');
+}
+
+// What longhaul saved, compared with the same requests sent whole. Null while that is unknown.
+export function net(money) {
+  const isUnknown = money.saved_unknown > 0 || money.calls_unknown > 0 || money.known === 0;
+  return isUnknown ? null : money.saved - money.rewrites - money.summaries;
+}
+
+// What is known of the savings, and what is not.
+export function saved(money) {
+  const unknown = money.saved_unknown > 0 ? `unknown for ${short(money.saved_unknown)} removed tokens` : null;
+  if (money.known === 0 || money.saved === 0 && unknown) return unknown ?? 'unknown';
+  return usd(money.saved) + (unknown ? ', ' + unknown : '');
+}
+
+export const isPriced = (money) => money.unknown === 0 && money.saved_unknown === 0;
+
+export function sum(rows) {
+  const all = {};
+  for (const row of rows) for (const [key, value] of Object.entries(row)) if (typeof value === 'number') all[key] = (all[key] ?? 0) + value;
+  return all;
+}
+
+// How to make an unknown price known: the lines for the settings, with the prices of the list if it has the model.
+export function PriceHint({ model, config }) {
+  const [listed, propose] = useState(null);
+  useEffect(() => { proposePrice(model).then(propose); }, [model]);
+  if (config?.some(({ key, value }) => key.startsWith('price[') && value === model)) return null;
+  const lines = ['[[price]]', 'match = ' + JSON.stringify(model), 'input = ' + (listed?.[0] ?? '…'), 'cached = ' + (listed?.[1] ?? '…'), 'output = …'];
+  return html`<p class="hint">A price makes the cost known: these lines in the settings, in dollars for a million tokens${listed ? ', with the list price of the model’s maker. Check whether your provider asks the same' : ''}.
+    <code class="block">${lines.join('\n')}</code></p>`;
+}
+
+function misses(list) {
+  if (list.length === 0) return 'none seen';
+  const causes = new Map();
+  for (const { tokens, cause } of list) {
+    const kind = cause.split(':')[0];
+    const [count, all] = causes.get(kind) ?? [0, 0];
+    causes.set(kind, [count + 1, all + tokens]);
+  }
+  return [...causes].map(([kind, [count, tokens]]) => `${count} by ${kind} (${short(tokens)} tokens)`).join(', ');
+}
+
+export function MoneyTable({ one, list, config }) {
+  const { money } = one;
+  const isKnown = money.known > 0;
+  const balance = net(money);
+  const rows = [
+    ['Spent', spent(money)],
+    ['Saved, compared with whole requests', saved(money)],
+    ['Read again after our edits', isKnown ? usd(money.rewrites) : 'unknown'],
+    ['Summaries by a model', money.calls_unknown > 0 ? `${money.summaries > 0 ? usd(money.summaries) + ', ' : ''}unknown for ${plural(money.calls_unknown, 'call')}` : usd(money.summaries)],
+    ['Net savings', balance === null ? 'unknown' : usd(balance)],
+    ['Cache hit rate', one.prompt_tokens > 0 ? percent(one.cached_tokens, one.prompt_tokens) : 'unknown: the provider reports no token counts'],
+    ['Cache misses', misses(list)],
+    ['Read again by the agent after clearing', plural(one.rereads, 'result')],
+    ['Reasoning lost to edits', plural(one.lost_reasoning, 'item') + (one.dropped_reasoning > 0 ? `; a reply reports ${whole(one.dropped_reasoning)} as dropped` : '')],
+  ];
+  return html`<table class="money"><caption class="sr">Money</caption><tbody>${rows.map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table>
+    ${money.unknown > 0 && html`<${PriceHint} model=${one.model} config=${config} />`}`;
+}
