@@ -205,7 +205,7 @@ fn help_lists_the_conversation_flags() {
         "--window <TOKENS>",
         "--profile <auto|standard|local|frugal>",
         "--mode <on|shadow|off>",
-        "--summary-model <NAME|none>",
+        "--summary-model <NAME|provider|none>",
         "DISABLE_PRUNE",
     ] {
         assert!(help.contains(words), "{words:?} is not in: {help}");

@@ -55,7 +55,7 @@ async fn play(
 async fn reasoning_of_kept_turns_stays() {
     let (mut compacted, mut overtaken) = (0, 0);
     let plays_all = std::env::var("LONGHAUL_SESSIONS").is_ok_and(|wanted| wanted == "all");
-    for session in sessions().step_by(if plays_all { 1 } else { 2 }) {
+    for session in sessions().step_by(if plays_all { 1 } else { 5 }) {
         let mut setup = Play::start(ModelOptions::with_window(WINDOW), &[]).await;
         let outcome = play(&mut setup, &session, async |_, _, _| KEY).await;
         // A result that fills the window at once leaves no request to compact.
