@@ -54,7 +54,7 @@ const MESSAGE: (&str, &str) = (
     r#"{"model":"claude-sonnet-4-5","max_tokens":64,"messages":[{"role":"user","content":"Hello"}]}"#,
 );
 
-const PROVIDERS: [Provider; 8] = [
+const PROVIDERS: [Provider; 10] = [
     Provider {
         heading: "OpenAI",
         authority: "api.openai.com",
@@ -94,6 +94,26 @@ const PROVIDERS: [Provider; 8] = [
         model: "my-deployment",
         pages: &[("/openai/v1/models", "")],
         window: Some("200,000 tokens for my-deployment, assumed"),
+    },
+    Provider {
+        heading: "Amazon Bedrock",
+        authority: "bedrock-runtime.us-east-1.amazonaws.com",
+        chats: "/anthropic/v1/messages",
+        key_header: "authorization",
+        asks: MESSAGE,
+        model: "claude-sonnet-4-5",
+        pages: &[],
+        window: None,
+    },
+    Provider {
+        heading: "Microsoft Foundry",
+        authority: "RESOURCE.services.ai.azure.com",
+        chats: "/anthropic/v1/messages",
+        key_header: "x-api-key",
+        asks: MESSAGE,
+        model: "claude-sonnet-4-5",
+        pages: &[],
+        window: None,
     },
     Provider {
         heading: "vLLM",
@@ -298,7 +318,7 @@ async fn play(provider: &'static Provider, recipe: &[&str]) {
     };
     let (path, body) = provider.asks;
     let mut fields = vec![(provider.key_header, key.as_str())];
-    if provider.heading == "Anthropic" {
+    if path == MESSAGE.0 {
         fields.push(("anthropic-version", "2023-06-01"));
     }
     let reply = Caller::of(program.address()).ask_at(path, &fields, body).await;
