@@ -151,5 +151,7 @@ fn render(report: &DemoReport, options: &DemoOptions) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let paint = if io::stdout().is_terminal() && !plain { Paint::Colours } else { Paint::Plain };
     let rows = if options.all { RowSelection::All } else { RowSelection::Notable };
-    table::render_page(report, rows, paint, longhaul_console::terminal::width())
+    let page = table::render_page(report, rows, paint, longhaul_console::terminal::width());
+    page + "\nNext: longhaul run -- claude, or another agent. Your own past sessions: longhaul explain --replay \
+            ~/.claude/projects\n"
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::SessionReplay;
-use super::session_report::SessionReport;
+use super::session_report::{NEXT, SessionReport};
 use crate::client_logs::{ClientLogs, LogSource, LoggedConversation};
 use crate::error::LabError;
 use crate::play::totals::{PlayTotals, percent};
@@ -251,11 +251,16 @@ impl HistoryReport {
             page.push_str("OpenCode's database is not read: `opencode export ID > FILE.json`\n");
         }
         if self.played.is_empty() {
-            page.push_str("\nlonghaul would have changed none of them\n");
+            page.push_str("\nlonghaul changes nothing: every session fits its window.\n");
             return page;
         }
         self.write_sessions(&mut page, width);
         self.write_profiles(&mut page, width);
+        let ended = self.played.iter().filter(|session| session.overflows).count();
+        _ = write!(
+            page,
+            "\n{ended} of these sessions end at their window without longhaul. {NEXT}"
+        );
         page
     }
 

@@ -166,8 +166,16 @@ pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> S
         }
     }
     page.push_str(&paragraph(LEGEND, width));
+    let changed = reports.iter().filter(|report| report.totals.prefix_changes > 0).count();
+    page.push_str(&match changed {
+        0 => "\nlonghaul changes nothing: every session fits its window.\n".to_owned(),
+        _ => format!("\nlonghaul changes {changed} of {} sessions. {NEXT}", reports.len()),
+    });
     page
 }
+
+/// The next step after a report.
+pub(super) const NEXT: &str = "Next: longhaul run -- claude, or another agent.\n";
 
 const COLUMNS: usize = 9;
 
