@@ -20,7 +20,7 @@ async fn proxy(upstream: &Slow, store: &str) -> (Proxy, Caller) {
 async fn shutdown_waits_for_a_late_summary_that_the_next_process_uses() {
     let mut upstream = Slow::start().await;
     let dir = tempfile::tempdir().unwrap();
-    let store = format!("file:{}", dir.path().join("kept/longhaul.db").display());
+    let store = format!("file:{}", dir.path().join("longhaul.db").display());
     let (proxy, caller) = proxy(&upstream, &store).await;
     // The next request adds so much at once that it exceeds the window.
     assert_eq!(caller.ask(talk(6, 2_000)).await.action(), "");
