@@ -15,9 +15,8 @@ const ANTHROPIC: &str = "anthropic";
 /// The variable that names the endpoint of the Messages API.
 pub(in crate::cli) const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
-/// Each variable with the end of its value, and the one provider whose endpoint it names and whose key is sent
-/// there; `None` stands for any. The manuals of the programs that read it are the source. The most widely read
-/// come first.
+/// Each variable with the end of its value, and the one provider whose key is sent there; `None` stands for any.
+/// From the manuals of the programs that read it. The most widely read come first.
 const ENDPOINT_VARIABLES: [(&str, &str, Option<&str>); 8] = [
     // The SDKs since 1.0 and programs built on them; qwen-code, LangChain, Codex.
     ("OPENAI_BASE_URL", VERSION, None),
