@@ -54,7 +54,6 @@ pub(crate) const FORGET_PATH: &str = "/windows/forget";
 /// A value that no header has.
 const LOCKED: HeaderValue = HeaderValue::from_static("");
 
-/// Path of the event stream.
 pub(crate) const EVENTS_PATH: &str = "/events";
 
 const CONTENTS: &str = "\
@@ -124,16 +123,6 @@ impl Admin {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Answers a request from `peer`.
-    pub(crate) fn respond<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
-        let mut response = self.page(request, peer);
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            let headers = response.headers_mut();
-            headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        }
-        response
-    }
-
     /// Starts an event stream if the request from `peer` asks for one and may have one. Every other
     /// request is answered by [`Self::respond`].
     pub(crate) fn events<B>(
@@ -152,12 +141,14 @@ impl Admin {
         Some(with_common_headers(StatusCode::OK, EVENTS, stream))
     }
 
-    fn page<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
+    pub(crate) fn respond<B>(&self, request: &Request<B>, peer: IpAddr) -> Response<Bytes> {
         if *request.method() == Method::POST && request.uri().path() == FORGET_PATH {
             return self.forget(request, peer);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
+            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD\n");
+            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refusal;
         }
         // A web page whose name was made to point here could read the response.
         let is_ours = requested_hosts(request).all(|host| !matches!(host, Host::Name(_)));
@@ -179,8 +170,8 @@ impl Admin {
                 if let Some(page) = local_only(request, peer) {
                     return page;
                 }
-                if let Some(asset) = asset(path) {
-                    return ok(asset.kind, asset.body);
+                if let Some((_, kind, body)) = ASSETS.iter().find(|(at, ..)| *at == path) {
+                    return ok(HeaderValue::from_static(kind), Bytes::from_static(body));
                 }
                 self.refusal(request, peer).unwrap_or_else(|| self.local_page(path, query))
             }
@@ -312,46 +303,32 @@ fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_common_headers(status, TEXT, Bytes::from_static(body.as_bytes()))
 }
 
-/// A file of the dashboard.
-struct Asset {
-    kind: HeaderValue,
-    body: Bytes,
-}
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 
-macro_rules! assets {
-    ($($path:literal => $kind:literal, $file:literal;)*) => {
-        /// Returns the file at `path`.
-        fn asset(path: &str) -> Option<Asset> {
-            let (kind, body): (&'static str, &'static [u8]) = match path {
-                $($path => ($kind, include_bytes!(concat!("admin/web/", $file))),)*
-                _ => return None,
-            };
-            Some(Asset {
-                kind: HeaderValue::from_static(kind),
-                body: Bytes::from_static(body),
-            })
-        }
-    };
-}
-
-assets! {
-    "/" => "text/html; charset=utf-8", "index.html";
-    "/web/style.css" => "text/css; charset=utf-8", "style.css";
-    "/web/app.js" => "text/javascript; charset=utf-8", "app.js";
-    "/web/bar.js" => "text/javascript; charset=utf-8", "bar.js";
-    "/web/money.js" => "text/javascript; charset=utf-8", "money.js";
-    "/web/trend.js" => "text/javascript; charset=utf-8", "trend.js";
-    "/web/explanation.js" => "text/javascript; charset=utf-8", "explanation.js";
-    "/web/chart.js" => "text/javascript; charset=utf-8", "chart.js";
-    "/web/conversation.js" => "text/javascript; charset=utf-8", "conversation.js";
-    "/web/format.js" => "text/javascript; charset=utf-8", "format.js";
-    "/web/overview.js" => "text/javascript; charset=utf-8", "overview.js";
-    "/web/state.js" => "text/javascript; charset=utf-8", "state.js";
-    "/web/vendor/preact.js" => "text/javascript; charset=utf-8", "vendor/preact.js";
-    "/web/vendor/uplot.js" => "text/javascript; charset=utf-8", "vendor/uplot.js";
-    "/web/vendor/uplot.css" => "text/css; charset=utf-8", "vendor/uplot.css";
-    "/web/vendor/LICENSES.txt" => "text/plain; charset=utf-8", "vendor/LICENSES.txt";
-}
+/// Files of the dashboard: path, type and content.
+const ASSETS: &[(&str, &str, &[u8])] = &[
+    ("/", "text/html; charset=utf-8", include_bytes!("admin/web/index.html")),
+    ("/web/style.css", STYLE, include_bytes!("admin/web/style.css")),
+    ("/web/app.js", SCRIPT, include_bytes!("admin/web/app.js")),
+    ("/web/bar.js", SCRIPT, include_bytes!("admin/web/bar.js")),
+    ("/web/money.js", SCRIPT, include_bytes!("admin/web/money.js")),
+    ("/web/trend.js", SCRIPT, include_bytes!("admin/web/trend.js")),
+    ("/web/explanation.js", SCRIPT, include_bytes!("admin/web/explanation.js")),
+    ("/web/chart.js", SCRIPT, include_bytes!("admin/web/chart.js")),
+    ("/web/conversation.js", SCRIPT, include_bytes!("admin/web/conversation.js")),
+    ("/web/format.js", SCRIPT, include_bytes!("admin/web/format.js")),
+    ("/web/overview.js", SCRIPT, include_bytes!("admin/web/overview.js")),
+    ("/web/state.js", SCRIPT, include_bytes!("admin/web/state.js")),
+    ("/web/vendor/preact.js", SCRIPT, include_bytes!("admin/web/vendor/preact.js")),
+    ("/web/vendor/uplot.js", SCRIPT, include_bytes!("admin/web/vendor/uplot.js")),
+    ("/web/vendor/uplot.css", STYLE, include_bytes!("admin/web/vendor/uplot.css")),
+    (
+        "/web/vendor/LICENSES.txt",
+        "text/plain; charset=utf-8",
+        include_bytes!("admin/web/vendor/LICENSES.txt"),
+    ),
+];
 
 #[cfg(test)]
 mod tests {

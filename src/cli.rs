@@ -128,7 +128,6 @@ pub fn main(
     run_command(&file, &matches, &env).unwrap_or_else(|problems| report_problems(&problems))
 }
 
-/// Runs the command that `matches` name.
 fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitCode> {
     let own = matches.subcommand().map_or(matches, |(_, own)| own);
     let layers = || setting_layers(file, matches, env);
@@ -229,7 +228,6 @@ fn setting_layers(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Layers 
     with_flags(layers, matches)
 }
 
-/// Adds the flags to `layers`.
 fn with_flags(mut layers: Layers, matches: &ArgMatches) -> Layers {
     for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {

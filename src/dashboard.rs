@@ -25,7 +25,7 @@ use crate::wall_clock;
 use days::{DayNumbers, DayRow, DayTotals};
 use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
-use entry::{DashboardEntry, RequestDelta};
+use entry::DashboardEntry;
 pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
 use shown::ShownConversations;
 pub(crate) use shown::{FeedRow, ListChange};
@@ -135,7 +135,7 @@ impl RecentConversations {
     /// Records a request; `None` if collecting is not enabled.
     pub(crate) fn record_request(
         self: &Arc<Self>,
-        arrival: &DashboardRequest<'_>,
+        arrival: DashboardRequest<'_>,
     ) -> Option<DashboardHandle> {
         if !self.enabled.load(Ordering::Acquire) {
             return None;
@@ -146,17 +146,16 @@ impl RecentConversations {
             conversations.get_mut(id).is_some_and(|seen| seen.has_title())
         };
         // A long history takes time to read, so it is read outside the lock.
-        let mut news = RequestDelta::from_request(arrival);
-        if !has_title {
-            news.title = entry::title(arrival.conversation);
-        }
-        let model = news.model.clone();
+        let (conversation, window) = (arrival.conversation, arrival.window);
+        let title = if has_title { None } else { entry::title(conversation) };
+        let (body, model) = (entry::body(conversation), entry::model(conversation));
+        let handle = DashboardHandle::new(self, id, window, &model);
         self.change(|conversations, hidden| {
-            let summary = arrival.summary.clone().filter(|_| !hidden);
             let new = || DashboardEntry::new(id);
-            conversations.touch(id, new, |seen| seen.apply(news, summary));
+            let news = (title, body, model);
+            conversations.touch(id, new, |seen| seen.apply(arrival, news, hidden));
         });
-        Some(DashboardHandle::new(self, id, arrival.window, &model))
+        Some(handle)
     }
 
     /// Records the end of a request. `change` returns the weight of explanations added and dropped.

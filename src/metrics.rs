@@ -56,7 +56,6 @@ impl<L: Label> Counters<L> {
         }
     }
 
-    /// Returns the count of one value.
     pub(crate) fn get(&self, label: L) -> u64 {
         let count = self.counts.get(label.index());
         count.map_or(0, Total::get)
@@ -135,7 +134,6 @@ impl Total {
 /// Token totals of the chats that were read, by the plain estimate.
 #[derive(Debug, Default)]
 pub(crate) struct ChatTokens {
-    /// Number of chats.
     pub(crate) count: Total,
     /// Their tokens as received.
     pub(crate) before: Total,
@@ -223,13 +221,11 @@ pub(crate) struct Metrics {
     pub(crate) dropped_reasoning: Total,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
-    /// Quota of logins.
     pub(crate) quotas: quota::Quotas,
     /// Costs of chats and of longhaul's own calls.
     pub(crate) costs: CostMetrics,
     /// Records that came into use, by trigger.
     pub(crate) compactions: Counters<CompactionTrigger>,
-    /// Summary jobs by outcome.
     pub(crate) summaries: Counters<SummaryOutcome>,
     /// Summaries that were wanted but not requested, by reason.
     pub(crate) withheld: Counters<WithheldReason>,
@@ -237,13 +233,11 @@ pub(crate) struct Metrics {
     pub(crate) summary_duration: Histogram,
     /// Time that requests waited for summaries.
     pub(crate) summary_wait: Histogram,
-    /// Retries, by kind and outcome.
     pub(crate) retries: CounterMatrix<RetryReason, RetryOutcome>,
     /// Bytes outside the replacements that a rewrite changed by mistake; must stay 0.
     pub(crate) corrupted_bytes: Total,
     /// Times that an idle process returned memory to the system.
     pub(crate) idle_releases: Total,
-    /// Calls of the durable store, by outcome.
     pub(crate) durable_store: Counters<DurableStoreOutcome>,
 }
 
@@ -279,7 +273,6 @@ impl CostMetrics {
         self.rewrites.add(bill.rewrite_cost.map_or(0, nanos));
     }
 
-    /// Adds a summary call.
     pub(crate) fn record_summary_call(&self, cost: Cost) {
         match split(cost) {
             Ok((by, usd)) => self.summaries.add_many(by, nanos(usd)),

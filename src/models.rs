@@ -19,7 +19,6 @@ use table::TableRow;
 /// The row of the table that matches a model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TableMatch {
-    /// The limits in that row.
     pub(crate) limits: ModelLimits,
     pub(crate) kind: MatchKind,
 }
@@ -29,7 +28,6 @@ pub(crate) struct TableMatch {
 pub(crate) struct ModelLimits {
     /// The model's name in the table.
     pub(crate) model: &'static str,
-    /// The provider of the row.
     pub(crate) provider: &'static str,
     /// Limit of input and output together.
     pub(crate) window: Tokens,
@@ -54,10 +52,7 @@ pub(crate) enum MatchKind {
     Normalised,
     /// The host is unknown. The row has the smallest window among the model's makers, or among all
     /// providers if no maker lists it.
-    OtherHost {
-        /// Number of candidate rows.
-        rows: usize,
-    },
+    OtherHost { rows: usize },
 }
 
 /// Looks up `model` at a host. Returns `None` for a local host or an unlisted model.

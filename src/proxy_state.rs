@@ -53,7 +53,6 @@ pub(crate) struct ProxyState {
     /// State of the backend for `ChatGPT` logins, unless an upstream is set.
     pub(crate) login: Option<Arc<Self>>,
     pub(crate) costs: Arc<CostTracker>,
-    /// Spending at all upstreams.
     pub(crate) spending: Arc<Spending>,
     pub(crate) config: Config,
     pub(crate) budget: Arc<BufferBudget>,
@@ -80,7 +79,6 @@ pub(crate) struct ProxyState {
 }
 
 impl ProxyState {
-    /// Returns the states of all upstreams.
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Self> {
         let others = self.mounts.iter().chain(&self.messages).chain(&self.login);
         std::iter::once(self).chain(others.map(|it| &**it))
@@ -214,7 +212,6 @@ impl ProxyState {
         self.body_reader(head, meter).receive(head, body).await
     }
 
-    /// Returns the reader of one chat body.
     pub(crate) fn body_reader<'a>(
         &'a self,
         head: &Parts,

@@ -18,7 +18,6 @@ pub(crate) const REQUEST: HeaderName = HeaderName::from_static("x-longhaul-reque
 const BEFORE: HeaderName = HeaderName::from_static("x-longhaul-tokens-before");
 const AFTER: HeaderName = HeaderName::from_static("x-longhaul-tokens-after");
 
-/// Report of the actions on one chat.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChatReport {
     /// Actions in the order taken.

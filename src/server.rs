@@ -93,7 +93,6 @@ pub(crate) struct Server {
     totals: Vec<Arc<TotalsFile>>,
 }
 
-/// Writes the totals that have changed.
 async fn write(totals: &[Arc<TotalsFile>]) {
     for file in totals {
         file.write().await;

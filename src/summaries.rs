@@ -20,7 +20,6 @@ use tokio::time::timeout;
 
 use crate::body::request_body::{RequestBody, TransferMeter};
 pub(crate) use crate::costs::cost_meter::CostMeter;
-use crate::costs::cost_meter::MeteredCall;
 use crate::error::Fault;
 use crate::metrics::{Label as _, SummaryOutcome as Outcome};
 use crate::traces::{CallContext, CallSpan, NO_ANSWER};
@@ -31,7 +30,6 @@ pub(crate) use jobs::{JobHandle, RunningSummaries};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::FinishReason;
-use longhaul_core::dialect::usage::Usage;
 use longhaul_core::overflow::{
     ClassifierRules, ClassifierStep, Evidence, LimitKind, Overflow, ReplyClassifier, RequestFacts,
     RequestText, Verdict,
@@ -51,7 +49,6 @@ use longhaul_core::units::tokens::Tokens;
 /// with a shorter deadline do not wait this long.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A summary to write.
 pub(crate) struct SummaryJob {
     /// The dialect of the client's request.
     pub(crate) dialect: Dialect,
@@ -66,23 +63,19 @@ pub(crate) struct SummaryJob {
     pub(crate) base_record: Option<RecordMatch>,
     /// The budgets, and the messages to retain verbatim.
     pub(crate) policy: Policy,
-    /// The prompts to send.
     pub(crate) prompts: Prompts,
     /// The model to call; `None` selects the conversation's own model.
     pub(crate) model: Option<String>,
     /// The context window of that model.
     pub(crate) window: Tokens,
-    /// The destination of the calls.
     pub(crate) target: SummaryTarget,
     /// The body of the single call in the `cached` style, which repeats the conversation itself.
     pub(crate) cached_style_body: Option<String>,
     /// Order to the provider to compact the history itself, in place of any other call.
     pub(crate) order: Option<CompactionOrder>,
-    /// Accumulates the cost of the calls.
     pub(crate) cost_meter: Arc<CostMeter>,
     /// Trace context of the calls; `None` if they are not traced.
     pub(crate) call_context: Option<CallContext>,
-    /// Maximum number of calls.
     pub(crate) max_calls: usize,
     /// The policy window learned from a refusal, to store with the record.
     pub(crate) learned_window: Option<Tokens>,
@@ -96,7 +89,6 @@ pub(crate) struct SummaryJob {
 
 /// Order to the provider to compact a history.
 pub(crate) struct CompactionOrder {
-    /// Body of the call.
     pub(crate) body: String,
     /// First message that the item of the reply will replace.
     pub(crate) from: usize,
@@ -140,7 +132,6 @@ pub(crate) enum SummaryError {
 }
 
 impl SummaryError {
-    /// Returns the label used in logs.
     pub(crate) fn label(self) -> &'static str {
         self.outcome().label()
     }
@@ -349,7 +340,7 @@ fn request_origin<B>(request: &Request<B>) -> String {
 }
 
 /// Sends one call and reads its reply. If the upstream refuses the call, `refusal` receives the body of
-/// the reply.
+/// the reply. The cost of a call that is dropped before its end is unknown.
 async fn send_call(
     upstream: &Upstream,
     (dialect, head): (Dialect, &Parts),
@@ -365,30 +356,52 @@ async fn send_call(
         RequestBody::from_bytes(body, &Arc::new(TransferMeter::default())),
     );
     let place = request_origin(&request);
-    let attempt = origin.and_then(|origin| origin.begin_call(&request));
-    let mut call = PaidCall::new(meter, bytes, attempt);
+    let mut span = origin.and_then(|origin| origin.begin_call(&request));
+    let mut metered = meter.start_call(bytes as u64 / BYTES_PER_TOKEN);
     let reply = match upstream.send(request).await {
         Ok(reply) => reply,
         Err(fault) => {
             let message = upstream.failure_message(fault, &place);
             tracing::warn!("summary call failed: {message}");
-            call.finish_unreachable(fault);
+            fail(span.as_mut(), fault.code());
+            metered.finish_free();
             return Err(SummaryError::Unreachable);
         }
     };
-    call.record_status(reply.status());
+    let status = reply.status();
+    if let Some(span) = &mut span {
+        span.record_status(status);
+    }
+    if status.is_success() {
+        metered.mark_accepted();
+    }
     let answer = reply::read(reply, dialect, refusal).await;
     match &answer {
-        Ok(answer) => call.finish_answered(answer.usage.as_ref()),
-        Err(SummaryError::Refused(_)) => call.finish_refused(),
+        Ok(answer) => {
+            if let Some(span) = &mut span {
+                span.finish_with_usage(answer.usage.as_ref());
+            }
+            metered.finish_answered(answer.usage.as_ref());
+        }
+        Err(SummaryError::Refused(_)) => {
+            fail(span.as_mut().filter(|_| status.is_success()), NO_ANSWER);
+            metered.finish_free();
+        }
+        // The upstream may charge for a reply that broke off.
         Err(
             SummaryError::NotASummary(_)
             | SummaryError::NothingToAsk
             | SummaryError::TimedOut
             | SummaryError::Unreachable,
-        ) => call.finish_broken(),
+        ) => fail(span.as_mut(), Fault::UpstreamBroke.code()),
     }
     answer
+}
+
+fn fail(span: Option<&mut CallSpan>, code: &'static str) {
+    if let Some(span) = span {
+        span.fail(code);
+    }
 }
 
 /// A summary call that the upstream refused as too long.
@@ -396,7 +409,6 @@ async fn send_call(
 pub(crate) struct CallOverflow {
     /// Estimated size of the call.
     pub(crate) tokens: Tokens,
-    /// Status of the refusal.
     pub(crate) status: StatusCode,
     /// Facts that the refusal states.
     pub(crate) overflow: Overflow,
@@ -434,61 +446,3 @@ fn judge(
 
 /// Bytes of a token of English text or code, by which a call counts whose reply states no usage.
 const BYTES_PER_TOKEN: u64 = 4;
-
-/// A call in progress. A call dropped before it finishes was cut short, so its cost is unknown.
-pub(super) struct PaidCall<'t> {
-    metered: MeteredCall<'t>,
-    /// `None` if the call is not traced.
-    span: Option<CallSpan>,
-}
-
-impl<'t> PaidCall<'t> {
-    /// Begins a call with a body of `bytes`.
-    pub(super) fn new(meter: &'t CostMeter, bytes: usize, attempt: Option<CallSpan>) -> Self {
-        Self { metered: meter.start_call(bytes as u64 / BYTES_PER_TOKEN), span: attempt }
-    }
-
-    /// Finishes a call that did not reach the upstream.
-    pub(super) fn finish_unreachable(mut self, why: Fault) {
-        self.record_fault(why);
-        self.metered.finish_free();
-    }
-
-    /// Records the status of the reply's head.
-    pub(super) fn record_status(&mut self, status: StatusCode) {
-        if let Some(attempt) = &mut self.span {
-            attempt.record_status(status);
-        }
-        if status.is_success() {
-            self.metered.mark_accepted();
-        }
-    }
-
-    /// Finishes a call that was refused, by its status or by an error in the body of a successful
-    /// reply.
-    pub(super) fn finish_refused(mut self) {
-        if let Some(attempt) = self.span.as_mut().filter(|_| self.metered.is_accepted()) {
-            attempt.fail(NO_ANSWER);
-        }
-        self.metered.finish_free();
-    }
-
-    /// Finishes a call that was answered, with the usage that the upstream reported.
-    pub(super) fn finish_answered(mut self, usage: Option<&Usage>) {
-        if let Some(attempt) = &mut self.span {
-            attempt.finish_with_usage(usage);
-        }
-        self.metered.finish_answered(usage);
-    }
-
-    /// Finishes a call whose reply broke off. The upstream may charge for it all the same.
-    pub(super) fn finish_broken(mut self) {
-        self.record_fault(Fault::UpstreamBroke);
-    }
-
-    fn record_fault(&mut self, why: Fault) {
-        if let Some(attempt) = &mut self.span {
-            attempt.fail(why.code());
-        }
-    }
-}

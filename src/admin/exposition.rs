@@ -18,7 +18,6 @@ pub(super) fn render(table: &[Metric], source: &MetricsSource<'_>) -> String {
     page
 }
 
-/// Writes the samples of one metric.
 pub(super) struct SampleWriter<'p> {
     page: &'p mut String,
     metric: &'p Metric,

@@ -16,27 +16,22 @@ use super::exposition::SampleWriter;
 use crate::metrics::Metrics;
 use longhaul_console::paragraphs::paragraph;
 
-/// Sources of the metrics.
 pub(super) struct MetricsSource<'s> {
     pub(super) metrics: &'s Metrics,
     /// Start of service, in seconds since 1970.
     pub(super) started: u64,
 }
 
-/// A metric.
 pub(super) struct Metric {
     /// Name by the Prometheus conventions: with the unit, and with `_total` for a counter.
     pub(super) name: &'static str,
     /// Type: `counter`, `gauge` or `histogram`.
     pub(super) kind: &'static str,
-    /// Names of the labels.
     pub(super) labels: &'static [&'static str],
-    /// Writes the current values.
     pub(super) write: fn(&MetricsSource<'_>, &mut SampleWriter<'_>),
 }
 
 impl Metric {
-    /// Returns the description.
     pub(super) fn help(&self) -> String {
         paragraph(include_str!("metrics.txt"), self.name)
     }
@@ -45,7 +40,6 @@ impl Metric {
 /// Declares the metrics, in the order of the page: type, name, labels and writer of each.
 macro_rules! metrics {
     ($($kind:ident $name:ident [$($label:ident),*] $write:expr;)+) => {
-        /// All metrics.
         pub(super) const METRICS: &[Metric] = &[$(Metric {
             name: stringify!($name),
             kind: stringify!($kind),
@@ -122,7 +116,6 @@ fn resident_bytes() -> Option<u64> {
     kibibytes(&status, "VmRSS:").map(|kibibytes| kibibytes * 1024)
 }
 
-/// Returns the number of open files and sockets.
 fn open_descriptors() -> Option<u64> {
     let open = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
     // The listing of the directory itself holds one descriptor.

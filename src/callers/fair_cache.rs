@@ -32,7 +32,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A key that names its caller, and begins with a keyed hash.
 pub(crate) trait CallerKey: Clone + Eq + Hash {
-    /// Returns the tag of the caller's scope.
     fn caller(&self) -> ScopeTag;
 }
 
@@ -90,7 +89,6 @@ struct CacheState<K, V> {
     swept_at: Instant,
 }
 
-/// The share of one owner.
 #[derive(Default)]
 struct OwnerShare {
     weight: u64,
@@ -98,7 +96,6 @@ struct OwnerShare {
     callers: BTreeSet<(u64, ScopeTag)>,
 }
 
-/// Entries of one caller, or of all newcomers.
 struct CallerEntries<K, V> {
     /// `None` for newcomers.
     owner: Option<OwnerTag>,
@@ -204,7 +201,6 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         entries.map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
     }
 
-    /// Returns the weight of all entries.
     pub(crate) fn weight(&self) -> u64 {
         let state = self.state.lock();
         state.weight + state.newcomers.weight

@@ -16,7 +16,6 @@ pub(crate) type OwnerTag = ScopeTag;
 /// that merely tell callers apart own nothing: anyone can invent them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owners {
-    /// Tags of the credentials.
     credentials: Option<Arc<[OwnerTag]>>,
     /// Tag of all credentials together.
     set: Option<OwnerTag>,
@@ -42,7 +41,6 @@ impl Owners {
         Self { credentials: Some(credentials.into()), set: Some(set), is_accepted: false, peer }
     }
 
-    /// Returns the tags of the credentials.
     pub(crate) fn credentials(&self) -> &[OwnerTag] {
         self.credentials.as_deref().unwrap_or_default()
     }

@@ -119,7 +119,6 @@ impl RetryDecision {
         second.map_or(Self::Relay, Self::retry)
     }
 
-    /// Sends `attempt`.
     pub(super) fn retry(attempt: Attempt) -> Self {
         Self::Retry(Box::new(attempt))
     }

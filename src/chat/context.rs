@@ -56,7 +56,6 @@ pub(crate) struct Chat<'c> {
     pub(super) settings: CompactionSettings,
     /// Facts that replies to this caller have shown.
     pub(super) learned: Arc<LearnedModels>,
-    /// Dashboard entry of this conversation.
     pub(crate) dashboard: Option<DashboardHandle>,
 }
 

@@ -32,25 +32,6 @@ use crate::request::receive::Received;
 use crate::traces::ParentContext;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
-use longhaul_core::units::tokens::Tokens;
-
-/// An explicitly compacted chat.
-pub(crate) struct CompactedChat {
-    /// The new body, or the original if compaction would save nothing.
-    pub(crate) body: Bytes,
-    /// Plain estimate of the original.
-    pub(crate) before: Tokens,
-    /// Actions taken. `None` if there were none.
-    pub(crate) outcome: Option<CompactionOutcome>,
-}
-
-/// Actions on an explicitly compacted chat.
-pub(crate) struct CompactionOutcome {
-    /// Action labels, as in the reply header `x-longhaul-action`.
-    pub(crate) action: String,
-    /// Plain estimate of the new body.
-    pub(crate) after: Tokens,
-}
 
 /// Whether the client requests explicit compaction.
 pub(crate) fn is_compact_request(request: &Request<ClientBody>) -> bool {
@@ -111,23 +92,20 @@ pub(crate) async fn answer(
     Ok(reply)
 }
 
-/// Compacts a body in memory for the operator, with the credentials in `head`. Fails if the mode is
-/// off, or the body is not a valid chat or exceeds a limit.
+/// Compacts a body in memory for the operator, with the credentials in `head`. Returns the new body, or the
+/// original if compaction would save nothing. Fails if the mode is off, or the body is not a valid chat or
+/// exceeds a limit.
 pub(crate) async fn compact_body(
     state: &Arc<ProxyState>,
     head: Parts,
     body: Bytes,
-) -> Result<CompactedChat, Fault> {
+) -> Result<(Bytes, ChatReport), Fault> {
     let overrides = RequestOverrides::from_headers(&head.headers);
     if state.mode(overrides) == Mode::Off {
         return Err(Fault::CompactionOff);
     }
     let body = BufferedBody::plain(body);
-    let (body, report) =
-        compact_buffered(state, (head, overrides), &body, &Arc::default(), None).await?;
-    let done =
-        report.action_labels().map(|action| CompactionOutcome { action, after: report.after });
-    Ok(CompactedChat { body, before: report.before, outcome: done })
+    compact_buffered(state, (head, overrides), &body, &Arc::default(), None).await
 }
 
 async fn compact_buffered(

@@ -26,7 +26,6 @@ macro_rules! log_chat {
 }
 pub(super) use log_chat;
 
-/// Logs that a summary placement was refused.
 pub(super) fn log_placement_refused(chat: &Chat<'_>) {
     log_chat!(
         info,

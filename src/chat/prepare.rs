@@ -121,11 +121,10 @@ fn effective_settings(
     settings
 }
 
-/// Registers the conversation on the dashboard.
 fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<DashboardHandle> {
     let state = chat.state();
     let summary = inputs.adopted().and_then(|record| record.text.clone());
-    state.recent.record_request(&DashboardRequest {
+    state.recent.record_request(DashboardRequest {
         conversation: chat.request.conversation,
         prefix_keys: &chat.prefix_keys,
         window: inputs.policy.thresholds.window,

@@ -55,7 +55,6 @@ pub(super) struct RefusedAttempt {
     pub(super) tokens: Tokens,
     /// Window in force when the request was planned.
     pub(super) window: Tokens,
-    /// Status of the refusal.
     pub(super) status: StatusCode,
     pub(super) overflow: Overflow,
     /// Limits on the body that the refusal shows.
@@ -71,7 +70,6 @@ pub(super) enum RewriteRefusal {
 }
 
 impl RefusedAttempt {
-    /// Returns the refusal's numbers.
     pub(super) fn refusal(&self) -> Refusal {
         Refusal {
             tokens: self.tokens,
@@ -81,7 +79,6 @@ impl RefusedAttempt {
         }
     }
 
-    /// Whether the evidence is an empty reply.
     pub(super) fn is_empty_reply(&self) -> bool {
         self.overflow.evidence == Evidence::EmptyReply
     }

@@ -170,7 +170,7 @@ pub(super) fn start_background_summary(chat: &Chat<'_>, attempt: &Attempt, cover
             return;
         };
         tracing::debug!(messages = covers, "preparing a summary");
-        state.running_summaries.start_detached(task.key, task.run());
+        state.running_summaries.join(task.key, task.run()).detach();
     }
 }
 

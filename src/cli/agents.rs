@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::connect;
-use super::run::variables::{is_known_provider, may_have_anthropic_key, provider_name};
+use super::connect::journal;
+use super::run::variables::{may_have_anthropic_key, provider_name};
 use super::settings_files;
 use crate::cli::Env;
 
@@ -72,7 +72,6 @@ pub(super) struct Target<'p> {
     pub(super) origin: &'p str,
     /// Name of a model, if the user has given one.
     pub(super) model: Option<&'p str>,
-    /// Host of the upstream.
     pub(super) host: &'p str,
     /// Whether requests of the Messages API have another upstream.
     pub(super) has_messages: bool,
@@ -82,7 +81,7 @@ impl Target<'_> {
     /// Returns `text` with the values in place of their names.
     pub(super) fn fill(&self, text: &str) -> String {
         text.replace("{model}", self.model.unwrap_or_default())
-            .replace("{provider}", provider_name(self.host))
+            .replace("{provider}", provider_name(self.host).unwrap_or("openai"))
             .replace("{base}", &format!("{}/v1", self.origin))
             .replace("{origin}", self.origin)
     }
@@ -105,7 +104,7 @@ impl Target<'_> {
             Case::ForeignModel => self.model.is_some_and(|model| {
                 !agent.own_models.iter().any(|word| model.contains(word.as_str()))
             }),
-            Case::Provider => self.model.is_none() && is_known_provider(self.host),
+            Case::Provider => self.model.is_none() && provider_name(self.host).is_some(),
             Case::Messages => may_have_anthropic_key(self.host, self.has_messages),
         }
     }
@@ -198,7 +197,7 @@ impl Agent {
             let root: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
             Some(root.get("env")?.get(name)?.as_str()?.to_owned())
         });
-        let in_file = in_file.filter(|value| !connect::is_ours(self, env, value));
+        let in_file = in_file.filter(|value| !journal::has_written(self, env, value));
         in_file.or_else(|| env.get(name).cloned()).filter(|value| !value.is_empty())
     }
 }

@@ -24,7 +24,6 @@ struct CommandText {
     command: Vec<Self>,
 }
 
-/// An argument of a command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ArgumentText {
@@ -47,7 +46,6 @@ static COMMANDS: LazyLock<Vec<CommandText>> = LazyLock::new(|| {
     read.unwrap_or_default().command
 });
 
-/// Returns the commands of this build.
 pub(super) fn all() -> impl Iterator<Item = Command> {
     let built = COMMANDS.iter();
     let built = built.filter(|text| cfg!(feature = "mcp") || text.name != "mcp");

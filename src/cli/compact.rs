@@ -12,12 +12,13 @@ use tokio::time::Instant;
 use super::check::{KEY_VARIABLE, bearer};
 use super::pipe::{input_file, read_input, write_output};
 use super::print_error;
-use crate::chat::explicit_compaction::{CompactedChat, compact_body};
+use crate::chat::explicit_compaction::compact_body;
 use crate::cli::Done;
 use crate::config::{Config, Mode, StoreLocation, SummaryModel};
 use crate::error::{Fault, Problem};
-use crate::metrics::{Action, Label as _, SummaryOutcome};
+use crate::metrics::{Action, SummaryOutcome};
 use crate::proxy_state::ProxyState;
+use crate::report::ChatReport;
 use crate::telemetry;
 use longhaul_core::planning::continuation;
 
@@ -31,12 +32,11 @@ pub(super) fn compact(config: Config, matches: &ArgMatches, key: Option<&str>) -
     let file = input_file(matches);
     let done = read_body(&config, file).and_then(|body| {
         let _waits = telemetry::start_log(config.log);
-        let compacted = run_compaction(config, file, body, key)?;
-        print_error(&outcome_line(&compacted));
-        let continued = matches
-            .get_flag("continue")
-            .then(|| continuation::append_continue_message(&compacted.body));
-        let body = continued.flatten().unwrap_or_else(|| compacted.body.to_vec());
+        let (compacted, report) = run_compaction(config, file, body, key)?;
+        print_error(&outcome_line(&report));
+        let continued =
+            matches.get_flag("continue").then(|| continuation::append_continue_message(&compacted));
+        let body = continued.flatten().unwrap_or_else(|| compacted.to_vec());
         write_output(&body).map_err(|error| Problem::Output(error.to_string()))
     });
     Ok(done?)
@@ -60,7 +60,7 @@ fn run_compaction(
     file: &Path,
     body: Vec<u8>,
     key: Option<&str>,
-) -> Result<CompactedChat, Problem> {
+) -> Result<(Bytes, ChatReport), Problem> {
     let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
     let (mut head, ()) = Request::new(()).into_parts();
@@ -73,7 +73,7 @@ fn run_compaction(
         .block_on(async {
             let compacted = Box::pin(compact_body(&state, head, Bytes::from(body))).await;
             state.close(Instant::now()).await;
-            if compacted.as_ref().is_ok_and(is_digested) {
+            if compacted.as_ref().is_ok_and(|(_, report)| is_digested(report)) {
                 tell_refusal(&state);
             }
             compacted
@@ -89,7 +89,7 @@ fn run_compaction(
                 Problem::CommandLine(fault.message(&origin))
             }
         })?;
-    if keyless && is_digested(&compacted) {
+    if keyless && is_digested(&compacted.1) {
         print_error(&format!(
             "longhaul: {KEY_VARIABLE} is not set: the upstream was asked without a key\n"
         ));
@@ -98,9 +98,8 @@ fn run_compaction(
 }
 
 /// Whether rules replaced the history, because no model wrote a summary.
-fn is_digested(compacted: &CompactedChat) -> bool {
-    let done = compacted.outcome.as_ref();
-    done.is_some_and(|done| done.action.contains(Action::Digest.label()))
+fn is_digested(report: &ChatReport) -> bool {
+    report.actions().contains(&Action::Digest)
 }
 
 /// Advises to set the window if the model refused to write the summary. The call may have been too
@@ -143,14 +142,10 @@ fn build_state(mut config: Config) -> Result<ProxyState, Problem> {
 }
 
 /// Summarises the outcome in one line.
-fn outcome_line(compacted: &CompactedChat) -> String {
-    match &compacted.outcome {
-        Some(done) => format!(
-            "longhaul: {}: about {} tokens became {}\n",
-            done.action, compacted.before, done.after
-        ),
-        None => {
-            format!("longhaul: nothing to gain: about {} tokens stay unchanged\n", compacted.before)
-        }
+fn outcome_line(report: &ChatReport) -> String {
+    let (before, after) = (report.before, report.after);
+    match report.action_labels() {
+        Some(action) => format!("longhaul: {action}: about {before} tokens became {after}\n"),
+        None => format!("longhaul: nothing to gain: about {before} tokens stay unchanged\n"),
     }
 }

@@ -1,7 +1,7 @@
 //! `longhaul connect`: makes an agent use a running longhaul, or prints how.
 
 mod format;
-mod journal;
+pub(super) mod journal;
 
 use clap::ArgMatches;
 
@@ -44,11 +44,6 @@ pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done 
         return Ok(journal::write(agent, &target, env, matches.get_flag("force"))?);
     }
     print_lines(agent, &target, env)
-}
-
-/// Whether longhaul has written `value` to the file of `agent`.
-pub(super) fn is_ours(agent: &Agent, env: &Env, value: &str) -> bool {
-    journal::has_written(agent, env, value)
 }
 
 /// Prints the lines to standard output, and where they belong to standard error.

@@ -24,11 +24,11 @@ use crate::config::{
 use crate::error::Problem;
 use crate::learned::reported_windows::query::WindowAnswer;
 use crate::store::Store;
+use Outcome::{Failed, Passed, Skipped, Warned};
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_console::thousands::with_thousands;
 
-/// The outcome of one test.
 enum Outcome {
     Passed,
     Skipped,
@@ -39,31 +39,21 @@ enum Outcome {
 /// A line of the report: the outcome, what was tested, and what to do if there is something to do.
 pub(super) struct Finding(Outcome, &'static str, String);
 
+impl Outcome {
+    fn on(self, subject: &'static str, text: impl Into<String>) -> Finding {
+        Finding(self, subject, text.into())
+    }
+}
+
 impl Finding {
-    pub(super) fn passed(subject: &'static str, text: impl Into<String>) -> Self {
-        Self(Outcome::Passed, subject, text.into())
-    }
-
-    pub(super) fn skipped(subject: &'static str, text: impl Into<String>) -> Self {
-        Self(Outcome::Skipped, subject, text.into())
-    }
-
-    pub(super) fn warned(subject: &'static str, text: impl Into<String>) -> Self {
-        Self(Outcome::Warned, subject, text.into())
-    }
-
-    pub(super) fn failed(subject: &'static str, text: impl Into<String>) -> Self {
-        Self(Outcome::Failed, subject, text.into())
-    }
-
     /// Returns the cells of the line, with the outcome in colour.
     fn cells(&self) -> [String; 3] {
         let Self(outcome, subject, text) = self;
         let (word, colour) = match outcome {
-            Outcome::Passed => ("ok", AnsiColor::Green),
-            Outcome::Skipped => ("skipped", AnsiColor::Yellow),
-            Outcome::Warned => ("warning", AnsiColor::Yellow),
-            Outcome::Failed => ("failed", AnsiColor::Red),
+            Passed => ("ok", AnsiColor::Green),
+            Skipped => ("skipped", AnsiColor::Yellow),
+            Warned => ("warning", AnsiColor::Yellow),
+            Failed => ("failed", AnsiColor::Red),
         };
         let style: Style = colour.on_default().bold();
         [format!("{style}{word}{style:#}"), (*subject).to_owned(), text.clone()]
@@ -78,13 +68,13 @@ pub(super) fn doctor(
     matches: &ArgMatches,
     env: &Env,
 ) -> Done<ExitCode> {
-    let mut findings = vec![Finding::passed("version", version::one_line())];
-    let failed = |problem: &Problem| Finding::failed("settings", problem.to_string());
+    let mut findings = vec![Passed.on("version", version::one_line())];
+    let failed = |problem: &Problem| Failed.on("settings", problem.to_string());
     match found.and_then(|found| Config::from_resolved(&found)) {
         Err(problems) => findings.extend(problems.iter().map(failed)),
         Ok(config) => {
             findings.push(settings_finding(file));
-            let warned = |problem: Problem| Finding::warned("settings", problem.to_string());
+            let warned = |problem: Problem| Warned.on("settings", problem.to_string());
             findings.extend(unknown_variables(env).into_iter().map(warned));
             // The line of the store has its own problem.
             let problems = preflight::problems_beside_store(&config);
@@ -100,7 +90,7 @@ pub(super) fn doctor(
             findings.push(window_finding(&config, model, key));
         }
     }
-    let is_failed = |finding: &&Finding| matches!(finding, Finding(Outcome::Failed, ..));
+    let is_failed = |finding: &&Finding| matches!(finding, Finding(Failed, ..));
     let failures = findings.iter().filter(is_failed).count();
     let mut table = Table::new([Align::Left; 3]);
     for finding in &findings {
@@ -116,7 +106,7 @@ pub(super) fn doctor(
 }
 
 fn settings_finding(file: Option<&Path>) -> Finding {
-    Finding::passed(
+    Passed.on(
         "settings",
         match file {
             Some(path) => format!("from {}, the environment and flags", path.display()),
@@ -131,12 +121,9 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         return match config.configured_window() {
             Some(window) => {
                 let window = with_thousands(window.get());
-                Finding::passed("window", format!("{window} tokens for every model, as set"))
+                Passed.on("window", format!("{window} tokens for every model, as set"))
             }
-            None => Finding::passed(
-                "window",
-                "detected per model; --model NAME shows the window of one",
-            ),
+            None => Passed.on("window", "detected per model; --model NAME shows the window of one"),
         };
     };
     let may_ask = config.upstream.query_windows;
@@ -150,7 +137,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
     let shown = with_thousands(tokens.get());
     if window.is_assumed() && reported.is_none() {
-        return Finding::warned(
+        return Warned.on(
             "window",
             format!(
                 "{shown} tokens for {model}, assumed until a refusal states the true number; set --window"
@@ -160,7 +147,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
     if let Some(reported) = reported.filter(|_| window.is_of_profile()) {
         let reported = with_thousands(reported.get());
         let source = window.source();
-        return Finding::passed(
+        return Passed.on(
             "window",
             format!(
                 "{reported} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
@@ -168,7 +155,7 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         );
     }
     let source = if window.is_assumed() { "the upstream".to_owned() } else { window.source() };
-    Finding::passed("window", format!("{shown} tokens for {model} ({source})"))
+    Passed.on("window", format!("{shown} tokens for {model} ({source})"))
 }
 
 /// Tests whether both ports are free or longhaul's own, and whether the store answers.
@@ -193,35 +180,33 @@ async fn port_finding(
     is_running: bool,
 ) -> Finding {
     match TcpListener::bind(address).await {
-        Ok(_) => Finding::passed(subject, format!("{address} is free")),
-        Err(_) if is_running => {
-            Finding::passed(subject, format!("a longhaul listens on {address}"))
-        }
-        Err(error) => Finding::failed(subject, listen_problem(flag, address, &error).to_string()),
+        Ok(_) => Passed.on(subject, format!("{address} is free")),
+        Err(_) if is_running => Passed.on(subject, format!("a longhaul listens on {address}")),
+        Err(error) => Failed.on(subject, listen_problem(flag, address, &error).to_string()),
     }
 }
 
 async fn store_finding(config: &Config) -> Finding {
     match &config.store.location {
-        StoreLocation::Memory => Finding::passed("store", "in memory: a restart loses summaries"),
+        StoreLocation::Memory => Passed.on("store", "in memory: a restart loses summaries"),
         StoreLocation::File(path) => {
             // A running proxy holds the file open, so only its form is tested.
             match Store::check(&config.store) {
-                Ok(()) => Finding::passed("store", format!("in {}", path.display())),
-                Err(problem) => Finding::failed("store", problem.to_string()),
+                Ok(()) => Passed.on("store", format!("in {}", path.display())),
+                Err(problem) => Failed.on("store", problem.to_string()),
             }
         }
         StoreLocation::Redis(url) => {
             let store = Store::open(&config.store, &Arc::default(), &Arc::default());
             let store = match store {
                 Ok(store) => store,
-                Err(problem) => return Finding::failed("store", problem.to_string()),
+                Err(problem) => return Failed.on("store", problem.to_string()),
             };
             if store.wait_until_ready().await {
-                Finding::passed("store", format!("at {url}, which answers"))
+                Passed.on("store", format!("at {url}, which answers"))
             } else {
                 let advice = "check that the server runs, and its password";
-                Finding::failed("store", format!("{url} does not answer; {advice}"))
+                Failed.on("store", format!("{url} does not answer; {advice}"))
             }
         }
     }

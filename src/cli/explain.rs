@@ -1,7 +1,5 @@
 //! `longhaul explain`: reports offline what longhaul would do with a request, and why.
 
-use std::io::{self, Read};
-
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -23,81 +21,58 @@ use longhaul_core::planning::plan::{SummarySource, plan};
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::record::PriorRecords;
 
-/// The output format of `explain` for one request.
-#[derive(Clone, Copy)]
-enum ExplainFormat {
-    Body,
-    Json,
-    Table,
-}
-
 /// Reads a request body and prints the result. Fails if the body cannot be read or is not JSON, or the output
 /// cannot be written.
 pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Done {
+    let (as_body, as_json) = (matches.get_flag("body"), matches.get_flag("json"));
     if let Some(path) = page(matches) {
-        return explain_live(config, &path, matches.get_flag("json"));
+        let report: ExplanationReport = parse_answer(&ask_admin(config, "GET", &path)?)?;
+        return print_report(&report, as_json);
     }
-    let form = match (matches.get_flag("body"), matches.get_flag("json")) {
-        (true, _) => ExplainFormat::Body,
-        (false, true) => ExplainFormat::Json,
-        (false, false) => ExplainFormat::Table,
-    };
     let file = input_file(matches);
     let (body, rest) = read_input(file, config.limits.body_bytes)?;
-    let folds = matches!(form, ExplainFormat::Table) && !matches.get_flag("all");
+    let folds = !as_body && !as_json && !matches.get_flag("all");
     let made = explain_body(config, &body, folds);
-    let malformed = UntouchedReason::Bypassed(Bypass::Malformed);
-    if let (Err(why), ExplainFormat::Json | ExplainFormat::Table) = (&made, form)
-        && *why == malformed
-    {
-        let reason = why.description();
-        return Err(Problem::InvalidInput {
-            path: file.into(),
-            reason: format!("{reason}; give the body of a chat completion request"),
-        }
-        .into());
+    if as_body {
+        let written = match made.ok().and_then(|(_, forwarded)| forwarded) {
+            Some(forwarded) => write_output(&forwarded),
+            // The rest is the input beyond the size limit, normally empty.
+            None => write_output(&body).and_then(|()| copy_to_output(rest)),
+        };
+        return Ok(written.map_err(|error| Problem::Output(error.to_string()))?);
     }
-    let written = print_explanation(&made, &body, rest, form);
-    Ok(written.map_err(|error| Problem::Output(error.to_string()))?)
-}
-
-/// Prints the result for `body`. `rest` is the input beyond the size limit, normally empty.
-fn print_explanation(
-    made: &Result<Explanation, UntouchedReason>,
-    body: &[u8],
-    rest: impl Read,
-    form: ExplainFormat,
-) -> io::Result<()> {
-    let text = match form {
-        ExplainFormat::Body => {
-            let made = made.as_ref().ok();
-            let forwarded = made.and_then(|made| made.forwarded.as_deref());
-            return match forwarded {
-                Some(forwarded) => write_output(forwarded),
-                None => write_output(body).and_then(|()| copy_to_output(rest)),
-            };
+    match made {
+        Ok((report, _)) => print_report(&report, as_json),
+        Err(why) if why == UntouchedReason::Bypassed(Bypass::Malformed) => {
+            let reason = why.description();
+            Err(Problem::InvalidInput {
+                path: file.into(),
+                reason: format!("{reason}; give the body of a chat completion request"),
+            }
+            .into())
         }
-        ExplainFormat::Json => match made {
-            Ok(made) => pretty_json(&made.report),
-            Err(why) => pretty_json(&json!({ "untouched": ReasonReport::new(*why) })),
-        },
-        ExplainFormat::Table => match made {
-            Ok(made) => table::render(&made.report, terminal::width()),
-            Err(why) => table::render_untouched(*why),
-        },
-    };
-    write_output(text.as_bytes())
+        Err(why) if as_json => {
+            crate::cli::print(&pretty_json(&json!({ "untouched": ReasonReport::new(why) })))
+        }
+        Err(why) => crate::cli::print(&format!("passed untouched: {}\n", why.description())),
+    }
 }
 
-/// The result for a body that was read.
-struct Explanation {
-    report: ExplanationReport,
-    /// The rewritten body, or `None` if the original is forwarded.
-    forwarded: Option<Vec<u8>>,
+fn print_report(report: &ExplanationReport, as_json: bool) -> Done {
+    crate::cli::print(&if as_json {
+        pretty_json(report)
+    } else {
+        table::render(report, terminal::width())
+    })
 }
 
-/// Explains `body`. `folds` joins the messages that a digest replaces to one row.
-fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation, UntouchedReason> {
+/// Explains `body`. Also returns the rewritten body; `None` if the original is forwarded. `folds` joins the
+/// messages that a digest replaces to one row.
+fn explain_body(
+    config: &Config,
+    body: &[u8],
+    folds: bool,
+) -> Result<(ExplanationReport, Option<Vec<u8>>), UntouchedReason> {
     if config.mode == Mode::Off {
         return Err(UntouchedReason::Disabled);
     }
@@ -130,7 +105,7 @@ fn explain_body(config: &Config, body: &[u8], folds: bool) -> Result<Explanation
     let mut report = ExplanationReport::new(explanation, context, window.source());
     report.hint = clearing_hint(&conversation, &policy);
     report.add_subjects(&conversation);
-    Ok(Explanation { report, forwarded: forwarded.ok() })
+    Ok((report, forwarded.ok()))
 }
 
 /// Returns the admin page that the arguments ask for; `None` if they name a file.
@@ -149,15 +124,4 @@ fn page(matches: &ArgMatches) -> Option<String> {
 fn encoded(id: &str) -> String {
     let letters = id.chars().take(64);
     letters.filter(char::is_ascii_alphanumeric).collect()
-}
-
-/// Asks the running longhauls for the explanation at `path` and prints it. Fails if none answers, or the
-/// explanation is not kept.
-fn explain_live(config: &Config, path: &str, json: bool) -> Done {
-    let report: ExplanationReport = parse_answer(&ask_admin(config, "GET", path)?)?;
-    crate::cli::print(&if json {
-        pretty_json(&report)
-    } else {
-        table::render(&report, terminal::width())
-    })
 }

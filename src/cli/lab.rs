@@ -29,7 +29,6 @@ use longhaul_lab::proxy::{
 };
 pub(super) use longhaul_lab::replay::arguments as replay_arguments;
 
-/// Returns the command `name` of the lab.
 pub(super) fn command(name: &str) -> Option<Command> {
     match name {
         "demo" => Some(longhaul_lab::demo::command()),

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::own_client::{ask_admin, ask_own, parse_answer};
 use crate::config::Config;
+use crate::dashboard::ConversationDto;
 use crate::error::Problem;
 use crate::metrics::quota::Quota;
 
@@ -17,29 +18,8 @@ const CELLS: u64 = 5;
 #[derive(Deserialize)]
 pub(super) struct LiveList {
     /// The newest comes first.
-    pub(super) conversations: Vec<LiveConversation>,
+    pub(super) conversations: Vec<ConversationDto>,
     pub(super) quota: Vec<Quota>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct LiveConversation {
-    id: String,
-    pub(super) title: String,
-    pub(super) model: String,
-    #[serde(default)]
-    pub(super) session: String,
-    pub(super) requests: u64,
-    last: u64,
-    pub(super) prompt_tokens: u64,
-    pub(super) cached_tokens: u64,
-    pub(super) money: LiveCosts,
-}
-
-/// Costs in billionths of a dollar.
-#[derive(Deserialize)]
-pub(super) struct LiveCosts {
-    pub(super) cost: i64,
-    pub(super) unknown: u64,
 }
 
 #[derive(Deserialize)]
@@ -71,16 +51,18 @@ impl LiveList {
     }
 }
 
-impl LiveConversation {
-    /// Asks for the requests after number `after`.
-    pub(super) fn points(&self, config: &Config, after: u64) -> Result<Vec<LivePoint>, Problem> {
-        let path = format!("/conversations/{}?after={after}", self.id);
+impl LivePoint {
+    /// Asks for the requests of `seen` after number `after`.
+    pub(super) fn ask(
+        config: &Config,
+        seen: &ConversationDto,
+        after: u64,
+    ) -> Result<Vec<Self>, Problem> {
+        let path = format!("/conversations/{}?after={after}", seen.id);
         let mut details = pages(config, &path)?.into_iter().map(|page| parse_answer(&page));
         details.next().map_or_else(|| Ok(Vec::new()), |one| one.map(|one: Details| one.points))
     }
-}
 
-impl LivePoint {
     /// Returns the share of the window as a bar and in percent.
     pub(super) fn bar(&self) -> Option<String> {
         let share = percent(self.after, self.window)?;

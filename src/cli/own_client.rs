@@ -8,9 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{Request, StatusCode, request};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::{TcpStream, ToSocketAddrs};
@@ -138,12 +135,6 @@ pub(super) enum FetchError {
     NotHttp(Box<dyn Error + Send + Sync>),
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for FetchError {
-    fn from(error: E) -> Self {
-        Self::NotHttp(error.into())
-    }
-}
-
 /// Sends a request without a body. Returns the status and the body of the answer, at most
 /// `max_bytes` of it.
 pub(super) async fn fetch(
@@ -151,16 +142,8 @@ pub(super) async fn fetch(
     request: request::Builder,
     max_bytes: usize,
 ) -> Result<(StatusCode, Bytes), FetchError> {
-    let request = request.body(Empty::<Bytes>::new())?;
-    let socket = TcpStream::connect(address).await;
-    let socket = TokioIo::new(socket.map_err(FetchError::Unreachable)?);
-    let (mut sender, connection) = http1::handshake(socket).await?;
-    // The task ends with the process. If no response arrives, `send_request` returns the error.
-    tokio::spawn(connection);
-    let answer = sender.send_request(request).await?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), max_bytes).collect().await;
-    Ok((status, body.map_err(FetchError::NotHttp)?.to_bytes()))
+    let socket = TcpStream::connect(address).await.map_err(FetchError::Unreachable)?;
+    shared::exchange(socket, request, max_bytes).await.map_err(FetchError::NotHttp)
 }
 
 #[cfg(test)]

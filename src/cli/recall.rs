@@ -3,26 +3,24 @@
 pub(super) mod client;
 
 use clap::ArgMatches;
+use http::Method;
 
 use super::check::upstream_key;
 use crate::cli::{Done, Env};
 use crate::config::{ResolvedSettings, recall_endpoint};
 use crate::error::Problem;
-use client::{RecallClient, RecallPart};
+use client::RecallClient;
 
 /// Prints the original that the arguments name. Fails if no longhaul answers, or it keeps no such
 /// original.
 pub(super) fn recall(found: &ResolvedSettings, matches: &ArgMatches, env: &Env) -> Done {
     let client = client_of(found, env)?;
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let part = RecallPart {
-        grep: text("grep"),
-        lines: text("lines"),
-        search: text("search"),
-        is_outline: matches.get_flag("outline"),
-    };
+    let outline = matches.get_flag("outline").then_some("");
+    let part = ["grep", "lines", "search"].map(|name| (name, text(name)));
+    let part = [&part[..], &[("outline", outline)]].concat();
     let id = text("id").unwrap_or_default();
-    let text = crate::cli::runtime()?.block_on(client.read(id, part))?;
+    let text = crate::cli::runtime()?.block_on(client.ask(Method::GET, id, &part))?;
     crate::cli::print(&text)
 }
 

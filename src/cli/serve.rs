@@ -94,7 +94,7 @@ async fn serve_until_signal(
     if let (TraceDestination::Collector(collector), Some(_)) = (&traces, &exporting) {
         _ = writeln!(greeting, "  traces to {}", collector.origin());
     }
-    tell(State::Ready);
+    notify_manager(false);
     // The server can run without its greeting being read.
     _ = crate::cli::print(&greeting);
     let current = server.reloadable();
@@ -107,7 +107,7 @@ async fn serve_until_signal(
         tracing::info!(
             "shutting down once requests in flight have finished; a second signal aborts them"
         );
-        tell(State::Stopping);
+        notify_manager(true);
         _ = stop.send(());
         // Reload requests are ignored from here: no new requests are served.
         while signals.next().await == Signal::Reload {}
@@ -249,28 +249,16 @@ pub(super) fn listen_problem(flag: &str, address: SocketAddr, error: &io::Error)
     })
 }
 
-/// A state of the service.
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// Both listeners accept connections.
-    Ready,
-    /// The stop signal has arrived; requests in flight finish.
-    Stopping,
-}
-
-/// Reports `state` to the service manager, if one has set `NOTIFY_SOCKET`. A failure is ignored:
-/// the proxy serves without a manager, too.
-fn tell(state: State) {
+/// Reports to the service manager, if one has set `NOTIFY_SOCKET`, that both listeners accept connections, or
+/// that the stop signal has arrived. A failure is ignored: the proxy serves without a manager, too.
+fn notify_manager(is_stopping: bool) {
     #[cfg(target_os = "linux")]
     {
-        let state = match state {
-            State::Ready => sd_notify::NotifyState::Ready,
-            State::Stopping => sd_notify::NotifyState::Stopping,
-        };
-        _ = sd_notify::notify(&[state]);
+        use sd_notify::NotifyState::{Ready, Stopping};
+        _ = sd_notify::notify(&[if is_stopping { Stopping } else { Ready }]);
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = state;
+    let _ = is_stopping;
 }
 
 /// The settings in use and the function that reads them.

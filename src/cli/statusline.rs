@@ -6,9 +6,10 @@ use std::io::{self, Read as _};
 use longhaul_console::amounts::short_tokens;
 use serde_json::Value;
 
-use super::live::{LiveConversation, LiveList};
+use super::live::{LiveList, LivePoint};
 use crate::cli::Done;
 use crate::config::Config;
+use crate::dashboard::ConversationDto;
 
 /// Maximum bytes of the input, which has some 2,000.
 const MAX_INPUT: u64 = 1 << 20;
@@ -28,9 +29,9 @@ fn line(config: &Config, input: &str) -> Option<String> {
     let model = input.pointer("/model/id")?.as_str()?.trim_end_matches("[1m]");
     let list = LiveList::ask(config).ok()?;
     // Titles and the like come from other models.
-    let is_this = |seen: &&LiveConversation| seen.session == session && seen.model == model;
+    let is_this = |seen: &&ConversationDto| seen.session == session && seen.model == model;
     let seen = list.conversations.iter().find(is_this)?;
-    let points = seen.points(config, 0).ok()?;
+    let points = LivePoint::ask(config, seen, 0).ok()?;
     let last = points.iter().rfind(|point| !point.is_error)?;
     let mut line = format!("{} of {}", last.bar()?, short_tokens(last.window));
     _ = match points.iter().filter(|point| point.rewritten).count() {

@@ -12,7 +12,7 @@ use crate::error::Problem;
 use crate::store::{RecordListing, ScopeStats, StoreInspector};
 use crate::wall_clock;
 use longhaul_console::json::pretty_json;
-use longhaul_console::printable::is_printable;
+use longhaul_console::printable::shortened;
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_console::thousands::with_thousands;
@@ -71,49 +71,38 @@ fn scope_hex(scope: ScopeTag) -> String {
     format!("{:016x}", u64::from_be_bytes(scope.0))
 }
 
-fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Table {
-    let mut table = Table::with_headings([
-        (Align::Left, "scope"),
-        (Align::Right, "entries"),
-        (Align::Right, "records"),
-        (Align::Right, "adopted"),
-        (Align::Right, "originals"),
-        (Align::Right, "bytes"),
-    ]);
-    let mut all = ScopeStats::default();
-    for (scope, stats) in scopes {
-        table.push(stats_cells(scope_hex(*scope), stats));
-        all.entries += stats.entries;
-        all.records += stats.records;
-        all.adopted += stats.adopted;
-        all.originals += stats.originals;
-        all.bytes += stats.bytes;
-    }
-    table.push(stats_cells("all".to_owned(), &all));
-    table
+/// Returns the numbers of a scope by name.
+fn numbers(stats: &ScopeStats) -> [(&'static str, u64); 5] {
+    [
+        ("entries", stats.entries),
+        ("records", stats.records),
+        ("adopted", stats.adopted),
+        ("originals", stats.originals),
+        ("bytes", stats.bytes),
+    ]
 }
 
-fn stats_cells(scope: String, stats: &ScopeStats) -> [String; 6] {
-    [
-        scope,
-        stats.entries.to_string(),
-        stats.records.to_string(),
-        stats.adopted.to_string(),
-        stats.originals.to_string(),
-        stats.bytes.to_string(),
-    ]
+fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Table {
+    let names = numbers(&ScopeStats::default()).map(|(name, _)| (Align::Right, name));
+    let mut table = Table::with_headings([(Align::Left, "scope")].into_iter().chain(names));
+    let mut all = [0; 5];
+    let cells = |scope, row: [u64; 5]| [scope].into_iter().chain(row.map(|it| it.to_string()));
+    for (scope, stats) in scopes {
+        let row = numbers(stats).map(|(_, number)| number);
+        table.push(cells(scope_hex(*scope), row));
+        for (sum, number) in all.iter_mut().zip(row) {
+            *sum += number;
+        }
+    }
+    table.push(cells("all".to_owned(), all));
+    table
 }
 
 fn stats_json(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Value {
     let scopes = scopes.iter().map(|(scope, stats)| {
-        json!({
-            "scope": scope_hex(*scope),
-            "entries": stats.entries,
-            "records": stats.records,
-            "adopted": stats.adopted,
-            "originals": stats.originals,
-            "bytes": stats.bytes,
-        })
+        let numbers = numbers(stats).map(|(name, number)| (name, Value::from(number)));
+        let scope = ("scope", Value::from(scope_hex(*scope)));
+        [scope].into_iter().chain(numbers).collect::<Value>()
     });
     json!({ "scopes": scopes.collect::<Vec<_>>() })
 }
@@ -145,7 +134,7 @@ fn list_table(lines: &[RecordListing]) -> Table {
                 with_thousands(record.tokens_before.get()),
                 with_thousands(record.tokens_after.get()),
                 adopted.to_owned(),
-                printable_model(&record.model),
+                shortened(&record.model, MODEL_CHARS),
             ],
         });
     }
@@ -192,11 +181,6 @@ fn format_age(seconds: u64) -> String {
     }
 }
 
-fn printable_model(model: &str) -> String {
-    let letters = model.chars().filter(|&letter| is_printable(letter));
-    letters.take(MODEL_CHARS).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,8 +206,8 @@ mod tests {
 
     #[test]
     fn printable_model_is_bounded_and_without_control_characters() {
-        assert_eq!(printable_model("gpt\u{1b}[2J\n5"), "gpt[2J5");
-        assert_eq!(printable_model("gpt\u{202e}5\u{2069}"), "gpt5");
-        assert_eq!(printable_model(&"m".repeat(1_000)).len(), MODEL_CHARS);
+        assert_eq!(shortened("gpt\u{1b}[2J\n5", MODEL_CHARS), "gpt[2J5");
+        assert_eq!(shortened("gpt\u{202e}5\u{2069}", MODEL_CHARS), "gpt5");
+        assert_eq!(shortened(&"m".repeat(1_000), MODEL_CHARS).len(), MODEL_CHARS);
     }
 }

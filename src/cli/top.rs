@@ -9,9 +9,10 @@ use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_core::units::usd::Usd;
 
-use super::live::{LiveConversation, LiveList, LivePoint};
+use super::live::{LiveList, LivePoint};
 use crate::cli::Done;
 use crate::config::Config;
+use crate::dashboard::ConversationDto;
 use crate::error::Problem;
 use crate::metrics::quota::lines;
 use crate::wall_clock;
@@ -54,16 +55,16 @@ fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
 }
 
 /// Returns the cells of a conversation. Unknown numbers stay empty.
-fn row(config: &Config, seen: &LiveConversation) -> [String; 6] {
-    let points = seen.points(config, seen.requests.saturating_sub(1)).unwrap_or_default();
+fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
+    let points = LivePoint::ask(config, seen, seen.requests.saturating_sub(1)).unwrap_or_default();
     let last = points.last();
     let action = last.map(|last| match &last.acts[..] {
         _ if last.is_error => "failed".to_owned(),
         [] => "unchanged".to_owned(),
         acts => acts.join(", "),
     });
-    let is_known = seen.money.unknown == 0 && seen.money.cost > 0;
-    let cost = is_known.then(|| short_usd(Usd::from_nanos(seen.money.cost)));
+    let is_known = seen.money.unknown == 0 && seen.money.cost > Usd::ZERO;
+    let cost = is_known.then(|| short_usd(seen.money.cost));
     let cached = percent(seen.cached_tokens, seen.prompt_tokens);
     [
         shortened(&seen.title, MAX_TITLE),

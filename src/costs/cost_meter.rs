@@ -86,11 +86,6 @@ impl MeteredCall<'_> {
         self.is_accepted = true;
     }
 
-    /// Whether the reply has a success status.
-    pub(crate) fn is_accepted(&self) -> bool {
-        self.is_accepted
-    }
-
     /// Finishes a call that was refused or never arrived. Upstreams do not charge for either.
     pub(crate) fn finish_free(mut self) {
         self.cost = None;

@@ -84,7 +84,6 @@ pub(crate) struct ConversationCosts {
     pub(crate) calls_unknown: u64,
 }
 
-/// Details of a conversation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ConversationDetails {
     #[serde(flatten)]
@@ -94,7 +93,6 @@ pub(crate) struct ConversationDetails {
     pub(crate) summary: Option<Arc<str>>,
 }
 
-/// A request of the conversation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RequestPoint {
     pub(crate) id: RequestId,
@@ -159,7 +157,6 @@ impl ConversationCosts {
         self.calls_unknown += other.calls_unknown;
     }
 
-    /// Adds the cost of one chat.
     pub(super) fn add(&mut self, spent: &RequestCost) {
         match spent.cost.amount() {
             Some(usd) => {

@@ -15,7 +15,6 @@ use longhaul_core::text::wording;
 /// Maximum requests shown of each conversation, the most recent ones.
 const MAX_POINTS: usize = 400;
 
-/// Dashboard state of one conversation.
 pub(super) struct DashboardEntry {
     pub(super) id: ConversationId,
     pub(super) dto: ConversationDto,
@@ -31,7 +30,6 @@ pub(super) struct DashboardEntry {
 }
 
 impl DashboardEntry {
-    /// Creates the entry of a new conversation.
     pub(super) fn new(id: ConversationId) -> Self {
         Self::with(id, ConversationDto { id: id.to_string(), ..ConversationDto::default() })
     }
@@ -180,22 +178,27 @@ impl DashboardEntry {
         !self.dto.title.is_empty()
     }
 
-    /// Applies the changes of a request, and the summary that replaces its history.
-    pub(super) fn apply(&mut self, news: RequestDelta, summary: Option<Arc<str>>) {
+    /// Records a request, and its title for a conversation that had none.
+    pub(super) fn apply(
+        &mut self,
+        arrival: DashboardRequest<'_>,
+        (title, body, model): (Option<String>, Option<String>, String),
+        is_hidden: bool,
+    ) {
         if !self.has_title() {
-            self.dto.title = news.title.unwrap_or_default();
+            self.dto.title = title.unwrap_or_default();
         }
-        if let Some(body) = news.body {
+        if let Some(body) = body {
             self.dto.body = body;
         }
-        self.dto.model = news.model;
-        self.dto.agent = news.agent;
-        self.dto.session = news.session;
-        self.dto.caller = news.caller;
-        self.dto.window = news.window;
+        self.dto.model = model;
+        self.dto.agent = arrival.agent;
+        self.dto.session = arrival.session;
+        self.dto.caller = arrival.caller;
+        self.dto.window = u64::from(arrival.window.get());
         self.dto.requests += 1;
         self.dto.last = wall_clock::unix_millis();
-        self.summary = summary;
+        self.summary = arrival.summary.filter(|_| !is_hidden);
     }
 }
 
@@ -212,41 +215,21 @@ fn weight(explanation: Option<Arc<StoredExplanation>>) -> usize {
     explanation.map_or(0, |explanation| explanation.weight())
 }
 
-/// Maximum characters of a title.
 const MAX_TITLE_CHARS: usize = 80;
 /// Maximum characters of the text below the title.
 const MAX_BODY_CHARS: usize = 400;
 /// Maximum characters of a model's name, which the client chooses.
 const MAX_MODEL_CHARS: usize = 100;
 
-/// Changes that a request brings to its conversation.
-pub(super) struct RequestDelta {
-    /// Title of a conversation that had none.
-    pub(super) title: Option<String>,
-    /// Beginning of the last user message.
-    pub(super) body: Option<String>,
-    pub(super) model: String,
-    pub(super) agent: String,
-    pub(super) session: String,
-    pub(super) caller: String,
-    pub(super) window: u64,
+/// Returns the beginning of the last user message.
+pub(super) fn body(conversation: &Conversation<'_>) -> Option<String> {
+    let last = user_messages(conversation).next_back();
+    last.map(|last| wording::one_line(&conversation.text(last), MAX_BODY_CHARS))
 }
 
-impl RequestDelta {
-    /// Computes what `arrival` adds to its conversation, without the title.
-    pub(super) fn from_request(arrival: &DashboardRequest<'_>) -> Self {
-        let conversation = arrival.conversation;
-        let begins = |last| wording::one_line(&conversation.text(last), MAX_BODY_CHARS);
-        Self {
-            title: None,
-            body: user_messages(conversation).next_back().map(begins),
-            agent: arrival.agent.clone(),
-            session: arrival.session.clone(),
-            caller: arrival.caller.clone(),
-            model: conversation.model().chars().take(MAX_MODEL_CHARS).collect(),
-            window: u64::from(arrival.window.get()),
-        }
-    }
+/// Returns the name of the model, shortened.
+pub(super) fn model(conversation: &Conversation<'_>) -> String {
+    conversation.model().chars().take(MAX_MODEL_CHARS).collect()
 }
 
 /// Returns the title of a conversation: the beginning of the first user message with words of a person.

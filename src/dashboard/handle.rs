@@ -21,7 +21,6 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::source::SourcedWindow;
 
-/// A request to record.
 pub(crate) struct DashboardRequest<'a> {
     pub(crate) conversation: &'a Conversation<'a>,
     pub(crate) prefix_keys: &'a PrefixKeys,
@@ -36,7 +35,6 @@ pub(crate) struct DashboardRequest<'a> {
     pub(crate) caller: String,
 }
 
-/// A request that has ended.
 pub(crate) struct EndedRequest<'a> {
     pub(crate) id: RequestId,
     pub(crate) report: &'a ChatReport,

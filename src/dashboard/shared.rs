@@ -1,5 +1,6 @@
 //! The state folder as the longhauls of one user share it: the token of their page, and a socket for each.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,6 +14,7 @@ use http::{HeaderName, Request, StatusCode, request};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 /// Header with the token of the user's page.
@@ -71,7 +73,6 @@ pub(crate) fn processes(folder: &Path) -> Vec<u32> {
     ids.filter(|id| *id != std::process::id()).take(MAX_PROCESSES).collect()
 }
 
-/// Returns the path of the socket of `process`.
 pub(crate) fn socket(folder: &Path, process: u32) -> PathBuf {
     folder.join(format!("{process}.{SOCKET}"))
 }
@@ -98,16 +99,29 @@ pub(crate) async fn connect(_: &Path, _: u32) -> io::Result<tokio::net::TcpStrea
 /// Sends a request without a body to `process`, with the token. Returns the body of an answer 200.
 pub(crate) async fn ask(folder: &Path, process: u32, request: request::Builder) -> Option<Bytes> {
     let asked = async {
-        let socket = TokioIo::new(connect(folder, process).await.ok()?);
-        let (mut sender, connection) = http1::handshake(socket).await.ok()?;
-        tokio::spawn(connection);
+        let socket = connect(folder, process).await.ok()?;
         let request = request.header(HOST, "localhost").header(TOKEN, token(folder).ok()?);
-        let answer = sender.send_request(request.body(Empty::<Bytes>::new()).ok()?).await.ok()?;
-        let is_ok = answer.status() == StatusCode::OK;
-        let body = Limited::new(answer.into_body(), MAX_PAGE_BYTES).collect().await.ok()?;
-        is_ok.then(|| body.to_bytes())
+        let (status, body) = exchange(socket, request, MAX_PAGE_BYTES).await.ok()?;
+        (status == StatusCode::OK).then_some(body)
     };
     timeout(ANSWER_TIMEOUT, asked).await.ok()?
+}
+
+/// Sends a request without a body. Returns the status and the body of the answer. Fails if the answer is not
+/// HTTP, or its body exceeds `max_bytes`.
+pub(crate) async fn exchange(
+    socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: request::Builder,
+    max_bytes: usize,
+) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
+    let request = request.body(Empty::<Bytes>::new())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
+    // The task ends with the process. If no response arrives, `send_request` returns the error.
+    tokio::spawn(connection);
+    let answer = sender.send_request(request).await?;
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), max_bytes).collect().await?;
+    Ok((status, body.to_bytes()))
 }
 
 /// Returns the address at which another longhaul of the user serves the page.

@@ -19,7 +19,6 @@ const MAX_FEED: usize = 60;
 /// Explanations that the busiest conversation keeps in any case.
 const MIN_EXPLANATIONS: usize = 8;
 
-/// The conversations that are shown.
 #[derive(Default)]
 pub(super) struct ShownConversations {
     /// Oldest first. Boxed, because entries move whenever a conversation becomes the newest.
@@ -32,7 +31,6 @@ pub(super) struct ShownConversations {
     evicted_count: u64,
     /// The newest requests, oldest first, each with the revision of its end.
     feed: VecDeque<(u64, FeedRow)>,
-    /// Weight of all explanations.
     explanation_rows: usize,
 }
 
@@ -53,14 +51,12 @@ pub(crate) struct ListChange {
     pub(crate) changed: Vec<ConversationDto>,
     /// Requests that have ended, oldest first.
     pub(crate) feed: Vec<FeedRow>,
-    /// Identifiers of evicted conversations.
     pub(crate) evicted: Vec<String>,
     /// Number of conversations evicted since the start.
     pub(crate) evicted_count: u64,
 }
 
 impl ShownConversations {
-    /// Returns what changed after `revision`.
     pub(super) fn changes_since(&self, revision: u64) -> ListChange {
         let changed = self.newest_first().filter(|seen| seen.revision > revision);
         let feed = self.feed.iter().filter(|(at, _)| *at > revision);

@@ -24,10 +24,10 @@ fn body(reads: usize) -> String {
 }
 
 /// Calls `then` with a request of a conversation of `reads` reads, with a summary.
-fn arrival<T>(reads: usize, then: impl FnOnce(&DashboardRequest<'_>) -> T) -> T {
+fn arrival<T>(reads: usize, then: impl FnOnce(DashboardRequest<'_>) -> T) -> T {
     let body = body(reads);
     let conversation = read(body.as_bytes()).unwrap();
-    then(&DashboardRequest {
+    then(DashboardRequest {
         conversation: &conversation,
         prefix_keys: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
         window: Tokens::new(1_000),

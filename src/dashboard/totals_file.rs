@@ -59,7 +59,7 @@ impl TotalsFile {
             if *written == rows {
                 return;
             }
-            match replace(&file.path, &rows) {
+            match replace(&file.path, ".new", &rows) {
                 Ok(()) => *written = rows,
                 Err(error) => tracing::warn!(%error, "the totals cannot be written"),
             }
@@ -93,16 +93,20 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Vec<T>> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
-/// Replaces the file, so that it is complete at any moment.
-fn replace(path: &Path, rows: &[u8]) -> io::Result<()> {
+/// Replaces the file by way of a copy for its owner only, so that the file is complete at any moment. `ending`
+/// makes the name of the copy. The file keeps its mode.
+pub(crate) fn replace(path: &Path, ending: &str, content: &[u8]) -> io::Result<()> {
     let mut copy = OsString::from(path);
-    copy.push(".new");
+    copy.push(ending);
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&copy)?;
-    file.write_all(rows)?;
+    file.write_all(content)?;
+    if let Ok(found) = fs::metadata(path) {
+        file.set_permissions(found.permissions())?;
+    }
     file.sync_all()?;
     fs::rename(&copy, path)
 }

@@ -15,7 +15,6 @@ use crate::request::peer_address::PeerAddress;
 /// Flag of a connection that has made room for another.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// A client's connection.
 pub(crate) struct ClientConnection {
     pub(crate) peer: PeerAddress,
     /// Requests under way, until the last byte of their replies is handed to the connection, or
@@ -59,7 +58,6 @@ impl ClientConnection {
         self.uses.load(Ordering::Acquire) & !CLOSED > 0
     }
 
-    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }

@@ -29,7 +29,6 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::source::SourcedWindow;
 
-/// Facts about a planned chat.
 #[derive(Debug)]
 pub(crate) struct ChatFacts {
     pub(crate) model: Arc<str>,
@@ -49,7 +48,6 @@ pub(crate) struct RequestLog {
     pub(crate) mount: Option<Arc<str>>,
     started: Instant,
     status: Option<StatusCode>,
-    /// Meter of the request body.
     pub(crate) meter: Arc<TransferMeter>,
     received_bytes: u64,
     ending: Ending,
@@ -172,7 +170,6 @@ impl RequestLog {
         self.metrics.overhead.0.observe(ours);
     }
 
-    /// Records a chunk of the response body.
     pub(crate) fn record_chunk(&mut self, chunk: &[u8]) {
         self.received_bytes += chunk.len() as u64;
         if let Some(error) = &mut self.error_reply {

@@ -21,7 +21,6 @@ use crate::wall_clock;
 pub(crate) struct Route {
     pub(crate) requested: PathAndQuery,
     pub(crate) mapped: PathAndQuery,
-    /// HTTP version of the client.
     pub(crate) client_version: Version,
 }
 

@@ -25,7 +25,6 @@ use longhaul_core::units::tokens::Tokens;
 /// A name out of a fixed set.
 type Name = Cow<'static, str>;
 
-/// The explanation of one request.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ExplanationReport {
     /// The request that was explained, if it passed through a running longhaul.
@@ -90,7 +89,6 @@ pub(crate) struct ReasonReport {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct WindowReport {
     pub(crate) tokens: Tokens,
-    /// The source of the number of tokens.
     pub(crate) source: String,
 }
 
@@ -146,7 +144,6 @@ impl ExplanationReport {
         }
     }
 
-    /// Reports the explanation of a request that passed through.
     pub(crate) fn of_request(stored: &StoredExplanation, request: RequestReport) -> Self {
         let source = Word(stored.window.source).to_string();
         let mut report = Self::new(stored.numbers.clone(), stored.context, source);

@@ -30,7 +30,6 @@ pub(crate) struct ExplanationContext {
     pub(crate) untouched: Option<Bypass>,
 }
 
-/// Explanation of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredExplanation {
     pub(crate) context: ExplanationContext,

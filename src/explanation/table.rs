@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::config::{ChoiceSetting, Mode};
 use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
-use crate::explanation::verdict::UntouchedReason;
 use longhaul_console::amounts::{percent, short_duration, short_usd};
 use longhaul_console::printable::printable_name;
 use longhaul_console::table::{Align, Table};
@@ -35,11 +34,6 @@ pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String
     page.push('\n');
     write_totals(&mut page, report, width);
     page
-}
-
-/// Renders a request that was not read.
-pub(crate) fn render_untouched(why: UntouchedReason) -> String {
-    format!("passed untouched: {}\n", why.description())
 }
 
 fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationReport) {

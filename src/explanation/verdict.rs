@@ -118,7 +118,6 @@ impl UntouchedReason {
         }
     }
 
-    /// Returns the reason in words.
     pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Bypassed(bypass) => bypass_description(bypass),

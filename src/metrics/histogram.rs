@@ -70,9 +70,7 @@ impl Default for OverheadHistogram {
 pub(crate) struct HistogramSnapshot {
     /// Each bound with the number of durations that do not exceed it.
     pub(crate) buckets: Vec<(Duration, u64)>,
-    /// Number of durations.
     pub(crate) count: u64,
-    /// Total of the durations.
     pub(crate) sum: Duration,
 }
 

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
-/// The table of hosts.
 const HOSTS_TABLE: &str = include_str!("../../config/models/hosts.tsv");
 
 /// A row of the table of hosts.
@@ -35,12 +34,10 @@ pub(super) fn is_maker(provider: &str) -> bool {
 const LOCAL_NAMES: &[&str] =
     &[".home.arpa", ".internal", ".lan", ".local", ".localdomain", ".localhost"];
 
-/// The kind of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HostKind {
     /// On this machine or its own network.
     Local,
-    /// A known provider.
     Provider(&'static str),
     /// A public host of no known provider.
     Unknown,

@@ -45,7 +45,6 @@ pub(crate) const ADMIN_CONNECTIONS: usize = 16;
 /// without a word holds its connection no longer.
 const VIEWER_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// An open connection.
 struct Open {
     state: Arc<ConnectionState>,
     task: AbortHandle,
@@ -186,7 +185,6 @@ impl AdminConnection {
     }
 }
 
-/// A file that is removed on drop.
 #[cfg(unix)]
 struct RemovedOnDrop(PathBuf);
 

@@ -40,13 +40,11 @@ pub(crate) struct Certificates {
     last_digest: Mutex<blake3::Hash>,
 }
 
-/// Result of a handshake with a client.
 pub(super) enum HandshakeResult {
     /// The client sent nothing, or the TLS handshake failed.
     NoSession,
     /// The client speaks another protocol than TLS. Nothing was consumed.
     NotTls(TcpStream),
-    /// A TLS session.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

@@ -17,7 +17,6 @@ use longhaul_core::collections::CacheHashState;
 /// Divisor of the places that idle connections leave at once when none is free: the search for them looks
 /// at each connection.
 const ROOM_FRACTION: u64 = 64;
-/// The open connections.
 pub(crate) struct Connections {
     /// Maximum number of open connections.
     pub(super) limit: u64,
@@ -85,7 +84,6 @@ impl Connections {
         closed > 0
     }
 
-    /// Whether the address has a connection.
     pub(super) fn has_any(&self, peer: PeerAddress) -> bool {
         let open = self.open.lock();
         open.values().any(|open| open.peer.peer == peer.peer)

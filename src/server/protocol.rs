@@ -16,7 +16,6 @@ use crate::server::unended_head::UnendedHead;
 /// Preface of an HTTP/2 connection (RFC 9113, 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Protocol {
     Http1,

@@ -41,7 +41,6 @@ struct FrameReader {
     /// Bytes of the preface that are yet to come.
     preface: usize,
     header: [u8; FRAME_HEADER],
-    /// Bytes of `header` received.
     header_bytes: usize,
     /// Bytes of the payload that are yet to come.
     payload: usize,

@@ -23,7 +23,6 @@ use longhaul_core::units::tokens::Tokens;
 
 /// Pause in summary calls after an upstream reported overload.
 const PAUSE: Duration = Duration::from_mins(5);
-/// Maximum number of remembered callers.
 const MAX_CALLERS: u64 = ONE_FOR_EACH;
 
 /// Results of past summaries, and the limits derived from them.
@@ -66,7 +65,6 @@ pub(crate) struct GuardHealth {
     pub(crate) spent_callers: usize,
 }
 
-/// State per caller.
 #[derive(Clone)]
 struct CallerStates(Arc<FairCache<Scope, CallerState>>);
 
@@ -330,7 +328,6 @@ impl UnusedSummaries {
         of_caller < MAX_UNUSED_PER_CALLER && of_conversation < MAX_UNUSED_PER_CONVERSATION
     }
 
-    /// Records a new summary, the record `made`.
     pub(super) fn record_created(&self, scope: Scope, conversation: RecordKey, made: RecordKey) {
         increment(&self.callers, scope);
         increment(&self.conversations, conversation);
@@ -342,7 +339,6 @@ impl UnusedSummaries {
         self.newest.get(&conversation) == Some(made)
     }
 
-    /// Records the use of a summary.
     pub(super) fn record_use(&self, scope: Scope, conversation: Option<RecordKey>) {
         self.callers.remove(&scope);
         if let Some(conversation) = conversation {

@@ -19,7 +19,6 @@ use parking_lot::Mutex;
 /// Maximum number of remembered keys whose job was aborted.
 const REMEMBERED_ABORTS: u64 = 4_096;
 
-/// The running jobs.
 #[derive(Clone)]
 pub(crate) struct RunningSummaries {
     running: Arc<Mutex<HashMap<RecordKey, RunningSummary>>>,
@@ -81,16 +80,6 @@ impl RunningSummaries {
         }
     }
 
-    /// Starts a job without a waiter, unless one for the record is running.
-    pub(crate) fn start_detached(
-        &self,
-        key: RecordKey,
-        job: impl Future<Output = ()> + Send + 'static,
-    ) {
-        let handle = self.join(key, job);
-        handle.detach();
-    }
-
     /// Joins the running job of this record, or starts `job` if there is none.
     pub(crate) fn join(
         &self,
@@ -131,7 +120,6 @@ impl RunningSummaries {
         (self.new_handle(key, entry), starts)
     }
 
-    /// Creates one more handle to `job`.
     fn new_handle(&self, key: RecordKey, job: &mut RunningSummary) -> JobHandle {
         job.waiters += 1;
         JobHandle { jobs: self.clone(), key, done: job.done.clone() }
@@ -350,7 +338,7 @@ mod tests {
         let (jobs, starts) =
             (RunningSummaries::new(&Arc::default()), Arc::new(AtomicUsize::new(0)));
         let (one, finish, dropped) = job(&starts);
-        jobs.start_detached(key(), one);
+        jobs.join(key(), one).detach();
         assert!(jobs.is_running(key()));
         finish.send(()).unwrap();
         assert!(dropped.await.is_err());

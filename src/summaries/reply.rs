@@ -2,12 +2,13 @@
 
 pub(crate) mod error_status;
 
+use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::Body;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
 use crate::summaries::SummaryError;
@@ -20,14 +21,11 @@ use longhaul_core::sse::{Event, Splitter};
 /// is JSON around the deltas.
 const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 
-/// A summariser's reply.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct SummariserReply {
-    /// The generated text.
     pub(crate) text: String,
     /// The provider's own compactions, as JSON.
     pub(crate) compactions: Vec<String>,
-    /// The finish reason.
     pub(crate) finish: FinishReason,
     /// The usage that the upstream reported, if any.
     pub(crate) usage: Option<Usage>,
@@ -47,30 +45,21 @@ pub(crate) async fn read<B>(
     refusal: &mut Vec<u8>,
 ) -> Result<SummariserReply, SummaryError>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin,
 {
     let status = reply.status();
-    let mut body = reply.into_body();
+    let body = reply.into_body();
     if !status.is_success() {
         // The status decides; a body that stalls delays nobody.
         _ = timeout(REFUSAL_TIMEOUT, read_refusal(body, refusal)).await;
         return Err(SummaryError::Refused(status));
     }
-    let mut whole = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| SummaryError::Unreachable)?;
-        let Some(chunk) = frame.data_ref() else {
-            continue;
-        };
-        if whole.len() + chunk.len() > MAX_REPLY_BYTES {
-            return Err(SummaryError::Unreachable);
-        }
-        whole.extend_from_slice(chunk);
-    }
+    let whole = Limited::new(body, MAX_REPLY_BYTES).collect().await;
+    let mut whole = whole.map_err(|_| SummaryError::Unreachable)?.to_bytes();
     let read = read_whole(&whole, dialect, status);
     if matches!(read, Err(SummaryError::Refused(_))) {
         whole.truncate(MAX_REFUSAL_BYTES);
-        *refusal = whole;
+        *refusal = whole.into();
     }
     read
 }

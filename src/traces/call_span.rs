@@ -20,9 +20,7 @@ pub(crate) const NO_ANSWER: &str = "no_answer";
 pub(crate) enum Operation {
     /// A chat. Model and streaming are set once the body was read.
     Chat {
-        /// The dialect of the chat.
         dialect: Dialect,
-        /// The requested model.
         model: Option<Box<str>>,
         /// Whether the client requested a streamed answer.
         streaming: Option<bool>,

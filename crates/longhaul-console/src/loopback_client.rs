@@ -56,19 +56,8 @@ impl LoopbackClient {
         Self { address, pool: Client::builder(TokioExecutor::new()).build_http() }
     }
 
-    /// Posts a JSON body and reads the reply, at most `most` bytes of it, within `limit`. Fails if
+    /// Sends a JSON body and reads the reply, at most `most` bytes of it, within `limit`. Fails if
     /// no whole reply arrived; the text says why.
-    pub async fn post(
-        &self,
-        path: &str,
-        headers: &[(HeaderName, HeaderValue)],
-        body: Bytes,
-        limits: (usize, Duration),
-    ) -> Result<LoopbackReply, String> {
-        self.send(Method::POST, path, headers, body, limits).await
-    }
-
-    /// Like [`post`](Self::post), with another method.
     pub async fn send(
         &self,
         method: Method,

@@ -39,7 +39,6 @@ pub(crate) use results::{ResultWords, answers_user, in_result, may_reject};
 use crate::collections::StaticMap;
 use std::sync::LazyLock;
 
-/// Files of forms, one for each client.
 const FORMS: &[&str] = &texts!("clients/forms/":
     "aider" "claude-code" "cline" "codex" "continue" "copilot" "crush" "cursor" "gemini-cli" "goose" "gptme"
     "mini-swe-agent" "openhands" "opencode" "pi" "qwen-code" "roo" "zed"

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method};
 use tokio::time::{sleep, timeout};
 
 use longhaul_console::loopback_client::{LoopbackClient, LoopbackReply};
@@ -68,7 +68,7 @@ impl SessionRunner {
     ) -> Result<LoopbackReply, String> {
         let key = [(AUTHORIZATION, HeaderValue::from_static("Bearer replay"))];
         let limits = (REPLY_BYTES, self.patience);
-        let reply = self.client.post(&self.path, &key, body, limits).await;
+        let reply = self.client.send(Method::POST, &self.path, &key, body, limits).await;
         if let Some(background) = background {
             // Slower work continues alongside the following request, as it would for an agent.
             _ = timeout(self.patience, settle(background)).await;

@@ -45,7 +45,6 @@ impl<'a> KnownWindow<'a> {
         Self { chat, model, record: None, sizes: chat.learned.windows.sizes(model) }
     }
 
-    /// Collects the sources for the window.
     pub(in crate::chat) fn sources(&self, counted: CountedRefusals) -> WindowSources {
         let (chat, model) = (self.chat, self.model);
         let config = &chat.state().config;
@@ -72,7 +71,6 @@ impl<'a> KnownWindow<'a> {
         sources.with_conversation_window(own).with_conversation_window(limit)
     }
 
-    /// Returns all sources for the window.
     fn all_sources(&self) -> WindowSources {
         self.sources(CountedRefusals::RequestLimit)
     }

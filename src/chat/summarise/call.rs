@@ -35,7 +35,6 @@ fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) ->
     thrash.after_compaction(conversation, conversation.messages().len())
 }
 
-/// Creates the permit for a summary up to `cut`.
 pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
     let tokens = chat.request.conversation.tokens();
     let guards = &chat.state().summary_guards;

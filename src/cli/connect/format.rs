@@ -10,7 +10,6 @@ use toml_edit::{ArrayOfTables, Document, DocumentMut, Item, TableLike};
 use yaml_edit::validator::Validator;
 use yaml_edit::{MappingBuilder, Sequence, YamlFile, YamlNode};
 
-/// The format of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Format {
     /// Lines `NAME=VALUE`.

@@ -1,10 +1,9 @@
 //! Changes of agents' files, and what takes each of them back.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use serde_json::Value;
 use super::format::{Format, Place};
 use crate::cli::agents::{Agent, Target};
 use crate::cli::{Env, print_error, state_folder};
+use crate::dashboard::totals_file;
 use crate::error::Problem;
 
 /// File of the journal in the state folder.
@@ -139,7 +139,8 @@ pub(super) fn write(
     Ok(())
 }
 
-pub(super) fn has_written(agent: &Agent, env: &Env, value: &str) -> bool {
+/// Whether longhaul has written `value` to the file of `agent`.
+pub(in crate::cli) fn has_written(agent: &Agent, env: &Env, value: &str) -> bool {
     let journal = open_journal(env).map(|(_, journal)| journal).unwrap_or_default();
     let file = journal.get(&agent.name);
     file.is_some_and(|file| file.values.iter().any(|written| written.value == value))
@@ -237,23 +238,13 @@ fn read_text(path: &Path) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Replaces a file, so that the file is complete at any moment. Keeps its mode.
+/// Writes a file, and the folders above it.
 fn replace(path: &Path, text: &str) -> Result<(), Problem> {
     let write = || {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut copy = OsString::from(path);
-        copy.push(".longhaul-new");
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&copy)?.write_all(text.as_bytes())?;
-        if let Ok(found) = fs::metadata(path) {
-            fs::set_permissions(&copy, found.permissions())?;
-        }
-        fs::rename(&copy, path)
+        totals_file::replace(path, ".longhaul-new", text.as_bytes())
     };
     write().map_err(|error: io::Error| problem(path, error))
 }

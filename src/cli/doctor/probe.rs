@@ -7,6 +7,7 @@ use http::header::{AUTHORIZATION, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::Finding;
+use super::Outcome::{Failed, Passed, Skipped, Warned};
 use crate::cli::check::{KEY_VARIABLE, bearer};
 use crate::cli::loopback::LoopbackProxy;
 use crate::config::{ClientTokens, Config, StoreLocation};
@@ -32,7 +33,7 @@ pub(super) async fn findings(
 ) -> Vec<Finding> {
     match Probe::start(config, key).await {
         Ok(probe) => probe.findings(config, model).await,
-        Err(why) => vec![Finding::failed("request", why)],
+        Err(why) => vec![Failed.on("request", why)],
     }
 }
 
@@ -74,21 +75,21 @@ impl Probe {
         let reply = match reply {
             Ok(reply) => reply,
             Err(why) => {
-                let skipped = |subject| Finding::skipped(subject, "needs the upstream");
-                let mut findings = vec![Finding::failed("upstream", why)];
+                let skipped = |subject| Skipped.on(subject, "needs the upstream");
+                let mut findings = vec![Failed.on("upstream", why)];
                 findings.extend(["clock", "key", "request"].map(skipped));
                 return findings;
             }
         };
         let millis = began.elapsed().as_millis();
         let mut findings = vec![
-            Finding::passed("upstream", format!("{origin} answers in {millis} ms")),
+            Passed.on("upstream", format!("{origin} answers in {millis} ms")),
             clock_finding(&reply.headers),
             key_finding(reply.status, has_key, &foreign),
         ];
         findings.push(match model {
             Some(model) => self.chat_finding(model, &foreign).await,
-            None => Finding::passed(
+            None => Passed.on(
                 "request",
                 format!(
                     "GET /models passed through longhaul: {}; --model NAME sends a chat",
@@ -99,27 +100,24 @@ impl Probe {
         findings
     }
 
-    /// Sends one short chat.
     async fn chat_finding(&self, model: &str, foreign: &str) -> Finding {
         let (path, body) = Dialect::probe(model, "Reply with the single word: ok");
         let path = format!("/v1{path}");
         match self.send(Method::POST, &path, body.into()).await {
-            Err(why) => Finding::failed("request", why),
+            Err(why) => Failed.on("request", why),
             Ok(reply) if reply.status.is_success() => {
-                Finding::passed("request", format!("{model} answered a chat through longhaul"))
+                Passed.on("request", format!("{model} answered a chat through longhaul"))
             }
             // Such a reply may repeat the key.
-            Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Finding::failed(
+            Ok(reply) if matches!(reply.status.as_u16(), 401 | 403) => Failed.on(
                 "request",
                 format!("{model}: {}: the upstream refuses the key{foreign}", reply.status),
             ),
             Ok(reply) if reply.headers.contains_key(FAULT_HEADER) => {
-                Finding::failed("request", format!("{model}: {}", error_message(&reply)))
+                Failed.on("request", format!("{model}: {}", error_message(&reply)))
             }
-            Ok(reply) => Finding::failed(
-                "request",
-                format!("{model}: {}: {}", reply.status, error_message(&reply)),
-            ),
+            Ok(reply) => Failed
+                .on("request", format!("{model}: {}: {}", reply.status, error_message(&reply))),
         }
     }
 
@@ -144,41 +142,41 @@ impl Probe {
 
 fn key_finding(status: StatusCode, has_key: bool, foreign: &str) -> Finding {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if has_key => Finding::failed(
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if has_key => Failed.on(
             "key",
             format!(
                 "the upstream refuses the key ({status}); check {KEY_VARIABLE}, or upstream.api_key_file{foreign}"
             ),
         ),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Finding::warned(
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Warned.on(
             "key",
             format!(
                 "the upstream requires one, which the agent sends; set {KEY_VARIABLE} to test it here{foreign}"
             ),
         ),
-        status if status.is_success() && has_key => Finding::passed("key", "accepted"),
+        status if status.is_success() && has_key => Passed.on("key", "accepted"),
         status if status.is_success() => {
-            Finding::passed("key", "none set here, and none required for GET /models")
+            Passed.on("key", "none set here, and none required for GET /models")
         }
-        status => Finding::warned("key", format!("not tested: GET /models gives {status}")),
+        status => Warned.on("key", format!("not tested: GET /models gives {status}")),
     }
 }
 
 fn clock_finding(headers: &HeaderMap) -> Finding {
     let date = headers.get(DATE).and_then(|value| value.to_str().ok());
     let Some(theirs) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else {
-        return Finding::passed("clock", "not compared: the upstream sends no date");
+        return Passed.on("clock", "not compared: the upstream sends no date");
     };
     let now = SystemTime::now();
     let apart = now.duration_since(theirs).or_else(|_| theirs.duration_since(now));
     let seconds = apart.unwrap_or_default().as_secs();
     if seconds > CLOCK_SKEW_SECONDS {
-        return Finding::warned(
+        return Warned.on(
             "clock",
             format!("{seconds} s apart from the upstream's; set the time of this machine"),
         );
     }
-    Finding::passed("clock", "agrees with the upstream's")
+    Passed.on("clock", "agrees with the upstream's")
 }
 
 /// Returns the message of an error in the API's format, or else the reply, shortened.

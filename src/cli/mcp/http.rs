@@ -26,7 +26,6 @@ use crate::server::connections::Connections;
 const MAX_CONNECTIONS: u32 = 64;
 /// Time for a head to arrive, from the start of the connection or the end of the last answer.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for a body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of a body: a call of a tool has a few arguments.
 const MAX_BODY_BYTES: usize = 1 << 20;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
@@ -11,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 
-use crate::cli::recall::client::{RecallClient, RecallPart};
+use crate::cli::recall::client::RecallClient;
 use crate::error::Problem;
 
 const INSTRUCTIONS: &str = include_str!("instructions.txt");
@@ -32,24 +33,18 @@ impl RecallTools {
         let wrong = |what: &str| ErrorData::invalid_params(format!("{what} is missing"), None);
         let id = text("id").ok_or_else(|| wrong("id"))?;
         let some = |key: &str| text(key).filter(|it| !it.is_empty());
-        let part = match name {
-            "keep" | "unkeep" => {
-                let said = self.client.keep(id, some("quote"), name == "keep").await;
-                return Ok(result_of(said));
-            }
-            "recall" => {
-                RecallPart { grep: some("grep"), lines: some("lines"), ..RecallPart::default() }
-            }
-            "search_history" => RecallPart {
-                search: Some(text("pattern").ok_or_else(|| wrong("pattern"))?),
-                ..RecallPart::default()
-            },
+        let pattern = || text("pattern").ok_or_else(|| wrong("pattern"));
+        let (method, part) = match name {
+            "keep" => (Method::PUT, vec![("quote", some("quote"))]),
+            "unkeep" => (Method::DELETE, vec![("quote", some("quote"))]),
+            "recall" => (Method::GET, vec![("grep", some("grep")), ("lines", some("lines"))]),
+            "search_history" => (Method::GET, vec![("search", Some(pattern()?))]),
             "conversation_outline" => {
-                RecallPart { is_outline: true, lines: some("lines"), ..RecallPart::default() }
+                (Method::GET, vec![("lines", some("lines")), ("outline", Some(""))])
             }
             _ => return Err(ErrorData::invalid_params("there is no such tool", None)),
         };
-        Ok(result_of(self.client.read(id, part).await))
+        Ok(result_of(self.client.ask(method, id, &part).await))
     }
 }
 

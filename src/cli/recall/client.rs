@@ -21,17 +21,6 @@ use longhaul_core::units::recall_id::RecallId;
 /// Maximum time for an answer: a search of a long history on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Selection of an original's text.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::cli) struct RecallPart<'p> {
-    pub(in crate::cli) grep: Option<&'p str>,
-    pub(in crate::cli) lines: Option<&'p str>,
-    /// Pattern to search the whole conversation for.
-    pub(in crate::cli) search: Option<&'p str>,
-    /// Whether to list the conversation's units.
-    pub(in crate::cli) is_outline: bool,
-}
-
 /// A client of the proxy at one base URL.
 #[derive(Clone)]
 pub(in crate::cli) struct RecallClient {
@@ -56,36 +45,10 @@ impl RecallClient {
         Ok(Self { base, authorization: token.map(value).transpose()? })
     }
 
-    /// Reads a part of the original with the ID `id`. Fails if the text is not an ID, no longhaul
-    /// answers, or the original is not kept.
-    pub(in crate::cli) async fn read(
-        &self,
-        id: &str,
-        part: RecallPart<'_>,
-    ) -> Result<String, Problem> {
-        let pairs = [
-            ("grep", part.grep),
-            ("lines", part.lines),
-            ("search", part.search),
-            ("outline", part.is_outline.then_some("")),
-        ];
-        self.ask(Method::GET, id, &pairs).await
-    }
-
-    /// Keeps the words of the original with the ID `id` in its conversation, or the part `quote` of them. Takes
-    /// the wish back if `is_kept` is not set. Fails as [`Self::read`] does, or if the words may not be kept.
-    #[cfg(feature = "mcp")]
-    pub(in crate::cli) async fn keep(
-        &self,
-        id: &str,
-        quote: Option<&str>,
-        is_kept: bool,
-    ) -> Result<String, Problem> {
-        let method = if is_kept { Method::PUT } else { Method::DELETE };
-        self.ask(method, id, &[("quote", quote)]).await
-    }
-
-    async fn ask(
+    /// Asks for the original with the ID `id`, with the parts of a query that have a value. GET reads, PUT keeps
+    /// its words in the conversation, and DELETE takes that wish back. Fails if the text is not an ID, no
+    /// longhaul answers, the original is not kept, or its words may not be.
+    pub(in crate::cli) async fn ask(
         &self,
         method: Method,
         id: &str,

@@ -10,39 +10,30 @@ use crate::models::HostKind;
 /// End of a base URL with its version. To a URL without a version, the program adds its own path.
 const VERSION: &str = "/v1";
 
-/// The provider whose endpoint a variable names, and whose key is sent there.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum KeyOwner {
-    /// Any provider.
-    AnyProvider,
-    /// Anthropic only.
-    Anthropic,
-    /// OpenRouter only, in addition to other endpoints of the same program.
-    OpenRouter,
-}
-
+/// The provider of the Messages API, as the table of hosts names it.
+const ANTHROPIC: &str = "anthropic";
 /// The variable that names the endpoint of the Messages API.
 pub(in crate::cli) const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
-/// Each variable with the end of its value, from the manuals of the programs that read it. The
-/// most widely read come first.
-const ENDPOINT_VARIABLES: [(&str, &str, KeyOwner); 8] = [
+/// Each variable with the end of its value, and the one provider whose key is sent there; `None` stands for any.
+/// From the manuals of the programs that read it. The most widely read come first.
+const ENDPOINT_VARIABLES: [(&str, &str, Option<&str>); 8] = [
     // The SDKs since 1.0 and programs built on them; qwen-code, LangChain, Codex.
-    ("OPENAI_BASE_URL", VERSION, KeyOwner::AnyProvider),
+    ("OPENAI_BASE_URL", VERSION, None),
     // The SDKs before 1.0, LiteLLM, aider.
-    ("OPENAI_API_BASE", VERSION, KeyOwner::AnyProvider),
+    ("OPENAI_API_BASE", VERSION, None),
     // Open WebUI.
-    ("OPENAI_API_BASE_URL", VERSION, KeyOwner::AnyProvider),
+    ("OPENAI_API_BASE_URL", VERSION, None),
     // aider's own option, which takes precedence over the others.
-    ("AIDER_OPENAI_API_BASE", VERSION, KeyOwner::AnyProvider),
+    ("AIDER_OPENAI_API_BASE", VERSION, None),
     // goose.
-    ("OPENAI_HOST", "", KeyOwner::AnyProvider),
+    ("OPENAI_HOST", "", None),
     // LiteLLM and programs built on it, for models named openrouter/….
-    ("OPENROUTER_API_BASE", VERSION, KeyOwner::OpenRouter),
+    ("OPENROUTER_API_BASE", VERSION, Some("openrouter")),
     // Claude Code and Anthropic's SDKs.
-    (ANTHROPIC_VARIABLE, "", KeyOwner::Anthropic),
+    (ANTHROPIC_VARIABLE, "", Some(ANTHROPIC)),
     // OpenHands.
-    ("LLM_BASE_URL", VERSION, KeyOwner::AnyProvider),
+    ("LLM_BASE_URL", VERSION, None),
 ];
 
 /// Returns the help text that lists the variables set for the command.
@@ -50,9 +41,9 @@ pub(super) fn variables_help() -> String {
     let mut page = String::from("Variables set for COMMAND, with the proxy's address for ADDR:\n");
     for (name, end, whose) in ENDPOINT_VARIABLES {
         let unless = match whose {
-            KeyOwner::AnyProvider => "",
-            KeyOwner::Anthropic => ", not for another provider's upstream.base",
-            KeyOwner::OpenRouter => ", not for another provider's upstream",
+            None => "",
+            Some(ANTHROPIC) => ", not for another provider's upstream.base",
+            Some(_) => ", not for another provider's upstream",
         };
         _ = writeln!(page, "  {name:21}  http://ADDR{end}{unless}");
     }
@@ -66,7 +57,7 @@ pub(super) fn variables_help() -> String {
 /// Returns the endpoint that the environment already names, and the variable's name.
 pub(super) fn existing_endpoint(env: &Env) -> Option<(&'static str, &str)> {
     let all = ENDPOINT_VARIABLES.iter();
-    let mut openai = all.filter(|(_, _, owner)| *owner != KeyOwner::Anthropic);
+    let mut openai = all.filter(|(_, _, owner)| *owner != Some(ANTHROPIC));
     openai.find_map(|&(name, _, _)| {
         let value = env.get(name).filter(|value| !value.is_empty())?;
         Some((name, value.as_str()))
@@ -98,36 +89,28 @@ pub(super) fn agent_variables(
     address: SocketAddr,
     host: &str,
     has_messages: bool,
-) -> impl Iterator<Item = (&'static str, String)> {
-    let may_have_openrouters = accepts_key_of("openrouter", host);
-    let may_have_anthropics = may_have_anthropic_key(host, has_messages);
+) -> impl Iterator<Item = (&'static str, String)> + use<'_> {
     ENDPOINT_VARIABLES
         .into_iter()
-        .filter(move |(_, _, whose)| match whose {
-            KeyOwner::AnyProvider => true,
-            KeyOwner::Anthropic => may_have_anthropics,
-            KeyOwner::OpenRouter => may_have_openrouters,
+        .filter(move |(_, _, whose)| match *whose {
+            Some(ANTHROPIC) => may_have_anthropic_key(host, has_messages),
+            owner => owner.is_none_or(|owner| accepts_key_of(owner, host)),
         })
         .map(move |(name, end, _)| (name, format!("http://{address}{end}")))
 }
 
-/// Returns the name under which agents know the provider at `host`; OpenAI's if the host is unknown.
-pub(in crate::cli) fn provider_name(host: &str) -> &'static str {
+/// Returns the name under which agents know the provider at `host`; `None` if the host is unknown.
+pub(in crate::cli) fn provider_name(host: &str) -> Option<&'static str> {
     match HostKind::from_host(host) {
-        HostKind::Provider(name) => name,
-        HostKind::Local | HostKind::Unknown => "openai",
+        HostKind::Provider(name) => Some(name),
+        HostKind::Local | HostKind::Unknown => None,
     }
-}
-
-/// Whether agents have a name of their own for the provider at `host`.
-pub(in crate::cli) fn is_known_provider(host: &str) -> bool {
-    matches!(HostKind::from_host(host), HostKind::Provider(_))
 }
 
 /// Whether requests of the Messages API, with a key of Anthropic's, may go to an upstream at `host`. With
 /// `has_messages`, these requests have another upstream.
 pub(in crate::cli) fn may_have_anthropic_key(host: &str, has_messages: bool) -> bool {
-    has_messages || accepts_key_of("anthropic", host)
+    has_messages || accepts_key_of(ANTHROPIC, host)
 }
 
 /// Whether traffic meant for `provider`, and its key, may go to `host` instead.
@@ -137,10 +120,7 @@ pub(in crate::cli) fn may_have_anthropic_key(host: &str, has_messages: bool) -> 
 /// - Another known provider may not, since it is meant for its own models. The models of `provider` are
 ///   then requested directly, past the proxy.
 fn accepts_key_of(provider: &str, host: &str) -> bool {
-    match HostKind::from_host(host) {
-        HostKind::Local | HostKind::Unknown => true,
-        HostKind::Provider(name) => name == provider,
-    }
+    provider_name(host).is_none_or(|name| name == provider)
 }
 
 /// The variables that name other proxies, in capitals; lower case is also in use.

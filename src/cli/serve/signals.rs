@@ -4,7 +4,6 @@ use std::io;
 #[cfg(unix)]
 use std::io::IsTerminal as _;
 
-/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Signal {
     /// Reload the settings (SIGHUP).

@@ -45,7 +45,6 @@ pub(super) struct HourlyCaps {
     conversations: FairCache<RecordKey, Arc<RollingHour>>,
 }
 
-/// The hour of one owner.
 struct OwnerHour {
     first_seen: Instant,
     times: Arc<RollingHour>,

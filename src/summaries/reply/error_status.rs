@@ -24,7 +24,6 @@ struct Stated<'a> {
     kind: Option<&'a RawValue>,
 }
 
-/// Returns the status that this JSON error states.
 pub(super) fn from_error_json(error: &str) -> Option<StatusCode> {
     // serde would read an array by position.
     let object = error.starts_with('{').then_some(error)?;

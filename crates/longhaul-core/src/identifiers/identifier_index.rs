@@ -17,7 +17,6 @@ pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
 #[derive(Default)]
 pub(super) struct IdentifierIndex {
     entries: HashMap<String, IdentifierStats, CacheHashState>,
-    /// Number of texts added.
     texts: usize,
 }
 

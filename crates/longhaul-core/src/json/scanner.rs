@@ -51,7 +51,6 @@ impl Literal {
         Self { span: self.span.shifted(by), ..self }
     }
 
-    /// Whether the value is a string.
     pub(crate) fn is_string(self) -> bool {
         self.quotes > 0
     }

@@ -197,11 +197,11 @@ impl ForwardedView {
 
     /// Whether no text stands for the message at `at`.
     pub(crate) fn shows(&self, at: usize) -> bool {
-        at < self.replaced_from() || at >= self.summarised_until
+        at < self.history_from() || at >= self.summarised_until
     }
 
     /// Index of the first message that the text or the provider's item replaces.
-    fn replaced_from(&self) -> usize {
+    pub fn history_from(&self) -> usize {
         self.provider.as_ref().map_or(self.pinned_head.end, |it| it.from)
     }
 
@@ -218,11 +218,6 @@ impl ForwardedView {
     /// Index before which every message is replaced or pinned.
     pub fn summarised_until(&self) -> usize {
         self.summarised_until
-    }
-
-    /// Index of the first message that may be replaced.
-    pub fn history_from(&self) -> usize {
-        self.replaced_from()
     }
 
     /// Returns the single messages that are changed, each with the kind of change and the tokens
@@ -302,7 +297,7 @@ impl ForwardedView {
     pub fn tokens(&self, conversation: &Conversation<'_>) -> Tokens {
         let messages = conversation.messages().len();
         let mut tokens = conversation.params().tool_tokens
-            + conversation.tokens_of(0..self.replaced_from())
+            + conversation.tokens_of(0..self.history_from())
             + self.summary_tokens().unwrap_or_default()
             + conversation.tokens_of(self.summarised_until..messages)
             - self.pruned_totals().1;
@@ -400,7 +395,6 @@ impl ForwardedView {
         all.fold(self.summarised_until, usize::max)
     }
 
-    /// Whether the result at `message` is cleared.
     pub(crate) fn is_cleared(&self, message: usize) -> bool {
         self.cleared.binary_search_by_key(&message, |cleared| cleared.at).is_ok()
     }
@@ -408,7 +402,7 @@ impl ForwardedView {
     /// Whether the result at `message` is cleared or replaced with its history.
     pub(crate) fn hides_result(&self, message: usize) -> bool {
         let covered =
-            self.text.is_some() && (self.replaced_from()..self.summarised_until).contains(&message);
+            self.text.is_some() && (self.history_from()..self.summarised_until).contains(&message);
         covered || self.is_cleared(message)
     }
 
@@ -464,7 +458,7 @@ impl ForwardedView {
         conversation: &'c Conversation<'_>,
     ) -> impl Iterator<Item = (usize, usize, Tokens)> + 'c {
         let standing = self.summarised_until..self.images_before.max(self.summarised_until);
-        (0..self.replaced_from().min(self.images_before))
+        (0..self.history_from().min(self.images_before))
             .chain(standing)
             .filter_map(|at| Some((at, conversation.message(at)?)))
             .filter(move |&(at, message)| {

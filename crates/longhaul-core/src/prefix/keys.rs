@@ -31,11 +31,9 @@ type AnsweredCall<Id> = Option<(Id, Option<usize>)>;
 #[derive(Clone, Debug)]
 pub struct PrefixKeys {
     scope: Scope,
-    /// The requested model.
     model: String,
     /// Number of leading messages that no record covers.
     head_len: usize,
-    /// Start of the newest unit.
     newest_unit: usize,
     /// Start of the trailing run of user and system messages; the end if there is none.
     trailing_input_start: usize,

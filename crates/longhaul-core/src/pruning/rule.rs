@@ -118,7 +118,6 @@ impl PruneState {
         self.sums.last().copied().unwrap_or_default()
     }
 
-    /// Whether the result at `message` is cleared.
     pub(crate) fn is_cleared(&self, message: usize) -> bool {
         let at = self.results.binary_search_by_key(&message, |it| it.message);
         let result = at.ok().and_then(|at| self.results.get(at));
@@ -150,7 +149,6 @@ impl PruneState {
         self.results.get(..end).unwrap_or_default()
     }
 
-    /// Returns the tokens that this clearing frees of `messages`.
     pub(crate) fn frees_in(&self, clearing: Clearing, messages: Range<usize>) -> Tokens {
         let results = self.cleared_by(clearing);
         let frees_before = |message| {

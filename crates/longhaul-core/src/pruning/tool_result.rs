@@ -54,7 +54,6 @@ pub enum ClearDecision {
 pub struct CallClip {
     /// Index of the call's message.
     pub(crate) message: usize,
-    /// Tokens that the clip saves.
     pub(crate) saves: Tokens,
 }
 

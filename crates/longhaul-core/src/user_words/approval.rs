@@ -5,7 +5,6 @@ use super::rule_marks::is_question;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Words of an approval.
 pub(super) const APPROVALS: &str = include_str!("approvals.txt");
 /// Words of a refusal or a delay in front.
 pub(super) const REFUSALS: &str = include_str!("refusals.txt");

@@ -17,7 +17,6 @@ const ERRORS: [&str; 4] = ["error", "exception", "warning", "fatal"];
 /// Levels of a log as they stand in its lines.
 const LEVELS: [&str; 8] = ["TRACE", "DEBUG", "INFO", "WARN", "WARNING", "ERROR", "ERR!", "FATAL"];
 
-/// Piece of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Piece<'t> {
     /// Words of the user.
@@ -77,7 +76,6 @@ fn opening(line: &str) -> Option<(usize, &str)> {
     (opens && !info.contains(fence)).then_some((start, fence))
 }
 
-/// Form of a line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Form {
     Blank,
@@ -196,7 +194,6 @@ fn is_code(text: &str) -> bool {
         || (calls && text.ends_with([')', ',', ':']))
 }
 
-/// Words of a line.
 #[derive(Default)]
 struct Words {
     count: usize,

@@ -67,7 +67,6 @@ enum Correction {
     Certain,
 }
 
-/// Word of a sentence.
 #[derive(Clone, Debug)]
 struct Word {
     /// The word in lower case, without the punctuation around.

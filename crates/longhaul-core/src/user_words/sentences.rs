@@ -26,7 +26,6 @@ const BULLETS: [char; 10] = ['-', '*', '+', '•', '–', '·', '●', '◦', '�
 pub(super) struct Sentence<'t> {
     /// Trimmed text, without a bullet.
     pub(super) text: &'t str,
-    /// Number of the paragraph.
     pub(super) paragraph: usize,
     /// Whether the sentence belongs to a list item.
     pub(super) is_item: bool,
@@ -124,7 +123,6 @@ fn without_bullet(block: &str) -> &str {
     if is_heading(text) { text.trim_start_matches('#').trim_start() } else { text }
 }
 
-/// Returns the sentences of a block.
 fn sentences_of(block: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut start, mut at) = (0, 0);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -165,7 +165,8 @@ async fn serve(
 
 impl ReplayUpstreamState {
     async fn ask_model(&self, path: &str, body: Bytes) -> io::Result<LoopbackReply> {
-        let reply = self.model.post(path, &[], body, (BODY_BYTES, MODEL_TIMEOUT)).await;
+        let reply =
+            self.model.send(Method::POST, path, &[], body, (BODY_BYTES, MODEL_TIMEOUT)).await;
         reply.map_err(io::Error::other)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::sleep;
 
 use crate::error::LabError;
@@ -96,7 +96,7 @@ impl UpstreamClient {
         let takes_bearer = self.takes_bearer.load(Ordering::Relaxed);
         let limits = (ANSWER_BYTES, ANSWER_TIMEOUT);
         let headers = self.headers(dialect, takes_bearer);
-        let reply = self.client.post(&path, &headers, body.clone(), limits);
+        let reply = self.client.send(Method::POST, &path, &headers, body.clone(), limits);
         let reply = reply.await?;
         let may_differ =
             !takes_bearer && dialect.facts().key_header.is_some() && self.key.is_some();
@@ -105,7 +105,7 @@ impl UpstreamClient {
         }
         // Some servers of this API take the key like those of the others.
         let headers = self.headers(dialect, true);
-        let again = self.client.post(&path, &headers, body.clone(), limits).await?;
+        let again = self.client.send(Method::POST, &path, &headers, body.clone(), limits).await?;
         if again.status == StatusCode::UNAUTHORIZED {
             return Ok(reply);
         }

@@ -42,7 +42,6 @@ impl ThinkingSavings {
         Self(Tokens::prefix_sums(sizes))
     }
 
-    /// Returns the tokens saved in `messages`.
     pub(super) fn tokens_of(&self, messages: Range<usize>) -> Tokens {
         let sum = |end: usize| self.0.get(end).copied().unwrap_or_default();
         sum(messages.end) - sum(messages.start)

@@ -19,7 +19,6 @@ pub enum Recallable {
 }
 
 impl ForwardedView {
-    /// Returns the text of a clipped result.
     pub(super) fn clipped_text(
         &self,
         conversation: &Conversation<'_>,

@@ -26,7 +26,6 @@ const GAP_CHARS: usize = 130;
 /// A user message, or a run of them, in the section.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Entry {
-    /// The whole text.
     Whole(String),
     /// Parts of a text.
     Clipped(String),
@@ -113,7 +112,6 @@ impl Entry {
         out.extend(["\n\n[", label, "]: ", text]);
     }
 
-    /// Returns the words of the user.
     pub(super) fn words(&self) -> Option<&str> {
         match self {
             Self::Whole(text) | Self::Clipped(text) => Some(text),
