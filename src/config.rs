@@ -240,7 +240,6 @@ impl Config {
         self.prices_at(self.upstream.base.authority().host(), model)
     }
 
-    /// Like [`Self::prices`], for a model at `host`.
     pub(crate) fn prices_at(&self, host: &str, model: &str) -> Option<TokenPrices> {
         let set = self.prices.iter().find(|(of, _)| of.matches(model));
         set.map(|(_, prices)| *prices).or_else(|| models::prices(host, model))

@@ -27,7 +27,6 @@ pub(crate) trait Label: Copy + 'static {
     /// Returns the value's text in log lines and metrics.
     fn label(self) -> &'static str;
 
-    /// Returns the position in [`Label::ALL`].
     fn index(self) -> usize;
 }
 
@@ -56,7 +55,6 @@ impl<L: Label> Counters<L> {
         }
     }
 
-    /// Returns the count of one value.
     pub(crate) fn get(&self, label: L) -> u64 {
         let count = self.counts.get(label.index());
         count.map_or(0, Total::get)
@@ -185,7 +183,6 @@ impl ProviderTokens {
     }
 }
 
-/// All metrics of one proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) requests: Counters<Ending>,
@@ -223,13 +220,11 @@ pub(crate) struct Metrics {
     pub(crate) dropped_reasoning: Total,
     /// Windows learned below the window in force.
     pub(crate) windows_lowered: Total,
-    /// Quota of logins.
     pub(crate) quotas: quota::Quotas,
     /// Costs of chats and of longhaul's own calls.
     pub(crate) costs: CostMetrics,
     /// Records that came into use, by trigger.
     pub(crate) compactions: Counters<CompactionTrigger>,
-    /// Summary jobs by outcome.
     pub(crate) summaries: Counters<SummaryOutcome>,
     /// Summaries that were wanted but not requested, by reason.
     pub(crate) withheld: Counters<WithheldReason>,
@@ -237,13 +232,11 @@ pub(crate) struct Metrics {
     pub(crate) summary_duration: Histogram,
     /// Time that requests waited for summaries.
     pub(crate) summary_wait: Histogram,
-    /// Retries, by kind and outcome.
     pub(crate) retries: CounterMatrix<RetryReason, RetryOutcome>,
     /// Bytes outside the replacements that a rewrite changed by mistake; must stay 0.
     pub(crate) corrupted_bytes: Total,
     /// Times that an idle process returned memory to the system.
     pub(crate) idle_releases: Total,
-    /// Calls of the durable store, by outcome.
     pub(crate) durable_store: Counters<DurableStoreOutcome>,
 }
 
@@ -279,7 +272,6 @@ impl CostMetrics {
         self.rewrites.add(bill.rewrite_cost.map_or(0, nanos));
     }
 
-    /// Adds a summary call.
     pub(crate) fn record_summary_call(&self, cost: Cost) {
         match split(cost) {
             Ok((by, usd)) => self.summaries.add_many(by, nanos(usd)),

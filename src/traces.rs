@@ -26,17 +26,13 @@ use enabled::TraceSpan;
 /// Maximum bytes of a model's name. Clients choose the name, and no real name is longer.
 const MAX_MODEL_BYTES: usize = 128;
 
-/// Value of a span attribute.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "read only if spans are recorded"))]
 pub(crate) enum AttributeValue<'v> {
-    /// A boolean.
     Bool(bool),
     /// An unknown value: the attribute is omitted.
     Absent,
-    /// A count.
     Number(u64),
-    /// A string.
     Text(&'v str),
 }
 

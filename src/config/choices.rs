@@ -166,7 +166,6 @@ impl ChoiceSetting for SummaryApi {
 }
 
 impl SummaryApi {
-    /// Returns the dialect of the calls for a conversation of this dialect.
     pub(crate) fn for_conversation(self, dialect: Dialect) -> Dialect {
         match self {
             Self::SameAsConversation => dialect,

@@ -155,7 +155,6 @@ pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<
 #[derive(Serialize)]
 struct SettingRow {
     key: String,
-    /// The value without its secrets.
     value: RawValue,
     source: String,
 }

@@ -39,14 +39,12 @@ pub(crate) struct LearnedByCaller {
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
     accepted: Arc<AcceptedCallers>,
-    /// The window queries in flight.
     pub(crate) queries: QueriesInFlight,
 }
 
 /// Facts about models learned for one caller.
 pub(crate) struct LearnedModels {
     pub(crate) reported_windows: Arc<ReportedWindows>,
-    /// Summary placements that each model accepts.
     pub(crate) placements: SummaryPlacements,
     pub(crate) windows: LearnedWindows,
     pub(crate) refuted: RefutedSuspicions,
@@ -56,9 +54,7 @@ pub(crate) struct LearnedModels {
     pub(crate) counted_outputs: CountedOutputs,
     /// The largest output that each model writes, as its refusals state.
     pub(crate) output_caps: OutputCaps,
-    /// Keys of the models' facts in the store.
     keys: LockedCache<String, RecordKey, MODELS_PER_CALLER>,
-    /// The scope of the caller.
     pub(crate) scope: Scope,
     /// The key that queried `reported_windows`. Only those of the caller's own key are published.
     query_key: QueryKey,
@@ -76,7 +72,6 @@ pub(crate) enum QueryKey {
 }
 
 impl LearnedByCaller {
-    /// Creates an empty map.
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
             by_caller: FairCache::of_entries(MAX_CALLERS, FORGET_AFTER, accepted),
@@ -224,7 +219,6 @@ pub(crate) struct BindingModels(LockedCache<String, EditOutcome, MODELS_PER_CALL
 enum EditOutcome {
     /// Accepted: the account does not enforce the binding. A refusal overrides this.
     Accepted,
-    /// Refused.
     Refused,
 }
 
@@ -278,7 +272,6 @@ const SUSPICIONS_PER_CALLER: usize = 64;
 /// Time for which a suspicion is not raised again, in milliseconds: an hour.
 const REFUTED_FOR_MS: u64 = 60 * 60 * 1_000;
 
-/// The refuted suspicions of one caller.
 #[derive(Default)]
 pub(crate) struct RefutedSuspicions {
     /// Time of the refutation in milliseconds since 1970.

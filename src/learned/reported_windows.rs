@@ -31,7 +31,6 @@ const REFRESH_AFTER: Duration = Duration::from_hours(1);
 /// Delay after a failed query.
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 
-/// Callers with a query in flight.
 pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;
 
 /// The windows that one upstream reports for its models.
@@ -75,7 +74,6 @@ impl ReportedWindows {
         Self::new(LISTED_MODELS, true)
     }
 
-    /// Returns the window that the upstream reports for `model`, if any.
     pub(crate) fn window(&self, model: &str) -> Option<Tokens> {
         self.timestamped_window(model)?.value
     }
@@ -94,7 +92,6 @@ impl ReportedWindows {
         }
     }
 
-    /// Whether a query for `model` is due.
     pub(crate) fn is_due(&self, model: &str) -> bool {
         let last = self.queries.lock().get(model);
         last.is_none_or(|(outcome, at)| {

@@ -30,7 +30,6 @@ pub(crate) struct SummaryPlacements {
 }
 
 impl SummaryPlacements {
-    /// Returns the placement to use for `model` in `conversation`.
     pub(crate) fn placement_for(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
         self.refusals_in_conversation(model, conversation).placement()
     }
@@ -46,7 +45,6 @@ impl SummaryPlacements {
         suspects.unwrap_or_else(|| self.refusals(model))
     }
 
-    /// Returns the placements that `model` refused.
     pub(crate) fn refusals(&self, model: &str) -> PlacementRefusals {
         self.learned.lock().get(model).unwrap_or_default()
     }
@@ -95,13 +93,11 @@ impl SummaryPlacements {
     }
 }
 
-/// Unexplained refusals, by conversation and model.
 #[derive(Default)]
 pub(crate) struct RefusalSuspicions(
     LockedCache<ConversationModelKey, SuspicionState, CONVERSATIONS_PER_CALLER>,
 );
 
-/// State of one conversation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum SuspicionState {
     /// The original was refused too, so the conversation itself is at fault.
@@ -135,7 +131,6 @@ impl RefusalSuspicions {
         again
     }
 
-    /// Records that the original was refused too.
     pub(crate) fn record_original_refused(&self, conversation: ConversationModelKey) {
         self.0.lock().insert(conversation, SuspicionState::OriginalRefused);
     }

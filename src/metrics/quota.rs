@@ -21,7 +21,6 @@ const MAX_NAME: usize = 32;
 /// Pause if the provider refuses requests, or does not state when a window resets.
 const UNSTATED_PAUSE: Duration = Duration::from_mins(5);
 const DAY_MINUTES: u64 = 24 * 60;
-/// Labels of windows in metrics.
 pub(crate) const WINDOW_LABELS: [&str; 3] = ["5h", "7d", "other"];
 
 /// A window of an account's quota.
@@ -247,7 +246,6 @@ impl QuotaWindow {
 /// First second of the year 9999, which no date beyond can be written in.
 const YEAR_9999: u64 = 253_370_764_800;
 
-/// Returns a line for each window of the accounts.
 pub(crate) fn lines(accounts: &[Quota], now: u64) -> String {
     let mut page = String::new();
     for quota in accounts {

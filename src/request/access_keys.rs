@@ -11,7 +11,6 @@ use crate::request::key_paths::KeyPaths;
 use crate::request::page_guard::PageGuard;
 use crate::request::scope::CREDENTIALS;
 
-/// The keys of the settings.
 #[derive(Clone)]
 pub(crate) struct AccessKeys {
     /// Tokens accepted from clients; empty if no token is required.

@@ -23,7 +23,6 @@ pub(crate) struct BufferedBody {
     reservation: Option<Arc<Reservation>>,
 }
 
-/// A body to send, with its framing.
 pub(crate) struct FramedBody {
     pub(crate) body: ChunkedBytes,
     pub(crate) framing: BodyFraming,

@@ -164,7 +164,6 @@ impl ScopeFactory {
     }
 }
 
-/// Source of the value of an owner.
 #[derive(Clone, Copy)]
 enum OwnerKind {
     ClientToken,
@@ -174,7 +173,6 @@ enum OwnerKind {
     Set,
 }
 
-/// The fields of a request that identify its caller.
 pub(crate) struct CallerFields<'r> {
     upstream: [&'r [u8]; 3],
     /// Whether the fields are the header by which the operator tells callers apart.

@@ -23,7 +23,6 @@ pub(crate) enum DurableStore {
     File(FileStore),
     /// A server that replicas share.
     Redis(Box<RedisStore>),
-    /// A test double.
     #[cfg(test)]
     Scripted(crate::store::tests::scripted::ScriptedStore),
 }
@@ -85,7 +84,6 @@ pub(crate) struct EntryWrite {
 pub(crate) struct WriteResult {
     /// The stored record: the first one written, by any process.
     pub(crate) record: Option<Bytes>,
-    /// Whether the record is adopted.
     pub(crate) adopted: bool,
 }
 
@@ -103,7 +101,6 @@ pub(crate) struct Unavailable(pub(crate) &'static str);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseToken(pub(crate) u128);
 
-/// Action on a lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LeaseAction {
     /// Acquires the lease, unless another holder has it.

@@ -81,7 +81,6 @@ impl FileStore {
         Self::open_within(path, limits, intent)
     }
 
-    /// Opens or creates the file of originals that belongs to the store at `path`.
     pub(crate) fn open_originals(
         path: &Path,
         config: &StoreConfig,
@@ -98,8 +97,8 @@ impl FileStore {
 
     /// Divides the file among the owners of `accepted` callers.
     pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
-        let accepted = Arc::clone(accepted);
-        _ = self.threads.queue(|thread| thread.set_accepted(accepted));
+        let accepted = Some(Arc::clone(accepted));
+        _ = self.threads.queue(|thread| thread.accepted = accepted);
     }
 
     fn open_within(

@@ -22,7 +22,6 @@ use longhaul_core::units::scope::RecordKey;
 pub(super) const FORMAT: u8 = 3;
 /// First bytes of every sealed value.
 const MAGIC: [u8; 3] = *b"lh\0";
-/// Bytes of the seal tag.
 const TAG_BYTES: usize = 16;
 /// Bytes of magic, format and form version.
 const VERSION_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>();
@@ -38,7 +37,6 @@ pub(super) struct SealTag([u8; TAG_BYTES]);
 pub(super) struct RecordSealer {
     /// Key from which those of the scopes are derived.
     cipher_key: [u8; 32],
-    /// Key of the hashes that name notes.
     name_key: [u8; 32],
 }
 

@@ -39,16 +39,13 @@ pub(crate) struct RecordListing {
     pub(crate) idle: Option<Duration>,
 }
 
-/// Statistics of one scope.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScopeStats {
     /// Number of prefixes with an entry.
     pub(crate) entries: u64,
     pub(crate) records: u64,
     pub(crate) adopted: u64,
-    /// Originals for recall.
     pub(crate) originals: u64,
-    /// Bytes of records and originals.
     pub(crate) bytes: u64,
 }
 
@@ -137,7 +134,6 @@ impl StoreInspector {
         [&self.durable].into_iter().chain(&self.originals)
     }
 
-    /// Returns the original of an entry, if it is one.
     fn original(&self, listed: &ListedEntry) -> Option<Original> {
         self.sealer.open(listed.key, listed.entry.record.as_ref()?)
     }

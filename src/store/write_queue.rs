@@ -16,14 +16,11 @@ const MAX_WAITING: usize = 1_024;
 /// Maximum number of jobs in one batch.
 const MAX_BATCH: usize = 128;
 
-/// A job for the durable store.
 #[derive(Debug)]
 pub(super) enum StoreJob {
     /// Signals that all earlier jobs are done.
     Flush(oneshot::Sender<()>),
-    /// Ends a lease.
     Release(RecordKey, LeaseToken),
-    /// Changes the entry under a key.
     Write(RecordKey, Vec<PendingChange>),
 }
 

@@ -20,7 +20,6 @@ use request_line::RequestLine;
 
 /// Message of the line that ends a request.
 const REQUEST: &str = "request";
-/// Seconds of a day.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// Formats events for people.
@@ -30,7 +29,6 @@ pub(super) struct ConsoleFormat {
     pub(super) has_colour: bool,
 }
 
-/// Styles of the parts of a line.
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const BOLD: Style = PLAIN.bold();
 pub(super) const DIM: Style = PLAIN.dimmed();
@@ -39,7 +37,6 @@ pub(super) const GREEN: Style = AnsiColor::Green.on_default();
 pub(super) const RED: Style = AnsiColor::Red.on_default();
 pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 
-/// A line under construction.
 pub(super) struct Line {
     text: String,
     has_colour: bool,

@@ -63,7 +63,6 @@ struct PendingLines {
 #[must_use = "buffered lines are lost without it"]
 pub(crate) struct LogFlushGuard(Arc<LogBuffer>);
 
-/// Writer of one line.
 pub(super) struct LineWriter<'l> {
     buffer: &'l LogBuffer,
     is_urgent: bool,

@@ -41,10 +41,8 @@ use crate::upstream::direct_connector;
 /// spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Default service name.
 const SERVICE_NAME: &str = env!("CARGO_PKG_NAME");
 
-/// A running trace export.
 pub(crate) struct TraceExport {
     provider: SdkTracerProvider,
     client: Arc<CollectorClient>,

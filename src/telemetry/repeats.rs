@@ -34,7 +34,6 @@ struct Repeats {
     has_repetition: Condvar,
 }
 
-/// A warning that was logged.
 struct Warning {
     message: String,
     logged: Instant,

@@ -20,9 +20,7 @@ pub(crate) const NO_ANSWER: &str = "no_answer";
 pub(crate) enum Operation {
     /// A chat. Model and streaming are set once the body was read.
     Chat {
-        /// The dialect of the chat.
         dialect: Dialect,
-        /// The requested model.
         model: Option<Box<str>>,
         /// Whether the client requested a streamed answer.
         streaming: Option<bool>,
@@ -191,7 +189,6 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// Creates the context of calls to `model`, under `parent`.
     pub(crate) fn new(parent: ParentContext, dialect: Dialect, model: &str) -> Self {
         Self { parent, operation: Operation::chat(dialect, model, None) }
     }

@@ -52,7 +52,6 @@ impl TraceSpan {
         span.is_recording().then(|| Self(span))
     }
 
-    /// Returns the parent context for the spans of calls.
     #[expect(clippy::unnecessary_wraps, reason = "no value exists in a build without `otlp`")]
     pub(super) fn parent(&self) -> Option<ParentContext> {
         let own = self.0.span_context().clone();

@@ -104,6 +104,19 @@ pub struct ContentPart {
     pub tokens: Tokens,
 }
 
+impl ContentPart {
+    /// Creates a part that is nothing but this text.
+    pub(super) fn from_text(text: Literal) -> Self {
+        let (kind, tokens) = (PartKind::Text, Tokens::ZERO);
+        Self { kind, span: text.span(), text: Some(text), cache_mark: None, tokens }
+    }
+
+    /// Creates a part without text that longhaul does not read.
+    pub(super) fn opaque(span: Span, tokens: Tokens) -> Self {
+        Self { kind: PartKind::Other, span, text: None, cache_mark: None, tokens }
+    }
+}
+
 /// A tool call of an assistant message.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolCall {
@@ -145,7 +158,6 @@ pub struct Message {
     pub tokens: Tokens,
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
-    /// The cache entry of this message, if it is cached.
     pub(super) cached: Option<CacheEntry>,
 }
 
@@ -160,7 +172,6 @@ pub struct Conversation<'a> {
     pieces: Pieces,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
-    /// Whether any message has bound thinking.
     has_bound_thinking: bool,
     /// Runs from the first message of a turn that carries reasoning to the end of the turn.
     reasoning_runs: Vec<Range<usize>>,
@@ -293,7 +304,6 @@ impl<'a> Conversation<'a> {
         texts.fold(first, |all, text| all + text)
     }
 
-    /// Returns the hash of a message's text.
     pub(super) fn text_hash(&self, message: &Message) -> [u8; 32] {
         let hash = || blake3::hash(self.text(message).as_bytes()).into();
         message.memo().map_or_else(hash, |memo| *memo.text_hash.get_or_init(hash))
@@ -345,7 +355,6 @@ impl<'a> Conversation<'a> {
         newest.min(unit.unwrap_or(unanswered))
     }
 
-    /// Returns the last boundary before message `end`.
     fn last_boundary_before(&self, end: usize) -> Option<usize> {
         let before = self.boundaries.partition_point(|&cut| cut < end);
         self.boundaries.get(before.checked_sub(1)?).copied()

@@ -18,7 +18,6 @@ use identifier_index::IdentifierIndex;
 use rank::IdentifierSource;
 use std::ops::Range;
 
-/// The section's heading.
 pub(super) const HEADING: &str = "## Identifiers";
 
 /// Lines of an index, by the strongest source of their identifiers.

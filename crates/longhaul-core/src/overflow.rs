@@ -39,7 +39,6 @@ mod rules;
 mod stated_error;
 mod stated_size;
 pub mod stream_head;
-mod suspicion;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -51,6 +50,7 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use crate::units::body_limits::BodyLimits;
+use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
 use heuristics::{Confidence, Refusal, RequestSizes};
 use rule_set::{PAID_CONTEXT, RuleSet};
@@ -59,7 +59,6 @@ pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
-pub use suspicion::Suspicion;
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 
 /// Maximum bytes of a successful body without an answer that is read as an error. Errors are short.
@@ -156,6 +155,22 @@ pub enum Evidence {
     /// The reply describes a prompt that is too large, in words that no rule lists, and the request is
     /// large. Learn nothing before a smaller request was accepted.
     Suspected(Suspicion),
+}
+
+/// Suspected cause of a refusal. If no smaller request satisfies the refusal, the cause is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suspicion {
+    /// Unknown words, by their fingerprint without digits.
+    Words(u64),
+    /// A limit on bytes. Such refusals have few words of their own.
+    ByteLimit,
+    /// The API refuses the images or documents before a message of one conversation.
+    MediaBefore {
+        /// Key of the conversation's first prefix.
+        conversation: RecordKey,
+        /// Index of the first message whose images stay.
+        message: usize,
+    },
 }
 
 impl Overflow {

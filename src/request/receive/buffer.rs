@@ -102,7 +102,6 @@ pub(crate) struct RequestSlots {
 }
 
 impl RequestSlots {
-    /// Creates `limit` slots.
     pub(crate) fn new(limit: u32) -> Self {
         Self { share: Arc::new(FairShare::new(limit.into())), bodies: Arc::default() }
     }
@@ -152,7 +151,6 @@ impl RequestSlots {
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
     share: Arc<FairShare>,
-    /// Progress of the request's body.
     pub(crate) progress: Arc<BodyProgress>,
     /// Memory that the request takes until its end.
     _memory: Reservation,
@@ -202,7 +200,6 @@ mod slots_tests {
     }
 }
 
-/// A body that is being decoded.
 pub(super) struct BodyDecoding {
     decoder: Decoder,
     plain: BodyBuffer,

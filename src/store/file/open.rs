@@ -190,7 +190,6 @@ impl StoreFile {
         }
     }
 
-    /// Creates a database for a copy of this one, with the same owner.
     pub(super) fn create_copy(&self) -> Result<Database, OpenError> {
         let copy = self.copy_path();
         remove_if_exists(&copy)?;
@@ -208,7 +207,6 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Removes the copy that was set aside.
     pub(super) fn remove_aside(&self) -> io::Result<()> {
         remove_if_exists(&self.aside_path())
     }
@@ -348,7 +346,6 @@ fn open_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Removes a file that may not exist.
 fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -133,7 +133,6 @@ impl ReconnectingConnection {
         Ok(answers)
     }
 
-    /// Returns all nodes that have keys.
     pub(super) async fn nodes(&self) -> Answer<Vec<CommandRoute>> {
         let (mut link, _) = self.connection_after(0).await?;
         let nodes = self.check_on_failure(link.nodes()).await;
@@ -257,7 +256,6 @@ impl Backoff {
     }
 }
 
-/// The server sent no answer.
 pub(super) const NO_ANSWER: Unavailable = Unavailable("the server does not answer");
 
 /// The answer does not fit the command.

@@ -22,7 +22,6 @@ impl<'f> RequestLine<'f> {
         Self { fields, actions: actions.filter(|action| !action.is_empty()).collect() }
     }
 
-    /// Appends the line to `line`.
     pub(super) fn write(&self, line: &mut Line) {
         let fields = self.fields;
         if let Some(model) = fields.text("model") {

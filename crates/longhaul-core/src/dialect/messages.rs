@@ -8,10 +8,10 @@ pub(super) mod reply;
 pub(super) mod server_tools;
 pub(super) mod summary_request;
 mod turns;
-pub(super) mod writer;
 
 use serde_json::json;
 
+pub(super) use crate::dialect::chat_completions::writer;
 use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
 pub(super) use reader::read_with;

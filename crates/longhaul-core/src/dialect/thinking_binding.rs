@@ -23,7 +23,6 @@ enum ModelRule {
     Free,
 }
 
-/// A row of the table.
 struct ModelRow {
     names: Vec<&'static str>,
     /// First version; `None` matches a name without a version too.

@@ -13,15 +13,12 @@ use std::collections::HashMap;
 /// Maximum identifiers to rank, which bounds memory at about 10 MB. The newest come first.
 pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
 
-/// The identifiers collected so far.
 #[derive(Default)]
 pub(super) struct IdentifierIndex {
     entries: HashMap<String, IdentifierStats, CacheHashState>,
-    /// Number of texts added.
     texts: usize,
 }
 
-/// A feature that identifiers share.
 #[derive(Eq, Hash, PartialEq)]
 enum Feature<'f> {
     /// The family, among sources at least as strong.
@@ -53,7 +50,6 @@ impl IdentifierIndex {
         index
     }
 
-    /// Adds the identifiers of one text of the message at `at`.
     pub(super) fn add_text(&mut self, text: &str, source: IdentifierSource, at: usize) {
         self.texts += 1;
         lexer::scan(text, |found| {

@@ -6,7 +6,6 @@ pub(super) mod forms;
 use char_counts::CharCounts;
 use forms::{is_network, is_time};
 
-/// The kind of an identifier.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum IdentifierKind {
     /// `KEY=VALUE`, or `name: 5`.

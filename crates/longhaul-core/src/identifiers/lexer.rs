@@ -13,7 +13,6 @@ use std::ops::Range;
 /// Maximum bytes of a run. A longer run is data (base64, minified code), not a name to repeat.
 const MAX_RUN_BYTES: usize = 160;
 
-/// An identifier found in a text.
 pub(super) struct FoundIdentifier<'t> {
     pub(super) text: &'t str,
     pub(super) kind: IdentifierKind,

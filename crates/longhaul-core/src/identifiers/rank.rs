@@ -19,7 +19,6 @@ impl IdentifierSource {
     pub(super) const ALL: [Self; 3] = [Self::Call, Self::Assistant, Self::User];
 }
 
-/// Statistics of one identifier.
 #[derive(Clone, Debug)]
 pub(super) struct IdentifierStats {
     pub(super) kind: IdentifierKind,

@@ -45,7 +45,6 @@ impl Span {
         Self { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
     }
 
-    /// Returns the length, in bytes.
     pub(crate) fn len(self) -> usize {
         self.end() - self.start()
     }

@@ -74,7 +74,6 @@ impl ErrorDetails {
         self.texts.iter().map(Vec::as_slice).chain(self.codes.iter().map(String::as_bytes))
     }
 
-    /// Whether any collected code is in `known`.
     pub(super) fn has_code(&self, known: &[&str]) -> bool {
         let mut codes = self.codes.iter();
         codes.any(|code| known.contains(&code.as_str()))
@@ -234,7 +233,6 @@ impl ErrorDetails {
         texts.push(text.to_owned());
     }
 
-    /// Returns the details without quotations of the request in their texts.
     pub(super) fn without_quotations(&self, request: RequestText<'_>) -> Self {
         let mut kept = request.remove_quotations(&self.with_advice().statements);
         Self {
@@ -252,13 +250,11 @@ impl ErrorDetails {
         all
     }
 
-    /// Whether a text mentions tokens.
     pub(super) fn names_tokens(&self) -> bool {
         let mut texts = self.statements.iter();
         texts.any(|text| text.contains("token"))
     }
 
-    /// Returns the statuses among the codes.
     pub(super) fn inner_statuses(&self) -> impl Iterator<Item = u16> {
         self.codes.iter().filter_map(|code| code.parse().ok())
     }

@@ -29,7 +29,6 @@ impl<'a> RuleSet<'a> {
             })
     }
 
-    /// Classifies an error by the table alone.
     pub(super) fn classify_by_table(self, status: u16, details: &ErrorDetails) -> Verdict {
         let verdict = classify_by_table(status, details, self.table);
         // A smaller request cures a byte limit, whatever allowance the status names.

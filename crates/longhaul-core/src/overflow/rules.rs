@@ -34,7 +34,6 @@ pub struct ClassifierRules {
 /// The rows of `wordings.tsv`, by list.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledRules {
-    /// Statuses and codes.
     codes: HashMap<&'static str, Vec<&'static str>>,
     patterns: HashMap<&'static str, RegexSet>,
     /// Patterns that extract counts, in order of precedence.
@@ -128,13 +127,11 @@ impl ClassifierRules {
         self.compiled().codes("status").contains(&&*status)
     }
 
-    /// Whether a pattern of a list matches a text.
     pub(super) fn matches(&self, list: &str, text: &[u8]) -> bool {
         let set = self.compiled().patterns.get(list);
         set.is_some_and(|set| set.is_match(text))
     }
 
-    /// Whether a path of an error points into one message.
     pub(super) fn points_into_message(&self, details: &ErrorDetails) -> bool {
         let mut paths = details.params.iter();
         paths.any(|path| self.matches("message-path", path))
@@ -218,7 +215,6 @@ impl CompiledRules {
     }
 }
 
-/// Compiles the configured pattern at `position`.
 fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         let bytes = pattern.len();

@@ -11,7 +11,6 @@ pub(super) struct StatedSize {
     pub(super) limit: Option<u32>,
     /// Size of the prompt. `None` for a lower bound.
     pub(super) input: Option<u32>,
-    /// Requested output.
     pub(super) output: Option<u32>,
     /// Tokens beyond the limit.
     pub(super) excess: Option<u32>,

@@ -58,7 +58,6 @@ pub(crate) fn marks(text: &str, marks: [char; 2]) -> impl Iterator<Item = (usize
     })
 }
 
-/// Whether `text` has a character that reads as `mark`.
 pub(crate) fn has_mark(text: &str, mark: char) -> bool {
     marks(text, [mark; 2]).next().is_some()
 }

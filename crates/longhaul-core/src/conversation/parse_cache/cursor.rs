@@ -53,7 +53,6 @@ struct HitRun {
     messages: usize,
 }
 
-/// The start of an object.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectStart {
     /// Cache key of the object.
@@ -64,7 +63,6 @@ pub(crate) struct ObjectStart {
 
 /// A cache entry found at the cursor.
 pub(crate) enum CacheHit {
-    /// A single message.
     Message(Arc<ParsedMessage>),
     /// Several consecutive messages.
     Page(Arc<CachePage>),

@@ -3,7 +3,6 @@
 use crate::dialect::request_keys::keys;
 
 keys! {
-    /// Keys of a request body.
     RequestKey {
         MaxCompletionTokens = "max_completion_tokens",
         MaxTokens = "max_tokens",
@@ -21,7 +20,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of a message.
     MessageKey {
         Content = "content",
         FunctionCall = "function_call",

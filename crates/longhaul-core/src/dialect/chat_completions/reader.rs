@@ -221,7 +221,6 @@ impl RequestReader<'_> {
     }
 }
 
-/// Name and arguments of a called function.
 #[derive(Default)]
 struct CalledFunction {
     name: Option<Literal>,
@@ -251,7 +250,6 @@ impl CalledFunction {
     }
 }
 
-/// A partially read message.
 #[derive(Default)]
 struct MessageDraft {
     role: Option<Role>,
@@ -262,7 +260,6 @@ struct MessageDraft {
     reasoning_chars: u32,
     /// The part of `reasoning_chars` that stays without bound thinking.
     unbound_chars: u32,
-    /// Whether any reasoning is bound.
     is_bound: bool,
     refusal_chars: u32,
     parts: Range<usize>,

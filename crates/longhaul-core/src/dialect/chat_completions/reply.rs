@@ -144,7 +144,6 @@ fn precedes_output(event_type: &str) -> bool {
     EARLY_EVENTS.split(' ').any(|early| early == event_type)
 }
 
-/// A choice of a completion.
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"), default)]
 struct Choice<'a> {

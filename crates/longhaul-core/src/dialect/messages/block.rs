@@ -20,7 +20,6 @@ const PROVIDER_BLOCKS: [&str; 2] = ["cache_edits", "compaction"];
 /// Types of blocks that change the tools from their position on.
 const TOOL_CHANGES: [&str; 2] = ["tool_addition", "tool_removal"];
 
-/// The meaning of a block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BlockKind {
     /// A call of one of the client's tools.
@@ -33,7 +32,6 @@ pub(super) enum BlockKind {
     Result,
 }
 
-/// A block of a message.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) kind: BlockKind,

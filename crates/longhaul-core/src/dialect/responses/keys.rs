@@ -3,7 +3,6 @@
 use crate::dialect::request_keys::keys;
 
 keys! {
-    /// Keys of a request body.
     RequestKey {
         ContextManagement = "context_management",
         Conversation = "conversation",
@@ -25,7 +24,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of an item of the input.
     ItemKey {
         Arguments = "arguments" | "input",
         CallId = "approval_request_id" | "call_id",
