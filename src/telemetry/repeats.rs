@@ -56,7 +56,9 @@ impl<S: Subscriber> Layer<S> for RepeatFilter {
         if *event.metadata().level() > Level::WARN {
             return true;
         }
-        let mut fields = WarningFields::new(event);
+        let mut hash = DefaultHasher::new();
+        event.metadata().callsite().hash(&mut hash);
+        let mut fields = WarningFields { hash, message: String::new(), is_count: false };
         event.record(&mut fields);
         fields.is_count || self.0.admit(fields, Instant::now())
     }
@@ -128,14 +130,6 @@ struct WarningFields {
     hash: DefaultHasher,
     message: String,
     is_count: bool,
-}
-
-impl WarningFields {
-    fn new(event: &Event<'_>) -> Self {
-        let mut hash = DefaultHasher::new();
-        event.metadata().callsite().hash(&mut hash);
-        Self { hash, message: String::new(), is_count: false }
-    }
 }
 
 impl Visit for WarningFields {

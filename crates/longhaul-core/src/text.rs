@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Returns `text` with the other text of each edit in place of its range. The ranges ascend.
-fn with_edits(
+pub(crate) fn with_edits(
     text: Cow<'_, str>,
     edits: impl IntoIterator<Item = (Range<usize>, &'static str)>,
 ) -> Cow<'_, str> {

@@ -200,14 +200,19 @@ struct ConnectionKeeper {
 
 impl ConnectionKeeper {
     async fn run(mut self) {
-        let mut backoff = Backoff(PAUSE_FIRST);
+        let mut pause = PAUSE_FIRST;
         loop {
             let held = match timeout(CONNECT_TIMEOUT, self.server.connect()).await {
                 Ok(Ok(link)) => self.publish(link).await,
                 Ok(Err(error)) => self.publish_failure(unavailable(&error)),
                 Err(_) => self.publish_failure(NO_ANSWER),
             };
-            backoff.wait_after(held).await;
+            if held > PAUSE_LONGEST {
+                pause = PAUSE_FIRST;
+                continue;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_LONGEST);
         }
     }
 
@@ -237,22 +242,6 @@ impl ConnectionKeeper {
     fn publish_failure(&self, why: Unavailable) -> Duration {
         self.state_sender.send_replace(ConnectionState::Down(why));
         Duration::ZERO
-    }
-}
-
-/// Pause before the next attempt to connect.
-struct Backoff(Duration);
-
-impl Backoff {
-    /// Waits after a connection that lasted for `held`. Does not wait if it lasted longer than the
-    /// longest pause.
-    async fn wait_after(&mut self, held: Duration) {
-        if held > PAUSE_LONGEST {
-            self.0 = PAUSE_FIRST;
-            return;
-        }
-        sleep(self.0).await;
-        self.0 = (self.0 * 2).min(PAUSE_LONGEST);
     }
 }
 

@@ -112,9 +112,11 @@ impl IdentifierIndex {
         let ranked = scored.into_iter();
         ranked.map(|(_, text, origin)| (text, origin)).collect()
     }
+}
 
+#[cfg(test)]
+impl IdentifierIndex {
     /// Number of identifiers, with those that are left out.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -111,15 +111,6 @@ impl ClassifierRules {
         Ok(Self { configured: compiled.collect::<Result<_, _>>()?, ..Self::standard().clone() })
     }
 
-    /// Creates rules from other rows.
-    #[cfg(test)]
-    pub(super) fn from_rows(rows: &[Row]) -> Self {
-        Self {
-            configured: Arc::default(),
-            compiled: Arc::new(OnceLock::from(CompiledRules::from_rows(rows))),
-        }
-    }
-
     /// Whether an error of this status, outer or inside a body, is never about the size of a
     /// request.
     pub(super) fn is_vetoed_status(&self, status: u16) -> bool {
@@ -178,6 +169,17 @@ impl ClassifierRules {
     pub(super) fn compiled(&self) -> &CompiledRules {
         let compile = || CompiledRules::from_rows(&rows(WORDINGS).collect::<Vec<_>>());
         self.compiled.get_or_init(compile)
+    }
+}
+
+#[cfg(test)]
+impl ClassifierRules {
+    /// Creates rules from other rows.
+    pub(super) fn from_rows(rows: &[Row]) -> Self {
+        Self {
+            configured: Arc::default(),
+            compiled: Arc::new(OnceLock::from(CompiledRules::from_rows(rows))),
+        }
     }
 }
 

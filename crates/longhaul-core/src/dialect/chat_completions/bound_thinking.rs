@@ -8,7 +8,7 @@ use super::keys::MessageKey;
 
 use crate::conversation::{Message, PartKind};
 use crate::dialect::part_reader::{PartKey, kind_from_type};
-use crate::dialect::request_keys::known_key;
+use crate::dialect::request_values::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner, elements, members};
 use crate::json::span::Span;
 

@@ -12,10 +12,9 @@ use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::chat_completions::bound_thinking;
 use crate::dialect::part_reader::PartKey;
-use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    expect_start, read_flag, read_model, read_output_limit, read_string, role_from_name,
-    string_or_null, wrong_type,
+    SeenKeys, expect_start, known_key, read_flag, read_model, read_output_limit, read_string,
+    role_from_name, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;

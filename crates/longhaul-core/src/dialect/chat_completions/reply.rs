@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
-use crate::dialect::usage_object::{LlamaCppTimings, UsageObject};
+use crate::dialect::usage::{LlamaCppTimings, UsageObject};
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;

@@ -5,10 +5,10 @@ use super::reader::RequestReader;
 use crate::conversation::parse_cache::{CacheEntry, ParsedMessage};
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::part_estimate::part_tokens;
-use crate::dialect::program_text::is_of_program;
-use crate::dialect::request_keys::{SeenKeys, known_key};
-use crate::dialect::request_values::{expect_start, string_or_null};
+use crate::dialect::part_reader::part_tokens;
+use crate::dialect::request_values::{
+    SeenKeys, expect_start, is_of_program, known_key, string_or_null,
+};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;

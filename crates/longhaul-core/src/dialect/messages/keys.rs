@@ -1,6 +1,6 @@
 //! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::request_keys::keys;
+use crate::dialect::request_values::keys;
 
 keys! {
     RequestKey {

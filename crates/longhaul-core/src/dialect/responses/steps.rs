@@ -18,8 +18,7 @@ use crate::conversation::{
     Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Pieces, Role,
 };
 use crate::dialect::bypass::Bypass;
-use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::string_or_null;
+use crate::dialect::request_values::{SeenKeys, string_or_null};
 use crate::json::scanner::{Literal, Scanner, elements, members, values_after};
 
 /// Maximum calls of one message whose ids are compared one by one.

@@ -5,11 +5,10 @@ use std::ops::Range;
 use super::RequestReader;
 use crate::conversation::{Content, ContentPart, Message, NeighbourLink, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::part_estimate;
-use crate::dialect::part_reader::PartKey;
-use crate::dialect::program_text::is_of_program;
-use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{expect_start, role_from_name, string_or_null};
+use crate::dialect::part_reader::{PartKey, part_tokens};
+use crate::dialect::request_values::{
+    SeenKeys, expect_start, is_of_program, role_from_name, string_or_null,
+};
 use crate::dialect::responses::keys::ItemKey;
 use crate::dialect::responses::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::json::scanner::{Literal, Scanner};
@@ -226,7 +225,7 @@ impl RequestReader<'_> {
     fn set_opaque(&mut self, message: &mut Message, body: &str) {
         self.pieces.parts.truncate(message.parts.start);
         let raw = message.span.slice(body);
-        let tokens = part_estimate::part_tokens(PartKind::Other, false, raw);
+        let tokens = part_tokens(PartKind::Other, false, raw);
         self.pieces.parts.push(ContentPart::opaque(message.span, tokens));
         message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(message.span);
@@ -245,7 +244,7 @@ impl RequestReader<'_> {
                 let name = draft.name.map_or(0, Literal::chars);
                 Tokens::estimate_chars(name.saturating_add(arguments.chars()))
             }
-            None => part_estimate::part_tokens(PartKind::Other, false, message.span.slice(body)),
+            None => part_tokens(PartKind::Other, false, message.span.slice(body)),
         };
     }
 
