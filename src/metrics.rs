@@ -133,7 +133,6 @@ impl Total {
 /// Token totals of the chats that were read, by the plain estimate.
 #[derive(Debug, Default)]
 pub(crate) struct ChatTokens {
-    /// Number of chats.
     pub(crate) count: Total,
     /// Their tokens as received.
     pub(crate) before: Total,
@@ -165,7 +164,6 @@ impl ChatTokens {
     }
 }
 
-/// Token totals that providers reported.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderTokens {
     /// Prompt tokens, including cached ones.
@@ -190,7 +188,6 @@ pub(crate) struct Metrics {
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
     /// Requests other than chats that were answered with 404. The dashboard's headline leaves them out.
     pub(crate) missing_paths: Total,
-    /// Requests in progress.
     pub(crate) in_flight: Total,
     /// Time from a request's head to the end of its response.
     pub(crate) duration: Histogram,
@@ -204,11 +201,8 @@ pub(crate) struct Metrics {
     pub(crate) bypasses: Counters<Bypass>,
     /// Chats streamed through unread, by reason.
     pub(crate) unread: Counters<UnreadReason>,
-    /// Actions applied to chats.
     pub(crate) actions: Counters<Action>,
-    /// Token totals of the chats that were read.
     pub(crate) chats: ChatTokens,
-    /// Token counts reported by providers.
     pub(crate) provider_tokens: ProviderTokens,
     /// Calls that reread a cleared result.
     pub(crate) rereads: Total,

@@ -107,7 +107,6 @@ impl Drop for ClientBody {
     }
 }
 
-/// Reads and discards a body to its end or to the limit.
 async fn discard(mut body: Incoming) {
     let mut left = MAX_DISCARDED_BYTES;
     while let Some(Ok(frame)) = body.frame().await {

@@ -13,7 +13,6 @@ pub(crate) trait ChoiceSetting: Copy + PartialEq + 'static {
     /// Each word with its value.
     const ALL: &'static [(&'static str, Self)];
 
-    /// Returns the word for this value.
     fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(_, value)| *value == self);
         named.map_or("", |(name, _)| name)

@@ -327,20 +327,29 @@ pub(crate) struct CountedOutput {
     pub(crate) sample: Option<CountSample>,
 }
 
-/// The newest such refusal of each model of one caller.
-#[derive(Default)]
-pub(crate) struct CountedOutputs(
-    LockedCache<String, Timestamped<CountedOutput>, MODELS_PER_CALLER>,
-);
+/// The newest refusal of an output by each model of one caller.
+pub(crate) type CountedOutputs = NewestRefusals<CountedOutput>;
 
-impl CountedOutputs {
+/// Caps on the output of one caller's models, as refusals state them. Nothing of them is published.
+pub(crate) type OutputCaps = NewestRefusals<Tokens>;
+
+/// What the newest refusal of each model of one caller states, for a day.
+pub(crate) struct NewestRefusals<T>(LockedCache<String, Timestamped<T>, MODELS_PER_CALLER>);
+
+impl<T: Copy> Default for NewestRefusals<T> {
+    fn default() -> Self {
+        Self(LockedCache::default())
+    }
+}
+
+impl<T: Copy + Ord> NewestRefusals<T> {
     /// Returns the newest refusal of `model`, to publish to other processes; `None` if the model refused no
     /// output within the last day.
-    pub(crate) fn newest(&self, model: &str) -> Option<Timestamped<CountedOutput>> {
+    pub(crate) fn newest(&self, model: &str) -> Option<Timestamped<T>> {
         self.0.lock().get(model).filter(is_current)
     }
 
-    pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
+    pub(crate) fn record(&self, model: &str, refusal: T) {
         let mut refusals = self.0.lock();
         let before = refusals.get(model).filter(is_current);
         let refusal = Timestamped::superseding(before, wall_clock::unix_millis(), refusal);
@@ -348,31 +357,14 @@ impl CountedOutputs {
     }
 
     /// Merges a refusal that another process received, if any. The later one prevails.
-    pub(crate) fn merge_remote(&self, model: &str, remote: Option<Timestamped<CountedOutput>>) {
+    pub(crate) fn merge_remote(&self, model: &str, remote: Option<Timestamped<T>>) {
         let Some(remote) = remote.filter(is_current) else {
             return;
         };
         let mut refusals = self.0.lock();
-        let before = refusals.get(model).filter(is_current);
-        if before < Some(remote) {
+        if refusals.get(model).filter(is_current) < Some(remote) {
             refusals.insert(model.to_owned(), remote);
         }
-    }
-}
-
-/// Caps on the output of one caller's models. Nothing of them is published.
-#[derive(Default)]
-pub(crate) struct OutputCaps(LockedCache<String, Timestamped<Tokens>, MODELS_PER_CALLER>);
-
-impl OutputCaps {
-    pub(crate) fn get(&self, model: &str) -> Option<Tokens> {
-        let cap = self.0.lock().get(model).filter(is_current);
-        cap.map(|cap| cap.value)
-    }
-
-    pub(crate) fn insert(&self, model: &str, cap: Tokens) {
-        let cap = Timestamped::superseding(None, wall_clock::unix_millis(), cap);
-        self.0.lock().insert(model.to_owned(), cap);
     }
 }
 

@@ -33,7 +33,6 @@ const RETRY_AFTER: Duration = Duration::from_mins(10);
 
 pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;
 
-/// The windows that one upstream reports for its models.
 pub(crate) struct ReportedWindows {
     /// The reported window of each model; the inner `None` if the upstream reported none.
     windows: Mutex<TwoGenerationCache<String, Timestamped<Option<Tokens>>>>,

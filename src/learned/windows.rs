@@ -258,7 +258,6 @@ fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Timestamped<T> {
 #[derive(Default)]
 pub(crate) struct LearnedWindows {
     by_model: LockedCache<String, LearnedSizes, MODELS_PER_CALLER>,
-    /// Windows that apply to single conversations.
     pub(crate) by_conversation: ConversationWindows,
 }
 

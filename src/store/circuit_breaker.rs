@@ -16,7 +16,6 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// fails and recovers every few seconds.
 const REPORT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Circuit breaker in front of one kind of call.
 #[derive(Default)]
 pub(super) struct CircuitBreaker(Mutex<BreakerState>);
 

@@ -65,7 +65,6 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the record that the change stores, if any.
     pub(crate) fn record(&self) -> Option<&Bytes> {
         if let Self::Record(record) = self { Some(record) } else { None }
     }

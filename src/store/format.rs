@@ -23,7 +23,6 @@ pub(super) const FORMAT: u8 = 3;
 /// First bytes of every sealed value.
 const MAGIC: [u8; 3] = *b"lh\0";
 const TAG_BYTES: usize = 16;
-/// Bytes of magic, format and form version.
 const VERSION_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>();
 /// Maximum size of a sealed value. A record of the widest window takes less than a tenth of it.
 pub(super) const MAX_SEALED_BYTES: usize = 8 << 20;

@@ -41,7 +41,6 @@ pub(crate) struct RecordListing {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScopeStats {
-    /// Number of prefixes with an entry.
     pub(crate) entries: u64,
     pub(crate) records: u64,
     pub(crate) adopted: u64,

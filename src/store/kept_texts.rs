@@ -33,7 +33,6 @@ pub(crate) struct KeptTexts {
 pub(crate) struct NotKept;
 
 impl KeptTexts {
-    /// Returns the texts, oldest first.
     pub(crate) fn texts(&self) -> &[KeptText] {
         &self.texts
     }

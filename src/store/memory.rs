@@ -232,7 +232,6 @@ impl MemoryStore {
         self.refused.get_or_insert_with(key, Vec::new);
     }
 
-    /// Whether a rewrite was refused at exactly this prefix.
     pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
         self.refused.get(&key).is_some()
     }

@@ -29,7 +29,6 @@ pub(crate) enum TraceDestination {
     Disabled,
 }
 
-/// A collector and how to reach it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Collector {
     /// URL of the export requests.

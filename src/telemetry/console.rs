@@ -22,10 +22,8 @@ use request_line::RequestLine;
 const REQUEST: &str = "request";
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// Formats events for people.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConsoleFormat {
-    /// Whether the output shows colours.
     pub(super) has_colour: bool,
 }
 

@@ -32,7 +32,6 @@ const MAX_BUFFERED_BYTES: usize = 1 << 20;
 /// caller waits until a write succeeds, since the output has stalled.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Makes the writers of log lines.
 #[derive(Debug)]
 pub(super) struct LogWriter(Arc<LogBuffer>);
 

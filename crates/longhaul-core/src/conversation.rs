@@ -280,7 +280,6 @@ impl<'a> Conversation<'a> {
         self.pieces.calls_of(message)
     }
 
-    /// Whether the provider may have signed the calls of a message.
     pub(crate) fn signs_calls(&self, message: &Message) -> bool {
         let signature = self.dialect.facts().call_signature;
         signature.is_some_and(|key| message.span.slice(self.body).contains(key))

@@ -62,7 +62,6 @@ pub(crate) fn index_messages(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentWords<'t> {
     pub(crate) user: &'t str,
-    /// The words of the model.
     pub(crate) prose: &'t str,
     pub(crate) index: &'t str,
 }

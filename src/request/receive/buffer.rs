@@ -88,7 +88,6 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// Returns the bytes and their budget reservation.
     pub(super) fn into_parts(self) -> (Bytes, Reservation) {
         (self.spare.recycle_on_drop(self.bytes), self.reservation)
     }
@@ -147,7 +146,6 @@ impl RequestSlots {
     }
 }
 
-/// A slot, returned on drop.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
     share: Arc<FairShare>,

@@ -41,7 +41,6 @@ pub(super) struct StoreFile {
     _lock: Option<File>,
 }
 
-/// Reason for not opening a database.
 #[derive(Debug)]
 pub(super) enum OpenError {
     /// Another process has it.
@@ -245,7 +244,6 @@ fn readable(opened: io::Result<File>, path: &Path) -> io::Result<File> {
     opened.or_else(|error| File::open(path).map_err(|_| error))
 }
 
-/// Opens an existing file to read and write.
 fn open_existing(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }

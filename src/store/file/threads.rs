@@ -117,7 +117,6 @@ impl FileThreads {
         sent.map_err(|_| TOO_SLOW)
     }
 
-    /// Closes the file. Everything written is on the disk.
     pub(super) async fn close(&self) {
         let (answer, closed) = oneshot::channel();
         if self.writer.try_send(Order::Close(answer)).is_ok() {

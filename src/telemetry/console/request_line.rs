@@ -10,7 +10,6 @@ use longhaul_core::units::usd::Usd;
 /// the beginning of an identifier.
 const SHOWN_DIGITS: usize = 8;
 
-/// The fields of a request that a person reads.
 pub(super) struct RequestLine<'f> {
     fields: &'f EventFields,
     actions: Vec<&'f str>,

@@ -24,7 +24,6 @@ const DISTINCT_PATH: &str = "/v1/messages";
 /// End of the path that counts the tokens of a request, after [`PATH`].
 pub(super) const COUNT_PATH: &str = "/count_tokens";
 
-/// Facts about the API.
 pub(super) static FACTS: DialectFacts = DialectFacts {
     path: PATH,
     distinct_path: DISTINCT_PATH,

@@ -12,7 +12,6 @@ use crate::units::tokens::Tokens;
 pub use reader::read;
 pub(super) use reader::read_with;
 
-/// Facts about the API.
 pub(super) static FACTS: DialectFacts = DialectFacts {
     // Paths of stored responses continue after it, and `…/responses/compact` is another API.
     path: "/responses",

@@ -71,7 +71,6 @@ pub enum ThinkingBinding {
     Possible,
 }
 
-/// The option of a request that controls thinking.
 #[derive(Default)]
 struct ThinkingOption {
     /// Whether the thinking has a fixed budget. The models that bind thinking have no such mode.

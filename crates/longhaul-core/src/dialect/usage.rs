@@ -84,7 +84,6 @@ pub(super) struct UsageObject<'a> {
     cost_in_usd_ticks: Option<Lenient<u64>>,
 }
 
-/// The details of a prompt's tokens.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct TokenDetails {

@@ -34,7 +34,6 @@ impl Span {
         self.end as usize
     }
 
-    /// Returns the start as stored.
     pub(crate) fn start_u32(self) -> u32 {
         self.start
     }

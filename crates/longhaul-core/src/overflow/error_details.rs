@@ -29,7 +29,6 @@ const MAX_ENTRIES: usize = 64;
 /// Pages of text later, a match is more likely a quotation of the request.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
-/// Details collected from the errors of one reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ErrorDetails {
     /// Messages, normalised by [`normalise`].
@@ -287,7 +286,6 @@ fn is_text_list(value: &Value) -> bool {
     texts.is_some_and(|texts| texts.iter().all(Value::is_string))
 }
 
-/// Whether the value of this plain key is a code.
 fn names_code(key: &str) -> bool {
     let is_code = key.ends_with("code") || key.ends_with("type");
     (is_code || matches!(key, "kind" | "reason" | "status")) && key != "contenttype"

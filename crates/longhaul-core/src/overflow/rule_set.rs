@@ -13,7 +13,6 @@ pub(super) struct RuleSet<'a> {
 }
 
 impl<'a> RuleSet<'a> {
-    /// Creates rules without evidence.
     pub(super) fn table_only(table: &'a ClassifierRules) -> Self {
         Self { table, facts: None }
     }

@@ -6,7 +6,6 @@ use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 /// convert the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StatedSize {
-    /// Quantity that `limit` bounds.
     pub(super) kind: LimitKind,
     pub(super) limit: Option<u32>,
     /// Size of the prompt. `None` for a lower bound.

@@ -55,7 +55,6 @@ struct HitRun {
 
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectStart {
-    /// Cache key of the object.
     key: u64,
     /// Length of the body from the object on, in bytes.
     rest: usize,
@@ -266,7 +265,6 @@ fn mix(one: u64, other: u64) -> u64 {
     (one.rotate_left(29) ^ other).wrapping_mul(MULTIPLIER)
 }
 
-/// Returns a short hash of the last bytes.
 fn tail_hash(bytes: &[u8]) -> u64 {
     let before = bytes.len().saturating_sub(EDGE_BYTES);
     short_hash(bytes.get(before..).unwrap_or_default())

@@ -33,7 +33,6 @@ pub(crate) struct MessageMemo {
 /// that message alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrefixHashStep {
-    /// Hash of the prefix before the message.
     pub(crate) before: PrefixHash,
     /// Index of the call that the message answers, among those before it.
     pub(crate) call_index: Option<usize>,

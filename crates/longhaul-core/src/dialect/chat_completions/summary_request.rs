@@ -9,7 +9,6 @@ use crate::json::quote::quote;
 use crate::json::scanner::values_after;
 use crate::units::tokens::Tokens;
 
-/// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
     system: &str,
@@ -33,7 +32,6 @@ pub(in crate::dialect) fn body(
     body
 }
 
-/// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,
     upto: usize,

@@ -42,7 +42,6 @@ pub(super) struct Block {
     pub(super) content: Content,
     /// The id of the call that a result belongs to.
     pub(super) tool_use_id: Option<Literal>,
-    /// Whether the result is stated to be an error.
     pub(super) is_error: bool,
     /// Whether the content of a result has to stay as it is.
     pub(super) is_fixed: bool,
@@ -263,7 +262,6 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Builds the block, now that its type is known.
     fn finish_block(&mut self, body: &str, span: Span, first_part: usize, draft: Draft) -> Block {
         let name = draft.name_of_type.map(|name| name.decode(body));
         let name = name.as_deref().unwrap_or_default();
@@ -330,7 +328,6 @@ impl RequestReader<'_> {
     }
 }
 
-/// Returns the kind of a block that is a part of its message.
 fn part_kind(name: &str) -> PartKind {
     match name {
         "document" => PartKind::File,

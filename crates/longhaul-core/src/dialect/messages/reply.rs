@@ -127,7 +127,6 @@ impl<'a> StreamPart<'a> {
         })
     }
 
-    /// Returns the message that a stream starts with.
     fn started(&self) -> Option<Self> {
         parse_object(self.message?.get().as_bytes())
     }

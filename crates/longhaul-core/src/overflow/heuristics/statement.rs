@@ -115,7 +115,6 @@ fn replace_ignoring_case(text: &str, name: &str) -> String {
     with_edits(text.into(), spaces).into_owned()
 }
 
-/// Whether a letter may be part of an identifier.
 pub(super) fn is_identifier_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
 }
