@@ -30,7 +30,6 @@ pub(crate) trait Label: Copy + 'static {
     fn index(self) -> usize;
 }
 
-/// A set of counters, one for each value of a label.
 #[derive(Debug)]
 pub(crate) struct Counters<L> {
     counts: Box<[Total]>,
@@ -253,7 +252,6 @@ pub(crate) struct CostMetrics {
 }
 
 impl CostMetrics {
-    /// Adds an answered chat.
     pub(crate) fn record_chat(&self, cost: Cost, bill: &CostComparison) {
         match split(cost) {
             Ok((by, usd)) => self.chats.add_many(by, nanos(usd)),

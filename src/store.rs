@@ -251,7 +251,6 @@ impl Store {
         self.queue_change(key, Change::Seen);
     }
 
-    /// Records that `model` refused the rewrite of the conversation with this prefix.
     pub(crate) fn record_rewrite_refusal(&self, key: RecordKey, model: &str) {
         let name = self.sealer.note_name(model);
         self.memory.record_rewrite_refusal(key, name);
@@ -303,7 +302,6 @@ impl Store {
         keys.find_map(|(_, key)| self.memory.counts.get(&(key, model)))
     }
 
-    /// Returns the removals of bound thinking in a conversation.
     pub(crate) fn prior_removals(&self, prefix_keys: &PrefixKeys, counts: bool) -> PriorRemovals {
         let model = self.sealer.note_name(prefix_keys.model());
         self.memory.removals.look_up(prefix_keys, model, counts)
@@ -323,7 +321,6 @@ impl Store {
         }
     }
 
-    /// Returns the texts that stay in a conversation.
     pub(crate) fn kept_texts(&self, prefix_keys: &PrefixKeys) -> KeptTexts {
         if !self.has_kept_texts() {
             return KeptTexts::default();

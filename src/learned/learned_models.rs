@@ -223,7 +223,6 @@ enum EditOutcome {
 }
 
 impl BindingModels {
-    /// Whether `model` is known to bind thinking.
     pub(crate) fn contains(&self, model: &str) -> bool {
         self.0.lock().get(model) == Some(EditOutcome::Refused)
     }
@@ -233,7 +232,6 @@ impl BindingModels {
         self.0.lock().get(model) == Some(EditOutcome::Accepted)
     }
 
-    /// Records that the provider accepted stale thinking of `model`.
     pub(crate) fn record_accepted(&self, model: &str) {
         let mut models = self.0.lock();
         if models.get(model).is_none() {

@@ -28,7 +28,6 @@ const MAX_IN_FLIGHT: usize = 16;
 const LISTED_MODELS: usize = 8_192;
 /// Delay after an answer: an operator may restart a local server with another window.
 const REFRESH_AFTER: Duration = Duration::from_hours(1);
-/// Delay after a failed query.
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 
 pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;

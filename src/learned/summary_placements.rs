@@ -18,7 +18,6 @@ impl ConversationModelKey {
     }
 }
 
-/// Refused placements for the models of one caller.
 #[derive(Default)]
 pub(crate) struct SummaryPlacements {
     learned: LockedCache<String, PlacementRefusals, MODELS_PER_CALLER>,
@@ -83,7 +82,6 @@ impl SummaryPlacements {
             && self.record_refusal(model, Placement::Separate)
     }
 
-    /// Merges refusals seen by another process.
     pub(crate) fn merge_remote(&self, model: &str, refusals: PlacementRefusals) {
         let before = self.refusals(model);
         let learned = before.max(refusals);

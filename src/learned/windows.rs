@@ -254,7 +254,6 @@ fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Timestamped<T> {
     Timestamped::superseding(before, wall_clock::unix_millis(), value)
 }
 
-/// Learned windows of one caller's models.
 #[derive(Default)]
 pub(crate) struct LearnedWindows {
     by_model: LockedCache<String, LearnedSizes, MODELS_PER_CALLER>,
@@ -365,7 +364,6 @@ impl LearnedWindows {
         self.update(model, |it| it.empty_replies.record_empty(request))
     }
 
-    /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
         self.update(model, |it| it.empty_replies.record_empty_retry());
     }

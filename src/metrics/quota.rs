@@ -179,15 +179,12 @@ impl Quotas {
                 window.without_percent = Some(share + (window.used_percent - share) * factor);
             }
         }
-        quota.account = of.0.iter().take(4).fold(String::new(), |mut name, byte| {
-            _ = write!(name, "{byte:02x}");
-            name
-        });
+        let [a, b, c, d, ..] = of.0;
+        quota.account = format!("{:08x}", u32::from_be_bytes([a, b, c, d]));
         accounts.truncate(MAX_ACCOUNTS - 1);
         accounts.push_front((of, quota));
     }
 
-    /// Returns the quota of each account, the latest first.
     pub(crate) fn all(&self) -> Vec<Quota> {
         self.0.lock().iter().map(|(_, quota)| quota.clone()).collect()
     }

@@ -152,7 +152,6 @@ impl ScopeFactory {
         Owners::new(tags, set, peer)
     }
 
-    /// Returns the owners of a request with a valid client token.
     pub(crate) fn owners_of_token(&self, token: &[u8], peer: Option<IpAddr>) -> Owners {
         Owners::of_tag(self.owner_tag(OwnerKind::ClientToken, token), peer)
     }

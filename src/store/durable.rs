@@ -27,7 +27,6 @@ pub(crate) enum DurableStore {
     Scripted(crate::store::tests::scripted::ScriptedStore),
 }
 
-/// The value stored under one key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct StoredEntry {
     /// The sealed record. The first one written stays.
@@ -86,7 +85,6 @@ pub(crate) struct WriteResult {
     pub(crate) adopted: bool,
 }
 
-/// Answer of the durable store to a call.
 pub(crate) type Answer<T> = Result<T, Unavailable>;
 
 /// A failed call to the durable store. The store may still have done the work, so the state of the
@@ -207,11 +205,8 @@ impl DurableStore {
 
     /// Closes the store. No call may follow.
     pub(crate) async fn close(&self) {
-        match self {
-            Self::File(file) => file.close().await,
-            Self::Redis(_) => {}
-            #[cfg(test)]
-            Self::Scripted(_) => {}
+        if let Self::File(file) = self {
+            file.close().await;
         }
     }
 

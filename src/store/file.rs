@@ -32,7 +32,6 @@ use sweep::FileLimits;
 use table::{ListRange, ReadEntries};
 use threads::FileThreads;
 
-/// Number of entries listed at a time.
 const LIST_PAGE_ENTRIES: usize = 256;
 
 /// Purpose for which a file is opened.
@@ -49,7 +48,6 @@ pub(super) fn originals_path(path: &Path) -> PathBuf {
     with_suffix(path, ".recall")
 }
 
-/// Appends a suffix to the name of a file.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -40,7 +40,6 @@ pub(super) struct RecordSealer {
 }
 
 impl RecordSealer {
-    /// Derives the sealing keys from a secret.
     pub(super) fn new(secret: &Secret) -> Self {
         Self {
             cipher_key: secret.derive("longhaul 2026 encryption of what stores keep"),

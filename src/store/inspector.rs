@@ -19,7 +19,6 @@ use longhaul_core::units::scope::ScopeTag;
 /// Timeout of a call. An operator waits for its result.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A store that is opened for inspection only.
 pub(crate) struct StoreInspector {
     durable: DurableStore,
     /// File of originals, if there is one. At a server, originals are among the records.
@@ -97,7 +96,6 @@ impl StoreInspector {
         Ok(lines)
     }
 
-    /// Computes the statistics of each scope, or of one.
     pub(crate) async fn stats(
         &self,
         scope: Option<ScopeTag>,

@@ -75,7 +75,6 @@ impl KeptTexts {
     }
 }
 
-/// Lists by the keys of their conversations.
 pub(super) struct KeptCache(FairCache<RecordKey, Arc<KeptTexts>>);
 
 impl KeptCache {

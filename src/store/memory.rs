@@ -212,7 +212,6 @@ impl MemoryStore {
         self.seen.insert(key, ());
     }
 
-    /// Records that a model refused the rewrite of the conversation with this prefix.
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
         self.ever_refused.store(true, Ordering::Release);
         self.tolerances.remove(&(key, model));

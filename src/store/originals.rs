@@ -68,7 +68,6 @@ pub(crate) struct OriginalStore {
     waiting: watch::Sender<(usize, usize)>,
 }
 
-/// Place where originals are kept.
 enum Place {
     Durable(DurableStore),
     Memory(Box<FairCache<RecallId, Arc<Original>>>),

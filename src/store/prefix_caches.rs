@@ -95,7 +95,6 @@ impl RemovalCache {
     }
 }
 
-/// Returns the bytes of an entry with so many removals.
 fn weight(removals: usize) -> u64 {
     let count = u64::try_from(removals).unwrap_or(u64::MAX);
     ENTRY_OVERHEAD_BYTES.saturating_add(REMOVAL_BYTES.saturating_mul(count))

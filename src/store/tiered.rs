@@ -40,7 +40,6 @@ const MODEL_FACTS: NoteName = NoteName(*b"\0learned");
 /// Name of the only note under the key of a list of kept texts.
 pub(super) const KEPT_TEXTS: NoteName = NoteName(*b"\0\0\0\0kept");
 
-/// A durable store with memory in front of it.
 pub(super) struct TieredStore {
     pub(super) inner: Arc<TieredInner>,
     pub(super) queue: WriteQueue,

@@ -13,7 +13,6 @@ use longhaul_core::units::scope::RecordKey;
 
 /// Maximum number of waiting jobs. A request has three; jobs beyond the limit are dropped.
 const MAX_WAITING: usize = 1_024;
-/// Maximum number of jobs in one batch.
 const MAX_BATCH: usize = 128;
 
 #[derive(Debug)]

@@ -110,7 +110,6 @@ struct CollectorClient {
 }
 
 impl CollectorClient {
-    /// Creates a client on the current runtime.
     fn new(collector: &Collector) -> Result<Self, String> {
         let connector = direct_connector(collector.ca_file.as_deref()).map_err(|problem| {
             let reason = if let Problem::CaFile { reason, .. } = problem {

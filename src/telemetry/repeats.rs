@@ -24,7 +24,6 @@ const MAX_WARNINGS: usize = 256;
 /// Field that marks the count of repetitions, which is never folded itself.
 const COUNT_FIELD: &str = "repeated";
 
-/// Layer that drops repeated warnings.
 pub(crate) struct RepeatFilter(Arc<Repeats>);
 
 #[derive(Default)]

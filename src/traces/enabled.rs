@@ -12,7 +12,6 @@ use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
 use super::AttributeValue;
 
-/// The tracer of this process, if traces are exported.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// Name of a span until its operation is known.

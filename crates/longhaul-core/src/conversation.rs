@@ -105,7 +105,6 @@ pub struct ContentPart {
 }
 
 impl ContentPart {
-    /// Creates a part that is nothing but this text.
     pub(super) fn from_text(text: Literal) -> Self {
         let (kind, tokens) = (PartKind::Text, Tokens::ZERO);
         Self { kind, span: text.span(), text: Some(text), cache_mark: None, tokens }

@@ -210,7 +210,6 @@ impl Dialect {
         [facts.text_part_start, text, &mark, "}"].concat()
     }
 
-    /// Formats a user message with `content`, a JSON value.
     pub(crate) fn user_message(self, content: &str) -> String {
         dispatch!(self, writer::user_message(content))
     }

@@ -32,7 +32,6 @@ mod body_limit;
 pub mod classifier;
 pub mod error_details;
 mod heuristics;
-mod markup;
 mod numbers;
 mod rule_set;
 mod rules;
@@ -222,8 +221,8 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         splitter.finish(&mut add);
     } else if !bytes.starts_with(b"<") {
         details.add_text(&String::from_utf8_lossy(bytes));
-    } else if !markup::is_web_page(bytes) {
-        details.add_text(&markup::without_tags(&String::from_utf8_lossy(bytes)));
+    } else if !is_web_page(bytes) {
+        details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     classify_details(status, &details, rules)
 }
@@ -319,6 +318,22 @@ fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> 
     let verdict = classify_details(200, &details, rules);
     let is_fine = verdict == Verdict::Fine;
     if is_fine { Verdict::Failed } else { verdict }
+}
+
+/// Whether a body in markup is a web page, which names no cause that longhaul could cure.
+fn is_web_page(bytes: &[u8]) -> bool {
+    let head = bytes.get(..bytes.len().min(256)).unwrap_or_default();
+    let head = head.to_ascii_lowercase();
+    [&b"<html"[..], b"<!doctype html"]
+        .iter()
+        .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
+}
+
+/// Returns the texts of an XML document, one per line.
+fn without_tags(xml: &str) -> String {
+    let parts = xml.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
+    let texts = parts.map(str::trim).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {

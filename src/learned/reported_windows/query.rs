@@ -57,7 +57,6 @@ pub(crate) enum WindowAnswer {
 }
 
 impl WindowAnswer {
-    /// Returns the name used in logs.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",

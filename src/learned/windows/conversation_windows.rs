@@ -57,7 +57,6 @@ impl ConversationWindows {
         }
     }
 
-    /// Drops the windows of all conversations.
     pub(super) fn clear(&self) {
         self.by_prefix.lock().clear();
     }

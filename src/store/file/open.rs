@@ -90,7 +90,6 @@ impl<E: Into<redb::Error>> From<E> for OpenError {
 }
 
 impl OpenError {
-    /// Returns the problem to report to the operator.
     pub(super) fn into_problem(self, path: &Path) -> Problem {
         let path = path.display();
         Problem::Store(match self {

@@ -139,7 +139,6 @@ impl ReconnectingConnection {
         nodes.map_err(|error| unavailable(&error))
     }
 
-    /// Waits for a connection of a later epoch than `epoch`.
     async fn connection_after(&self, epoch: u64) -> Answer<(RedisConnection, u64)> {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| match state {
@@ -247,7 +246,6 @@ impl ConnectionKeeper {
 
 pub(super) const NO_ANSWER: Unavailable = Unavailable("the server does not answer");
 
-/// The answer does not fit the command.
 pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable("the server's answer is malformed");
 
 /// The user exists, but lacks a permission that longhaul needs.

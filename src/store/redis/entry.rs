@@ -30,11 +30,9 @@ const RECORD: &str = "record";
 const ADOPTED: &str = "adopted";
 const SEEN: &str = "met";
 const REFUSED: &str = "refused";
-/// Prefix of a note's field.
 const NOTE: &str = "note:";
 
 const WRITE_SCRIPT: &str = include_str!("write.lua");
-/// Script that reads one entry within the bounds.
 const READ_SCRIPT: &str = include_str!("read.lua");
 
 /// Script that holds the entries of one scope within a bound.
@@ -59,14 +57,12 @@ pub(super) fn bound_command<'w>(
     command
 }
 
-/// Returns the name of an entry's key.
 pub(super) fn redis_key(key: RecordKey) -> String {
     let bytes = key.to_bytes();
     let (scope, chain) = bytes.split_at(key.scope().0.len());
     format!("{PREFIX}{{{}}}:{}", hex(scope), hex(chain))
 }
 
-/// Returns the name of the key of an entry's lease.
 pub(super) fn lease_redis_key(key: RecordKey) -> String {
     format!("{}:lease", redis_key(key))
 }
@@ -164,7 +160,6 @@ pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     command
 }
 
-/// Parses a server's answer to the command of `write`.
 pub(super) fn parse_write_result(write: &EntryWrite, answer: Value) -> Option<WriteResult> {
     let Value::Array(answer) = answer else {
         return None;

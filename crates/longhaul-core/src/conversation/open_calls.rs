@@ -20,7 +20,6 @@ pub(super) struct OpenCalls<'a> {
 }
 
 impl<'a> OpenCalls<'a> {
-    /// Creates a set in which every call is unanswered.
     pub(super) fn new(ids: impl Iterator<Item = CallId<'a>>) -> Self {
         let mut calls: SmallVec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
         calls.sort_unstable();

@@ -116,12 +116,10 @@ impl ToolArguments {
         self.first_string(["pattern", "query", "regex"])
     }
 
-    /// Returns the folder in which the call runs its command.
     pub(crate) fn folder(&self) -> Option<&str> {
         self.first_string(["workdir", "cwd", "working_directory", "directory"])
     }
 
-    /// Returns the plan that the call shows to the user.
     pub(crate) fn plan(&self) -> Option<&str> {
         self.first_string(["plan", "summary"])
     }

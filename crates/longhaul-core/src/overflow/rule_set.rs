@@ -12,11 +12,7 @@ pub(super) struct RuleSet<'a> {
     pub(super) facts: Option<RequestFacts<'a>>,
 }
 
-impl<'a> RuleSet<'a> {
-    pub(super) fn table_only(table: &'a ClassifierRules) -> Self {
-        Self { table, facts: None }
-    }
-
+impl RuleSet<'_> {
     /// Whether an error states that the account does not include a long context, and the request has one.
     pub(super) fn refuses_long_context(self, status: u16, details: &ErrorDetails) -> bool {
         let is_longer = self.facts.is_some_and(|facts| facts.tokens > UNPAID_ESTIMATE);
@@ -42,6 +38,13 @@ impl<'a> RuleSet<'a> {
     pub(super) fn rules_out(&self, status: u16) -> bool {
         let is_weighed = self.facts.is_some() && matches!(status, 401..=403 | 429);
         self.table.is_vetoed_status(status) && !is_weighed
+    }
+}
+
+#[cfg(test)]
+impl<'a> RuleSet<'a> {
+    pub(super) fn table_only(table: &'a ClassifierRules) -> Self {
+        Self { table, facts: None }
     }
 }
 

@@ -24,7 +24,6 @@ const SEGMENT_HEADING: &str = "Part";
 /// Maximum characters of a label in brackets, with spaces.
 const MAX_LABEL_CHARS: usize = 80;
 
-/// Inserted before a foreign line that begins with a reserved prefix.
 pub(super) const INDENT: &str = "  ";
 
 /// Indents each line after the first that begins with a label or a second-level heading, or is a heading

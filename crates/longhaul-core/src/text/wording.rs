@@ -25,9 +25,7 @@ pub(crate) const CONTINUE_TEXT: &str = "Continue if you have next steps";
 /// Prefix of a placeholder with a description.
 pub(crate) const CLEARED_PREFIX: &str = "[Old tool result content cleared";
 
-/// Maximum characters of the tool name in a placeholder.
 pub(crate) const MAX_TOOL_CHARS: usize = 64;
-/// Maximum characters of the argument in a placeholder.
 pub(crate) const MAX_ARGUMENT_CHARS: usize = 120;
 
 /// Maximum tokens of a result that only refers to an earlier read.
@@ -142,7 +140,6 @@ a later message differ, the later message holds.";
 /// Suffix of a message that replaces history.
 const SUMMARY_SUFFIX: &str = "[End of the record; the conversation goes on below]";
 
-/// Replaces a dropped image.
 pub(crate) const IMAGE_MARKER: &str = "[image]";
 /// Markers for other parts that are not text, in rendered messages.
 pub(crate) const AUDIO_MARKER: &str = "[audio]";

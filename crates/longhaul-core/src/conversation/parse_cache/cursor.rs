@@ -29,7 +29,6 @@ const BLOCK_SALT: u64 = 0xB10C;
 /// Distinguishes definitions of tools from both.
 const TOOLS_SALT: u64 = 0x7001;
 
-/// Cursor over the messages of one body.
 pub(crate) struct ParseCursor<'r> {
     pub(super) cache: &'r ParseCache,
     pub(super) scope: Scope,
@@ -164,7 +163,6 @@ impl ParseCursor<'_> {
         is_it.then_some(parsed)
     }
 
-    /// Looks up the page at the start of `rest`.
     fn lookup_page(&self, key: u64, rest: &str) -> Option<Arc<CachePage>> {
         if self.run.is_some() {
             return None;

@@ -32,7 +32,6 @@ pub(super) fn is_bound(raw: &str) -> bool {
     })
 }
 
-/// See [`Dialect::bound_thinking`](crate::dialect::Dialect::bound_thinking).
 pub(in crate::dialect) fn spans(body: &str, message: &Message) -> Vec<Span> {
     let object = message.span.slice(body);
     let mut found = Found::default();

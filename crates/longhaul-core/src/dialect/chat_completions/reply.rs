@@ -155,7 +155,6 @@ struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Returns the delta and the message, whichever are present.
     fn messages(&self) -> impl Iterator<Item = &Message<'a>> {
         self.delta.iter().chain(&self.message)
     }

@@ -61,7 +61,6 @@ pub(in crate::dialect) fn append_prompt(
     Some(object(&members))
 }
 
-/// Whether the client requests usage for its streams.
 fn requests_usage(body: &str) -> bool {
     values_after(body, "\"include_usage\"").any(|value| value.starts_with("true"))
 }

@@ -111,7 +111,6 @@ impl RequestReader<'_> {
         cursor?.lookup_block(ahead)
     }
 
-    /// Advances past a cached block, and appends its parts.
     fn cached_block(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -213,7 +212,6 @@ impl RequestReader<'_> {
         })
     }
 
-    /// Reads an element of the content of a block.
     fn inner_part(&mut self, scanner: &mut Scanner<'_>, draft: &mut Draft) -> Result<(), Bypass> {
         self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {

@@ -112,7 +112,6 @@ impl RequestReader<'_> {
         }
     }
 
-    /// Stores a message with the cache marks of its blocks.
     fn push(&mut self, message: Message, blocks: &[Block]) {
         let at = self.pieces.messages.len();
         let marks = blocks.iter().flat_map(|block| &block.cache_marks);

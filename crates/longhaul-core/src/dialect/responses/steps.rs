@@ -67,7 +67,6 @@ struct Tie {
     has_reference: bool,
 }
 
-/// Messages built so far.
 struct Steps {
     source: Pieces,
     messages: Vec<Message>,
@@ -119,7 +118,6 @@ impl Steps {
         }
     }
 
-    /// Adds an item as a message of its own.
     fn push_alone(&mut self, at: usize) {
         let Some(item) = self.source.messages.get_mut(at) else {
             return;

@@ -356,7 +356,6 @@ impl ItemType {
         }
     }
 
-    /// Returns the tie of an item to its neighbours.
     fn binding(self) -> NeighbourLink {
         match self {
             Self::AdditionalTools | Self::ToolSearchOutput => NeighbourLink::Tools,
