@@ -331,7 +331,7 @@ pub(crate) type CountedOutputs = NewestRefusals<CountedOutput>;
 /// Caps on the output of one caller's models, as refusals state them. Nothing of them is published.
 pub(crate) type OutputCaps = NewestRefusals<Tokens>;
 
-/// What the newest refusal of each model of one caller states, for a day.
+/// Statement of the newest refusal of each model of one caller, kept for a day.
 pub(crate) struct NewestRefusals<T>(LockedCache<String, Timestamped<T>, MODELS_PER_CALLER>);
 
 impl<T: Copy> Default for NewestRefusals<T> {
