@@ -60,12 +60,6 @@ impl AcceptedCallers {
         }
     }
 
-    /// Records that an upstream has accepted `caller`, which shares no credential with another.
-    #[cfg(test)]
-    pub(crate) fn insert_alone(&self, caller: ScopeTag) {
-        self.insert(caller, &Owners::of_tags(&[caller]));
-    }
-
     /// Whether an upstream has accepted a request of this caller.
     pub(crate) fn contains(&self, caller: ScopeTag) -> bool {
         self.owner(caller).is_some()
@@ -74,6 +68,14 @@ impl AcceptedCallers {
     /// Returns the owner of an accepted caller. `None` for any other.
     pub(crate) fn owner(&self, caller: ScopeTag) -> Option<OwnerTag> {
         self.0.lock().get(caller)
+    }
+}
+
+#[cfg(test)]
+impl AcceptedCallers {
+    /// Records that an upstream has accepted `caller`, which shares no credential with another.
+    pub(crate) fn insert_alone(&self, caller: ScopeTag) {
+        self.insert(caller, &Owners::of_tags(&[caller]));
     }
 }
 

@@ -242,7 +242,6 @@ impl Config {
         self.prices_at(self.upstream.base.authority().host(), model)
     }
 
-    /// Like [`Self::prices`], for a model at `host`.
     pub(crate) fn prices_at(&self, host: &str, model: &str) -> Option<TokenPrices> {
         let set = self.prices.iter().find(|(of, _)| of.matches(model));
         set.map(|(_, prices)| *prices).or_else(|| models::prices(host, model))
@@ -273,17 +272,10 @@ impl Config {
         own
     }
 
-    /// Returns this configuration for the upstream of the Messages API, without the other upstream's
-    /// key. `None` if no upstream is set apart for that API.
-    pub(crate) fn for_messages(&self) -> Option<Self> {
-        let base = self.upstream.messages.as_ref()?;
-        Some(self.only_at(base, None))
-    }
-
-    /// Returns this configuration for the backend of `ChatGPT` logins. `None` if an upstream is set.
-    pub(crate) fn for_login(&self) -> Option<Self> {
-        let base = self.upstream.login.as_ref()?;
-        Some(self.only_at(base, None))
+    /// Returns this configuration for an upstream set apart at `base`, without the other upstream's key.
+    /// `None` if `base` is.
+    pub(crate) fn for_upstream(&self, base: Option<&BaseUrl>) -> Option<Self> {
+        Some(self.only_at(base?, None))
     }
 
     /// Whether the form of a credential selects among the built-in upstreams: nobody has set an upstream,
@@ -322,7 +314,6 @@ impl Config {
         self.window_place.is_some().then_some(self.window)
     }
 
-    /// Builds the configuration from the resolved layers.
     pub(crate) fn from_resolved(found: &ResolvedSettings) -> Result<Self, Vec<Problem>> {
         let tables = found.tables_of(&model_tables::MODEL_TABLES);
         let models = tables.iter().map(|table| {

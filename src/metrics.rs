@@ -27,11 +27,9 @@ pub(crate) trait Label: Copy + 'static {
     /// Returns the value's text in log lines and metrics.
     fn label(self) -> &'static str;
 
-    /// Returns the position in [`Label::ALL`].
     fn index(self) -> usize;
 }
 
-/// A set of counters, one for each value of a label.
 #[derive(Debug)]
 pub(crate) struct Counters<L> {
     counts: Box<[Total]>,
@@ -165,7 +163,6 @@ impl ChatTokens {
     }
 }
 
-/// Token totals that providers reported.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderTokens {
     /// Prompt tokens, including cached ones.
@@ -183,7 +180,6 @@ impl ProviderTokens {
     }
 }
 
-/// All metrics of one proxy.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) requests: Counters<Ending>,
@@ -191,7 +187,6 @@ pub(crate) struct Metrics {
     pub(crate) responses: CounterMatrix<Option<Action>, StatusClass>,
     /// Requests other than chats that were answered with 404. The dashboard's headline leaves them out.
     pub(crate) missing_paths: Total,
-    /// Requests in progress.
     pub(crate) in_flight: Total,
     /// Time from a request's head to the end of its response.
     pub(crate) duration: Histogram,
@@ -205,11 +200,8 @@ pub(crate) struct Metrics {
     pub(crate) bypasses: Counters<Bypass>,
     /// Chats streamed through unread, by reason.
     pub(crate) unread: Counters<UnreadReason>,
-    /// Actions applied to chats.
     pub(crate) actions: Counters<Action>,
-    /// Token totals of the chats that were read.
     pub(crate) chats: ChatTokens,
-    /// Token counts reported by providers.
     pub(crate) provider_tokens: ProviderTokens,
     /// Calls that reread a cleared result.
     pub(crate) rereads: Total,
@@ -260,7 +252,6 @@ pub(crate) struct CostMetrics {
 }
 
 impl CostMetrics {
-    /// Adds an answered chat.
     pub(crate) fn record_chat(&self, cost: Cost, bill: &CostComparison) {
         match split(cost) {
             Ok((by, usd)) => self.chats.add_many(by, nanos(usd)),

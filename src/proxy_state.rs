@@ -145,7 +145,7 @@ impl ProxyState {
         let peer = client.map(|client| client.peer);
         let mut owners = match self.keys.authentication(request.headers()) {
             Authentication::ClientToken(token) => self.scopes.owners_of_token(token, peer),
-            Authentication::None if !caller.is_vouched_for() => Owners::strangers(peer),
+            Authentication::None if !caller.is_vouched_for => Owners::strangers(peer),
             Authentication::None | Authentication::Upstream => self.scopes.owners(caller, peer),
         };
         let is_accepted = |set| self.accepted.contains(set);

@@ -45,7 +45,7 @@ use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
 use memory::MemoryStore;
 pub(crate) use prefix_caches::CountedRequest;
-use prefix_caches::StoredRemoval;
+use prefix_caches::{MAX_LOOKBACK, StoredRemoval};
 pub(crate) use secret::Secret;
 use tiered::{KEPT_TEXTS, PendingChange, TieredStore};
 
@@ -175,7 +175,6 @@ impl Store {
         self.originals.as_ref()
     }
 
-    /// Returns the secret that scopes are derived from.
     pub(crate) fn secret(&self) -> &Secret {
         &self.secret
     }
@@ -222,7 +221,6 @@ impl Store {
         }
     }
 
-    /// Returns the prior records of a conversation.
     pub(crate) fn prior_records(&self, prefix_keys: &PrefixKeys) -> PriorRecords {
         self.memory.prior_records(prefix_keys)
     }
@@ -253,7 +251,6 @@ impl Store {
         self.queue_change(key, Change::Seen);
     }
 
-    /// Records that `model` refused the rewrite of the conversation with this prefix.
     pub(crate) fn record_rewrite_refusal(&self, key: RecordKey, model: &str) {
         let name = self.sealer.note_name(model);
         self.memory.record_rewrite_refusal(key, name);
@@ -291,20 +288,20 @@ impl Store {
     /// Records the token count of `model` for a request that ends at this prefix.
     pub(crate) fn record_count(&self, key: RecordKey, model: &str, counted: CountedRequest) {
         let name = self.sealer.note_name(model);
-        self.memory.counts.insert(key, name, counted);
+        self.memory.counts.insert((key, name), counted);
         self.queue_note(key, name, &counted);
     }
 
-    /// Returns the last token count of `model` for a conversation.
     pub(crate) fn last_count(
         &self,
         prefix_keys: &PrefixKeys,
         model: &str,
     ) -> Option<CountedRequest> {
-        self.memory.counts.newest(prefix_keys, self.sealer.note_name(model))
+        let model = self.sealer.note_name(model);
+        let mut keys = prefix_keys.newest_first().take(MAX_LOOKBACK);
+        keys.find_map(|(_, key)| self.memory.counts.get(&(key, model)))
     }
 
-    /// Returns the removals of bound thinking in a conversation.
     pub(crate) fn prior_removals(&self, prefix_keys: &PrefixKeys, counts: bool) -> PriorRemovals {
         let model = self.sealer.note_name(prefix_keys.model());
         self.memory.removals.look_up(prefix_keys, model, counts)
@@ -317,14 +314,13 @@ impl Store {
         if !removals.insert(key, model, Arc::clone(&removal)) {
             return;
         }
-        let stored = StoredRemoval::new(model, removal);
+        let stored = StoredRemoval { model: u64::from_le_bytes(model.0), removal };
         // Each removal has its own note: no process overwrites that of another.
         if let Ok(text) = serde_json::to_string(&stored) {
             self.queue_note(key, self.sealer.note_name(&text), &stored);
         }
     }
 
-    /// Returns the texts that stay in a conversation.
     pub(crate) fn kept_texts(&self, prefix_keys: &PrefixKeys) -> KeptTexts {
         if !self.has_kept_texts() {
             return KeptTexts::default();
@@ -406,7 +402,6 @@ impl Store {
     }
 }
 
-/// Adds a key. Returns whether it was not there.
 fn is_first(keys: &FairCache<RecordKey, ()>, key: RecordKey) -> bool {
     let mut is_first = false;
     keys.get_or_insert_with(key, || is_first = true);

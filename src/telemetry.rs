@@ -19,7 +19,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::config::{LogConfig, LogFormat, LogLevel};
+use crate::config::{ChoiceSetting as _, LogConfig, LogFormat};
 use crate::error::Problem;
 pub(crate) use collector::TraceDestination;
 use console::ConsoleFormat;
@@ -73,14 +73,8 @@ fn start_log_to(
     };
     let (lines, waits) = LogWriter::spawn(out, tell)
         .map_err(|error| Problem::System(format!("could not spawn the log thread: {error}")))?;
-    let ours = match log.level {
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Trace => LevelFilter::TRACE,
-        LogLevel::Warn => LevelFilter::WARN,
-    };
+    // The library reads the same words.
+    let ours = log.level.name().parse().unwrap_or(LevelFilter::INFO);
     let targets = Targets::new()
         .with_default(ours.min(LevelFilter::WARN))
         .with_target(env!("CARGO_PKG_NAME"), ours);

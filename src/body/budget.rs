@@ -42,12 +42,7 @@ impl BufferBudget {
     }
 
     pub(crate) fn reservation(&self) -> Reservation {
-        Reservation {
-            pool: Arc::clone(&self.bytes),
-            owners: self.owners.clone(),
-            bytes: 0,
-            min_free: 0,
-        }
+        self.reservation_leaving(0)
     }
 
     /// Creates an empty reservation that leaves half of the budget free for others. Used for data
@@ -63,9 +58,8 @@ impl BufferBudget {
     }
 
     fn reservation_leaving(&self, min_free: u64) -> Reservation {
-        let mut reservation = self.reservation();
-        reservation.min_free = min_free;
-        reservation
+        let (pool, owners) = (Arc::clone(&self.bytes), self.owners.clone());
+        Reservation { pool, owners, bytes: 0, min_free }
     }
 }
 

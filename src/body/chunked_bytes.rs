@@ -31,7 +31,6 @@ impl ChunkedBytes {
         self.0.iter().map(|bytes| &**bytes)
     }
 
-    /// Removes and returns the bytes of the next frame.
     pub(crate) fn next_frame(&mut self) -> Option<Bytes> {
         let first = self.0.front_mut()?;
         if first.len() > FRAME_BYTES {

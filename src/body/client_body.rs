@@ -41,7 +41,6 @@ pub(crate) enum ClientBodyError {
     GaveWay,
 }
 
-/// State of the unread rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UnreadRest {
     /// The client sends the rest without waiting for a reply.
@@ -53,7 +52,6 @@ enum UnreadRest {
 }
 
 impl ClientBodyError {
-    /// Returns the fault that the client receives.
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::Broken(_) => Fault::RequestBodyBroken,
@@ -109,7 +107,6 @@ impl Drop for ClientBody {
     }
 }
 
-/// Reads and discards a body to its end or to the limit.
 async fn discard(mut body: Incoming) {
     let mut left = MAX_DISCARDED_BYTES;
     while let Some(Ok(frame)) = body.frame().await {

@@ -156,7 +156,6 @@ struct Layer {
     out: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Total bytes emitted.
     bytes_out: u64,
     /// Whether `out` was filled to its end, so that more output may be available without further
     /// input.

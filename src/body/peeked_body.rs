@@ -14,7 +14,6 @@ use crate::body::budget::{Exhausted, Reservation};
 /// order, with trailers, and with an error at its original position.
 pub(crate) struct PeekedBody<B: Body<Data = Bytes>> {
     head: VecDeque<Result<Frame<Bytes>, B::Error>>,
-    /// Bytes of data in `head`.
     head_bytes: usize,
     /// Part of the budget for `head`, until all of it was yielded.
     reservation: Option<Reservation>,
@@ -23,7 +22,6 @@ pub(crate) struct PeekedBody<B: Body<Data = Bytes>> {
     tail_ended: bool,
 }
 
-/// Result of reading ahead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ReadAhead {
     /// The body failed. The error is buffered too.
@@ -67,7 +65,6 @@ where
         reservation.map_or(Ok(()), |reservation| reservation.grow_to(bytes))
     }
 
-    /// Returns the number of buffered bytes.
     pub(crate) fn peeked_bytes(&self) -> usize {
         self.head_bytes
     }

@@ -15,12 +15,10 @@ use crate::body::client_body::{ClientBody, ClientBodyError};
 use crate::body::peeked_body::PeekedBody;
 use crate::error::Fault;
 
-/// Transfer statistics of one request.
 #[derive(Debug, Default)]
 pub(crate) struct TransferMeter {
     bytes: AtomicU64,
     client_fault: OnceLock<Fault>,
-    /// Nanoseconds.
     waited_nanos: AtomicU64,
 }
 
@@ -54,7 +52,6 @@ impl TransferMeter {
     }
 }
 
-/// A request body with its meter.
 pub(crate) struct RequestBody {
     source: RequestSource,
     meter: Arc<TransferMeter>,
@@ -62,19 +59,16 @@ pub(crate) struct RequestBody {
     is_taken: Arc<AtomicBool>,
 }
 
-/// Source of the bytes.
 enum RequestSource {
     /// A body read in part, the rest streamed. Boxed because it is rare: each pooled connection
     /// reserves space for some thirty requests.
     Peeked(Box<PeekedBody<ClientBody>>),
-    /// A streamed body.
     Stream(ClientBody),
     /// A body of known length, so that Content-Length is sent.
     Buffered(ChunkedBytes),
 }
 
 impl RequestBody {
-    /// Creates a body from a peeked one.
     pub(crate) fn from_peeked(body: PeekedBody<ClientBody>, meter: &Arc<TransferMeter>) -> Self {
         Self::new(RequestSource::Peeked(Box::new(body)), meter)
     }

@@ -47,7 +47,6 @@ struct Wait {
 }
 
 impl SlowBodies {
-    /// Starts the progress of a body of a request of `owners`.
     pub(crate) fn start(self: &Arc<Self>, owners: Owners) -> Arc<BodyProgress> {
         Arc::new(BodyProgress {
             owners,
@@ -100,7 +99,6 @@ impl BodyProgress {
         self.bodies.waiting.lock().insert(self.key(), Arc::clone(self));
     }
 
-    /// Records the arrival of `bytes`.
     pub(crate) fn record_bytes(&self, bytes: u64) {
         let received = self.received.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(wait) = &mut *self.wait.lock()

@@ -67,8 +67,10 @@ impl Owners {
     pub(crate) fn of_tag(tag: OwnerTag, peer: Option<IpAddr>) -> Self {
         Self { is_accepted: true, ..Self::new(iter::once(tag).collect(), tag, peer) }
     }
+}
 
-    #[cfg(test)]
+#[cfg(test)]
+impl Owners {
     pub(crate) fn of_tags(tags: &[OwnerTag]) -> Self {
         Self { is_accepted: true, ..Self::new(tags.to_vec(), tags[0], None) }
     }

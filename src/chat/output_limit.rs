@@ -66,7 +66,7 @@ pub(super) enum OutputAllowance {
 pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputAllowance> {
     let conversation = chat.request.conversation;
     let requested = conversation.output_tokens()?;
-    let cap = chat.learned.output_caps.get(&chat.model);
+    let cap = chat.learned.output_caps.newest(&chat.model).map(|cap| cap.value);
     let is_above = |cap: &Tokens| requested > *cap && !conversation.grants_reasoning_tokens(*cap);
     if let Some(cap) = cap.filter(is_above)
         && chat.recovery_enabled()

@@ -201,7 +201,7 @@ fn retry_below_cap(chat: &Chat<'_>, first: &Attempt, cap: Tokens) -> Option<Atte
     if conversation.output_tokens()? <= cap || conversation.grants_reasoning_tokens(cap) {
         return None;
     }
-    chat.learned.output_caps.insert(&chat.model, cap);
+    chat.learned.output_caps.record(&chat.model, cap);
     let mut view = first.view().clone();
     view.set_output_limit(cap);
     let why = Retry::SmallerOutput { refused: None };

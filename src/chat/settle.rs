@@ -369,7 +369,7 @@ fn record_acceptance(chat: &Chat<'_>, attempt: &Attempt) {
         let windows = &chat.learned.windows;
         let tokens = attempt.tokens(chat.request.conversation);
         windows.record_accepted(&chat.model, attempt.sent_size(chat.request.conversation));
-        windows.record_accepted_in_conversation(&chat.prefix_keys, tokens);
+        windows.by_conversation.record_accepted(&chat.prefix_keys, tokens);
     }
     if let Some((_, key)) = chat.prefix_keys.stable_prefix() {
         chat.state().store.mark_seen(key);

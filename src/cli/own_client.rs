@@ -85,13 +85,19 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
     let answer = async { timeout(ANSWER_TIMEOUT, answer).await };
     let answer = crate::cli::runtime()?.block_on(answer);
     let answer = answer.unwrap_or_else(|_| Err("no answer".to_owned()));
+    // A longhaul of the user has answered at its socket, and its port refuses whoever has no token.
+    let is_own = || ask_own(config, "GET", "/page").is_ok_and(|pages| !pages.is_empty());
     match answer.map_err(|why| failed(&why))? {
         (StatusCode::OK, body) => Ok(body),
-        (StatusCode::NOT_FOUND, _) => Err(Problem::Unanswered(format!(
-            "http://{address}{path}: nothing is kept: the request is unknown or too old, or the \
+        (status, _)
+            if status == StatusCode::NOT_FOUND || status == StatusCode::FORBIDDEN && is_own() =>
+        {
+            Err(Problem::Unanswered(format!(
+                "http://{address}{path}: nothing is kept: the request is unknown or too old, or the \
              upstream never received it. The log and the dashboard show the fault of such a request, \
              and `longhaul doctor` tests the upstream"
-        ))),
+            )))
+        }
         (status, _) => Err(failed(&format!("the answer is {status}"))),
     }
 }

@@ -13,7 +13,6 @@ pub(crate) trait ChoiceSetting: Copy + PartialEq + 'static {
     /// Each word with its value.
     const ALL: &'static [(&'static str, Self)];
 
-    /// Returns the word for this value.
     fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(_, value)| *value == self);
         named.map_or("", |(name, _)| name)
@@ -168,7 +167,6 @@ impl ChoiceSetting for SummaryApi {
 }
 
 impl SummaryApi {
-    /// Returns the dialect of the calls for a conversation of this dialect.
     pub(crate) fn for_conversation(self, dialect: Dialect) -> Dialect {
         match self {
             Self::SameAsConversation => dialect,

@@ -23,19 +23,15 @@ pub(crate) enum Kind {
     Switch,
     /// A whole number; text may add a unit.
     Integer,
-    /// A number with decimals.
     Number,
     /// One of the words that the function returns.
     Choice(fn() -> Vec<&'static str>),
-    /// A list of texts.
     List,
-    /// Text alone.
     Text,
 }
 
 /// A type of setting values.
 pub(crate) trait HasKind {
-    /// Form of the values.
     const KIND: Kind;
 }
 

@@ -86,7 +86,6 @@ pub(super) fn scope_by(raw: &RawValue) -> Result<CallerIdentity, String> {
         .ok_or_else(|| mismatch(text, "credentials or header:NAME"))
 }
 
-/// Accepts any text.
 pub(super) fn text(raw: &RawValue) -> Result<String, String> {
     single_text(raw).map(str::to_owned)
 }
@@ -163,7 +162,6 @@ macro_rules! optional {
 
 pub(super) use optional;
 
-/// Returns `None` for a blank value, otherwise the result of `read`.
 pub(super) fn none_if_blank<T>(
     raw: &RawValue,
     read: fn(&RawValue) -> Result<T, String>,

@@ -43,7 +43,6 @@ fn price(raw: &RawValue) -> Result<Option<Price>, String> {
     }
 }
 
-/// Returns the prices of one table.
 pub(super) fn build_price(table: &Table) -> Result<(ModelPattern, TokenPrices), Problem> {
     let missing = || table.problem(&INPUT, "expected dollars per million input tokens".into());
     let input = table.value(&INPUT)?.ok_or_else(missing)?;

@@ -14,7 +14,6 @@ pub(crate) fn join_problems(lists: impl IntoIterator<Item = Vec<Problem>>) -> Ve
     all
 }
 
-/// Returns all values read, or the problems of all.
 pub(super) fn all_of<T>(
     read: impl Iterator<Item = Result<T, Problem>>,
 ) -> Result<Vec<T>, Vec<Problem>> {

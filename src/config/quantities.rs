@@ -17,44 +17,25 @@ pub(super) const MAX_TOKENS: u32 = 100_000_000;
 pub(super) fn bytes(raw: &RawValue) -> Result<u64, String> {
     // Beyond any machine's memory, and small enough that sums do not overflow.
     const MOST: u64 = 1 << 40;
+    const UNITS: &[(&str, u64)] =
+        &[("", 1), ("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     let text = single_text(raw)?;
-    let (number, unit) = split_unit(text);
-    let scale = match unit {
-        "" | "B" => Some(1),
-        "KiB" => Some(1 << 10),
-        "MiB" => Some(1 << 20),
-        "GiB" => Some(1 << 30),
-        _ => None,
-    };
-    scale
-        .zip(number.parse::<u64>().ok())
-        .and_then(|(scale, number)| number.checked_mul(scale))
-        .filter(|total| *total <= MOST)
+    scaled(text, UNITS, MOST)
         .ok_or_else(|| mismatch(text, "a number of bytes up to 1024GiB, like 1048576 or 256MiB"))
 }
 
 /// Parses a duration in seconds, or with a unit: `ms`, `s`, `m`, `h` or `d`.
 pub(super) fn duration(raw: &RawValue) -> Result<Duration, String> {
+    const DAY: u64 = 24 * 3_600_000;
+    const UNITS: &[(&str, u64)] =
+        &[("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", DAY)];
     let text = single_text(raw)?;
-    let (number, unit) = split_unit(text);
-    let millis = match unit {
-        "ms" => Some(1),
-        "" | "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(24 * 3_600_000),
-        _ => None,
-    };
     // A year is longer than any timer needs, and sums of instants do not overflow.
-    millis
-        .zip(number.parse::<u64>().ok())
-        .and_then(|(scale, number)| number.checked_mul(scale))
-        .filter(|total| *total <= 365 * 24 * 3_600_000)
+    scaled(text, UNITS, 365 * DAY)
         .map(Duration::from_millis)
         .ok_or_else(|| mismatch(text, "a duration, like 30, 30s, 500ms, 5m, 24h or 7d"))
 }
 
-/// Parses a token count from `MIN` to `MAX`.
 pub(super) fn tokens<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<Tokens, String> {
     let text = single_text(raw)?;
     let number = token_count(text).filter(|number| (MIN..=MAX).contains(number));
@@ -113,11 +94,13 @@ fn hundredths(text: &str) -> Option<u32> {
     plain.then(|| digits(&format!("{whole}{part:0<2}"))).flatten()
 }
 
-fn split_unit(text: &str) -> (&str, &str) {
+/// Returns a number with one of `units`, multiplied by the factor of the unit; `None` above `most`.
+fn scaled(text: &str, units: &[(&str, u64)], most: u64) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    (number, unit.trim_start())
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim_start())?;
+    number.parse::<u64>().ok()?.checked_mul(*factor).filter(|total| *total <= most)
 }
 
 #[cfg(test)]

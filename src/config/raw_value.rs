@@ -7,24 +7,19 @@ use serde::Serialize;
 
 use crate::error::Problem;
 
-/// An unparsed value.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum RawValue {
     /// A list, which only the file can express as one.
     List(Vec<String>),
-    /// Any other value, as text.
     Text(String),
 }
 
-/// Origin of a value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Origin {
     /// The built-in default.
     Default,
-    /// An environment variable, by name.
     Environment(String),
-    /// The configuration file, with the line.
     File(PathBuf, usize),
     /// A flag, with its dashes.
     Flag(String),

@@ -9,7 +9,6 @@ use crate::limits::RECALL_PATH;
 use longhaul_core::units::recall_id::RecallForm;
 use std::net::SocketAddr;
 
-/// Whether originals are kept.
 pub(super) fn is_on(found: &ResolvedSettings) -> Result<bool, Problem> {
     Ok(found.value(&settings::RECALL)? != RecallSetting::Off
         && !found.value(&settings::RECALL_DISABLED)?)
@@ -45,7 +44,6 @@ pub(super) fn form(
 /// Address of a running proxy, for originals.
 #[derive(Clone, Debug)]
 pub(crate) struct RecallEndpoint {
-    /// Base URL of the proxy.
     pub(crate) base: BaseUrl,
     /// Whether the proxy requires a client token.
     pub(crate) needs_token: bool,

@@ -12,7 +12,6 @@ use super::setting::{Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
 use longhaul_console::table::Table;
 
-/// Column at which comments are wrapped.
 const COMMENT_WIDTH: usize = 96;
 
 /// Examples of the lists of tables; by default there are none.
@@ -151,11 +150,9 @@ pub(crate) fn secret_variables(env: &BTreeMap<String, String>) -> impl Iterator<
     })
 }
 
-/// A setting prepared for display.
 #[derive(Serialize)]
 struct SettingRow {
     key: String,
-    /// The value without its secrets.
     value: RawValue,
     source: String,
 }

@@ -5,7 +5,6 @@ use super::setting::Setting;
 use super::tables::{Table, TableList};
 use crate::error::Problem;
 
-/// A setting with its unparsed value and origin.
 pub(super) type ResolvedSetting = (&'static Setting<()>, RawValue, Origin);
 
 /// Every setting with its value and origin, the model tables, and the mount tables.
@@ -26,7 +25,6 @@ impl ResolvedSettings {
         (setting.parse)(raw).map_err(|reason| Origin::Default.problem(setting.key, reason))
     }
 
-    /// Returns the origin of a setting's value.
     pub(super) fn origin<T>(&self, setting: &Setting<T>) -> &Origin {
         self.find(setting.key).map_or(&Origin::Default, |(_, _, origin)| origin)
     }

@@ -7,7 +7,6 @@ use super::parse::switch;
 use super::raw_value::RawValue;
 use longhaul_console::paragraphs::paragraph;
 
-/// Documentation of the settings, by key.
 const DOCUMENTATION: &str = include_str!("settings.txt");
 
 /// A setting with a value of type `T`. The file, environment and flag readers, the built-in
@@ -21,7 +20,6 @@ pub(crate) struct Setting<T: 'static> {
     pub(crate) default: &'static str,
     /// Parses a value; the error states what was found and what was expected.
     pub(super) parse: fn(&RawValue) -> Result<T, String>,
-    /// Form of the values.
     pub(super) kind: Kind,
     /// Environment name in addition to the one derived from the key.
     pub(super) short_env: Option<&'static str>,

@@ -7,7 +7,6 @@ use super::setting::Setting;
 use super::settings::ALL_SETTINGS;
 use crate::error::Problem;
 
-/// Prefix of longhaul's environment variables.
 const PREFIX: &str = "LONGHAUL_";
 /// Prefix of the switches that keep the names of the original systems.
 const SWITCH_PREFIX: &str = "DISABLE_";

@@ -7,7 +7,6 @@ use super::setting::Setting;
 use super::suggestions::unknown_key;
 use crate::error::Problem;
 
-/// Values and origins by name.
 pub(super) type NamedValues = BTreeMap<String, (RawValue, Origin)>;
 
 /// A list of tables in the file, and what each of its tables may contain.
@@ -75,7 +74,6 @@ impl TableList {
         (tables.collect(), problems)
     }
 
-    /// Checks the values of one table.
     fn check(&self, values: NamedValues) -> Result<Table, Vec<Problem>> {
         let list = self.name;
         let settings = (self.settings)();
@@ -128,7 +126,6 @@ impl Table {
         origin.problem(&format!("{}.{}", self.list, setting.name_in_table()), reason)
     }
 
-    /// Returns the names, values and origins.
     pub(super) fn values(&self) -> impl Iterator<Item = &(String, RawValue, Origin)> {
         self.values.iter()
     }

@@ -79,12 +79,6 @@ impl ClientConnection {
         closed.is_ok()
     }
 
-    /// Whether the connection was closed to make room.
-    #[cfg(test)]
-    pub(crate) fn is_closed(&self) -> bool {
-        self.uses.load(Ordering::Acquire) & CLOSED > 0
-    }
-
     /// Waits until the connection is closed to make room.
     pub(crate) async fn closed(&self) {
         self.closed.notified().await;
@@ -109,6 +103,14 @@ impl ClientConnection {
             self.has_unended.store(false, Ordering::Relaxed);
             *self.unended.lock() = None;
         }
+    }
+}
+
+#[cfg(test)]
+impl ClientConnection {
+    /// Whether the connection was closed to make room.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.uses.load(Ordering::Acquire) & CLOSED > 0
     }
 }
 

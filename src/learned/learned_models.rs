@@ -39,14 +39,12 @@ pub(crate) struct LearnedByCaller {
     /// Windows that the upstream reports to longhaul's own key.
     reported_to_own_key: Arc<ReportedWindows>,
     accepted: Arc<AcceptedCallers>,
-    /// The window queries in flight.
     pub(crate) queries: QueriesInFlight,
 }
 
 /// Facts about models learned for one caller.
 pub(crate) struct LearnedModels {
     pub(crate) reported_windows: Arc<ReportedWindows>,
-    /// Summary placements that each model accepts.
     pub(crate) placements: SummaryPlacements,
     pub(crate) windows: LearnedWindows,
     pub(crate) refuted: RefutedSuspicions,
@@ -56,9 +54,7 @@ pub(crate) struct LearnedModels {
     pub(crate) counted_outputs: CountedOutputs,
     /// The largest output that each model writes, as its refusals state.
     pub(crate) output_caps: OutputCaps,
-    /// Keys of the models' facts in the store.
     keys: LockedCache<String, RecordKey, MODELS_PER_CALLER>,
-    /// The scope of the caller.
     pub(crate) scope: Scope,
     /// The key that queried `reported_windows`. Only those of the caller's own key are published.
     query_key: QueryKey,
@@ -76,7 +72,6 @@ pub(crate) enum QueryKey {
 }
 
 impl LearnedByCaller {
-    /// Creates an empty map.
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self {
             by_caller: FairCache::of_entries(MAX_CALLERS, FORGET_AFTER, accepted),
@@ -229,12 +224,10 @@ pub(crate) struct BindingModels(LockedCache<String, EditOutcome, MODELS_PER_CALL
 enum EditOutcome {
     /// Accepted: the account does not enforce the binding. A refusal overrides this.
     Accepted,
-    /// Refused.
     Refused,
 }
 
 impl BindingModels {
-    /// Whether `model` is known to bind thinking.
     pub(crate) fn contains(&self, model: &str) -> bool {
         self.0.lock().get(model) == Some(EditOutcome::Refused)
     }
@@ -244,7 +237,6 @@ impl BindingModels {
         self.0.lock().get(model) == Some(EditOutcome::Accepted)
     }
 
-    /// Records that the provider accepted stale thinking of `model`.
     pub(crate) fn record_accepted(&self, model: &str) {
         let mut models = self.0.lock();
         if models.get(model).is_none() {
@@ -283,7 +275,6 @@ const SUSPICIONS_PER_CALLER: usize = 64;
 /// Time for which a suspicion is not raised again, in milliseconds: an hour.
 const REFUTED_FOR_MS: u64 = 60 * 60 * 1_000;
 
-/// The refuted suspicions of one caller.
 #[derive(Default)]
 pub(crate) struct RefutedSuspicions {
     /// Time of the refutation in milliseconds since 1970.
@@ -339,20 +330,29 @@ pub(crate) struct CountedOutput {
     pub(crate) sample: Option<CountSample>,
 }
 
-/// The newest such refusal of each model of one caller.
-#[derive(Default)]
-pub(crate) struct CountedOutputs(
-    LockedCache<String, Timestamped<CountedOutput>, MODELS_PER_CALLER>,
-);
+/// The newest refusal of an output by each model of one caller.
+pub(crate) type CountedOutputs = NewestRefusals<CountedOutput>;
 
-impl CountedOutputs {
+/// Caps on the output of one caller's models, as refusals state them. Nothing of them is published.
+pub(crate) type OutputCaps = NewestRefusals<Tokens>;
+
+/// Statement of the newest refusal of each model of one caller, kept for a day.
+pub(crate) struct NewestRefusals<T>(LockedCache<String, Timestamped<T>, MODELS_PER_CALLER>);
+
+impl<T: Copy> Default for NewestRefusals<T> {
+    fn default() -> Self {
+        Self(LockedCache::default())
+    }
+}
+
+impl<T: Copy + Ord> NewestRefusals<T> {
     /// Returns the newest refusal of `model`, to publish to other processes; `None` if the model refused no
     /// output within the last day.
-    pub(crate) fn newest(&self, model: &str) -> Option<Timestamped<CountedOutput>> {
+    pub(crate) fn newest(&self, model: &str) -> Option<Timestamped<T>> {
         self.0.lock().get(model).filter(is_current)
     }
 
-    pub(crate) fn record(&self, model: &str, refusal: CountedOutput) {
+    pub(crate) fn record(&self, model: &str, refusal: T) {
         let mut refusals = self.0.lock();
         let before = refusals.get(model).filter(is_current);
         let refusal = Timestamped::superseding(before, wall_clock::unix_millis(), refusal);
@@ -360,31 +360,14 @@ impl CountedOutputs {
     }
 
     /// Merges a refusal that another process received, if any. The later one prevails.
-    pub(crate) fn merge_remote(&self, model: &str, remote: Option<Timestamped<CountedOutput>>) {
+    pub(crate) fn merge_remote(&self, model: &str, remote: Option<Timestamped<T>>) {
         let Some(remote) = remote.filter(is_current) else {
             return;
         };
         let mut refusals = self.0.lock();
-        let before = refusals.get(model).filter(is_current);
-        if before < Some(remote) {
+        if refusals.get(model).filter(is_current) < Some(remote) {
             refusals.insert(model.to_owned(), remote);
         }
-    }
-}
-
-/// Caps on the output of one caller's models. Nothing of them is published.
-#[derive(Default)]
-pub(crate) struct OutputCaps(LockedCache<String, Timestamped<Tokens>, MODELS_PER_CALLER>);
-
-impl OutputCaps {
-    pub(crate) fn get(&self, model: &str) -> Option<Tokens> {
-        let cap = self.0.lock().get(model).filter(is_current);
-        cap.map(|cap| cap.value)
-    }
-
-    pub(crate) fn insert(&self, model: &str, cap: Tokens) {
-        let cap = Timestamped::superseding(None, wall_clock::unix_millis(), cap);
-        self.0.lock().insert(model.to_owned(), cap);
     }
 }
 

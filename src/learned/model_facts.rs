@@ -22,7 +22,6 @@ use longhaul_core::window::token_ratio::TokenRatio;
 pub(crate) struct ModelFacts {
     /// The window learned from a refusal or from the end of a reply; the inner `None` once disproved.
     pub(crate) window: Option<Timestamped<Option<LearnedWindow>>>,
-    /// The average token ratio.
     pub(crate) token_ratio: Option<Timestamped<TokenRatio>>,
     /// The window that the upstream reports; the inner `None` if it reports none.
     pub(crate) reported_window: Option<Timestamped<Option<Tokens>>>,
@@ -76,10 +75,8 @@ impl ModelFacts {
 /// Maximum models remembered, of all callers; a client may name any.
 const MAX_MODELS: u64 = 8_192;
 
-/// The facts about each model, by the model's key.
 pub(crate) struct ModelFactsCache(FairCache<RecordKey, CachedFacts>);
 
-/// The facts about one model.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct CachedFacts {
     facts: ModelFacts,
@@ -98,12 +95,10 @@ pub(crate) enum SyncState {
 }
 
 impl ModelFactsCache {
-    /// Creates an empty cache.
     pub(crate) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
         Self(FairCache::of_entries(MAX_MODELS, FORGET_AFTER, accepted))
     }
 
-    /// Returns the facts about a model.
     pub(crate) fn get(&self, model: RecordKey) -> ModelFacts {
         let kept = self.0.get(&model).unwrap_or_default();
         kept.facts.without_future_facts()

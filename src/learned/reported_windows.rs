@@ -28,13 +28,10 @@ const MAX_IN_FLIGHT: usize = 16;
 const LISTED_MODELS: usize = 8_192;
 /// Delay after an answer: an operator may restart a local server with another window.
 const REFRESH_AFTER: Duration = Duration::from_hours(1);
-/// Delay after a failed query.
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 
-/// Callers with a query in flight.
 pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;
 
-/// The windows that one upstream reports for its models.
 pub(crate) struct ReportedWindows {
     /// The reported window of each model; the inner `None` if the upstream reported none.
     windows: Mutex<TwoGenerationCache<String, Timestamped<Option<Tokens>>>>,
@@ -75,7 +72,6 @@ impl ReportedWindows {
         Self::new(LISTED_MODELS, true)
     }
 
-    /// Returns the window that the upstream reports for `model`, if any.
     pub(crate) fn window(&self, model: &str) -> Option<Tokens> {
         self.timestamped_window(model)?.value
     }
@@ -94,7 +90,6 @@ impl ReportedWindows {
         }
     }
 
-    /// Whether a query for `model` is due.
     pub(crate) fn is_due(&self, model: &str) -> bool {
         let last = self.queries.lock().get(model);
         last.is_none_or(|(outcome, at)| {

@@ -18,7 +18,6 @@ impl ConversationModelKey {
     }
 }
 
-/// Refused placements for the models of one caller.
 #[derive(Default)]
 pub(crate) struct SummaryPlacements {
     learned: LockedCache<String, PlacementRefusals, MODELS_PER_CALLER>,
@@ -30,7 +29,6 @@ pub(crate) struct SummaryPlacements {
 }
 
 impl SummaryPlacements {
-    /// Returns the placement to use for `model` in `conversation`.
     pub(crate) fn placement_for(&self, model: &str, conversation: Option<RecordKey>) -> Placement {
         self.refusals_in_conversation(model, conversation).placement()
     }
@@ -46,7 +44,6 @@ impl SummaryPlacements {
         suspects.unwrap_or_else(|| self.refusals(model))
     }
 
-    /// Returns the placements that `model` refused.
     pub(crate) fn refusals(&self, model: &str) -> PlacementRefusals {
         self.learned.lock().get(model).unwrap_or_default()
     }
@@ -85,7 +82,6 @@ impl SummaryPlacements {
             && self.record_refusal(model, Placement::Separate)
     }
 
-    /// Merges refusals seen by another process.
     pub(crate) fn merge_remote(&self, model: &str, refusals: PlacementRefusals) {
         let before = self.refusals(model);
         let learned = before.max(refusals);
@@ -95,13 +91,11 @@ impl SummaryPlacements {
     }
 }
 
-/// Unexplained refusals, by conversation and model.
 #[derive(Default)]
 pub(crate) struct RefusalSuspicions(
     LockedCache<ConversationModelKey, SuspicionState, CONVERSATIONS_PER_CALLER>,
 );
 
-/// State of one conversation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum SuspicionState {
     /// The original was refused too, so the conversation itself is at fault.
@@ -135,7 +129,6 @@ impl RefusalSuspicions {
         again
     }
 
-    /// Records that the original was refused too.
     pub(crate) fn record_original_refused(&self, conversation: ConversationModelKey) {
         self.0.lock().insert(conversation, SuspicionState::OriginalRefused);
     }

@@ -254,12 +254,10 @@ fn stamped<T>(before: Option<Timestamped<T>>, value: T) -> Timestamped<T> {
     Timestamped::superseding(before, wall_clock::unix_millis(), value)
 }
 
-/// Learned windows of one caller's models.
 #[derive(Default)]
 pub(crate) struct LearnedWindows {
     by_model: LockedCache<String, LearnedSizes, MODELS_PER_CALLER>,
-    /// Windows that apply to single conversations.
-    by_conversation: ConversationWindows,
+    pub(crate) by_conversation: ConversationWindows,
 }
 
 impl LearnedWindows {
@@ -324,11 +322,6 @@ impl LearnedWindows {
         self.update(model, |it| it.record_refusal(request, learned));
     }
 
-    /// Returns the policy window that applies to this conversation alone, if any.
-    pub(crate) fn conversation_window(&self, prefix_keys: &PrefixKeys) -> Option<Tokens> {
-        self.by_conversation.get(prefix_keys)
-    }
-
     /// Learns a window for this conversation alone from a refusal whose limit is not credible.
     pub(crate) fn learn_for_conversation(
         &self,
@@ -351,18 +344,9 @@ impl LearnedWindows {
         let window = to_two_digits(window_from_repeated_refusal(
             request,
             overflow,
-            self.conversation_window(prefix_keys),
+            self.by_conversation.get(prefix_keys),
         ));
         self.by_conversation.learn(prefix_keys, window);
-    }
-
-    /// Records that the model accepted a request of this size from this conversation.
-    pub(crate) fn record_accepted_in_conversation(
-        &self,
-        prefix_keys: &PrefixKeys,
-        request: Tokens,
-    ) {
-        self.by_conversation.record_accepted(prefix_keys, request);
     }
 
     /// Records the end of a reply. Returns the window in use from now on, if it is new.
@@ -380,12 +364,10 @@ impl LearnedWindows {
         self.update(model, |it| it.empty_replies.record_empty(request))
     }
 
-    /// Records an empty reply to the retry of a request with an empty reply.
     pub(crate) fn record_empty_retry(&self, model: &str) {
         self.update(model, |it| it.empty_replies.record_empty_retry());
     }
 
-    /// Returns the names of all models with facts.
     pub(crate) fn models(&self) -> Vec<String> {
         self.by_model.lock().keys().cloned().collect()
     }

@@ -3,38 +3,26 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets for the overhead of longhaul: from imperceptible to far above the acceptable.
-pub(crate) const OVERHEAD_BUCKETS: &[Duration] = &[
-    Duration::from_micros(100),
-    Duration::from_micros(250),
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_micros(2_500),
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(25),
-    Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(250),
-    Duration::from_secs(1),
-];
+/// Buckets for the overhead of longhaul in microseconds: from imperceptible to far above the acceptable.
+pub(crate) const OVERHEAD_BUCKETS: &[u64] =
+    &[100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
 
-/// Buckets for the duration of a model's answer: from a cached word to an hour of reasoning.
-pub(crate) const ANSWER_BUCKETS: &[Duration] = &[
-    Duration::from_millis(100),
-    Duration::from_millis(250),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_millis(2_500),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(20),
-    Duration::from_secs(30),
-    Duration::from_mins(1),
-    Duration::from_mins(2),
-    Duration::from_mins(5),
-    Duration::from_mins(10),
-    Duration::from_hours(1),
+/// Buckets for the duration of a model's answer in microseconds: from a cached word to an hour of reasoning.
+pub(crate) const ANSWER_BUCKETS: &[u64] = &[
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    30_000_000,
+    60_000_000,
+    120_000_000,
+    300_000_000,
+    600_000_000,
+    3_600_000_000,
 ];
 
 /// Histogram of durations; each is counted in the first bucket whose bound it does not exceed.
@@ -43,7 +31,8 @@ pub(crate) const ANSWER_BUCKETS: &[Duration] = &[
 /// that exceed all bounds.
 #[derive(Debug)]
 pub(crate) struct Histogram {
-    bounds: &'static [Duration],
+    /// Bounds in microseconds.
+    bounds: &'static [u64],
     counts: Box<[AtomicU64]>,
     nanoseconds: AtomicU64,
 }
@@ -76,7 +65,7 @@ pub(crate) struct HistogramSnapshot {
 
 impl Histogram {
     /// Creates an empty histogram; `bounds` must ascend.
-    pub(crate) fn new(bounds: &'static [Duration]) -> Self {
+    pub(crate) fn new(bounds: &'static [u64]) -> Self {
         Self {
             bounds,
             counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
@@ -85,7 +74,7 @@ impl Histogram {
     }
 
     pub(crate) fn observe(&self, took: Duration) {
-        let at = self.bounds.partition_point(|bound| *bound < took);
+        let at = self.bounds.partition_point(|bound| Duration::from_micros(*bound) < took);
         if let Some(count) = self.counts.get(at) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -101,7 +90,12 @@ impl Histogram {
             count += one.load(Ordering::Relaxed);
             count
         });
-        let buckets = self.bounds.iter().copied().zip(below.by_ref()).collect();
+        let buckets = self
+            .bounds
+            .iter()
+            .map(|bound| Duration::from_micros(*bound))
+            .zip(below.by_ref())
+            .collect();
         // Adds the durations that exceed all bounds to `count`.
         below.for_each(drop);
         HistogramSnapshot {
@@ -116,7 +110,7 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    const BOUNDS: &[Duration] = &[Duration::from_secs(1), Duration::from_secs(2)];
+    const BOUNDS: &[u64] = &[1_000_000, 2_000_000];
 
     #[test]
     fn each_bucket_counts_values_up_to_its_bound() {

@@ -73,7 +73,6 @@ labels! {
         Trailers = "trailers",
     }
 
-    /// Outcome of a call of the durable store.
     DurableStoreOutcome {
         /// The store answered.
         Answered = "answered",
@@ -143,7 +142,6 @@ labels! {
         Proactive = "proactive",
     }
 
-    /// Source of a price.
     PriceSource {
         /// The provider's reply: the total charge.
         Provider = "provider",
@@ -161,7 +159,6 @@ labels! {
         NotListed = "not-listed",
     }
 
-    /// Outcome of a summary job.
     SummaryOutcome {
         /// Every request that waited for it has left.
         Aborted = "aborted",
@@ -227,7 +224,6 @@ labels! {
         WithoutStaleThinking = "without-stale-thinking",
     }
 
-    /// Outcome of a retry.
     RetryOutcome {
         /// The upstream answered.
         Accepted = "accepted",

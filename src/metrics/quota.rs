@@ -21,7 +21,6 @@ const MAX_NAME: usize = 32;
 /// Pause if the provider refuses requests, or does not state when a window resets.
 const UNSTATED_PAUSE: Duration = Duration::from_mins(5);
 const DAY_MINUTES: u64 = 24 * 60;
-/// Labels of windows in metrics.
 pub(crate) const WINDOW_LABELS: [&str; 3] = ["5h", "7d", "other"];
 
 /// A window of an account's quota.
@@ -180,15 +179,12 @@ impl Quotas {
                 window.without_percent = Some(share + (window.used_percent - share) * factor);
             }
         }
-        quota.account = of.0.iter().take(4).fold(String::new(), |mut name, byte| {
-            _ = write!(name, "{byte:02x}");
-            name
-        });
+        let [a, b, c, d, ..] = of.0;
+        quota.account = format!("{:08x}", u32::from_be_bytes([a, b, c, d]));
         accounts.truncate(MAX_ACCOUNTS - 1);
         accounts.push_front((of, quota));
     }
 
-    /// Returns the quota of each account, the latest first.
     pub(crate) fn all(&self) -> Vec<Quota> {
         self.0.lock().iter().map(|(_, quota)| quota.clone()).collect()
     }
@@ -247,7 +243,6 @@ impl QuotaWindow {
 /// First second of the year 9999, which no date beyond can be written in.
 const YEAR_9999: u64 = 253_370_764_800;
 
-/// Returns a line for each window of the accounts.
 pub(crate) fn lines(accounts: &[Quota], now: u64) -> String {
     let mut page = String::new();
     for quota in accounts {

@@ -71,9 +71,10 @@ impl ProxyState {
                 Arc::new(state.for_mount(Some(&mount.path), own))
             })
             .collect();
-        let messages = state.config.for_messages();
+        let apart = &state.config.upstream;
+        let messages = state.config.for_upstream(apart.messages.as_ref());
+        let login = state.config.for_upstream(apart.login.as_ref());
         state.messages = messages.map(|own| Arc::new(state.for_mount(None, own)));
-        let login = state.config.for_login();
         state.login = login.map(|own| Arc::new(state.for_mount(None, own)));
         Ok(state)
     }
@@ -89,8 +90,9 @@ impl ProxyState {
         };
         let mounts = config.mounts.iter().map(|mount| config.for_mount(mount));
         let mounts = self.mounts.iter().zip(mounts).map(renewed);
-        let messages = self.messages.iter().zip(config.for_messages());
-        let login = self.login.iter().zip(config.for_login());
+        let messages =
+            self.messages.iter().zip(config.for_upstream(config.upstream.messages.as_ref()));
+        let login = self.login.iter().zip(config.for_upstream(config.upstream.login.as_ref()));
         Ok(Self {
             messages: messages.map(renewed).last(),
             login: login.map(renewed).last(),

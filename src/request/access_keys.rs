@@ -11,7 +11,6 @@ use crate::request::key_paths::KeyPaths;
 use crate::request::page_guard::PageGuard;
 use crate::request::scope::CREDENTIALS;
 
-/// The keys of the settings.
 #[derive(Clone)]
 pub(crate) struct AccessKeys {
     /// Tokens accepted from clients; empty if no token is required.
@@ -73,10 +72,15 @@ impl AccessKeys {
     /// - `ForeignPage` or `UnknownHost` if a page of another site may have caused the request.
     pub(crate) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.tokens.is_empty() {
+            let headers = request.headers();
+            // A browser sends a credential in a header only for a page that the upstream's answer to a
+            // preflight allows. A key in the query or in a WebSocket's protocol needs no such answer, and
+            // any page can invent one.
+            let is_allowed = || is_preflight(request.method(), headers) || has_credential(headers);
             return match self.guarded {
                 GuardedRequests::All => self.page_guard.admit(request),
-                GuardedRequests::WithoutCredential if may_carry_credential(request) => Ok(()),
-                GuardedRequests::WithoutCredential => self.page_guard.admit_page(request.headers()),
+                GuardedRequests::WithoutCredential if is_allowed() => Ok(()),
+                GuardedRequests::WithoutCredential => self.page_guard.admit_page(headers),
             };
         }
         if is_preflight(request.method(), request.headers()) {
@@ -173,15 +177,6 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
         && headers.contains_key(ORIGIN)
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
         && !has_credential(headers)
-}
-
-/// Whether the request carries a credential, or asks whether a page may send one.
-///
-/// A browser sends these headers only for a page that the upstream's answer to a preflight allows. A key
-/// in the query or in a WebSocket's protocol needs no such answer, and any page can invent one.
-fn may_carry_credential<B>(request: &Request<B>) -> bool {
-    let headers = request.headers();
-    is_preflight(request.method(), headers) || has_credential(headers)
 }
 
 fn has_credential(headers: &HeaderMap) -> bool {

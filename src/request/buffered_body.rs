@@ -14,7 +14,6 @@ use longhaul_core::planning::splice::{Piece, Splice};
 /// cheaper than sending them separately.
 const MIN_SHARED_BYTES: usize = 16 * 1024;
 
-/// A body that was read to its end.
 pub(crate) struct BufferedBody {
     text: Bytes,
     /// Original bytes, if they differ from the text.
@@ -23,14 +22,12 @@ pub(crate) struct BufferedBody {
     reservation: Option<Arc<Reservation>>,
 }
 
-/// A body to send, with its framing.
 pub(crate) struct FramedBody {
     pub(crate) body: ChunkedBytes,
     pub(crate) framing: BodyFraming,
 }
 
 impl FramedBody {
-    /// Converts the body for sending to the upstream.
     pub(crate) fn into_request_body(
         self,
         meter: &Arc<TransferMeter>,

@@ -90,7 +90,6 @@ pub(crate) fn is_upgrade_request<B>(request: &Request<B>, protocols: &[String]) 
             .any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
-/// Returns the elements of the lists in the fields `name`.
 fn list_elements(all: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
     let values = all.get_all(name).into_iter();
     let elements = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
@@ -332,7 +331,6 @@ fn connection_fields(all: &HeaderMap) -> HashSet<HeaderName> {
         .collect()
 }
 
-/// Returns the options that `Connection` lists.
 fn connection_options(all: &HeaderMap) -> impl Iterator<Item = &str> {
     all.get_all(CONNECTION)
         .into_iter()

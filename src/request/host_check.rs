@@ -10,7 +10,6 @@ use http::{HeaderValue, Request};
 /// A host, without its port.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Host {
-    /// An IP address.
     Address(IpAddr),
     /// No host, or a name that no public name server resolves, in lower case:
     ///

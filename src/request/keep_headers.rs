@@ -10,7 +10,6 @@ use crate::store::KeptTexts;
 const KEEP: HeaderName = HeaderName::from_static("x-longhaul-keep");
 const UNKEEP: HeaderName = HeaderName::from_static("x-longhaul-unkeep");
 
-/// Whether a request has wishes.
 pub(crate) fn are_present(headers: &HeaderMap) -> bool {
     headers.contains_key(KEEP) || headers.contains_key(UNKEEP)
 }

@@ -19,7 +19,6 @@ pub(crate) struct RequestOverrides {
     pub(crate) compaction: Option<CompactionOverride>,
 }
 
-/// Override of compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CompactionOverride {
     /// Compact immediately, regardless of thresholds.

@@ -53,7 +53,6 @@ pub(crate) fn client_address(
     client
 }
 
-/// Parses an address, with or without a port.
 fn parse_address(text: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(text).ok()?.trim();
     let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));

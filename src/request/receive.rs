@@ -39,11 +39,8 @@ const MIN_WINDOW_BYTES: u64 = 128 * 1024;
 /// 255 MiB at the minimum rate would occupy the budget for hours.
 const MIN_GROWTH: u64 = 16;
 
-/// A received request body.
 pub(crate) enum Received {
-    /// A chat, read whole.
     Chat(BufferedBody),
-    /// Any other body, streamed.
     Streamed {
         body: RequestBody,
         /// Reason a chat was not buffered. `None` for other requests.
@@ -94,7 +91,6 @@ pub(crate) fn read_dialect(method: &Method, path: &str) -> Option<Dialect> {
     chat_dialect(method, Dialect::counted_path(path).unwrap_or(path))
 }
 
-/// Reader of a chat body, with its limits.
 pub(crate) struct ChatBodyReader<'a> {
     /// Budget under the share of the caller.
     pub(crate) budget: BufferBudget,

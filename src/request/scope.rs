@@ -94,21 +94,22 @@ impl ScopeFactory {
         };
         // A request without the header keeps its credential-based scope.
         let trusted = self.caller_header().and_then(|name| headers.keys().find(|key| *key == name));
-        if let Some(name) = trusted {
-            return CallerFields {
-                upstream: upstream_identity(base),
-                is_vouched_for: true,
-                fields: values(name).collect(),
-            };
+        let mut fields: Vec<_> = trusted.into_iter().flat_map(values).collect();
+        if trusted.is_none() {
+            let further = |name: &str| self.credentials.has_further(name);
+            fields.extend(identifying_headers(headers, further).into_iter().flat_map(values));
+            // A header's name cannot contain a question mark.
+            let parameters = identifying_parameters(query, further).into_iter();
+            fields.extend(
+                parameters.map(|(name, value)| (format!("?{name}").into(), value.as_bytes())),
+            );
         }
-        let further = |name: &str| self.credentials.has_further(name);
-        let names = identifying_headers(headers, further).into_iter();
-        let mut fields: Vec<_> = names.flat_map(values).collect();
-        // A header's name cannot contain a question mark.
-        let parameters = identifying_parameters(query, further).into_iter();
-        fields
-            .extend(parameters.map(|(name, value)| (format!("?{name}").into(), value.as_bytes())));
-        CallerFields { upstream: upstream_identity(base), is_vouched_for: false, fields }
+        let upstream = [base.scheme().as_str(), base.authority().as_str(), base.path()];
+        CallerFields {
+            upstream: upstream.map(str::as_bytes),
+            is_vouched_for: trusted.is_some(),
+            fields,
+        }
     }
 
     /// Returns the caller with these fields. `subject` is that of a login at the upstream that issued the login:
@@ -151,7 +152,6 @@ impl ScopeFactory {
         Owners::new(tags, set, peer)
     }
 
-    /// Returns the owners of a request with a valid client token.
     pub(crate) fn owners_of_token(&self, token: &[u8], peer: Option<IpAddr>) -> Owners {
         Owners::of_tag(self.owner_tag(OwnerKind::ClientToken, token), peer)
     }
@@ -164,7 +164,6 @@ impl ScopeFactory {
     }
 }
 
-/// Source of the value of an owner.
 #[derive(Clone, Copy)]
 enum OwnerKind {
     ClientToken,
@@ -174,29 +173,13 @@ enum OwnerKind {
     Set,
 }
 
-/// The fields of a request that identify its caller.
 pub(crate) struct CallerFields<'r> {
+    /// Scheme, authority and path of the base URL.
     upstream: [&'r [u8]; 3],
     /// Whether the fields are the header by which the operator tells callers apart.
-    is_vouched_for: bool,
+    pub(crate) is_vouched_for: bool,
     /// Names and values. The name of a query parameter begins with a question mark.
     fields: Vec<(Cow<'r, str>, &'r [u8])>,
-}
-
-impl CallerFields<'_> {
-    /// Whether the fields are the header by which the operator tells callers apart.
-    pub(crate) fn is_vouched_for(&self) -> bool {
-        self.is_vouched_for
-    }
-}
-
-/// Returns the parts of the base URL that identify an upstream.
-fn upstream_identity(base: &BaseUrl) -> [&[u8]; 3] {
-    [
-        base.scheme().as_str().as_bytes(),
-        base.authority().as_str().as_bytes(),
-        base.path().as_bytes(),
-    ]
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// fails and recovers every few seconds.
 const REPORT_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Circuit breaker in front of one kind of call.
 #[derive(Default)]
 pub(super) struct CircuitBreaker(Mutex<BreakerState>);
 
@@ -56,13 +55,8 @@ impl CircuitBreaker {
         std::mem::take(&mut state.is_reported)
     }
 
-    /// Records a failed call. Returns whether to report an outage.
-    pub(super) fn record_failure(&self) -> bool {
-        self.record_failure_at(Instant::now())
-    }
-
-    /// Like [`record_failure`](Self::record_failure), for a call that failed at `now`.
-    pub(super) fn record_failure_at(&self, now: Instant) -> bool {
+    /// Records a call that failed at `now`. Returns whether to report an outage.
+    pub(super) fn record_failure(&self, now: Instant) -> bool {
         let mut state = self.0.lock();
         state.failures = state.failures.saturating_add(1);
         if state.retry_at.is_none() && state.failures < MAX_FAILURES {
@@ -94,19 +88,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn opens_after_failures_in_a_row_and_allows_one_call_per_pause() {
         let breaker = CircuitBreaker::default();
-        assert!(!breaker.record_failure());
+        assert!(!breaker.record_failure(Instant::now()));
         assert!(!breaker.record_success());
         for _ in 1..MAX_FAILURES {
-            assert!(!breaker.record_failure());
+            assert!(!breaker.record_failure(Instant::now()));
             assert!(breaker.allows_call());
         }
-        assert!(breaker.record_failure());
+        assert!(breaker.record_failure(Instant::now()));
         for _ in 0..3 {
             assert!(!breaker.allows_call());
             tokio::time::advance(PAUSE).await;
             assert!(breaker.allows_call());
             assert!(!breaker.allows_call(), "one at a time");
-            assert!(!breaker.record_failure(), "it is reported once");
+            assert!(!breaker.record_failure(Instant::now()), "it is reported once");
         }
         tokio::time::advance(PAUSE).await;
         assert!(breaker.allows_call());
@@ -117,7 +111,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn recurring_outage_is_reported_at_intervals_with_its_end() {
         let breaker = CircuitBreaker::default();
-        let fails = || (0..MAX_FAILURES).map(|_| breaker.record_failure()).last().unwrap();
+        let fails =
+            || (0..MAX_FAILURES).map(|_| breaker.record_failure(Instant::now())).last().unwrap();
         assert!(fails());
         assert!(breaker.record_success());
         for _ in 0..3 {
@@ -127,8 +122,8 @@ mod tests {
         }
         assert!(!fails());
         tokio::time::advance(REPORT_INTERVAL).await;
-        assert!(breaker.record_failure(), "it lasts");
-        assert!(!breaker.record_failure());
+        assert!(breaker.record_failure(Instant::now()), "it lasts");
+        assert!(!breaker.record_failure(Instant::now()));
         assert!(breaker.record_success());
     }
 
@@ -136,7 +131,7 @@ mod tests {
     async fn failures_of_another_cause_close_the_breaker_but_end_no_outage() {
         let breaker = CircuitBreaker::default();
         for _ in 0..MAX_FAILURES {
-            breaker.record_failure();
+            breaker.record_failure(Instant::now());
         }
         breaker.forget_failures();
         assert!(breaker.allows_call() && breaker.allows_call());

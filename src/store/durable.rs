@@ -23,12 +23,10 @@ pub(crate) enum DurableStore {
     File(FileStore),
     /// A server that replicas share.
     Redis(Box<RedisStore>),
-    /// A test double.
     #[cfg(test)]
     Scripted(crate::store::tests::scripted::ScriptedStore),
 }
 
-/// The value stored under one key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct StoredEntry {
     /// The sealed record. The first one written stays.
@@ -66,7 +64,6 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the record that the change stores, if any.
     pub(crate) fn record(&self) -> Option<&Bytes> {
         if let Self::Record(record) = self { Some(record) } else { None }
     }
@@ -85,11 +82,9 @@ pub(crate) struct EntryWrite {
 pub(crate) struct WriteResult {
     /// The stored record: the first one written, by any process.
     pub(crate) record: Option<Bytes>,
-    /// Whether the record is adopted.
     pub(crate) adopted: bool,
 }
 
-/// Answer of the durable store to a call.
 pub(crate) type Answer<T> = Result<T, Unavailable>;
 
 /// A failed call to the durable store. The store may still have done the work, so the state of the
@@ -103,7 +98,6 @@ pub(crate) struct Unavailable(pub(crate) &'static str);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LeaseToken(pub(crate) u128);
 
-/// Action on a lease.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum LeaseAction {
     /// Acquires the lease, unless another holder has it.
@@ -211,11 +205,8 @@ impl DurableStore {
 
     /// Closes the store. No call may follow.
     pub(crate) async fn close(&self) {
-        match self {
-            Self::File(file) => file.close().await,
-            Self::Redis(_) => {}
-            #[cfg(test)]
-            Self::Scripted(_) => {}
+        if let Self::File(file) = self {
+            file.close().await;
         }
     }
 

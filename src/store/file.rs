@@ -32,7 +32,6 @@ use sweep::FileLimits;
 use table::{ListRange, ReadEntries};
 use threads::FileThreads;
 
-/// Number of entries listed at a time.
 const LIST_PAGE_ENTRIES: usize = 256;
 
 /// Purpose for which a file is opened.
@@ -49,7 +48,6 @@ pub(super) fn originals_path(path: &Path) -> PathBuf {
     with_suffix(path, ".recall")
 }
 
-/// Appends a suffix to the name of a file.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -81,7 +79,6 @@ impl FileStore {
         Self::open_within(path, limits, intent)
     }
 
-    /// Opens or creates the file of originals that belongs to the store at `path`.
     pub(crate) fn open_originals(
         path: &Path,
         config: &StoreConfig,
@@ -98,8 +95,8 @@ impl FileStore {
 
     /// Divides the file among the owners of `accepted` callers.
     pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
-        let accepted = Arc::clone(accepted);
-        _ = self.threads.queue(|thread| thread.set_accepted(accepted));
+        let accepted = Some(Arc::clone(accepted));
+        _ = self.threads.queue(|thread| thread.accepted = accepted);
     }
 
     fn open_within(

@@ -22,9 +22,7 @@ use longhaul_core::units::scope::RecordKey;
 pub(super) const FORMAT: u8 = 3;
 /// First bytes of every sealed value.
 const MAGIC: [u8; 3] = *b"lh\0";
-/// Bytes of the seal tag.
 const TAG_BYTES: usize = 16;
-/// Bytes of magic, format and form version.
 const VERSION_BYTES: usize = MAGIC.len() + 1 + size_of::<u32>();
 /// Maximum size of a sealed value. A record of the widest window takes less than a tenth of it.
 pub(super) const MAX_SEALED_BYTES: usize = 8 << 20;
@@ -38,12 +36,10 @@ pub(super) struct SealTag([u8; TAG_BYTES]);
 pub(super) struct RecordSealer {
     /// Key from which those of the scopes are derived.
     cipher_key: [u8; 32],
-    /// Key of the hashes that name notes.
     name_key: [u8; 32],
 }
 
 impl RecordSealer {
-    /// Derives the sealing keys from a secret.
     pub(super) fn new(secret: &Secret) -> Self {
         Self {
             cipher_key: secret.derive("longhaul 2026 encryption of what stores keep"),

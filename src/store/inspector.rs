@@ -19,7 +19,6 @@ use longhaul_core::units::scope::ScopeTag;
 /// Timeout of a call. An operator waits for its result.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A store that is opened for inspection only.
 pub(crate) struct StoreInspector {
     durable: DurableStore,
     /// File of originals, if there is one. At a server, originals are among the records.
@@ -39,16 +38,12 @@ pub(crate) struct RecordListing {
     pub(crate) idle: Option<Duration>,
 }
 
-/// Statistics of one scope.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScopeStats {
-    /// Number of prefixes with an entry.
     pub(crate) entries: u64,
     pub(crate) records: u64,
     pub(crate) adopted: u64,
-    /// Originals for recall.
     pub(crate) originals: u64,
-    /// Bytes of records and originals.
     pub(crate) bytes: u64,
 }
 
@@ -102,7 +97,6 @@ impl StoreInspector {
         Ok(lines)
     }
 
-    /// Computes the statistics of each scope, or of one.
     pub(crate) async fn stats(
         &self,
         scope: Option<ScopeTag>,
@@ -138,7 +132,6 @@ impl StoreInspector {
         [&self.durable].into_iter().chain(&self.originals)
     }
 
-    /// Returns the original of an entry, if it is one.
     fn original(&self, listed: &ListedEntry) -> Option<Original> {
         self.sealer.open(listed.key, listed.entry.record.as_ref()?)
     }

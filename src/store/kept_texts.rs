@@ -33,7 +33,6 @@ pub(crate) struct KeptTexts {
 pub(crate) struct NotKept;
 
 impl KeptTexts {
-    /// Returns the texts, oldest first.
     pub(crate) fn texts(&self) -> &[KeptText] {
         &self.texts
     }
@@ -76,7 +75,6 @@ impl KeptTexts {
     }
 }
 
-/// Lists by the keys of their conversations.
 pub(super) struct KeptCache(FairCache<RecordKey, Arc<KeptTexts>>);
 
 impl KeptCache {

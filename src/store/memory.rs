@@ -9,7 +9,7 @@ use crate::callers::fair_cache::FairCache;
 use crate::store::durable::NoteName;
 use crate::store::format::SealTag;
 use crate::store::kept_texts::KeptCache;
-use crate::store::prefix_caches::{CountCache, RemovalCache};
+use crate::store::prefix_caches::{CountCache, MAX_COUNTS, RemovalCache};
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::RecordKey;
@@ -97,13 +97,12 @@ impl MemoryStore {
             tolerances: FairCache::of_entries(MAX_REFUSED, idle, accepted),
             ever_had_records: AtomicBool::default(),
             ever_refused: AtomicBool::default(),
-            counts: CountCache::new(idle, accepted),
+            counts: CountCache::of_entries(MAX_COUNTS, idle, accepted),
             removals: RemovalCache::new(idle, accepted),
             kept: KeptCache::new(idle, accepted),
         }
     }
 
-    /// Returns the prior records of a conversation.
     pub(super) fn prior_records(&self, prefix_keys: &PrefixKeys) -> PriorRecords {
         let has_records = self.ever_had_records.load(Ordering::Acquire);
         PriorRecords::look_up(
@@ -213,7 +212,6 @@ impl MemoryStore {
         self.seen.insert(key, ());
     }
 
-    /// Records that a model refused the rewrite of the conversation with this prefix.
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
         self.ever_refused.store(true, Ordering::Release);
         self.tolerances.remove(&(key, model));
@@ -233,7 +231,6 @@ impl MemoryStore {
         self.refused.get_or_insert_with(key, Vec::new);
     }
 
-    /// Whether a rewrite was refused at exactly this prefix.
     pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
         self.refused.get(&key).is_some()
     }

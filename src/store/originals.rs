@@ -39,29 +39,24 @@ const MAX_OUTLINED: usize = 16_384;
 /// Time that a reader waits for originals of requests that were just answered.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An original, as it is stored.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Original {
-    /// ID of the outline of the conversation.
     pub(crate) outline: RecallId,
     pub(crate) content: OriginalContent,
 }
 
-/// Content of an original.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum OriginalContent {
     /// The units of a conversation: ID and title of each.
     Outline(Vec<(RecallId, String)>),
     /// Bytes of a unit's text: a result.
     Slice(RecallId, usize, usize),
-    /// The text of a unit.
     Text(String),
     /// The units that a segment replaces.
     Units(Vec<RecallId>),
 }
 
-/// Originals by ID.
 pub(crate) struct OriginalStore {
     sealer: Arc<RecordSealer>,
     place: Place,
@@ -73,7 +68,6 @@ pub(crate) struct OriginalStore {
     waiting: watch::Sender<(usize, usize)>,
 }
 
-/// Place where originals are kept.
 enum Place {
     Durable(DurableStore),
     Memory(Box<FairCache<RecallId, Arc<Original>>>),
@@ -302,7 +296,6 @@ fn touch(cache: &FairCache<RecallId, Arc<Original>>, id: RecallId) -> bool {
     }
 }
 
-/// Returns the bytes of an original in memory.
 fn weight(original: &Original) -> u64 {
     let id = size_of::<RecallId>();
     let bytes = match &original.content {

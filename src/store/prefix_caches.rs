@@ -27,19 +27,13 @@ const ENTRY_OVERHEAD_BYTES: u64 = 256;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoredRemoval {
-    model: u64,
-    removal: Arc<ThinkingRemoval>,
-}
-
-impl StoredRemoval {
-    pub(super) fn new(model: NoteName, removal: Arc<ThinkingRemoval>) -> Self {
-        let model = u64::from_le_bytes(model.0);
-        Self { model, removal }
-    }
+    /// The name as a number in little-endian order.
+    pub(super) model: u64,
+    pub(super) removal: Arc<ThinkingRemoval>,
 }
 
 /// The prefix that a request was, and its model.
-type EntryKey = (RecordKey, NoteName);
+pub(super) type EntryKey = (RecordKey, NoteName);
 
 /// Removals by the prefix that each request was and by its model. A removal never changes: several
 /// of one prefix unite.
@@ -60,7 +54,6 @@ impl RemovalCache {
         }
     }
 
-    /// Returns the removals of a conversation, for requests to `model`.
     pub(super) fn look_up(
         &self,
         prefix_keys: &PrefixKeys,
@@ -100,25 +93,18 @@ impl RemovalCache {
         });
         is_new
     }
-
-    /// Adds a removal that another process stored.
-    pub(super) fn merge(&self, key: RecordKey, stored: StoredRemoval) {
-        let model = NoteName(stored.model.to_le_bytes());
-        self.insert(key, model, stored.removal);
-    }
 }
 
-/// Returns the bytes of an entry with so many removals.
 fn weight(removals: usize) -> u64 {
     let count = u64::try_from(removals).unwrap_or(u64::MAX);
     ENTRY_OVERHEAD_BYTES.saturating_add(REMOVAL_BYTES.saturating_mul(count))
 }
 
 /// Number of counts. At some 300 bytes each, they take at most 20 MB.
-const MAX_COUNTS: u64 = 65_536;
+pub(super) const MAX_COUNTS: u64 = 65_536;
 /// Maximum boundaries to search back for a count. The last answered request lies one or two
 /// boundaries back; after a fork or an undo, a few more.
-const MAX_LOOKBACK: usize = 64;
+pub(super) const MAX_LOOKBACK: usize = 64;
 
 /// The count of one request, and its model's average ratio at that time. The thresholds of the
 /// conversation depend on both, and must be equal on another replica.
@@ -133,25 +119,4 @@ pub(crate) struct CountedRequest {
 
 /// Counts of requests, by the prefix that each request was and by the model that counted it. Model
 /// names are not stored: a client may send any name, of any length.
-pub(super) struct CountCache(FairCache<EntryKey, CountedRequest>);
-
-impl CountCache {
-    /// Creates an empty cache that keeps counts for `idle` after their last use.
-    pub(super) fn new(idle: Duration, accepted: &Arc<AcceptedCallers>) -> Self {
-        Self(FairCache::of_entries(MAX_COUNTS, idle, accepted))
-    }
-
-    /// Returns the newest count of a conversation, if any.
-    pub(super) fn newest(
-        &self,
-        prefix_keys: &PrefixKeys,
-        model: NoteName,
-    ) -> Option<CountedRequest> {
-        let mut keys = prefix_keys.newest_first().take(MAX_LOOKBACK);
-        keys.find_map(|(_, key)| self.0.get(&(key, model)))
-    }
-
-    pub(super) fn insert(&self, key: RecordKey, model: NoteName, counted: CountedRequest) {
-        self.0.insert((key, model), counted);
-    }
-}
+pub(super) type CountCache = FairCache<EntryKey, CountedRequest>;

@@ -239,7 +239,6 @@ impl RedisStore {
     }
 }
 
-/// Returns an answer that is not an error.
 fn extract(answer: Value) -> Answer<Value> {
     answer.extract_error().map_err(|error| unavailable(&error))
 }

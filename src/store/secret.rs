@@ -5,7 +5,6 @@ use std::fmt;
 use crate::config::StoreConfig;
 use crate::error::Problem;
 
-/// Bytes of a secret.
 pub(super) const LENGTH: u64 = 32;
 
 /// A secret of 32 bytes, which `Debug` does not show.

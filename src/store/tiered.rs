@@ -40,7 +40,6 @@ const MODEL_FACTS: NoteName = NoteName(*b"\0learned");
 /// Name of the only note under the key of a list of kept texts.
 pub(super) const KEPT_TEXTS: NoteName = NoteName(*b"\0\0\0\0kept");
 
-/// A durable store with memory in front of it.
 pub(super) struct TieredStore {
     pub(super) inner: Arc<TieredInner>,
     pub(super) queue: WriteQueue,
@@ -132,7 +131,6 @@ impl TieredStore {
         self.inner.memory.records.get(&key).is_some()
     }
 
-    /// Queues changes to be written in the background.
     pub(super) fn queue_write(&self, key: RecordKey, wanted: Vec<PendingChange>) {
         if !self.queue.try_push(StoreJob::Write(key, wanted)) {
             let outcomes = &self.inner.metrics.durable_store;
@@ -190,9 +188,10 @@ impl TieredStore {
                     inner.memory.kept.merge(key, kept);
                 }
             } else if let Some(counted) = inner.sealer.open::<CountedRequest>(key, &sealed) {
-                inner.memory.counts.insert(key, name, counted);
+                inner.memory.counts.insert((key, name), counted);
             } else if let Some(stored) = inner.sealer.open::<StoredRemoval>(key, &sealed) {
-                inner.memory.removals.merge(key, stored);
+                let model = NoteName(stored.model.to_le_bytes());
+                inner.memory.removals.insert(key, model, stored.removal);
             }
         }
         if !wanted.is_empty() {
@@ -202,7 +201,6 @@ impl TieredStore {
 }
 
 impl TieredInner {
-    /// Returns the timeout of a background call.
     pub(super) fn write_timeout(&self) -> Duration {
         WRITE_TIMEOUT.max(self.wait)
     }
@@ -229,7 +227,7 @@ impl TieredInner {
                 }
                 let refused = self.failed_write.lock().take();
                 if let Some((why, failed_at)) = refused
-                    && self.write_breaker.record_failure_at(failed_at)
+                    && self.write_breaker.record_failure(failed_at)
                 {
                     tracing::warn!(
                         why,
@@ -242,7 +240,7 @@ impl TieredInner {
                 // Writes fail for the same reason.
                 *self.failed_write.lock() = None;
                 self.write_breaker.forget_failures();
-                if self.read_breaker.record_failure() {
+                if self.read_breaker.record_failure(Instant::now()) {
                     tracing::warn!(why, "the store does not answer; going on from memory alone");
                 }
                 None

@@ -13,17 +13,13 @@ use longhaul_core::units::scope::RecordKey;
 
 /// Maximum number of waiting jobs. A request has three; jobs beyond the limit are dropped.
 const MAX_WAITING: usize = 1_024;
-/// Maximum number of jobs in one batch.
 const MAX_BATCH: usize = 128;
 
-/// A job for the durable store.
 #[derive(Debug)]
 pub(super) enum StoreJob {
     /// Signals that all earlier jobs are done.
     Flush(oneshot::Sender<()>),
-    /// Ends a lease.
     Release(RecordKey, LeaseToken),
-    /// Changes the entry under a key.
     Write(RecordKey, Vec<PendingChange>),
 }
 

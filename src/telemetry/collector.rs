@@ -23,22 +23,18 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Trace export requested by the environment.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum TraceDestination {
-    /// Traces go to this collector.
     Collector(Collector),
     /// Traces are requested, but cannot be exported for this reason.
     Unusable(String),
-    /// Traces are not requested.
     Disabled,
 }
 
-/// A collector and how to reach it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Collector {
     /// URL of the export requests.
     pub(super) endpoint: Uri,
     /// PEM certificates trusted in addition to the system's.
     pub(super) ca_file: Option<PathBuf>,
-    /// Timeout of one export.
     pub(super) timeout: Duration,
 }
 

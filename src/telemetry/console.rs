@@ -27,14 +27,11 @@ const SHOWN_DIGITS: usize = 8;
 /// Seconds of a day.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// Formats events for people.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConsoleFormat {
-    /// Whether the output shows colours.
     pub(super) has_colour: bool,
 }
 
-/// Styles of the parts of a line.
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const BOLD: Style = PLAIN.bold();
 pub(super) const DIM: Style = PLAIN.dimmed();
@@ -43,7 +40,6 @@ pub(super) const GREEN: Style = AnsiColor::Green.on_default();
 pub(super) const RED: Style = AnsiColor::Red.on_default();
 pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 
-/// A line under construction.
 pub(super) struct Line {
     text: String,
     has_colour: bool,

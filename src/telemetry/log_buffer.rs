@@ -32,7 +32,6 @@ const MAX_BUFFERED_BYTES: usize = 1 << 20;
 /// caller waits until a write succeeds, since the output has stalled.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Makes the writers of log lines.
 #[derive(Debug)]
 pub(super) struct LogWriter(Arc<LogBuffer>);
 
@@ -63,7 +62,6 @@ struct PendingLines {
 #[must_use = "buffered lines are lost without it"]
 pub(crate) struct LogFlushGuard(Arc<LogBuffer>);
 
-/// Writer of one line.
 pub(super) struct LineWriter<'l> {
     buffer: &'l LogBuffer,
     is_urgent: bool,

@@ -41,10 +41,8 @@ use crate::upstream::direct_connector;
 /// spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Default service name.
 const SERVICE_NAME: &str = env!("CARGO_PKG_NAME");
 
-/// A running trace export.
 pub(crate) struct TraceExport {
     provider: SdkTracerProvider,
     client: Arc<CollectorClient>,
@@ -112,7 +110,6 @@ struct CollectorClient {
 }
 
 impl CollectorClient {
-    /// Creates a client on the current runtime.
     fn new(collector: &Collector) -> Result<Self, String> {
         let connector = direct_connector(collector.ca_file.as_deref()).map_err(|problem| {
             let reason = if let Problem::CaFile { reason, .. } = problem {

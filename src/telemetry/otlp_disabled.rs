@@ -10,7 +10,6 @@ impl TraceExport {
         Err(crate::telemetry::collector::NOT_BUILT.to_owned())
     }
 
-    /// Sends the remaining spans.
     #[expect(clippy::unused_async, reason = "the build with trace export waits for the collector")]
     pub(crate) async fn shutdown(self) {
         match self {}

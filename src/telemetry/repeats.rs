@@ -26,7 +26,6 @@ const MAX_WARNINGS: usize = 256;
 /// Field that marks the count of repetitions, which is never folded itself.
 const COUNT_FIELD: &str = "repeated";
 
-/// Layer that drops repeated warnings.
 pub(crate) struct RepeatFilter(Arc<Repeats>);
 
 #[derive(Default)]
@@ -36,7 +35,6 @@ struct Repeats {
     has_repetition: Condvar,
 }
 
-/// A warning that was logged.
 struct Warning {
     message: String,
     logged: Instant,
@@ -59,7 +57,9 @@ impl<S: Subscriber> Layer<S> for RepeatFilter {
         if *event.metadata().level() > Level::WARN {
             return true;
         }
-        let mut fields = WarningFields::new(event);
+        let mut hash = DefaultHasher::new();
+        event.metadata().callsite().hash(&mut hash);
+        let mut fields = WarningFields { hash, message: String::new(), is_count: false };
         event.record(&mut fields);
         // Each request has a line of its own.
         fields.is_count || fields.message == REQUEST || self.0.admit(fields, Instant::now())
@@ -132,14 +132,6 @@ struct WarningFields {
     hash: DefaultHasher,
     message: String,
     is_count: bool,
-}
-
-impl WarningFields {
-    fn new(event: &Event<'_>) -> Self {
-        let mut hash = DefaultHasher::new();
-        event.metadata().callsite().hash(&mut hash);
-        Self { hash, message: String::new(), is_count: false }
-    }
 }
 
 impl Visit for WarningFields {

@@ -15,7 +15,6 @@ const CANCELLED: &str = "cancelled";
 /// Error type of a call whose reply held no answer despite a successful status.
 pub(crate) const NO_ANSWER: &str = "no_answer";
 
-/// Operation that a client requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     /// A chat. Model and streaming are set once the body was read.
@@ -189,7 +188,6 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// Creates the context of calls to `model`, under `parent`.
     pub(crate) fn new(parent: ParentContext, dialect: Dialect, model: &str) -> Self {
         Self { parent, operation: Operation::chat(dialect, model, None) }
     }

@@ -20,7 +20,6 @@ impl TraceSpan {
         match *parent {}
     }
 
-    /// Returns the parent context for the spans of calls.
     pub(super) fn parent(&self) -> Option<ParentContext> {
         match *self {}
     }
@@ -37,7 +36,6 @@ impl TraceSpan {
         match *self {}
     }
 
-    /// Marks the span as failed.
     pub(super) fn fail(&mut self) {
         match *self {}
     }

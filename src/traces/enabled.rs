@@ -12,7 +12,6 @@ use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
 
 use super::AttributeValue;
 
-/// The tracer of this process, if traces are exported.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// Name of a span until its operation is known.
@@ -52,7 +51,6 @@ impl TraceSpan {
         span.is_recording().then(|| Self(span))
     }
 
-    /// Returns the parent context for the spans of calls.
     #[expect(clippy::unnecessary_wraps, reason = "no value exists in a build without `otlp`")]
     pub(super) fn parent(&self) -> Option<ParentContext> {
         let own = self.0.span_context().clone();

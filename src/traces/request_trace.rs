@@ -16,7 +16,6 @@ pub(crate) struct RequestTrace(Option<Box<RecordedRequest>>);
 struct RecordedRequest {
     span: TraceSpan,
     operation: Operation,
-    /// The upstream call in progress.
     call: Option<CallSpan>,
     /// Number of upstream calls so far.
     calls: u32,
@@ -43,7 +42,6 @@ impl RequestTrace {
         self.0.is_some()
     }
 
-    /// Returns the parent context for further calls.
     pub(crate) fn parent(&self) -> Option<ParentContext> {
         self.0.as_ref()?.span.parent()
     }
@@ -92,7 +90,6 @@ impl RequestTrace {
         }
     }
 
-    /// Returns the upstream call in progress.
     pub(crate) fn current_call(&mut self) -> Option<&mut CallSpan> {
         self.0.as_mut()?.call.as_mut()
     }

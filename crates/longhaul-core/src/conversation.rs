@@ -104,6 +104,18 @@ pub struct ContentPart {
     pub tokens: Tokens,
 }
 
+impl ContentPart {
+    pub(super) fn from_text(text: Literal) -> Self {
+        let (kind, tokens) = (PartKind::Text, Tokens::ZERO);
+        Self { kind, span: text.span(), text: Some(text), cache_mark: None, tokens }
+    }
+
+    /// Creates a part without text that longhaul does not read.
+    pub(super) fn opaque(span: Span, tokens: Tokens) -> Self {
+        Self { kind: PartKind::Other, span, text: None, cache_mark: None, tokens }
+    }
+}
+
 /// A tool call of an assistant message.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolCall {
@@ -145,7 +157,6 @@ pub struct Message {
     pub tokens: Tokens,
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
-    /// The cache entry of this message, if it is cached.
     pub(super) cached: Option<CacheEntry>,
 }
 
@@ -160,7 +171,6 @@ pub struct Conversation<'a> {
     pieces: Pieces,
     batches: Vec<Batch>,
     boundaries: Vec<usize>,
-    /// Whether any message has bound thinking.
     has_bound_thinking: bool,
     /// Runs from the first message of a turn that carries reasoning to the end of the turn.
     reasoning_runs: Vec<Range<usize>>,
@@ -269,7 +279,6 @@ impl<'a> Conversation<'a> {
         self.pieces.calls_of(message)
     }
 
-    /// Whether the provider may have signed the calls of a message.
     pub(crate) fn signs_calls(&self, message: &Message) -> bool {
         let signature = self.dialect.facts().call_signature;
         signature.is_some_and(|key| message.span.slice(self.body).contains(key))
@@ -293,7 +302,6 @@ impl<'a> Conversation<'a> {
         texts.fold(first, |all, text| all + text)
     }
 
-    /// Returns the hash of a message's text.
     pub(super) fn text_hash(&self, message: &Message) -> [u8; 32] {
         let hash = || blake3::hash(self.text(message).as_bytes()).into();
         message.memo().map_or_else(hash, |memo| *memo.text_hash.get_or_init(hash))
@@ -345,7 +353,6 @@ impl<'a> Conversation<'a> {
         newest.min(unit.unwrap_or(unanswered))
     }
 
-    /// Returns the last boundary before message `end`.
     fn last_boundary_before(&self, end: usize) -> Option<usize> {
         let before = self.boundaries.partition_point(|&cut| cut < end);
         self.boundaries.get(before.checked_sub(1)?).copied()

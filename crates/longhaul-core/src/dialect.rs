@@ -12,21 +12,17 @@ pub mod chat_completions;
 pub mod dropped_reasoning;
 pub mod facts;
 pub mod messages;
-mod part_estimate;
 mod part_reader;
-mod program_text;
 mod provider_compaction;
 pub mod reasoning_option;
 pub mod reply;
 mod request_head;
-mod request_keys;
 pub(crate) mod request_template;
 mod request_values;
 pub mod responses;
 mod summary_members;
 pub mod thinking_binding;
 pub mod usage;
-mod usage_object;
 
 use crate::FORM_VERSION;
 use crate::conversation::parse_cache::ParseCache;
@@ -215,7 +211,6 @@ impl Dialect {
         [facts.text_part_start, text, &mark, "}"].concat()
     }
 
-    /// Formats a user message with `content`, a JSON value.
     pub(crate) fn user_message(self, content: &str) -> String {
         dispatch!(self, writer::user_message(content))
     }

@@ -18,7 +18,6 @@ use identifier_index::IdentifierIndex;
 use rank::IdentifierSource;
 use std::ops::Range;
 
-/// The section's heading.
 pub(super) const HEADING: &str = "## Identifiers";
 
 /// Lines of an index, by the strongest source of their identifiers.
@@ -63,7 +62,6 @@ pub(crate) fn index_messages(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentWords<'t> {
     pub(crate) user: &'t str,
-    /// The words of the model.
     pub(crate) prose: &'t str,
     pub(crate) index: &'t str,
 }

@@ -32,14 +32,12 @@ mod body_limit;
 pub mod classifier;
 pub mod error_details;
 mod heuristics;
-mod markup;
 mod numbers;
 mod rule_set;
 mod rules;
 mod stated_error;
 mod stated_size;
 pub mod stream_head;
-mod suspicion;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -51,6 +49,7 @@ use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use crate::units::body_limits::BodyLimits;
+use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
 use heuristics::{Confidence, Refusal, RequestSizes};
 use rule_set::{PAID_CONTEXT, RuleSet};
@@ -59,7 +58,6 @@ pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
 pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
 pub use stream_head::{ClassifierStep, StreamHead};
-pub use suspicion::Suspicion;
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 
 /// Maximum bytes of a successful body without an answer that is read as an error. Errors are short.
@@ -158,6 +156,25 @@ pub enum Evidence {
     Suspected(Suspicion),
 }
 
+/// Suspected cause of a refusal. If no smaller request satisfies the refusal, the cause is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suspicion {
+    /// Unknown words, by their fingerprint without digits.
+    Words(u64),
+    /// A limit on bytes. Such refusals have few words of their own.
+    ByteLimit,
+    /// The provider compacts conversations with the model of this key. No refusal suggests it, and a failed
+    /// compaction refutes it.
+    Compacts(RecordKey),
+    /// The API refuses the images or documents before a message of one conversation.
+    MediaBefore {
+        /// Key of the conversation's first prefix.
+        conversation: RecordKey,
+        /// Index of the first message whose images stay.
+        message: usize,
+    },
+}
+
 impl Overflow {
     /// Returns the prompt size that the reply states, or that follows from its limit and excess.
     pub fn prompt_size(&self) -> Option<u32> {
@@ -211,8 +228,8 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         splitter.finish(&mut add);
     } else if !bytes.starts_with(b"<") {
         details.add_text(&String::from_utf8_lossy(bytes));
-    } else if !markup::is_web_page(bytes) {
-        details.add_text(&markup::without_tags(&String::from_utf8_lossy(bytes)));
+    } else if !is_web_page(bytes) {
+        details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     classify_details(status, &details, rules)
 }
@@ -308,6 +325,22 @@ fn classify_failure(add: impl FnOnce(&mut ErrorDetails), rules: RuleSet<'_>) -> 
     let verdict = classify_details(200, &details, rules);
     let is_fine = verdict == Verdict::Fine;
     if is_fine { Verdict::Failed } else { verdict }
+}
+
+/// Whether a body in markup is a web page, which names no cause that longhaul could cure.
+fn is_web_page(bytes: &[u8]) -> bool {
+    let head = bytes.get(..bytes.len().min(256)).unwrap_or_default();
+    let head = head.to_ascii_lowercase();
+    [&b"<html"[..], b"<!doctype html"]
+        .iter()
+        .any(|mark| head.windows(mark.len()).any(|part| part == *mark))
+}
+
+/// Returns the texts of an XML document, one per line.
+fn without_tags(xml: &str) -> String {
+    let parts = xml.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text));
+    let texts = parts.map(str::trim).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn is_event_stream(bytes: &[u8]) -> bool {

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 
 use crate::callers::owners::{OwnerTag, Owners};
 
-/// Holder of a part.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Holder {
     Credential(OwnerTag),
@@ -40,7 +39,6 @@ pub(crate) struct FairShare {
 #[derive(Debug)]
 struct Held {
     free: u64,
-    /// Quantities of the holders that hold any.
     by_holder: HashMap<Holder, u64, CacheHashState>,
 }
 
@@ -91,7 +89,6 @@ impl FairShare {
         Ok(())
     }
 
-    /// Returns a quantity that was taken for `owners`.
     pub(crate) fn give_back(&self, owners: Option<&Owners>, quantity: u64) {
         let mut held = self.held.lock();
         held.free += quantity;

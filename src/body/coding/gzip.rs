@@ -17,9 +17,7 @@ const MAX_MEMBERS: u32 = 1_024;
 /// Decodes members until the end of the last.
 pub(super) struct Gzip {
     member: GzDecoder<Vec<u8>>,
-    /// Number of members before.
     members: u32,
-    /// Whether the member has begun.
     is_begun: bool,
     /// Bytes at the start of the member's output that were emitted.
     emitted: usize,

@@ -23,7 +23,6 @@ const DEFLATE_MEMORY_BYTES: u64 = 64 * 1024;
 /// Memory of a gzip decoder: one for deflate, and what it emits at a time.
 const GZIP_MEMORY_BYTES: u64 = DEFLATE_MEMORY_BYTES + 128 * 1024;
 
-/// Decoder of one coding.
 pub(super) enum StreamDecoder {
     Brotli(Box<Brotli>),
     Deflate(Deflate),

@@ -65,7 +65,7 @@ impl<'a> KnownWindow<'a> {
         if counted == CountedRefusals::Model {
             return sources;
         }
-        let own = chat.learned.windows.conversation_window(&chat.prefix_keys);
+        let own = chat.learned.windows.by_conversation.get(&chat.prefix_keys);
         let limit = self.sizes.request_limit();
         let limit = limit.filter(|_| counted == CountedRefusals::RequestLimit);
         sources.with_conversation_window(own).with_conversation_window(limit)
@@ -115,7 +115,7 @@ impl<'a> KnownWindow<'a> {
     pub(in crate::chat) fn was_refused_at(&self, tokens: Tokens) -> bool {
         let record = self.record.filter(|it| *it.model == *self.model);
         let own = &self.chat.learned.windows;
-        let own = own.conversation_window(&self.chat.prefix_keys);
+        let own = own.by_conversation.get(&self.chat.prefix_keys);
         let kept = record.and_then(|record| record.window);
         let window = kept.into_iter().chain(own);
         window.min().is_some_and(|window| tokens.percent(90) > window)

@@ -25,7 +25,6 @@ pub(super) const LOCAL_ENDPOINTS: [(&str, WindowParser); 4] = [
 /// Path of the window of one llama.cpp slot.
 const SLOT_WINDOW: &str = "/meta/n_ctx";
 
-/// A page of a list of models.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct ModelsPage {
     /// Number of models on this page.
@@ -69,7 +68,6 @@ pub(super) fn models_page(bytes: &[u8], model: &str) -> Option<ModelsPage> {
     })
 }
 
-/// Returns an entry of a list of models.
 fn entry(json: &&RawValue) -> Option<Value> {
     serde_json::from_str(json.get()).ok()
 }

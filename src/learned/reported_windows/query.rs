@@ -23,13 +23,9 @@ const MAX_BYTES: usize = 8 << 20;
 /// Maximum pages of one list. `OpenRouter` has 500 models on each.
 const MAX_PAGES: usize = 8;
 
-/// A query for the window of one model.
 pub(crate) struct WindowQuery {
-    /// The model's name.
     pub(crate) model: String,
-    /// The base URL of the upstream.
     pub(crate) base: BaseUrl,
-    /// The kind of the upstream's host.
     pub(crate) host_kind: HostKind,
     /// The path of the upstream's list of models.
     pub(crate) models_path: String,
@@ -39,12 +35,9 @@ pub(crate) struct WindowQuery {
     pub(crate) headers: HeaderMap,
 }
 
-/// The outcome of a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueryOutcome {
-    /// Number of models that the upstream listed.
     pub(crate) models_listed: usize,
-    /// The answer for this model.
     pub(crate) answer: WindowAnswer,
     /// The fault of the first request that failed, if any.
     pub(crate) fault: Option<Fault>,
@@ -56,7 +49,6 @@ pub(crate) enum WindowAnswer {
     /// No answer in time, or an unreadable one.
     #[default]
     Failed,
-    /// The window, in tokens.
     Window(Tokens),
     /// The upstream refused the caller's credentials.
     Unauthorized,
@@ -65,7 +57,6 @@ pub(crate) enum WindowAnswer {
 }
 
 impl WindowAnswer {
-    /// Returns the name used in logs.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -95,7 +86,6 @@ impl WindowQuery {
     }
 }
 
-/// A query in progress.
 struct QueryRun<'q> {
     query: &'q WindowQuery,
     upstream: &'q Upstream,

@@ -5,7 +5,6 @@ use longhaul_core::units::tokens::Tokens;
 /// Size of a request in estimated tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct RequestSize {
-    /// The whole request.
     pub(crate) tokens: Tokens,
     /// Size of the tool schemas. The estimate of schemas is far from any tokenizer's count, so sizes are
     /// compared only between requests with the same tools.

@@ -14,14 +14,13 @@ use longhaul_core::window::learned_window::Timestamped;
 
 /// Windows of single conversations, by the prefix that the next request shared at the time of the refusal.
 #[derive(Default)]
-pub(super) struct ConversationWindows {
+pub(crate) struct ConversationWindows {
     /// Whether a window was ever stored. Most processes store none, and the flag saves them a
     /// look-up for each prefix.
     has_entries: AtomicBool,
     by_prefix: LockedCache<RecordKey, ConversationWindow, CONVERSATIONS_PER_CALLER>,
 }
 
-/// The window of one conversation.
 #[derive(Clone)]
 struct ConversationWindow {
     model: String,
@@ -30,8 +29,8 @@ struct ConversationWindow {
 }
 
 impl ConversationWindows {
-    /// Returns the window of a conversation, for a day after the refusal.
-    pub(super) fn get(&self, prefix_keys: &PrefixKeys) -> Option<Tokens> {
+    /// Returns the policy window of a conversation alone, for a day after the refusal.
+    pub(crate) fn get(&self, prefix_keys: &PrefixKeys) -> Option<Tokens> {
         if !self.has_entries.load(Ordering::Acquire) {
             return None;
         }
@@ -52,13 +51,12 @@ impl ConversationWindows {
     }
 
     /// Discards the conversation's window if it is smaller than this accepted request.
-    pub(super) fn record_accepted(&self, prefix_keys: &PrefixKeys, request: Tokens) {
+    pub(crate) fn record_accepted(&self, prefix_keys: &PrefixKeys, request: Tokens) {
         if self.get(prefix_keys).is_some_and(|window| request > window) {
             self.insert(prefix_keys, None);
         }
     }
 
-    /// Drops the windows of all conversations.
     pub(super) fn clear(&self) {
         self.by_prefix.lock().clear();
     }

@@ -88,7 +88,6 @@ impl BodyBuffer {
         Ok(())
     }
 
-    /// Returns the bytes and their budget reservation.
     pub(super) fn into_parts(self) -> (Bytes, Reservation) {
         (self.spare.recycle_on_drop(self.bytes), self.reservation)
     }
@@ -102,7 +101,6 @@ pub(crate) struct RequestSlots {
 }
 
 impl RequestSlots {
-    /// Creates `limit` slots.
     pub(crate) fn new(limit: u32) -> Self {
         Self { share: Arc::new(FairShare::new(limit.into())), bodies: Arc::default() }
     }
@@ -148,11 +146,9 @@ impl RequestSlots {
     }
 }
 
-/// A slot, returned on drop.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
     share: Arc<FairShare>,
-    /// Progress of the request's body.
     pub(crate) progress: Arc<BodyProgress>,
     /// Memory that the request takes until its end.
     _memory: Reservation,
@@ -202,7 +198,6 @@ mod slots_tests {
     }
 }
 
-/// A body that is being decoded.
 pub(super) struct BodyDecoding {
     decoder: Decoder,
     plain: BodyBuffer,

@@ -11,7 +11,6 @@ const MAX_NOTES: usize = 16;
 /// Bytes of an entry without its record and its notes: keys, metadata, and its part of the pages,
 /// which are not full.
 const ENTRY_OVERHEAD_BYTES: u64 = 256;
-/// Bytes of a note without its content.
 const NOTE_OVERHEAD_BYTES: usize = 10;
 
 const ADOPTED: u8 = 1;
@@ -92,7 +91,6 @@ impl EntryMeta {
         self.notes.push((name, note));
     }
 
-    /// Combines the metadata with its record into an entry.
     pub(super) fn into_entry(self, record: Option<Bytes>) -> StoredEntry {
         StoredEntry {
             record,

@@ -54,7 +54,6 @@ pub(super) fn read_format(database: &impl ReadableDatabase) -> Result<Option<u64
     }
 }
 
-/// Identifies a file by its content alone.
 fn identify_database(path: &Path) -> Result<FileIdentity, OpenError> {
     let read = || -> Result<_, OpenError> {
         let mut builder = Builder::new();

@@ -41,7 +41,6 @@ pub(super) struct StoreFile {
     _lock: Option<File>,
 }
 
-/// Reason for not opening a database.
 #[derive(Debug)]
 pub(super) enum OpenError {
     /// Another process has it.
@@ -91,7 +90,6 @@ impl<E: Into<redb::Error>> From<E> for OpenError {
 }
 
 impl OpenError {
-    /// Returns the problem to report to the operator.
     pub(super) fn into_problem(self, path: &Path) -> Problem {
         let path = path.display();
         Problem::Store(match self {
@@ -190,7 +188,6 @@ impl StoreFile {
         }
     }
 
-    /// Creates a database for a copy of this one, with the same owner.
     pub(super) fn create_copy(&self) -> Result<Database, OpenError> {
         let copy = self.copy_path();
         remove_if_exists(&copy)?;
@@ -208,7 +205,6 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Removes the copy that was set aside.
     pub(super) fn remove_aside(&self) -> io::Result<()> {
         remove_if_exists(&self.aside_path())
     }
@@ -247,7 +243,6 @@ fn readable(opened: io::Result<File>, path: &Path) -> io::Result<File> {
     opened.or_else(|error| File::open(path).map_err(|_| error))
 }
 
-/// Opens an existing file to read and write.
 fn open_existing(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
@@ -348,7 +343,6 @@ fn open_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Removes a file that may not exist.
 fn remove_if_exists(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

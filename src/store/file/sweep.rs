@@ -16,10 +16,8 @@ const FREE_FRACTION: u64 = 10;
 /// last uses ahead of it may well be right.
 const EARLIEST_CLOCK: u64 = 1_767_225_600;
 
-/// Limits of the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileLimits {
-    /// Maximum bytes of entries.
     pub(super) max_bytes: u64,
     /// Seconds that an entry is kept after its last use.
     pub(super) idle_secs: u64,
@@ -88,7 +86,6 @@ pub(super) fn sweep(
 /// Bytes of entries, by the step of their last use.
 type Steps = BTreeMap<u64, u64>;
 
-/// Returns the scope of the caller of a key.
 fn scope_of(key: &[u8]) -> ScopeTag {
     ScopeTag(key.first_chunk().copied().unwrap_or_default())
 }
@@ -157,7 +154,6 @@ fn time_step(used: u64, now: u64) -> u64 {
     if used.saturating_add(60) > now { used } else { used / 60 * 60 }
 }
 
-/// Cutoff of a sweep.
 #[derive(Debug, Eq, PartialEq)]
 struct SweepCutoff {
     /// Entries that were used since then stay.

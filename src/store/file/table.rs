@@ -12,7 +12,6 @@ use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 type BytesTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
-/// Sealed records by key.
 pub(super) const RECORDS: BytesTable = TableDefinition::new("records");
 /// Metadata of entries by key, with and without a record.
 pub(super) const METADATA: BytesTable = TableDefinition::new("marks");
@@ -23,7 +22,6 @@ pub(super) const FORMAT_KEY: &str = "format";
 /// Seconds after which a read renews an entry's last use. In between, a read writes nothing.
 const TOUCH_INTERVAL_SECS: u64 = 3_600;
 
-/// Range of entries to list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListRange {
     /// Scope to list; `None` for all.
@@ -72,7 +70,6 @@ pub(super) fn read(
     Ok(read)
 }
 
-/// Lists the entries of one range.
 pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEntry>, redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(METADATA)?;

@@ -42,7 +42,6 @@ pub(super) struct FileThreads {
     writer: SyncSender<Order>,
 }
 
-/// Order for the writing thread.
 enum Order {
     /// Closes the file for good, and signals that it is closed.
     Close(oneshot::Sender<()>),
@@ -113,13 +112,11 @@ impl FileThreads {
         answered.await.unwrap_or(Err(CLOSED))
     }
 
-    /// Queues work for the writing thread.
     pub(super) fn queue(&self, work: impl FnOnce(&mut WriteThread) + Send + 'static) -> Answer<()> {
         let sent = self.writer.try_send(Order::Work(Box::new(work)));
         sent.map_err(|_| TOO_SLOW)
     }
 
-    /// Closes the file. Everything written is on the disk.
     pub(super) async fn close(&self) {
         let (answer, closed) = oneshot::channel();
         if self.writer.try_send(Order::Close(answer)).is_ok() {
@@ -169,7 +166,6 @@ impl SharedDatabase {
     }
 }
 
-/// State of the writing thread.
 pub(super) struct WriteThread {
     place: StoreFile,
     database: SharedDatabase,
@@ -177,8 +173,8 @@ pub(super) struct WriteThread {
     /// Approximate bytes of entries.
     bytes: u64,
     last_sweep: Option<Instant>,
-    /// Owners of callers. `None` where the process serves none.
-    accepted: Option<Arc<AcceptedCallers>>,
+    /// Owners of callers; any other caller counts as an owner. `None` where the process serves none.
+    pub(super) accepted: Option<Arc<AcceptedCallers>>,
 }
 
 impl WriteThread {
@@ -201,11 +197,6 @@ impl WriteThread {
             }
             self.sweep_if_due();
         }
-    }
-
-    /// Divides the file among the owners of `accepted` callers. Any other caller counts as an owner.
-    pub(super) fn set_accepted(&mut self, accepted: Arc<AcceptedCallers>) {
-        self.accepted = Some(accepted);
     }
 
     /// Applies writes. Returns the resulting records.

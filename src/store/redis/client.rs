@@ -31,7 +31,6 @@ const MAX_REDIRECTIONS: u32 = 3;
 /// Longest pause between two of these attempts, in milliseconds.
 const MAX_REDIRECTION_WAIT_MS: u64 = 100;
 
-/// Client of a server, or of a Cluster.
 #[derive(Clone)]
 pub(super) enum RedisClient {
     /// Several servers, each with a part of the keys.
@@ -40,7 +39,6 @@ pub(super) enum RedisClient {
         /// Lives as long as the client, which finds it by its ID.
         _dialer: Arc<Dialer>,
     },
-    /// A single server.
     Single(ConnectionAddr, Arc<Dialer>),
 }
 
@@ -49,11 +47,9 @@ pub(super) enum RedisClient {
 pub(super) enum RedisConnection {
     /// Connections to every node that has keys.
     Cluster(ClusterConnection<BoundedConnection>),
-    /// A connection to the only server.
     Single(BoundedConnection),
 }
 
-/// Destination of commands.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum CommandRoute {
     /// A given node of a Cluster, by host and port.
@@ -150,7 +146,6 @@ impl RedisConnection {
         }
     }
 
-    /// Returns all nodes that have keys.
     pub(super) async fn nodes(&mut self) -> Result<Vec<CommandRoute>, RedisError> {
         let Self::Cluster(link) = self else {
             return Ok(vec![CommandRoute::KeyOwner]);

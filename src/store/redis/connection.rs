@@ -133,14 +133,12 @@ impl ReconnectingConnection {
         Ok(answers)
     }
 
-    /// Returns all nodes that have keys.
     pub(super) async fn nodes(&self) -> Answer<Vec<CommandRoute>> {
         let (mut link, _) = self.connection_after(0).await?;
         let nodes = self.check_on_failure(link.nodes()).await;
         nodes.map_err(|error| unavailable(&error))
     }
 
-    /// Waits for a connection of a later epoch than `epoch`.
     async fn connection_after(&self, epoch: u64) -> Answer<(RedisConnection, u64)> {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| match state {
@@ -201,14 +199,19 @@ struct ConnectionKeeper {
 
 impl ConnectionKeeper {
     async fn run(mut self) {
-        let mut backoff = Backoff(PAUSE_FIRST);
+        let mut pause = PAUSE_FIRST;
         loop {
             let held = match timeout(CONNECT_TIMEOUT, self.server.connect()).await {
                 Ok(Ok(link)) => self.publish(link).await,
                 Ok(Err(error)) => self.publish_failure(unavailable(&error)),
                 Err(_) => self.publish_failure(NO_ANSWER),
             };
-            backoff.wait_after(held).await;
+            if held > PAUSE_LONGEST {
+                pause = PAUSE_FIRST;
+                continue;
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_LONGEST);
         }
     }
 
@@ -241,26 +244,8 @@ impl ConnectionKeeper {
     }
 }
 
-/// Pause before the next attempt to connect.
-struct Backoff(Duration);
-
-impl Backoff {
-    /// Waits after a connection that lasted for `held`. Does not wait if it lasted longer than the
-    /// longest pause.
-    async fn wait_after(&mut self, held: Duration) {
-        if held > PAUSE_LONGEST {
-            self.0 = PAUSE_FIRST;
-            return;
-        }
-        sleep(self.0).await;
-        self.0 = (self.0 * 2).min(PAUSE_LONGEST);
-    }
-}
-
-/// The server sent no answer.
 pub(super) const NO_ANSWER: Unavailable = Unavailable("the server does not answer");
 
-/// The answer does not fit the command.
 pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable("the server's answer is malformed");
 
 /// The user exists, but lacks a permission that longhaul needs.

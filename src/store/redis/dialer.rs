@@ -61,7 +61,6 @@ impl Dialer {
         DIALERS.lock().get(&id)?.upgrade()
     }
 
-    /// Opens a connection.
     pub(super) async fn connect(
         &self,
         address: &ConnectionAddr,

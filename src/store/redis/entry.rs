@@ -17,7 +17,6 @@ use longhaul_core::units::scope::{RecordKey, ScopeTag};
 /// treat each other's records as damaged.
 const PREFIX: &str = "longhaul:3:";
 const _: () = assert!(FORMAT == 3, "the prefix bears the format's version");
-/// Maximum bytes of a record.
 const MAX_RECORD_BYTES: usize = MAX_SEALED_BYTES;
 /// Maximum number of fields of an entry: three marks, one record, and one note for each model. A
 /// conversation changes its model now and then, not a hundred times at one prefix.
@@ -25,19 +24,15 @@ const MAX_FIELDS: u32 = 64;
 /// Maximum bytes of all fields and values of an entry.
 pub(super) const MAX_ENTRY_BYTES: usize =
     MAX_RECORD_BYTES + MAX_FIELDS as usize * (MAX_NOTE_BYTES + 64);
-/// Maximum bytes of a note.
 const MAX_NOTE_BYTES: usize = 24 << 10;
 
 const RECORD: &str = "record";
 const ADOPTED: &str = "adopted";
 const SEEN: &str = "met";
 const REFUSED: &str = "refused";
-/// Prefix of a note's field.
 const NOTE: &str = "note:";
 
-/// Script that writes one entry atomically.
 const WRITE_SCRIPT: &str = include_str!("write.lua");
-/// Script that reads one entry within the bounds.
 const READ_SCRIPT: &str = include_str!("read.lua");
 
 /// Script that holds the entries of one scope within a bound.
@@ -62,14 +57,12 @@ pub(super) fn bound_command<'w>(
     command
 }
 
-/// Returns the name of an entry's key.
 pub(super) fn redis_key(key: RecordKey) -> String {
     let bytes = key.to_bytes();
     let (scope, chain) = bytes.split_at(key.scope().0.len());
     format!("{PREFIX}{{{}}}:{}", hex(scope), hex(chain))
 }
 
-/// Returns the name of the key of an entry's lease.
 pub(super) fn lease_redis_key(key: RecordKey) -> String {
     format!("{}:lease", redis_key(key))
 }
@@ -80,7 +73,6 @@ pub(super) fn scan_pattern(scope: Option<ScopeTag>) -> String {
     format!("{PREFIX}{{{scope}}}:*")
 }
 
-/// Parses the name of an entry's key.
 pub(super) fn parse_key(name: &str) -> Option<RecordKey> {
     let (scope, chain) = name.strip_prefix(PREFIX)?.split_once(':')?;
     let scope = scope.strip_prefix('{')?.strip_suffix('}')?;
@@ -146,7 +138,6 @@ fn set_field(entry: &mut StoredEntry, field: &[u8], value: Vec<u8>) -> Option<()
     Some(())
 }
 
-/// Builds the command for one write.
 pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(WRITE_SCRIPT).arg(1).arg(redis_key(write.key));
@@ -169,7 +160,6 @@ pub(super) fn write_command(write: &EntryWrite, ttl_ms: u64) -> Cmd {
     command
 }
 
-/// Parses a server's answer to the command of `write`.
 pub(super) fn parse_write_result(write: &EntryWrite, answer: Value) -> Option<WriteResult> {
     let Value::Array(answer) = answer else {
         return None;

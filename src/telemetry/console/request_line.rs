@@ -6,7 +6,6 @@ use super::{BOLD, CYAN, DIM, EventFields, GREEN, Line, PLAIN, RED, SHOWN_DIGITS,
 use longhaul_console::amounts::{percent, short_duration, short_tokens, short_usd};
 use longhaul_core::units::usd::Usd;
 
-/// The fields of a request that a person reads.
 pub(super) struct RequestLine<'f> {
     fields: &'f EventFields,
     actions: Vec<&'f str>,
@@ -18,7 +17,6 @@ impl<'f> RequestLine<'f> {
         Self { fields, actions: actions.filter(|action| !action.is_empty()).collect() }
     }
 
-    /// Appends the line to `line`.
     pub(super) fn write(&self, line: &mut Line) {
         let fields = self.fields;
         if let Some(model) = fields.text("model") {

@@ -22,7 +22,6 @@ impl Conversation<'_> {
         message.role.is_user() && self.texts(message).next().is_some_and(begins)
     }
 
-    /// Returns the newest summary of the agent among the messages of `range`.
     pub(crate) fn newest_agent_summary(&self, range: Range<usize>) -> Option<usize> {
         let messages = self.messages().get(range.clone())?;
         let newest = messages.iter().rposition(|it| self.is_agent_summary(it));

@@ -20,7 +20,6 @@ pub(super) struct OpenCalls<'a> {
 }
 
 impl<'a> OpenCalls<'a> {
-    /// Creates a set in which every call is unanswered.
     pub(super) fn new(ids: impl Iterator<Item = CallId<'a>>) -> Self {
         let mut calls: SmallVec<_> = ids.enumerate().map(|(at, id)| (id, at)).collect();
         calls.sort_unstable();
@@ -45,19 +44,16 @@ impl<'a> OpenCalls<'a> {
         place
     }
 
-    /// Returns the start of the run with this id, if there is one.
     fn run_start(&self, id: &CallId<'_>) -> Option<usize> {
         let start = self.calls.partition_point(|(known, _)| known < id);
         self.calls.get(start).filter(|(known, _)| known == id)?;
         Some(start)
     }
 
-    /// Returns the first call of a run, answered or not.
     fn first_in_run(&self, run: usize) -> Option<usize> {
         self.calls.get(run).map(|(_, at)| *at)
     }
 
-    /// Returns the first unanswered call of a run.
     fn first_open_in_run(&self, run: usize) -> Option<usize> {
         let (id, at) = self.calls.get(run + self.answered.get(run)?)?;
         (self.calls.get(run)?.0 == *id).then_some(*at)

@@ -23,12 +23,10 @@ impl Pieces {
         self.messages.len() + self.parts.len() + self.calls.len()
     }
 
-    /// Returns the parts of `message`.
     pub(crate) fn parts_of(&self, message: &Message) -> &[ContentPart] {
         self.parts.get(message.parts.clone()).unwrap_or_default()
     }
 
-    /// Returns the calls of `message`.
     pub(crate) fn calls_of(&self, message: &Message) -> &[ToolCall] {
         self.calls.get(message.calls.clone()).unwrap_or_default()
     }

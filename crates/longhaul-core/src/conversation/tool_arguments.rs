@@ -61,14 +61,12 @@ impl<'c, 'a> DecodedCalls<'c, 'a> {
         Self { conversation, messages, first, kept: kept.collect() }
     }
 
-    /// Returns all calls, each with its arguments.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'c ToolCall, Cow<'_, ToolArguments>)> {
         let messages = self.conversation.messages().get(self.messages.clone());
         let messages = messages.unwrap_or_default().iter();
         messages.flat_map(|message| self.of(message))
     }
 
-    /// Returns the calls of a message, each with its arguments.
     pub(crate) fn of(
         &self,
         message: &Message,
@@ -118,12 +116,10 @@ impl ToolArguments {
         self.first_string(["pattern", "query", "regex"])
     }
 
-    /// Returns the folder in which the call runs its command.
     pub(crate) fn folder(&self) -> Option<&str> {
         self.first_string(["workdir", "cwd", "working_directory", "directory"])
     }
 
-    /// Returns the plan that the call shows to the user.
     pub(crate) fn plan(&self) -> Option<&str> {
         self.first_string(["plan", "summary"])
     }

@@ -33,12 +33,10 @@ pub struct InferredPrices {
     cost_squares: f64,
 }
 
-/// Returns the sum of the products of the numbers for each kind.
 fn dot(one: Kinds, other: Kinds) -> f64 {
     one.into_iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// Returns the determinant of a matrix with these rows.
 fn determinant_of([one, two, three]: [Kinds; 3]) -> f64 {
     let ([plain, cached, output], [p, c, o]) = (two, three);
     let minors = [cached * o - output * c, output * p - plain * o, plain * c - cached * p];

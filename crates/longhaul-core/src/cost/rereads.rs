@@ -112,7 +112,6 @@ impl<'a> CallSignature<'a> {
         self.parsed_arguments.get_or_init(read).as_ref()
     }
 
-    /// Returns the number of bytes that were parsed.
     fn parsed_bytes(&self) -> usize {
         self.parsed_arguments.get().map_or(0, |_| self.arguments.len())
     }

@@ -14,7 +14,6 @@ use crate::units::tokens::Tokens;
 pub use reader::read;
 pub(super) use reader::read_with;
 
-/// Facts about the API.
 pub(super) static FACTS: DialectFacts = DialectFacts {
     path: "/chat/completions",
     distinct_path: "/chat/completions",

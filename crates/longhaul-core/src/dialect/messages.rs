@@ -8,10 +8,10 @@ pub(super) mod reply;
 pub(super) mod server_tools;
 pub(super) mod summary_request;
 mod turns;
-pub(super) mod writer;
 
 use serde_json::json;
 
+pub(super) use crate::dialect::chat_completions::writer;
 use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
 pub(super) use reader::read_with;
@@ -24,7 +24,6 @@ const DISTINCT_PATH: &str = "/v1/messages";
 /// End of the path that counts the tokens of a request, after [`PATH`].
 pub(super) const COUNT_PATH: &str = "/count_tokens";
 
-/// Facts about the API.
 pub(super) static FACTS: DialectFacts = DialectFacts {
     path: PATH,
     distinct_path: DISTINCT_PATH,

@@ -15,7 +15,6 @@ pub struct RequestTemplate<'c> {
     /// Whether the call goes to the client's own endpoint. Elsewhere, routing and cache key are
     /// meaningless.
     pub(crate) is_own_endpoint: bool,
-    /// The dialect of the call.
     pub(crate) dialect: Dialect,
 }
 

@@ -1,12 +1,10 @@
 //! The dialect of `POST …/responses`: the meaning of each key.
 
-mod estimate;
 mod keys;
 mod reader;
 pub(super) mod reply;
 pub(super) mod steps;
 pub(super) mod summary_request;
-mod tool_names;
 pub(super) mod writer;
 
 use crate::dialect::facts::DialectFacts;
@@ -14,7 +12,6 @@ use crate::units::tokens::Tokens;
 pub use reader::read;
 pub(super) use reader::read_with;
 
-/// Facts about the API.
 pub(super) static FACTS: DialectFacts = DialectFacts {
     // Paths of stored responses continue after it, and `…/responses/compact` is another API.
     path: "/responses",
@@ -48,3 +45,26 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     // it repeats instructions and tools.
     event_start_bytes: 512,
 };
+
+/// Overhead of one item in common chat templates.
+const ITEM_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
+/// Bytes of an encrypted text that carry no tokens. Codex subtracts the number in its own estimate.
+const ENCRYPTION_OVERHEAD_BYTES: u32 = 650;
+
+/// Estimates the text in `chars` characters of encrypted base64, by Codex's own formula.
+fn encrypted_tokens(chars: u32) -> Tokens {
+    let bytes = chars / 4 * 3;
+    Tokens::estimate_chars(bytes.saturating_sub(ENCRYPTION_OVERHEAD_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_encrypted_text_is_estimated_at_zero() {
+        for (chars, expect) in [(0, 0), (400, 0), (868, 0), (2_000, 212), (u32::MAX, 805_306_204)] {
+            assert_eq!(encrypted_tokens(chars), Tokens::new(expect), "{chars}");
+        }
+    }
+}

@@ -23,7 +23,6 @@ enum ModelRule {
     Free,
 }
 
-/// A row of the table.
 struct ModelRow {
     names: Vec<&'static str>,
     /// First version; `None` matches a name without a version too.
@@ -72,7 +71,6 @@ pub enum ThinkingBinding {
     Possible,
 }
 
-/// The option of a request that controls thinking.
 #[derive(Default)]
 struct ThinkingOption {
     /// Whether the thinking has a fixed budget. The models that bind thinking have no such mode.

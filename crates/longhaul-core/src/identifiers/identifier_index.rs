@@ -13,14 +13,12 @@ use std::collections::HashMap;
 /// Maximum identifiers to rank, which bounds memory at about 10 MB. The newest come first.
 pub(super) const MAX_IDENTIFIERS: usize = 1 << 16;
 
-/// The identifiers collected so far.
 #[derive(Default)]
 pub(super) struct IdentifierIndex {
     entries: HashMap<String, IdentifierStats, CacheHashState>,
     texts: usize,
 }
 
-/// A feature that identifiers share.
 #[derive(Eq, Hash, PartialEq)]
 enum Feature<'f> {
     /// The family, among sources at least as strong.
@@ -52,7 +50,6 @@ impl IdentifierIndex {
         index
     }
 
-    /// Adds the identifiers of one text of the message at `at`.
     pub(super) fn add_text(&mut self, text: &str, source: IdentifierSource, at: usize) {
         self.texts += 1;
         lexer::scan(text, |found| {
@@ -115,9 +112,11 @@ impl IdentifierIndex {
         let ranked = scored.into_iter();
         ranked.map(|(_, text, origin)| (text, origin)).collect()
     }
+}
 
+#[cfg(test)]
+impl IdentifierIndex {
     /// Number of identifiers, with those that are left out.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

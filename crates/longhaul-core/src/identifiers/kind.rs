@@ -23,7 +23,6 @@ pub(super) enum IdentifierKind {
 /// File extensions, a line each. A dotted word with one of them is a file rather than a member access.
 const FILE_EXTENSIONS: &str = include_str!("kind/file_extensions.txt");
 
-/// Minimum length of an identifier.
 pub(super) const MIN_LEN: usize = 3;
 /// Minimum number of digits of a path that is listed.
 const MIN_PATH_DIGITS: usize = 3;

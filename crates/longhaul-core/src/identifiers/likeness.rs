@@ -2,7 +2,6 @@
 
 use crate::identifiers::kind::IdentifierKind;
 
-/// Minimum length of a piece of hexadecimal.
 const MIN_HEX_PIECE: usize = 5;
 
 /// Returns the features that `word` shares with its family. Many identifiers of one family in one place form a

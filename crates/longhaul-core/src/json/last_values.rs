@@ -26,7 +26,6 @@ impl SearchTerm {
         Self(LazyLock::new(finder))
     }
 
-    /// Whether the term occurs anywhere in `json`.
     pub(crate) fn occurs_in(&self, json: &[u8]) -> bool {
         self.0.find(json).is_some()
     }

@@ -98,7 +98,6 @@ pub(crate) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Creates a cursor at the beginning of `text`.
     pub(crate) fn new(text: &'a str) -> Self {
         Self { text, position: 0 }
     }
@@ -228,7 +227,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Builds the literal from `start` to the cursor.
     fn literal(&self, start: usize, surplus: &ExtraBytes) -> Result<Literal, NotJson> {
         let span = self.span_from(start)?;
         let quotes = 2;

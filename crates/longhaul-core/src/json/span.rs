@@ -34,7 +34,6 @@ impl Span {
         self.end as usize
     }
 
-    /// Returns the start as stored.
     pub(crate) fn start_u32(self) -> u32 {
         self.start
     }
@@ -45,7 +44,6 @@ impl Span {
         Self { start: self.start.wrapping_add(by), end: self.end.wrapping_add(by) }
     }
 
-    /// Returns the length, in bytes.
     pub(crate) fn len(self) -> usize {
         self.end() - self.start()
     }

@@ -57,7 +57,6 @@ impl AnswerScanner {
         }
     }
 
-    /// Scans the next bytes and returns whether the body is an answer.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().any(|&byte| self.scan_byte(byte))
     }

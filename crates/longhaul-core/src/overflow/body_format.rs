@@ -5,7 +5,6 @@
 /// Format of a reply body, by its first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BodyFormat {
-    /// A JSON text.
     Json,
     /// Any other text, such as an HTML page; it is not read.
     Other,

@@ -35,7 +35,7 @@ impl<'a> ReplyClassifier<'a> {
     /// Creates a classifier for a reply with this status, by the rules of the table alone. Returns
     /// `None` if the status rules out any action.
     pub fn new(dialect: Dialect, status: u16, rules: &'a ClassifierRules) -> Option<Self> {
-        Self::by_rules(dialect, status, RuleSet::table_only(rules))
+        Self::by_rules(dialect, status, RuleSet { table: rules, facts: None })
     }
 
     /// Returns the maximum of bytes to hold of the reply, as received.

@@ -29,7 +29,6 @@ const MAX_ENTRIES: usize = 64;
 /// Pages of text later, a match is more likely a quotation of the request.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
-/// Details collected from the errors of one reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ErrorDetails {
     /// Messages, normalised by [`normalise`].
@@ -74,7 +73,6 @@ impl ErrorDetails {
         self.texts.iter().map(Vec::as_slice).chain(self.codes.iter().map(String::as_bytes))
     }
 
-    /// Whether any collected code is in `known`.
     pub(super) fn has_code(&self, known: &[&str]) -> bool {
         let mut codes = self.codes.iter();
         codes.any(|code| known.contains(&code.as_str()))
@@ -234,7 +232,6 @@ impl ErrorDetails {
         texts.push(text.to_owned());
     }
 
-    /// Returns the details without quotations of the request in their texts.
     pub(super) fn without_quotations(&self, request: RequestText<'_>) -> Self {
         let mut kept = request.remove_quotations(&self.with_advice().statements);
         Self {
@@ -252,13 +249,11 @@ impl ErrorDetails {
         all
     }
 
-    /// Whether a text mentions tokens.
     pub(super) fn names_tokens(&self) -> bool {
         let mut texts = self.statements.iter();
         texts.any(|text| text.contains("token"))
     }
 
-    /// Returns the statuses among the codes.
     pub(super) fn inner_statuses(&self) -> impl Iterator<Item = u16> {
         self.codes.iter().filter_map(|code| code.parse().ok())
     }
@@ -291,7 +286,6 @@ fn is_text_list(value: &Value) -> bool {
     texts.is_some_and(|texts| texts.iter().all(Value::is_string))
 }
 
-/// Whether the value of this plain key is a code.
 fn names_code(key: &str) -> bool {
     let is_code = key.ends_with("code") || key.ends_with("type");
     (is_code || matches!(key, "kind" | "reason" | "status")) && key != "contenttype"

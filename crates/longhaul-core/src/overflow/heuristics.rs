@@ -56,11 +56,9 @@ pub(super) enum Confidence {
     Strong,
 }
 
-/// Evidence of one refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Assessment {
     pub(super) confidence: Confidence,
-    /// Size that the refusal states.
     stated: StatedSize,
     /// Fingerprint of the statement whose words decide; zero otherwise.
     statement: u64,
@@ -122,7 +120,6 @@ pub(super) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// Weighs the evidence.
     pub(super) fn assess(&self) -> Assessment {
         let own = self.clean(self.unquoted);
         let counts_used = own.iter().any(|one| matches("used", &one.text));
@@ -152,7 +149,6 @@ impl Refusal<'_> {
         if is_weaker || advised.confidence == Confidence::Strong { advised } else { assessment }
     }
 
-    /// Weighs the statements.
     fn assess_texts(&self) -> Assessment {
         let (statements, own) = (self.clean(self.details), self.clean(self.unquoted));
         let joined = joined(self.unquoted).map(|text| self.clean_text(&text));
@@ -304,7 +300,6 @@ impl Refusal<'_> {
             || statements.iter().any(is_other)
     }
 
-    /// Whether a list of the table matches a statement.
     fn is_listed(&self, statement: &Statement, list: &str) -> bool {
         self.rules.matches(list, &normalise(&statement.text))
     }
@@ -364,13 +359,11 @@ impl<'a> RequestSizes<'a> {
         size > 0 && (size * least.0 / least.1..=size * most.0 / most.1).contains(&number.value)
     }
 
-    /// Returns the characters that were sent.
     pub(super) fn characters(&self) -> u64 {
         let count = || self.sent_share(self.facts.text.characters());
         *self.characters.get_or_init(count)
     }
 
-    /// Returns the bytes that were sent.
     pub(super) fn bytes(&self) -> u64 {
         self.sent_share(self.facts.text.bytes())
     }

@@ -12,12 +12,7 @@ pub(super) struct RuleSet<'a> {
     pub(super) facts: Option<RequestFacts<'a>>,
 }
 
-impl<'a> RuleSet<'a> {
-    /// Creates rules without evidence.
-    pub(super) fn table_only(table: &'a ClassifierRules) -> Self {
-        Self { table, facts: None }
-    }
-
+impl RuleSet<'_> {
     /// Whether an error states that the account does not include a long context, and the request has one.
     pub(super) fn refuses_long_context(self, status: u16, details: &ErrorDetails) -> bool {
         let is_longer = self.facts.is_some_and(|facts| facts.tokens > UNPAID_ESTIMATE);
@@ -29,7 +24,6 @@ impl<'a> RuleSet<'a> {
             })
     }
 
-    /// Classifies an error by the table alone.
     pub(super) fn classify_by_table(self, status: u16, details: &ErrorDetails) -> Verdict {
         let verdict = classify_by_table(status, details, self.table);
         // A smaller request cures a byte limit, whatever allowance the status names.
@@ -51,6 +45,12 @@ impl<'a> RuleSet<'a> {
 
 /// Word of the APIs for a provider's own summary of a history, in their requests, errors and codes.
 pub(super) const COMPACTION: &[u8] = b"compaction";
+#[cfg(test)]
+impl<'a> RuleSet<'a> {
+    pub(super) fn table_only(table: &'a ClassifierRules) -> Self {
+        Self { table, facts: None }
+    }
+}
 
 /// Longest context of an Anthropic account without an allowance for more, in tokens.
 pub(super) const PAID_CONTEXT: u32 = 200_000;

@@ -34,7 +34,6 @@ pub struct ClassifierRules {
 /// The rows of `wordings.tsv`, by list.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledRules {
-    /// Statuses and codes.
     codes: HashMap<&'static str, Vec<&'static str>>,
     patterns: HashMap<&'static str, RegexSet>,
     /// Patterns that extract counts, in order of precedence.
@@ -112,15 +111,6 @@ impl ClassifierRules {
         Ok(Self { configured: compiled.collect::<Result<_, _>>()?, ..Self::standard().clone() })
     }
 
-    /// Creates rules from other rows.
-    #[cfg(test)]
-    pub(super) fn from_rows(rows: &[Row]) -> Self {
-        Self {
-            configured: Arc::default(),
-            compiled: Arc::new(OnceLock::from(CompiledRules::from_rows(rows))),
-        }
-    }
-
     /// Whether an error of this status, outer or inside a body, is never about the size of a
     /// request.
     pub(super) fn is_vetoed_status(&self, status: u16) -> bool {
@@ -128,13 +118,11 @@ impl ClassifierRules {
         self.compiled().codes("status").contains(&&*status)
     }
 
-    /// Whether a pattern of a list matches a text.
     pub(super) fn matches(&self, list: &str, text: &[u8]) -> bool {
         let set = self.compiled().patterns.get(list);
         set.is_some_and(|set| set.is_match(text))
     }
 
-    /// Whether a path of an error points into one message.
     pub(super) fn points_into_message(&self, details: &ErrorDetails) -> bool {
         let mut paths = details.params.iter();
         paths.any(|path| self.matches("message-path", path))
@@ -184,6 +172,17 @@ impl ClassifierRules {
     }
 }
 
+#[cfg(test)]
+impl ClassifierRules {
+    /// Creates rules from other rows.
+    pub(super) fn from_rows(rows: &[Row]) -> Self {
+        Self {
+            configured: Arc::default(),
+            compiled: Arc::new(OnceLock::from(CompiledRules::from_rows(rows))),
+        }
+    }
+}
+
 impl CompiledRules {
     fn from_rows(rows: &[Row]) -> Self {
         let list = |name: &'static str| {
@@ -218,7 +217,6 @@ impl CompiledRules {
     }
 }
 
-/// Compiles the configured pattern at `position`.
 fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         let bytes = pattern.len();

@@ -6,12 +6,10 @@ use crate::overflow::{Evidence, LimitKind, Overflow, Verdict};
 /// convert the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StatedSize {
-    /// Quantity that `limit` bounds.
     pub(super) kind: LimitKind,
     pub(super) limit: Option<u32>,
     /// Size of the prompt. `None` for a lower bound.
     pub(super) input: Option<u32>,
-    /// Requested output.
     pub(super) output: Option<u32>,
     /// Tokens beyond the limit.
     pub(super) excess: Option<u32>,

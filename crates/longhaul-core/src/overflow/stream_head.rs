@@ -32,7 +32,6 @@ impl StreamHead {
         Self { dialect, finish: None, input: None, output: None, states_failure: false }
     }
 
-    /// Reads the next event.
     pub(super) fn push(&mut self, event: Event<'_>, rules: RuleSet<'_>) -> ClassifierStep {
         let info = self.dialect.classify_event(event);
         self.finish = info.finish.or(self.finish);

@@ -190,7 +190,6 @@ impl ReplyEnd {
         };
     }
 
-    /// Reads a complete event, or a complete body.
     fn read(&mut self, dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>) {
         self.read_facts(dialect, event.data);
         if self.has_content && !may_be_error(event) {

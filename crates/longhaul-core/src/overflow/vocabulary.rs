@@ -9,17 +9,14 @@ use std::sync::{LazyLock, OnceLock};
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-/// Known wordings.
 pub(super) const WORDINGS: &str = include_str!("data/wordings.tsv");
 /// Patterns by which other wordings are assessed.
 pub(super) const HEURISTICS: &str = include_str!("data/heuristics.tsv");
-/// Words of codes and keys.
 pub(super) const WORDS: &str = include_str!("data/words.tsv");
 
 /// Maximum compiled size of a pattern, and of a list of patterns, in bytes.
 const MAX_COMPILED_BYTES: usize = 16 * 1024 * 1024;
 
-/// Row of a data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) list: &'static str,
@@ -28,7 +25,6 @@ pub(super) struct Row {
     pub(super) pattern: &'static str,
 }
 
-/// Returns the rows of a file.
 pub(super) fn rows(file: &'static str) -> impl Iterator<Item = Row> {
     let lines = file.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| {
@@ -37,12 +33,10 @@ pub(super) fn rows(file: &'static str) -> impl Iterator<Item = Row> {
     })
 }
 
-/// Returns the rows of a list of heuristics.
 pub(super) fn heuristics(list: &str) -> impl Iterator<Item = Row> {
     rows(HEURISTICS).filter(move |row| row.list == list)
 }
 
-/// Returns a list of words.
 pub(super) fn listed(list: &str) -> impl Iterator<Item = &'static str> {
     static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
         let mut lists = HashMap::<_, Vec<_>>::new();
@@ -57,7 +51,6 @@ pub(super) fn listed(list: &str) -> impl Iterator<Item = &'static str> {
     words.into_iter().flatten().copied()
 }
 
-/// Whether a list of words contains `word`.
 pub(super) fn is_listed(list: &str, word: &str) -> bool {
     listed(list).any(|one| one == word)
 }
@@ -97,7 +90,6 @@ macro_rules! matches_around {
 }
 pub(super) use matches_around;
 
-/// Compiles a pattern of the heuristics.
 pub(super) fn compile_row(pattern: &str) -> Result<Regex, regex::Error> {
     let mut builder = RegexBuilder::new(&ascii_classes(pattern));
     builder.size_limit(MAX_COMPILED_BYTES).build()
@@ -108,7 +100,6 @@ pub(super) fn compile(pattern: &str) -> Regex {
     compile_row(pattern).expect("a valid pattern")
 }
 
-/// Reads a number from its digits.
 pub(super) fn parse<T: FromStr>(digits: &[u8]) -> Option<T> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }

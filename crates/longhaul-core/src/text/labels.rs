@@ -2,7 +2,7 @@
 //! such lines are indented.
 
 use crate::text::lookalikes::{begins_like, is_like, is_word, marks, reads_as};
-use crate::text::wording;
+use crate::text::{with_edits, wording};
 use std::borrow::Cow;
 
 /// Characters that a model or a terminal treats as line ends.
@@ -19,13 +19,11 @@ pub(super) const SPEAKING_HEADINGS: [&str; 3] =
 /// The other headings of sections that longhaul generates.
 const LISTING_HEADINGS: [&str; 2] = ["Files Touched", "Identifiers"];
 
-/// Heading of a segment, before its number.
 const SEGMENT_HEADING: &str = "Part";
 
 /// Maximum characters of a label in brackets, with spaces.
 const MAX_LABEL_CHARS: usize = 80;
 
-/// Inserted before a foreign line that begins with a reserved prefix.
 pub(super) const INDENT: &str = "  ";
 
 /// Indents each line after the first that begins with a label or a second-level heading, or is a heading
@@ -39,19 +37,9 @@ pub(crate) fn escape_labels(text: Cow<'_, str>) -> Cow<'_, str> {
         is_line.then_some(before.len())
     });
     let mut starts: Vec<usize> = starts.collect();
-    if starts.is_empty() {
-        return text;
-    }
     starts.sort_unstable();
     starts.dedup();
-    let mut out = String::new();
-    let mut copied = 0;
-    for start in starts {
-        out.extend([text.get(copied..start).unwrap_or_default(), INDENT]);
-        copied = start;
-    }
-    out.push_str(text.get(copied..).unwrap_or_default());
-    out.into()
+    with_edits(text, starts.into_iter().map(|start| (start..start, INDENT)))
 }
 
 /// Indents `line` if it begins with a reserved prefix. For a line that does not follow a label.

@@ -58,7 +58,6 @@ pub(crate) fn marks(text: &str, marks: [char; 2]) -> impl Iterator<Item = (usize
     })
 }
 
-/// Whether `text` has a character that reads as `mark`.
 pub(crate) fn has_mark(text: &str, mark: char) -> bool {
     marks(text, [mark; 2]).next().is_some()
 }
@@ -106,7 +105,6 @@ pub(crate) fn has_title(text: &str, title: &str) -> bool {
     begins_like(text, title) && !rest.trim_start().starts_with(char::is_alphabetic)
 }
 
-/// Whether `text` and `other` have the same letters and digits.
 pub(crate) fn is_like(text: &str, other: &str) -> bool {
     words(text).eq(words(other))
 }

@@ -6,6 +6,7 @@ use crate::text::labels::{
 use crate::text::lookalikes::{
     begins_like, has_mark, has_title, is_like, is_word, marks, reads_as, words,
 };
+use crate::text::with_edits;
 use std::borrow::Cow;
 
 /// Beginnings of the lists of identifiers.
@@ -18,22 +19,16 @@ const RECALL: &str = "Full text";
 /// Indents the lines of a model's prose that read as a label, a heading or another line of longhaul's. Other
 /// headings stay.
 pub(crate) fn escape_prose(text: &str) -> Cow<'_, str> {
-    let mut out = String::new();
-    let mut copied = 0;
     let mut lines = text.split_inclusive(LINE_ENDS).peekable();
+    let mut starts = Vec::new();
     let mut start = 0;
     while let Some(line) = lines.next() {
         if is_forged(line, lines.peek().copied().unwrap_or_default()) {
-            out.extend([text.get(copied..start).unwrap_or_default(), INDENT]);
-            copied = start;
+            starts.push((start..start, INDENT));
         }
         start += line.len();
     }
-    if out.is_empty() {
-        return text.into();
-    }
-    out.push_str(text.get(copied..).unwrap_or_default());
-    out.into()
+    with_edits(text.into(), starts)
 }
 
 /// Whether a `line` of prose, before `next`, reads as one that longhaul alone writes.
@@ -75,7 +70,6 @@ fn after_heading_tag(line: &str) -> Option<&str> {
     })
 }
 
-/// Returns `line` without tags of HTML.
 fn without_tags(line: &str) -> Cow<'_, str> {
     if !has_mark(line, '<') {
         return line.into();

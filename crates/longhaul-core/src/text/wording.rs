@@ -5,6 +5,7 @@
 
 use crate::json::scanner::has_unicode_escape;
 use crate::text::lookalikes::{begins_like, marks, reads_as};
+use crate::text::with_edits;
 use crate::units::recall_id::{RecallForm, RecallId};
 use crate::units::tokens::Tokens;
 use regex::Regex;
@@ -24,9 +25,7 @@ pub(crate) const CONTINUE_TEXT: &str = "Continue if you have next steps";
 /// Prefix of a placeholder with a description.
 pub(crate) const CLEARED_PREFIX: &str = "[Old tool result content cleared";
 
-/// Maximum characters of the tool name in a placeholder.
 pub(crate) const MAX_TOOL_CHARS: usize = 64;
-/// Maximum characters of the argument in a placeholder.
 pub(crate) const MAX_ARGUMENT_CHARS: usize = 120;
 
 /// Maximum tokens of a result that only refers to an earlier read.
@@ -141,7 +140,6 @@ a later message differ, the later message holds.";
 /// Suffix of a message that replaces history.
 const SUMMARY_SUFFIX: &str = "[End of the record; the conversation goes on below]";
 
-/// Replaces a dropped image.
 pub(crate) const IMAGE_MARKER: &str = "[image]";
 /// Markers for other parts that are not text, in rendered messages.
 pub(crate) const AUDIO_MARKER: &str = "[audio]";
@@ -175,7 +173,6 @@ pub fn wrap_summary(text: &str) -> String {
     format!("{}\n\n{words}{}", summary_start(), summary_end())
 }
 
-/// Returns the start of the frame of [`wrap_summary`].
 pub(crate) fn summary_start() -> String {
     format!("{SUMMARY_PREFIX}\n{SUMMARY_NOTE}")
 }
@@ -208,7 +205,6 @@ pub(crate) fn segment_heading_of(text: &str) -> &str {
     if line.starts_with(SEGMENT_PREFIX) { line } else { "" }
 }
 
-/// Returns the end of the frame of [`wrap_summary`].
 pub(crate) fn summary_end() -> String {
     format!("\n\n{SUMMARY_SUFFIX}")
 }
@@ -229,19 +225,11 @@ pub(crate) fn without_marks(text: &str) -> Cow<'_, str> {
         openings.any(|mark| begins_like(inner, mark))
     });
     let mut forged: Vec<(usize, char)> = forged.collect();
-    if forged.is_empty() {
-        return text.into();
-    }
     forged.sort_unstable();
-    let mut out = String::new();
-    let mut copied = 0;
-    for (at, bracket) in forged {
-        let altered = if bracket == '[' { "(" } else { "（" };
-        out.extend([text.get(copied..at).unwrap_or_default(), altered]);
-        copied = at + bracket.len_utf8();
-    }
-    out.push_str(text.get(copied..).unwrap_or_default());
-    out.into()
+    let altered = forged.into_iter().map(|(at, bracket)| {
+        (at..at + bracket.len_utf8(), if bracket == '[' { "(" } else { "（" })
+    });
+    with_edits(text.into(), altered)
 }
 
 /// Returns the text inside a message of [`wrap_summary`], or `text` itself if it is not wrapped.

@@ -55,7 +55,6 @@ pub struct WindowDetector {
 struct TruncationSuspicion {
     /// The possible window, in provider tokens.
     window: u32,
-    /// Estimated tokens of the request.
     estimate: Tokens,
 }
 

@@ -10,7 +10,6 @@ use crate::conversation::{Conversation, Message};
 use crate::units::tokens::Tokens;
 use crate::window::token_ratio::TokenRatio;
 
-/// Maximum number of messages sampled.
 const MAX_MESSAGES: usize = 256;
 /// Bytes sampled from the middle of each message: 64 KiB in total.
 const BYTES_PER_MESSAGE: usize = 256;

@@ -99,7 +99,6 @@ impl TokenRatio {
         estimate.scaled(Tokens::new(self.0), Tokens::new(ONE))
     }
 
-    /// Converts provider tokens to estimated tokens.
     fn to_estimated(self, counted: Tokens) -> Tokens {
         counted.scaled(Tokens::new(ONE), Tokens::new(self.0))
     }

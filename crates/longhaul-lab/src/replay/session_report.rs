@@ -159,7 +159,6 @@ pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> S
     }
     let mut page = table.render(width);
     page.push('\n');
-    // Writing to a String cannot fail.
     for report in reports {
         if let Some(why) = &report.broken_off {
             _ = writeln!(page, "{} ended early: {why}\n", report.session);
@@ -167,10 +166,11 @@ pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> S
     }
     page.push_str(&paragraph(LEGEND, width));
     let changed = reports.iter().filter(|report| report.totals.prefix_changes > 0).count();
-    page.push_str(&match changed {
-        0 => "\nlonghaul changes nothing: every session fits its window.\n".to_owned(),
-        _ => format!("\nlonghaul changes {changed} of {} sessions. {NEXT}", reports.len()),
-    });
+    // Writing to a String cannot fail.
+    _ = match changed {
+        0 => page.write_str("\nlonghaul changes nothing: every session fits its window.\n"),
+        _ => write!(page, "\nlonghaul changes {changed} of {} sessions. {NEXT}", reports.len()),
+    };
     page
 }
 

@@ -4,7 +4,6 @@ use crate::conversation::parse_cache::parsed_messages::{MAX_MEMBERS, ParsedMessa
 use crate::conversation::parse_cache::{Fingerprint, MessageMemo};
 use std::sync::Arc;
 
-/// The cache entry of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum CacheEntry {
     /// The memo of a message that was joined from several parsed ones.
@@ -47,7 +46,6 @@ impl CacheEntry {
         stored_pieces.eq(fingerprints).then(|| Self::Joined(Arc::clone(&stored.memo)))
     }
 
-    /// Returns the values derived from the message.
     pub(crate) fn memo(&self) -> &MessageMemo {
         match self {
             Self::Joined(memo) => memo,

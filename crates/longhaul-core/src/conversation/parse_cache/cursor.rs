@@ -29,7 +29,6 @@ const BLOCK_SALT: u64 = 0xB10C;
 /// Distinguishes definitions of tools from both.
 const TOOLS_SALT: u64 = 0x7001;
 
-/// Cursor over the messages of one body.
 pub(crate) struct ParseCursor<'r> {
     pub(super) cache: &'r ParseCache,
     pub(super) scope: Scope,
@@ -53,10 +52,8 @@ struct HitRun {
     messages: usize,
 }
 
-/// The start of an object.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectStart {
-    /// Cache key of the object.
     key: u64,
     /// Length of the body from the object on, in bytes.
     rest: usize,
@@ -64,7 +61,6 @@ pub(crate) struct ObjectStart {
 
 /// A cache entry found at the cursor.
 pub(crate) enum CacheHit {
-    /// A single message.
     Message(Arc<ParsedMessage>),
     /// Several consecutive messages.
     Page(Arc<CachePage>),
@@ -167,7 +163,6 @@ impl ParseCursor<'_> {
         is_it.then_some(parsed)
     }
 
-    /// Looks up the page at the start of `rest`.
     fn lookup_page(&self, key: u64, rest: &str) -> Option<Arc<CachePage>> {
         if self.run.is_some() {
             return None;
@@ -268,7 +263,6 @@ fn mix(one: u64, other: u64) -> u64 {
     (one.rotate_left(29) ^ other).wrapping_mul(MULTIPLIER)
 }
 
-/// Returns a short hash of the last bytes.
 fn tail_hash(bytes: &[u8]) -> u64 {
     let before = bytes.len().saturating_sub(EDGE_BYTES);
     short_hash(bytes.get(before..).unwrap_or_default())

@@ -24,7 +24,6 @@ pub(crate) struct MessageMemo {
     pub(crate) request_chars: OnceLock<Option<u32>>,
     /// Characters that clipping the arguments of each call saves.
     pub(crate) clipped_chars: OnceLock<Box<[u32]>>,
-    /// The script that the text is written in.
     pub(crate) script: OnceLock<ScriptSample>,
     /// The memo of the joined message that ends with this message.
     pub(super) joined: OnceLock<JoinedMemo>,
@@ -34,7 +33,6 @@ pub(crate) struct MessageMemo {
 /// that message alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PrefixHashStep {
-    /// Hash of the prefix before the message.
     pub(crate) before: PrefixHash,
     /// Index of the call that the message answers, among those before it.
     pub(crate) call_index: Option<usize>,

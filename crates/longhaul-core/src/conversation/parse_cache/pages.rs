@@ -22,7 +22,6 @@ const MAX_PAGE_PIECES: usize = 8 * PAGE_MESSAGES;
 /// messages. A page keeps its parsed messages alive.
 pub(super) const GENERATION_PAGES: usize = GENERATION_MESSAGES / PAGE_MESSAGES;
 
-/// Cache of pages.
 pub(super) type CachePages = ShardedCache<u64, Arc<CachePage>>;
 
 /// Consecutive messages. Spans are relative to the start of the page; ranges of parts, calls and
@@ -61,7 +60,6 @@ impl CachePage {
             && messages.iter().all(|message| message.cached.is_some())
     }
 
-    /// Creates the page at `place` of the messages from index `first` on.
     pub(super) fn new(place: PagePlace, first: usize, pieces: &Pieces) -> Self {
         let back = Shift::to_origin(place.span);
         let source = pieces.messages.get(first..).unwrap_or_default();

@@ -18,7 +18,6 @@ pub(super) const MAX_STORED: usize = GENERATION_MESSAGES / 4;
 /// maximum messages of a joined message: the memo of a longer one is not kept.
 pub(super) const MAX_MEMBERS: usize = 16;
 
-/// Cache of parsed messages.
 pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
 
 /// The parse of one message. Spans are relative to the start of the message; ranges of parts and
@@ -118,7 +117,6 @@ impl Shift {
         }
     }
 
-    /// Returns `message` with these ranges of parts and calls.
     #[inline]
     pub(super) fn message(
         self,

@@ -7,7 +7,6 @@ use crate::units::tokens::Tokens;
 /// Definitions in one generation, by their first bytes: one client's agents often share those.
 pub(super) const GENERATION_DEFINITIONS: usize = 4_096;
 
-/// Cache of tool definitions.
 pub(super) type CachedDefinitions = ShardedCache<u64, ToolDefinitions>;
 
 /// The raw `tools` array of one body. Its end is found from its own bytes.

@@ -8,7 +8,7 @@ use super::keys::MessageKey;
 
 use crate::conversation::{Message, PartKind};
 use crate::dialect::part_reader::{PartKey, kind_from_type};
-use crate::dialect::request_keys::known_key;
+use crate::dialect::request_values::known_key;
 use crate::json::scanner::{Literal, NotJson, Scanner, elements, members};
 use crate::json::span::Span;
 
@@ -32,7 +32,6 @@ pub(super) fn is_bound(raw: &str) -> bool {
     })
 }
 
-/// See [`Dialect::bound_thinking`](crate::dialect::Dialect::bound_thinking).
 pub(in crate::dialect) fn spans(body: &str, message: &Message) -> Vec<Span> {
     let object = message.span.slice(body);
     let mut found = Found::default();

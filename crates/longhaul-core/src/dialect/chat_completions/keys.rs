@@ -1,9 +1,8 @@
 //! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::request_keys::keys;
+use crate::dialect::request_values::keys;
 
 keys! {
-    /// Keys of a request body.
     RequestKey {
         MaxCompletionTokens = "max_completion_tokens",
         MaxTokens = "max_tokens",
@@ -21,7 +20,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of a message.
     MessageKey {
         Content = "content",
         FunctionCall = "function_call",

@@ -12,10 +12,9 @@ use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::chat_completions::bound_thinking;
 use crate::dialect::part_reader::PartKey;
-use crate::dialect::request_keys::{SeenKeys, known_key};
 use crate::dialect::request_values::{
-    expect_start, read_flag, read_model, read_output_limit, read_string, role_from_name,
-    string_or_null, wrong_type,
+    SeenKeys, expect_start, known_key, read_flag, read_model, read_output_limit, read_string,
+    role_from_name, string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
@@ -221,7 +220,6 @@ impl RequestReader<'_> {
     }
 }
 
-/// Name and arguments of a called function.
 #[derive(Default)]
 struct CalledFunction {
     name: Option<Literal>,
@@ -251,7 +249,6 @@ impl CalledFunction {
     }
 }
 
-/// A partially read message.
 #[derive(Default)]
 struct MessageDraft {
     role: Option<Role>,
@@ -262,7 +259,6 @@ struct MessageDraft {
     reasoning_chars: u32,
     /// The part of `reasoning_chars` that stays without bound thinking.
     unbound_chars: u32,
-    /// Whether any reasoning is bound.
     is_bound: bool,
     refusal_chars: u32,
     parts: Range<usize>,

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
-use crate::dialect::usage_object::{LlamaCppTimings, UsageObject};
+use crate::dialect::usage::{LlamaCppTimings, UsageObject};
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
@@ -145,7 +145,6 @@ fn precedes_output(event_type: &str) -> bool {
     EARLY_EVENTS.split(' ').any(|early| early == event_type)
 }
 
-/// A choice of a completion.
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"), default)]
 struct Choice<'a> {
@@ -157,7 +156,6 @@ struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Returns the delta and the message, whichever are present.
     fn messages(&self) -> impl Iterator<Item = &Message<'a>> {
         self.delta.iter().chain(&self.message)
     }

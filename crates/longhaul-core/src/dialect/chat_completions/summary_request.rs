@@ -9,7 +9,6 @@ use crate::json::quote::quote;
 use crate::json::scanner::values_after;
 use crate::units::tokens::Tokens;
 
-/// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
     system: &str,
@@ -38,7 +37,6 @@ pub(in crate::dialect) fn compaction_order(_: &str, _: usize) -> Option<String> 
     None
 }
 
-/// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,
     upto: usize,
@@ -68,7 +66,6 @@ pub(in crate::dialect) fn append_prompt(
     Some(object(&members))
 }
 
-/// Whether the client requests usage for its streams.
 fn requests_usage(body: &str) -> bool {
     values_after(body, "\"include_usage\"").any(|value| value.starts_with("true"))
 }

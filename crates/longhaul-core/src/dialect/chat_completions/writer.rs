@@ -3,7 +3,6 @@
 use crate::conversation::{Content, Conversation, Message};
 use crate::json::quote::quote;
 
-/// See [`Dialect::content_in_shape`](crate::dialect::Dialect::content_in_shape).
 pub(in crate::dialect) fn content_in_shape(
     conversation: &Conversation<'_>,
     message: &Message,
@@ -28,7 +27,6 @@ pub(in crate::dialect) fn chat(model: &str, message: &str) -> String {
     format!(r#"{{"model":{model},"messages":[{message}]}}"#)
 }
 
-/// See [`Dialect::user_message`](crate::dialect::Dialect::user_message).
 pub(in crate::dialect) fn user_message(content: &str) -> String {
     ["{\"role\":\"user\",\"content\":", content, "}"].concat()
 }

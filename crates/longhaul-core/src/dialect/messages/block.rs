@@ -5,10 +5,10 @@ use super::reader::RequestReader;
 use crate::conversation::parse_cache::{CacheEntry, ParsedMessage};
 use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::part_estimate::part_tokens;
-use crate::dialect::program_text::is_of_program;
-use crate::dialect::request_keys::{SeenKeys, known_key};
-use crate::dialect::request_values::{expect_start, string_or_null};
+use crate::dialect::part_reader::part_tokens;
+use crate::dialect::request_values::{
+    SeenKeys, expect_start, is_of_program, known_key, string_or_null,
+};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -20,7 +20,6 @@ const PROVIDER_BLOCKS: [&str; 2] = ["cache_edits", "compaction"];
 /// Types of blocks that change the tools from their position on.
 const TOOL_CHANGES: [&str; 2] = ["tool_addition", "tool_removal"];
 
-/// The meaning of a block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BlockKind {
     /// A call of one of the client's tools.
@@ -33,7 +32,6 @@ pub(super) enum BlockKind {
     Result,
 }
 
-/// A block of a message.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) kind: BlockKind,
@@ -44,7 +42,6 @@ pub(super) struct Block {
     pub(super) content: Content,
     /// The id of the call that a result belongs to.
     pub(super) tool_use_id: Option<Literal>,
-    /// Whether the result is stated to be an error.
     pub(super) is_error: bool,
     /// Whether the content of a result has to stay as it is.
     pub(super) is_fixed: bool,
@@ -114,7 +111,6 @@ impl RequestReader<'_> {
         cursor?.lookup_block(ahead)
     }
 
-    /// Advances past a cached block, and appends its parts.
     fn cached_block(
         &mut self,
         scanner: &mut Scanner<'_>,
@@ -216,7 +212,6 @@ impl RequestReader<'_> {
         })
     }
 
-    /// Reads an element of the content of a block.
     fn inner_part(&mut self, scanner: &mut Scanner<'_>, draft: &mut Draft) -> Result<(), Bypass> {
         self.check_piece_limit()?;
         if scanner.peek() != Some(b'{') {
@@ -265,7 +260,6 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Builds the block, now that its type is known.
     fn finish_block(&mut self, body: &str, span: Span, first_part: usize, draft: Draft) -> Block {
         let name = draft.name_of_type.map(|name| name.decode(body));
         let name = name.as_deref().unwrap_or_default();
@@ -332,7 +326,6 @@ impl RequestReader<'_> {
     }
 }
 
-/// Returns the kind of a block that is a part of its message.
 fn part_kind(name: &str) -> PartKind {
     match name {
         "document" => PartKind::File,

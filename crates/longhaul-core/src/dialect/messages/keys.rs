@@ -1,9 +1,8 @@
 //! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::request_keys::keys;
+use crate::dialect::request_values::keys;
 
 keys! {
-    /// Keys of a request body.
     RequestKey {
         ContextManagement = "context_management",
         MaxTokens = "max_tokens",
@@ -23,7 +22,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of a message.
     MessageKey {
         Content = "content",
         Role = "role",
@@ -31,7 +29,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of a block.
     BlockKey {
         CacheControl = "cache_control",
         Content = "content",

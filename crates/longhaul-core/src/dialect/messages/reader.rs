@@ -9,10 +9,9 @@ use crate::conversation::{Content, Conversation, HistoryKeeper, Role};
 use crate::dialect::Dialect;
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::request_keys::SeenKeys;
 use crate::dialect::request_values::{
-    expect_start, read_flag, read_model, read_output_limit, role_from_name, string_or_null,
-    wrong_type,
+    SeenKeys, expect_start, read_flag, read_model, read_output_limit, role_from_name,
+    string_or_null, wrong_type,
 };
 use crate::json::scanner::{Literal, Scanner, elements, members};
 use crate::units::scope::Scope;

@@ -13,8 +13,7 @@ use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
-use crate::dialect::usage::Usage;
-use crate::dialect::usage_object::UsageObject;
+use crate::dialect::usage::{Usage, UsageObject};
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
@@ -134,7 +133,6 @@ impl<'a> StreamPart<'a> {
         })
     }
 
-    /// Returns the message that a stream starts with.
     fn started(&self) -> Option<Self> {
         parse_object(self.message?.get().as_bytes())
     }

@@ -20,7 +20,6 @@ const CACHE_MARK_KEY: &str = r#""cache_control""#;
 /// Beginning of the member that limits the output. The API requires the member.
 const MAX_TOKENS_MEMBER: &str = r#""max_tokens":"#;
 
-/// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request).
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
     system: &str,

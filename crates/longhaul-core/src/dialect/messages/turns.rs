@@ -26,7 +26,6 @@ pub(super) struct WireMessage {
 }
 
 impl RequestReader<'_> {
-    /// Stores the messages of a wire message.
     pub(super) fn push_wire_message(&mut self, wire: &WireMessage) {
         let is_split =
             |block: &Block| matches!(block.kind, BlockKind::Reminder | BlockKind::Result);
@@ -42,7 +41,6 @@ impl RequestReader<'_> {
             .push(Container { span: wire.span, messages: first..self.pieces.messages.len() });
     }
 
-    /// Stores a wire message as one message.
     fn push_whole(&mut self, wire: &WireMessage) {
         let text_chars = self.text_chars(wire.content, &wire.parts);
         let chars = wire.blocks.iter().map(|block| block.chars);
@@ -114,7 +112,6 @@ impl RequestReader<'_> {
         }
     }
 
-    /// Stores a message with the cache marks of its blocks.
     fn push(&mut self, message: Message, blocks: &[Block]) {
         let at = self.pieces.messages.len();
         let marks = blocks.iter().flat_map(|block| &block.cache_marks);

@@ -1,9 +1,8 @@
 //! Keys that longhaul uses, by the object that they belong to.
 
-use crate::dialect::request_keys::keys;
+use crate::dialect::request_values::keys;
 
 keys! {
-    /// Keys of a request body.
     RequestKey {
         ContextManagement = "context_management",
         Conversation = "conversation",
@@ -25,7 +24,6 @@ keys! {
 }
 
 keys! {
-    /// Keys of an item of the input.
     ItemKey {
         Arguments = "arguments" | "input",
         CallId = "approval_request_id" | "call_id",

@@ -14,7 +14,7 @@ use crate::dialect::bypass::Bypass;
 use crate::dialect::request_values::{
     read_flag, read_model, read_output_limit, read_string, string_or_null, wrong_type,
 };
-use crate::dialect::responses::estimate::ITEM_OVERHEAD_TOKENS;
+use crate::dialect::responses::ITEM_OVERHEAD_TOKENS;
 use crate::json::scanner::{Literal, Scanner};
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;

@@ -13,8 +13,7 @@ use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
-use crate::dialect::usage::Usage;
-use crate::dialect::usage_object::UsageObject;
+use crate::dialect::usage::{Usage, UsageObject};
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
 use crate::sse::Event;
@@ -217,7 +216,6 @@ impl<'a> ResponseObject<'a> {
         finish_reason(self.status.0?, reason, self.has_calls())
     }
 
-    /// Returns the text of all messages of the model.
     fn text(&self) -> Cow<'a, str> {
         let texts = self.items().map(|item| item.text());
         texts.fold(Cow::default(), |all, text| all + text)
@@ -240,7 +238,6 @@ fn finish_reason(status: &str, reason: Option<&str>, has_calls: bool) -> Option<
     }
 }
 
-/// An item of the output.
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"), default)]
 struct OutputItem<'a> {
@@ -277,7 +274,6 @@ impl<'a> OutputItem<'a> {
     }
 }
 
-/// A part of a message of the output.
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"), default)]
 struct OutputPart<'a> {
@@ -286,7 +282,6 @@ struct OutputPart<'a> {
     text: Option<&'a RawValue>,
 }
 
-/// Returns the text of a JSON string.
 fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
     let text: String = serde_json::from_str(json.get()).ok()?;
     Some(text.into())

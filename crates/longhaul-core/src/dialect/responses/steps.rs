@@ -12,17 +12,14 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::keys::ItemKey;
-use super::tool_names::tool_names;
 use crate::conversation::cut_rules::{self, Ties};
 use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{
     Content, ContentPart, CutRules, Message, NeighbourLink, PartKind, Pieces, Role,
 };
 use crate::dialect::bypass::Bypass;
-use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::string_or_null;
-use crate::json::scanner::{Literal, Scanner, elements, members};
-use crate::units::tokens::Tokens;
+use crate::dialect::request_values::{SeenKeys, string_or_null};
+use crate::json::scanner::{Literal, Scanner, elements, members, values_after};
 
 /// Maximum calls of one message whose ids are compared one by one.
 const MAX_PAIRWISE_CALLS: usize = 8;
@@ -70,12 +67,10 @@ struct Tie {
     has_reference: bool,
 }
 
-/// Messages built so far.
 struct Steps {
     source: Pieces,
     messages: Vec<Message>,
     parts: Vec<ContentPart>,
-    /// The ties of each message.
     ties: Vec<Tie>,
 }
 
@@ -123,7 +118,6 @@ impl Steps {
         }
     }
 
-    /// Adds an item as a message of its own.
     fn push_alone(&mut self, at: usize) {
         let Some(item) = self.source.messages.get_mut(at) else {
             return;
@@ -152,20 +146,10 @@ impl Steps {
             let parts = self.source.parts.get(item.parts.clone());
             match item.content {
                 // The operator inserted this item; the model did not write it.
-                _ if item.role != Role::Assistant => self.parts.push(ContentPart {
-                    kind: PartKind::Other,
-                    span: item.span,
-                    text: None,
-                    cache_mark: None,
-                    tokens: item.tokens,
-                }),
-                Content::Text(text) => self.parts.push(ContentPart {
-                    kind: PartKind::Text,
-                    span: text.span(),
-                    text: Some(text),
-                    cache_mark: None,
-                    tokens: Tokens::ZERO,
-                }),
+                _ if item.role != Role::Assistant => {
+                    self.parts.push(ContentPart::opaque(item.span, item.tokens));
+                }
+                Content::Text(text) => self.parts.push(ContentPart::from_text(text)),
                 Content::Absent | Content::Null => {}
                 Content::Parts(_) => self.parts.extend_from_slice(parts.unwrap_or_default()),
             }
@@ -422,4 +406,23 @@ pub(in crate::dialect) fn reasoning_items(items: &str) -> usize {
     let items = ["[", items, "]"].concat();
     let has_type = |(key, value): (Cow<'_, str>, &str)| key == "type" && value == r#""reasoning""#;
     elements(&items).filter(|item| members(item).any(has_type)).count()
+}
+
+/// Returns every name below `item`, undecoded, at any depth. A parameter of a tool that is called
+/// `name` adds none.
+fn tool_names(item: &str) -> impl Iterator<Item = &str> {
+    let values = values_after(item, "\"name\"");
+    values.filter_map(|value| Some(value.strip_prefix('"')?.split_once('"')?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_namespaces_and_their_tools() {
+        let item = r#"{"tools":[{"type":"namespace","name" : "app","tools":[{"name":"update",
+            "parameters":{"properties":{"name":{"type":"string"}}}}]}]}"#;
+        assert_eq!(tool_names(item).collect::<Vec<_>>(), ["app", "update"]);
+    }
 }

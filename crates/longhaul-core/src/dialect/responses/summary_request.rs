@@ -27,7 +27,6 @@ pub(in crate::dialect) fn body(
     body
 }
 
-/// See [`Dialect::append_summary_prompt`](crate::dialect::Dialect::append_summary_prompt).
 pub(in crate::dialect) fn append_prompt(
     forwarded: &str,
     upto: usize,

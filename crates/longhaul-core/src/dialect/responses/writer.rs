@@ -27,7 +27,6 @@ pub(in crate::dialect) fn content_in_shape(
     writer::content_in_shape(conversation, message, text)
 }
 
-/// Whether a part is the bare text of a chunk.
 fn is_chunk_text(part: &ContentPart) -> bool {
     part.text.is_some_and(|text| text.span() == part.span)
 }

@@ -1,6 +1,5 @@
 //! Numbers of the characters of a word, by class.
 
-/// Character counts of a word.
 #[derive(Default)]
 pub(super) struct CharCounts {
     pub(super) digits: usize,

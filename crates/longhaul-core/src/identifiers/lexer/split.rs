@@ -78,7 +78,6 @@ fn read_piece<'t>(piece: &'t str, found: &mut Sink<'_, 't>) {
     }
 }
 
-/// Removes surrounding sentence punctuation.
 pub(super) fn trim_punctuation(word: &str) -> &str {
     let is_start = |it: char| matches!(it, ':' | '=' | '-' | '+' | '?' | '&' | '*' | '%');
     let is_end = |it: char| is_start(it) || matches!(it, '.' | '#' | '\\' | '~' | '$' | '@');

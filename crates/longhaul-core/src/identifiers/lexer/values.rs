@@ -8,7 +8,6 @@ use std::ops::Range;
 pub(super) const MAX_QUOTED_BYTES: usize = 80;
 /// Maximum bytes of a number with its unit after `name:`.
 const MAX_NUMBER_BYTES: usize = 24;
-/// Currencies that follow an amount.
 const CURRENCIES: [&str; 12] =
     ["AUD", "CAD", "CHF", "CNY", "DKK", "EUR", "GBP", "INR", "JPY", "NOK", "SEK", "USD"];
 

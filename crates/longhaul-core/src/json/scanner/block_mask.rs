@@ -24,7 +24,6 @@ impl BlockMask {
         self.special.trailing_zeros() as usize
     }
 
-    /// Returns the continuation bytes before the byte at `at`.
     pub(super) fn continuation_before(&self, at: usize) -> u64 {
         self.continuation & !(u64::MAX << at)
     }
@@ -34,7 +33,6 @@ impl BlockMask {
         self.special &= self.special.wrapping_sub(1);
     }
 
-    /// Clears the byte at `at` and the one after it.
     pub(super) fn clear_pair(&mut self, at: usize) {
         self.special &= !(0b11 << at);
     }

@@ -48,7 +48,6 @@ impl StatedSize {
     }
 }
 
-/// A number in a statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     pub(super) value: u64,
@@ -194,7 +193,6 @@ impl Statement {
         Some(StatedSize { input: input.tokens(), ..StatedSize::default() })
     }
 
-    /// Whether a number has the unit of characters.
     fn is_in_characters(&self, number: &Number) -> bool {
         let rest = self.after(number);
         matches_around!("unit-character", r"^ ?[^a-z0-9 ]{0,3}", "", rest)
@@ -217,13 +215,11 @@ impl Statement {
         }
     }
 
-    /// Whether the prompt and its limit are written as a fraction.
     fn is_fraction(&self, input: &Number, limit: &Number) -> bool {
         let between = self.text.get(input.end..limit.start).unwrap_or_default();
         between.trim() == "/"
     }
 
-    /// Whether the prompt and the output are written as a sum.
     fn is_sum(&self, input: &Number, output: &Number) -> bool {
         let from = input.end.min(output.end);
         let to = input.start.max(output.start);
@@ -256,7 +252,6 @@ impl Statement {
         limit.or_else(|| round.max_by_key(|one| one.value)).copied()
     }
 
-    /// Returns the number that words call the output.
     fn output_of(&self, input: Number) -> Option<Number> {
         let mut others = self.numbers.iter().filter(|one| one.start != input.start);
         others.find(|one| self.is_output(one)).copied()
@@ -294,7 +289,6 @@ impl Statement {
     }
 }
 
-/// Whether a sentence has two numbers that may be sizes.
 pub(super) fn states_two_sizes(sentence: &str) -> bool {
     let numbers = numbers(sentence);
     numbers.iter().filter(|one| one.value >= MIN_LIMIT).count() >= 2

@@ -56,7 +56,6 @@ impl<'a> RequestText<'a> {
         characters
     }
 
-    /// Returns the size of the body in bytes.
     pub(in crate::overflow) fn bytes(&self) -> u64 {
         self.body.len() as u64
     }

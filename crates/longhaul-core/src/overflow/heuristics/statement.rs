@@ -9,6 +9,7 @@ use regex::{Captures, Regex, RegexBuilder};
 use crate::overflow::heuristics::numbers::{self, Number};
 use crate::overflow::heuristics::{codes, words};
 use crate::overflow::vocabulary::matches_around;
+use crate::text::with_edits;
 
 /// Names, addresses and ids. They may contain any word and any number.
 const NAMES: &str = r#"(?xi)
@@ -103,24 +104,17 @@ fn removable_names(model: &str) -> impl Iterator<Item = &str> {
 /// Replaces every occurrence of a name as a whole word by a space.
 fn replace_ignoring_case(text: &str, name: &str) -> String {
     let (lower, name) = (text.to_ascii_lowercase(), name.to_ascii_lowercase());
-    let mut kept = String::with_capacity(text.len());
-    let mut from = 0;
     let continues = |letter: Option<char>| letter.is_some_and(|one| one.is_ascii_alphanumeric());
     let is_whole = |at: usize| {
         let before = text.get(..at).and_then(|head| head.chars().next_back());
         let after = text.get(at + name.len()..);
         !continues(before) && !continues(after.and_then(|tail| tail.chars().next()))
     };
-    for (at, _) in lower.match_indices(&name).filter(|&(at, _)| is_whole(at)) {
-        kept.push_str(text.get(from..at).unwrap_or_default());
-        kept.push(' ');
-        from = at + name.len();
-    }
-    kept.push_str(text.get(from..).unwrap_or_default());
-    kept
+    let found = lower.match_indices(&name).filter(|&(at, _)| is_whole(at));
+    let spaces = found.map(|(at, name)| (at..at + name.len(), " "));
+    with_edits(text.into(), spaces).into_owned()
 }
 
-/// Whether a letter may be part of an identifier.
 pub(super) fn is_identifier_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
 }

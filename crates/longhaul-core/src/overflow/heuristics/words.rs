@@ -26,12 +26,10 @@ pub(super) fn sentence_names_overflow(sentence: &str) -> bool {
         || matches("limit-alone", sentence)
 }
 
-/// Whether a text names a prompt, its parts or its measure.
 pub(super) fn name_prompt(text: &str) -> bool {
     matches("prompt", text) || matches("measure", text)
 }
 
-/// Whether a text names tokens or a context.
 pub(super) fn name_tokens(text: &str) -> bool {
     matches("token", text) || matches("window", text)
 }

@@ -22,7 +22,6 @@ pub(super) fn first_events_len(events: &[u8]) -> usize {
     ends.map(|at| at + 1).nth(FIRST_EVENTS - 1).unwrap_or(events.len())
 }
 
-/// Returns the offset at which the last [`LAST_EVENTS`] events begin.
 pub(super) fn last_events_start(events: &[u8]) -> usize {
     let ends = memrchr_iter(b'\n', events).filter(|&at| is_blank_line(events, at));
     // Skip the end of the last event, since nothing follows it.
@@ -37,7 +36,6 @@ fn is_blank_line(events: &[u8], at: usize) -> bool {
     line.ends_with(b"\n")
 }
 
-/// Whether the text contains a word for an error.
 pub(super) fn mentions_error(text: &[u8]) -> bool {
     ERROR.occurs_in(text) || FAILED.occurs_in(text)
 }

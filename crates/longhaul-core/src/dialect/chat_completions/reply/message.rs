@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 
 use crate::json::lenient::{is_non_empty, parse};
 
-/// A delta or a message.
 #[derive(Default)]
 pub(super) struct Message<'a> {
     content: Option<&'a RawValue>,

@@ -5,18 +5,16 @@ use std::ops::Range;
 use super::RequestReader;
 use crate::conversation::{Content, ContentPart, Message, NeighbourLink, PartKind, Role, ToolCall};
 use crate::dialect::bypass::Bypass;
-use crate::dialect::part_estimate;
-use crate::dialect::part_reader::PartKey;
-use crate::dialect::program_text::is_of_program;
-use crate::dialect::request_keys::SeenKeys;
-use crate::dialect::request_values::{expect_start, role_from_name, string_or_null};
-use crate::dialect::responses::estimate::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
+use crate::dialect::part_reader::{PartKey, part_tokens};
+use crate::dialect::request_values::{
+    SeenKeys, expect_start, is_of_program, role_from_name, string_or_null,
+};
 use crate::dialect::responses::keys::ItemKey;
+use crate::dialect::responses::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
-/// A partially read item.
 #[derive(Debug, Default)]
 struct ItemDraft {
     type_name: Option<Literal>,
@@ -217,13 +215,7 @@ impl RequestReader<'_> {
         if let Content::Parts(_) = value.content {
             let parts = &mut self.pieces.parts;
             parts.truncate(message.parts.start);
-            parts.extend(value.chunk_texts.iter().map(|text| ContentPart {
-                kind: PartKind::Text,
-                span: text.span(),
-                text: Some(*text),
-                cache_mark: None,
-                tokens: Tokens::ZERO,
-            }));
+            parts.extend(value.chunk_texts.iter().copied().map(ContentPart::from_text));
             message.parts.end = parts.len();
         }
         Ok(())
@@ -233,13 +225,8 @@ impl RequestReader<'_> {
     fn set_opaque(&mut self, message: &mut Message, body: &str) {
         self.pieces.parts.truncate(message.parts.start);
         let raw = message.span.slice(body);
-        self.pieces.parts.push(ContentPart {
-            kind: PartKind::Other,
-            span: message.span,
-            text: None,
-            cache_mark: None,
-            tokens: part_estimate::part_tokens(PartKind::Other, false, raw),
-        });
+        let tokens = part_tokens(PartKind::Other, false, raw);
+        self.pieces.parts.push(ContentPart::opaque(message.span, tokens));
         message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(message.span);
     }
@@ -257,7 +244,7 @@ impl RequestReader<'_> {
                 let name = draft.name.map_or(0, Literal::chars);
                 Tokens::estimate_chars(name.saturating_add(arguments.chars()))
             }
-            None => part_estimate::part_tokens(PartKind::Other, false, message.span.slice(body)),
+            None => part_tokens(PartKind::Other, false, message.span.slice(body)),
         };
     }
 
@@ -301,7 +288,6 @@ impl ItemDraft {
 /// Roles of the API's messages.
 const ROLES: [Role; 4] = [Role::Assistant, Role::Developer, Role::System, Role::User];
 
-/// The reading of an item's type.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ItemType {
     /// Definitions of further tools, in the words of the operator.
@@ -328,7 +314,6 @@ enum ItemType {
     Unknown,
 }
 
-/// The shape of a result's output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum OutputShape {
     /// Chunks, each with the output and the errors of one command.
@@ -371,7 +356,6 @@ impl ItemType {
         }
     }
 
-    /// Returns the tie of an item to its neighbours.
     fn binding(self) -> NeighbourLink {
         match self {
             Self::AdditionalTools | Self::ToolSearchOutput => NeighbourLink::Tools,
