@@ -259,7 +259,7 @@ impl HistoryReport {
         let ended = self.played.iter().filter(|session| session.overflows).count();
         _ = write!(
             page,
-            "\n{ended} of these sessions end at their window without longhaul. {NEXT}"
+            "\n{ended} of these sessions end at their window without longhaul.\n{NEXT}"
         );
         page
     }
