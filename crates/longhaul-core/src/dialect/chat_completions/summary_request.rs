@@ -32,7 +32,8 @@ pub(in crate::dialect) fn body(
     body
 }
 
-/// See [`Dialect::compaction_order`]. The API has none.
+/// See [`Dialect::compaction_order`](crate::dialect::Dialect::compaction_order).
+/// The API has none.
 pub(in crate::dialect) fn compaction_order(_: &str, _: usize) -> Option<String> {
     None
 }

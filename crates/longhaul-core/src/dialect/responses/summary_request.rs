@@ -39,7 +39,8 @@ pub(in crate::dialect) fn append_prompt(
     is_text.then(|| object(&members))
 }
 
-/// See [`Dialect::compaction_order`]. The call is an ordinary turn with the order as its last item.
+/// See [`Dialect::compaction_order`](crate::dialect::Dialect::compaction_order).
+/// The call is an ordinary turn with the order as its last item.
 pub(in crate::dialect) fn compaction_order(forwarded: &str, upto: usize) -> Option<String> {
     let order = r#"{"type":"compaction_trigger"}"#;
     let (members, _) = repeated(forwarded, upto, order, None)?;
