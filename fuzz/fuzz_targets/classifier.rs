@@ -77,6 +77,7 @@ fn check_judge(dialect: Dialect, status: u16, body: &[u8]) {
         largest_accepted: 100_000,
         model: "acme/nova",
         is_partial: false,
+        has_compaction: false,
         output: None,
     };
     for size in [7, body.len().max(1)] {
