@@ -21,6 +21,20 @@ async fn send(program: &Program, method: &str, target: &str, fields: &str) -> St
     bounded(wire.rest()).await
 }
 
+/// Returns the outline of the conversation that `id` belongs to, once it has all steps. A thread of its own
+/// collects them.
+async fn outline(program: &Program, id: &str) -> String {
+    let complete = async {
+        loop {
+            let outline = send(program, "GET", &format!("{id}?outline"), "").await;
+            if ["Done with 2.", "Done with 3."].iter().all(|step| outline.contains(step)) {
+                return outline;
+            }
+        }
+    };
+    bounded(complete).await
+}
+
 #[tokio::test]
 async fn an_agent_keeps_words_of_its_own_conversation_by_their_id_alone() {
     let model = large_model().await;
@@ -30,7 +44,7 @@ async fn an_agent_keeps_words_of_its_own_conversation_by_their_id_alone() {
     caller.ask(chat(20, 500)).await;
     let forwarded = last(&model);
     let result = ids(&forwarded)[0];
-    let outline = send(&program, "GET", &format!("{result}?outline"), "").await;
+    let outline = outline(&program, result).await;
     let mut steps = outline.lines();
     let step = steps.find(|line| line.contains("Done with 2.")).unwrap();
     let step = &step[..52];
@@ -62,8 +76,7 @@ async fn an_agent_takes_back_its_own_wish_and_none_of_a_person() {
     let person = ("x-longhaul-keep", "Done with 3.");
     caller.ask_with(&[person], chat(20, 500)).await;
     let forwarded = last(&model);
-    let outline = format!("{}?outline", ids(&forwarded)[0]);
-    let outline = send(&program, "GET", &outline, "").await;
+    let outline = outline(&program, ids(&forwarded)[0]).await;
     for (words, method) in [("2", "PUT"), ("2", "DELETE"), ("3", "DELETE")] {
         let words = format!("Done with {words}.");
         let step = outline.lines().find(|line| line.contains(&words)).unwrap();
