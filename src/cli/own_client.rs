@@ -85,7 +85,7 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
     let answer = async { timeout(ANSWER_TIMEOUT, answer).await };
     let answer = crate::cli::runtime()?.block_on(answer);
     let answer = answer.unwrap_or_else(|_| Err("no answer".to_owned()));
-    // A longhaul of the user has answered at its socket, and its port refuses whoever has no token.
+    // The port of the user's own longhaul refuses a request without the token. Its socket has answered.
     let is_own = || ask_own(config, "GET", "/page").is_ok_and(|pages| !pages.is_empty());
     match answer.map_err(|why| failed(&why))? {
         (StatusCode::OK, body) => Ok(body),

@@ -30,7 +30,7 @@ impl Dialect {
         }
     }
 
-    /// Estimates an item that stands for history. `None` if the item is no part of a request.
+    /// Estimates an item that stands for history. `None` if no request can hold the item.
     pub fn tokens_of_compaction(self, item: &str) -> Option<Tokens> {
         let list = match self {
             Self::ChatCompletions | Self::Messages => "messages",

@@ -47,7 +47,7 @@ fn a_block_on_demand_stands_first_alone_and_unchanged() {
         agent.swap(5);
         assert_eq!(agent.verdict(), Verdict::Accepted);
         agent.messages()[0]["content"][0]["cache_control"] = json!({"type": "ephemeral"});
-        assert_eq!(agent.verdict(), Verdict::Accepted, "a mark is no change");
+        assert_eq!(agent.verdict(), Verdict::Accepted, "a mark changes nothing");
         let first = block(&mut agent);
         breach(&mut agent, first);
         let (seen, reply) = agent.ask();
