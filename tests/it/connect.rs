@@ -251,7 +251,10 @@ fn a_link_stays_a_link_and_the_mode_stays() {
     home.done(&["--write"]);
     assert!(home.text().contains(BASE));
     assert!(link.is_symlink());
-    assert_eq!(fs::metadata(&link).unwrap().permissions().mode() & 0o777, 0o640);
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&link), 0o640);
+    // The journal has the text of the file.
+    assert_eq!(mode(&home.folder.path().join(".local/state/longhaul/connect.json")), 0o600);
 }
 
 #[test]
