@@ -32,9 +32,9 @@ pub(crate) use connection_guard::UpstreamBody;
 use proxy_connector::ProxyRules;
 use read_ahead::DeadlineConnector;
 use tls::Alpn;
-pub(crate) use tls::SYSTEM_ROOTS;
 #[cfg(feature = "otlp")]
 pub(crate) use tls::direct_connector;
+pub(crate) use tls::{SYSTEM_ROOTS, client_config, with_certificates};
 
 /// Time after which an idle upstream connection is closed. Most servers keep theirs for 60 s or
 /// more. Servers that close earlier announce it, and the pool then drops the connection.

@@ -32,7 +32,6 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::collector::Collector;
-use crate::error::Problem;
 use crate::traces;
 use crate::upstream::direct_connector;
 
@@ -111,12 +110,7 @@ struct CollectorClient {
 
 impl CollectorClient {
     fn new(collector: &Collector) -> Result<Self, String> {
-        let connector = direct_connector(collector.ca_file.as_deref()).map_err(|problem| {
-            let reason = if let Problem::CaFile { reason, .. } = problem {
-                reason
-            } else {
-                problem.to_string()
-            };
+        let connector = direct_connector(collector.ca_file.as_deref()).map_err(|reason| {
             format!(
                 "OTEL_EXPORTER_OTLP_CERTIFICATE: {reason}; set it to a file of PEM certificates"
             )

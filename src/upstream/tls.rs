@@ -23,12 +23,13 @@ pub(super) enum Alpn {
 }
 
 /// Creates a connector that never uses a proxy. TLS if the scheme is https; the certificates in
-/// `extra` are trusted too.
+/// `extra` are trusted too. The error describes the defect of that file.
 #[cfg(feature = "otlp")]
 pub(crate) fn direct_connector(
     extra: Option<&Path>,
-) -> Result<HttpsConnector<HttpConnector>, Problem> {
-    let builder = HttpsConnectorBuilder::new().with_tls_config(client_config(extra)?);
+) -> Result<HttpsConnector<HttpConnector>, String> {
+    let tls = client_config(with_certificates(SYSTEM_ROOTS.clone(), extra)?)?;
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
     let tcp = configure_tcp(HttpConnector::new());
     Ok(builder.https_or_http().enable_http1().wrap_connector(tcp))
 }
@@ -39,7 +40,12 @@ pub(super) fn connector(
     rules: Option<Arc<ProxyRules>>,
     alpn: Alpn,
 ) -> Result<HttpsConnector<ProxyConnector>, Problem> {
-    let tls = client_config(config.ca_file.as_deref())?;
+    let extra = config.ca_file.as_deref();
+    let tls = with_certificates(SYSTEM_ROOTS.clone(), extra).and_then(client_config);
+    let tls = tls.map_err(|reason| Problem::CaFile {
+        path: extra.map(Path::to_path_buf).unwrap_or_default(),
+        reason,
+    })?;
     let tcp = with_connect_timeout(config.connect_timeout, configure_tcp(HttpConnector::new()));
     let builder = || {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
@@ -53,14 +59,12 @@ pub(super) fn connector(
     })
 }
 
-/// Creates the TLS configuration with its provider and trusted roots.
-fn client_config(extra: Option<&Path>) -> Result<ClientConfig, Problem> {
+/// Creates a TLS configuration that trusts `roots`.
+pub(crate) fn client_config(roots: RootCertStore) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| authorities_problem(Path::new(""), &error))?
-        .with_root_certificates(root_store(extra)?)
-        .with_no_client_auth())
+    let config = ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Limits TCP connects so that all addresses of a name are tried within the connect timeout. The
@@ -90,26 +94,21 @@ pub(crate) static SYSTEM_ROOTS: LazyLock<RootCertStore> = LazyLock::new(|| {
     roots
 });
 
-/// Collects the trusted roots: [`SYSTEM_ROOTS`], and those of the operator's file.
-fn root_store(extra: Option<&Path>) -> Result<RootCertStore, Problem> {
-    let mut roots = SYSTEM_ROOTS.clone();
-    if let Some(path) = extra {
-        let before = roots.len();
-        let found =
-            CertificateDer::pem_file_iter(path).map_err(|e| authorities_problem(path, &e))?;
-        for certificate in found {
-            let certificate = certificate.map_err(|error| authorities_problem(path, &error))?;
-            roots.add(certificate).map_err(|error| authorities_problem(path, &error))?;
-        }
-        if roots.len() == before {
-            return Err(authorities_problem(path, &"it contains no certificate"));
-        }
+/// Returns `roots` with the PEM certificates of `file`. The error describes the defect of the file.
+pub(crate) fn with_certificates(
+    mut roots: RootCertStore,
+    file: Option<&Path>,
+) -> Result<RootCertStore, String> {
+    let Some(path) = file else { return Ok(roots) };
+    let before = roots.len();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+        let added = certificate.map(|certificate| roots.add(certificate));
+        added.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    }
+    if roots.len() == before {
+        return Err("it contains no certificate".to_owned());
     }
     Ok(roots)
-}
-
-fn authorities_problem(path: &Path, reason: &dyn std::fmt::Display) -> Problem {
-    Problem::CaFile { path: path.to_owned(), reason: reason.to_string() }
 }
 
 #[cfg(test)]
@@ -183,7 +182,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, text).unwrap();
-        root_store(Some(&path)).map(drop).map_err(|problem| problem.to_string())
+        with_certificates(RootCertStore::empty(), Some(&path)).map(drop)
     }
 
     #[test]
@@ -199,6 +198,6 @@ mod tests {
 
     #[test]
     fn default_root_store_is_not_empty() {
-        assert!(!root_store(None).unwrap().is_empty());
+        assert!(!SYSTEM_ROOTS.is_empty());
     }
 }

@@ -1,6 +1,5 @@
 //! Client of a Redis server: made from a URL, and opens connections.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +12,12 @@ use redis::{
     AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
     RedisError, Value,
 };
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::RootCertStore;
 use tokio_rustls::TlsConnector;
 
 use crate::config::StoreConfig;
 use crate::store::redis::dialer::{BoundedConnection, CONNECT_TIMEOUT, Dialer};
-use crate::upstream::SYSTEM_ROOTS;
+use crate::upstream::{SYSTEM_ROOTS, client_config, with_certificates};
 
 /// Timeout for the answers to one batch of commands. Requests give up earlier; this bounds the
 /// other callers, such as a purge, whose batches take long.
@@ -203,30 +200,13 @@ fn invalid_settings(error: &RedisError) -> String {
 /// Otherwise it trusts the machine's, or Mozilla's if it has none. A store is a private server more often
 /// than not. The error describes the defect of the file.
 fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
-    let roots = match ca_file {
-        Some(path) => from_file(path).map_err(|why| format!("{}: {why}", path.display()))?,
-        None => SYSTEM_ROOTS.clone(),
+    let roots = if ca_file.is_some() { RootCertStore::empty() } else { SYSTEM_ROOTS.clone() };
+    let config = with_certificates(roots, ca_file).and_then(client_config);
+    let named = |why| match ca_file {
+        Some(path) => format!("{}: {why}", path.display()),
+        None => why,
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config).into())
-}
-
-fn from_file(path: &Path) -> Result<RootCertStore, String> {
-    let text = fs::read(path).map_err(|error| error.to_string())?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        let added = certificate.map(|certificate| roots.add(certificate));
-        added.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-    }
-    if roots.is_empty() {
-        return Err("it holds no certificate".to_owned());
-    }
-    Ok(roots)
+    Ok(Arc::new(config.map_err(named)?).into())
 }
 
 #[cfg(test)]
@@ -295,8 +275,8 @@ mod tls_tests {
     fn error_names_a_ca_file_without_certificates() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
-        fs::write(&path, "hello").unwrap();
+        std::fs::write(&path, "hello").unwrap();
         let why = connector(Some(&path)).err().unwrap();
-        assert!(why.contains("ca.pem: it holds no certificate"), "{why}");
+        assert!(why.contains("ca.pem: it contains no certificate"), "{why}");
     }
 }
