@@ -132,16 +132,6 @@ pub(crate) enum RetryAdvice {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The certificate file of `upstream.ca_file` cannot be used.
-    #[error(
-        "upstream.ca_file {}: {reason}; expected a file of PEM certificates", path.display()
-    )]
-    CaFile {
-        /// Path of the file.
-        path: PathBuf,
-        /// Reason why the file cannot be used.
-        reason: String,
-    },
     /// A command's input is not a chat that the command can process.
     #[error("{}: {reason}", path.display())]
     InvalidInput {
@@ -150,27 +140,9 @@ pub enum Problem {
         /// Expected content.
         reason: String,
     },
-    /// The listener's certificate or key cannot be used.
-    #[error("{key} {}: {reason}", path.display())]
-    Certificate {
-        /// Key of the setting.
-        key: &'static str,
-        /// Path of the file.
-        path: PathBuf,
-        /// Reason why the file cannot be used, and the expected content.
-        reason: String,
-    },
-    /// The command line does not parse; the text comes from the parser.
+    /// The command line does not parse, or names what the command cannot do.
     #[error("{0}")]
     CommandLine(String),
-    /// The configuration file cannot be read.
-    #[error("configuration file {}: {reason}; check the path given by --config or LONGHAUL_CONFIG", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error from the operating system, or the limit exceeded.
-        reason: String,
-    },
     /// A command's input cannot be read.
     #[error("cannot read {}: {reason}; give a file, or - for standard input", path.display())]
     Input {
@@ -183,16 +155,11 @@ pub enum Problem {
     #[error("{0}")]
     Listen(String),
     /// The upstream is longhaul's own listener.
-    #[error(
-        "upstream {base} is longhaul's own listener {listen}; set --upstream (LONGHAUL_UPSTREAM) \
-         to the endpoint that the agent would use without longhaul"
-    )]
-    SelfLoop {
-        /// Base URL of the upstream, as configured.
-        base: String,
-        /// Address of the listener.
-        listen: std::net::SocketAddr,
-    },
+    #[error("{0}")]
+    SelfLoop(String),
+    /// A setting, or a file that a setting names, cannot be used.
+    #[error("{0}")]
+    Setting(String),
     /// The store to inspect does not exist.
     #[error(
         "store.at: there is no store at {}; name the file that longhaul uses, with --store file:PATH",
@@ -208,57 +175,23 @@ pub enum Problem {
     /// Another process uses the file of the store.
     #[error("{0}")]
     StoreInUse(String),
-    /// The configuration file is not valid TOML.
-    #[error("{place}: {reason}")]
-    Syntax {
-        /// File and line.
-        place: String,
-        /// Error from the parser.
-        reason: String,
-    },
     /// A running longhaul does not answer, or does not have what was requested.
     #[error("{0}")]
     Unanswered(String),
     /// Threads could not be spawned, or signal handlers not installed.
     #[error("{0}")]
     System(String),
-    /// No setting has this name.
-    #[error("{place}: no setting is called {key}{}", near.as_ref().map_or_else(
-        || "; `longhaul defaults` lists them".to_owned(), |near| format!("; did you mean {near}?")))]
-    UnknownKey {
-        /// Origin of the name.
-        place: String,
-        /// The unknown name.
-        key: String,
-        /// A setting with a similar name.
-        near: Option<String>,
-    },
-    /// The value of a setting is invalid.
-    #[error("{key} from {place}: {reason}")]
-    InvalidValue {
-        /// Key of the setting.
-        key: String,
-        /// Origin of the value.
-        place: String,
-        /// The value found, and the values expected.
-        reason: String,
-    },
 }
 
 impl Problem {
     /// Returns the exit code, numbered as in sysexits.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::CaFile { .. }
-            | Self::Certificate { .. }
-            | Self::CommandLine(_)
-            | Self::File { .. }
-            | Self::SelfLoop { .. }
+            Self::CommandLine(_)
+            | Self::SelfLoop(_)
+            | Self::Setting(_)
             | Self::Store(_)
-            | Self::StoreInUse(_)
-            | Self::Syntax { .. }
-            | Self::UnknownKey { .. }
-            | Self::InvalidValue { .. } => 64,
+            | Self::StoreInUse(_) => 64,
             Self::InvalidInput { .. } => 65,
             Self::Input { .. } | Self::NoStore(_) => 66,
             Self::Listen(_) | Self::Unanswered(_) => 69,

@@ -468,6 +468,6 @@ mod tests {
             authorization: None,
         });
         let refused = Server::new(config, listener).await.map(drop);
-        assert!(matches!(refused, Err(Problem::SelfLoop { .. })));
+        assert!(matches!(refused, Err(Problem::SelfLoop(_))));
     }
 }

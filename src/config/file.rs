@@ -14,7 +14,10 @@ const FILE_BYTES: u64 = 1 << 20;
 
 /// Reads every `section.key` of the file with its value and line.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Problem> {
-    let unreadable = |reason: String| Problem::File { path: path.to_owned(), reason };
+    let unreadable = |reason: String| {
+        let advice = "check the path given by --config or LONGHAUL_CONFIG";
+        Problem::Setting(format!("configuration file {}: {reason}; {advice}", path.display()))
+    };
     let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
     if size > FILE_BYTES {
         return Err(unreadable(format!("{size} bytes, expected at most {FILE_BYTES}")));
@@ -27,10 +30,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Proble
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, RawValue, usize)>, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_number(text, error.span().map_or(0, |span| span.start));
-        Problem::Syntax {
-            place: format!("file {}:{line}", path.display()),
-            reason: error.message().to_owned(),
-        }
+        Problem::Setting(format!("file {}:{line}: {}", path.display(), error.message()))
     })?;
     let mut found = Vec::new();
     collect_values("", table.get_ref(), text, &mut found);

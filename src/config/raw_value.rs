@@ -28,7 +28,7 @@ pub(crate) enum Origin {
 impl Origin {
     /// Builds the problem for a value from here; `key` is the setting's.
     pub(super) fn problem(&self, key: &str, reason: String) -> Problem {
-        Problem::InvalidValue { key: key.to_owned(), place: self.to_string(), reason }
+        Problem::Setting(format!("{key} from {self}: {reason}"))
     }
 }
 

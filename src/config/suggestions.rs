@@ -1,6 +1,7 @@
 //! Unknown names, and the known names that they resemble.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use super::raw_value::Origin;
 use super::setting::Setting;
@@ -25,11 +26,16 @@ pub(super) fn unknown_key(
     origin: &Origin,
     all: impl Iterator<Item = &'static str>,
 ) -> Problem {
-    Problem::UnknownKey {
-        place: origin.to_string(),
-        key: key.into(),
-        near: nearest_name(key, all).map(str::to_owned),
-    }
+    unknown_name(origin, key, nearest_name(key, all))
+}
+
+/// Builds the problem for a name from `place`; `near` is the known name that it resembles.
+fn unknown_name(place: impl Display, name: &str, near: Option<&str>) -> Problem {
+    let advice = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None => "`longhaul defaults` lists them".to_owned(),
+    };
+    Problem::Setting(format!("{place}: no setting is called {name}; {advice}"))
 }
 
 /// Returns the entry of `all` that `name` is probably a misspelling of.
@@ -57,11 +63,7 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
             Some(own) => nearest_variable(own, &known),
             None => Some(nearest_switch(name, &known)?),
         };
-        Some(Problem::UnknownKey {
-            place: "the environment".to_owned(),
-            key: name.clone(),
-            near: near.map(str::to_owned),
-        })
+        Some(unknown_name("the environment", name, near))
     });
     warnings.collect()
 }

@@ -194,7 +194,7 @@ fn pair_problem(files: &TlsFiles, error: &rustls::Error) -> Problem {
 }
 
 fn certificate_problem(key: &'static str, path: &Path, reason: String) -> Problem {
-    Problem::Certificate { key, path: path.to_owned(), reason }
+    Problem::Setting(format!("{key} {}: {reason}", path.display()))
 }
 
 #[cfg(test)]

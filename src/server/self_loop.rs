@@ -30,7 +30,10 @@ pub(crate) async fn refuse_self_loop(
             continue;
         };
         if found.any(|upstream| reaches_listener(upstream.ip().to_canonical(), listen)) {
-            return Err(Problem::SelfLoop { base: base.to_string(), listen });
+            return Err(Problem::SelfLoop(format!(
+                "upstream {base} is longhaul's own listener {listen}; set --upstream \
+                 (LONGHAUL_UPSTREAM) to the endpoint that the agent would use without longhaul"
+            )));
         }
     }
     Ok(())

@@ -248,11 +248,8 @@ fn millis(time: Duration) -> u64 {
 }
 
 fn client(url: &RedisUrl, config: &StoreConfig) -> Result<RedisClient, Problem> {
-    RedisClient::from_url(url.expose(), config).map_err(|reason| Problem::InvalidValue {
-        key: "store.at".into(),
-        place: url.to_string(),
-        reason,
-    })
+    let client = RedisClient::from_url(url.expose(), config);
+    client.map_err(|reason| Problem::Setting(format!("store.at from {url}: {reason}")))
 }
 
 #[cfg(test)]

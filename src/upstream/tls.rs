@@ -42,9 +42,10 @@ pub(super) fn connector(
 ) -> Result<HttpsConnector<ProxyConnector>, Problem> {
     let extra = config.ca_file.as_deref();
     let tls = with_certificates(SYSTEM_ROOTS.clone(), extra).and_then(client_config);
-    let tls = tls.map_err(|reason| Problem::CaFile {
-        path: extra.map(Path::to_path_buf).unwrap_or_default(),
-        reason,
+    let tls = tls.map_err(|reason| {
+        let path = extra.unwrap_or(Path::new("")).display();
+        let expected = "expected a file of PEM certificates";
+        Problem::Setting(format!("upstream.ca_file {path}: {reason}; {expected}"))
     })?;
     let tcp = with_connect_timeout(config.connect_timeout, configure_tcp(HttpConnector::new()));
     let builder = || {
