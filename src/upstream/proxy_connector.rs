@@ -17,7 +17,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use tower_service::Service;
 
 use crate::config::{Proxies, ProxyUrl};
-use crate::upstream::upstream_stream::{Transport, UpstreamStream};
+use crate::upstream::upstream_stream::UpstreamStream;
 
 /// Default port of SOCKS proxies (RFC 1928). URLs of HTTP proxies imply the ports of HTTP.
 const SOCKS_PORT: u16 = 1080;
@@ -102,9 +102,7 @@ impl Service<Uri> for ProxyConnector {
         });
         let Some((proxy, to_proxy)) = found else {
             let connecting = self.tcp.call(target);
-            return Box::pin(async move {
-                Ok(UpstreamStream::new(Transport::Direct(connecting.await?)))
-            });
+            return Box::pin(async move { Ok(UpstreamStream::new(connecting.await?)) });
         };
         let tcp = self.tcp.clone();
         Box::pin(async move {
@@ -129,19 +127,16 @@ async fn connect_through(
             socks = socks.with_auth(user.to_owned(), password.to_owned());
         }
         let implied = if target.scheme() == Some(&Scheme::HTTP) { 80 } else { 443 };
-        let reached = socks.call(with_port(target, implied)?).await?;
-        return Ok(UpstreamStream::new(Transport::Direct(reached)));
+        return Ok(UpstreamStream::new(socks.call(with_port(target, implied)?).await?));
     }
     if target.scheme() == Some(&Scheme::HTTP) {
-        let proxy = Box::new(to_proxy.call(place).await?);
-        return Ok(UpstreamStream::new(Transport::ForwardProxy(proxy)));
+        return Ok(UpstreamStream::to_forward_proxy(to_proxy.call(place).await?));
     }
     let mut tunnel = Tunnel::new(place, to_proxy);
     if let Some(authorization) = proxy.basic_auth() {
         tunnel = tunnel.with_auth(authorization.clone());
     }
-    let tunnel = Box::new(tunnel.call(target).await?);
-    Ok(UpstreamStream::new(Transport::Tunnel(tunnel)))
+    Ok(UpstreamStream::new(tunnel.call(target).await?))
 }
 
 fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {

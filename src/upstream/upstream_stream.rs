@@ -5,15 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
-use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
 use crate::upstream::connection_guard::AbortSignal;
-
-/// A connection to a proxy, with TLS if the proxy's URL is https.
-type ProxyStream = Box<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// Bytes per read after a write has failed.
 const READ_BYTES: usize = 8 * 1024;
@@ -25,36 +19,33 @@ const READ_BYTES: usize = 8 * 1024;
 /// that failure. Therefore, writes to a closed peer succeed and are discarded, and the reads report
 /// how the connection ended.
 pub(super) struct UpstreamStream {
-    transport: Transport,
+    /// The connection itself: to the target or its forward proxy, or a tunnel through a proxy.
+    io: Box<dyn Io>,
+    /// Whether the peer is a forward proxy, which expects absolute request targets.
+    is_forward_proxy: bool,
     abort_signal: AbortSignal,
     /// The kind of the first write error, if any.
     write_error: Option<io::ErrorKind>,
 }
 
-/// Transport to the target.
-pub(super) enum Transport {
-    /// A forward proxy, which expects absolute request targets.
-    ForwardProxy(ProxyStream),
-    /// A direct connection, or one that behaves like it.
-    Direct(TokioIo<TcpStream>),
-    /// A tunnel to the target through a proxy.
-    Tunnel(ProxyStream),
-}
-
-/// The common interface of the transports.
-trait Io: Read + Write + Unpin {}
-impl<T: Read + Write + Unpin> Io for T {}
+/// The common interface of direct connections and those through proxies.
+pub(super) trait Io: Read + Write + Connection + Send + Unpin {}
+impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
 
 impl UpstreamStream {
-    pub(super) fn new(way: Transport) -> Self {
-        Self { transport: way, abort_signal: AbortSignal::default(), write_error: None }
+    /// Wraps a direct connection, or one that behaves like it.
+    pub(super) fn new(io: impl Io + 'static) -> Self {
+        let (io, abort_signal) = (Box::new(io), AbortSignal::default());
+        Self { io, is_forward_proxy: false, abort_signal, write_error: None }
+    }
+
+    /// Wraps a connection to a forward proxy.
+    pub(super) fn to_forward_proxy(io: impl Io + 'static) -> Self {
+        Self { is_forward_proxy: true, ..Self::new(io) }
     }
 
     fn io(&mut self) -> Pin<&mut dyn Io> {
-        match &mut self.transport {
-            Transport::ForwardProxy(io) | Transport::Tunnel(io) => Pin::new(&mut **io),
-            Transport::Direct(io) => Pin::new(io),
-        }
+        Pin::new(&mut *self.io)
     }
 
     /// Writes `length` bytes, or discards them if the peer has closed.
@@ -87,11 +78,10 @@ fn is_peer_closed(error: &io::Error) -> bool {
 
 impl Connection for UpstreamStream {
     fn connected(&self) -> Connected {
-        let connected = match &self.transport {
-            Transport::ForwardProxy(io) => io.connected().proxy(true),
-            Transport::Direct(io) => io.connected(),
-            Transport::Tunnel(io) => io.connected(),
-        };
+        let mut connected = self.io.connected();
+        if self.is_forward_proxy {
+            connected = connected.proxy(true);
+        }
         connected.extra(self.abort_signal.clone())
     }
 }
@@ -142,10 +132,7 @@ impl Write for UpstreamStream {
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.transport {
-            Transport::ForwardProxy(io) | Transport::Tunnel(io) => io.is_write_vectored(),
-            Transport::Direct(io) => io.is_write_vectored(),
-        }
+        self.io.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -162,8 +149,9 @@ impl Write for UpstreamStream {
 mod tests {
     use std::future::poll_fn;
 
+    use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -173,7 +161,7 @@ mod tests {
         let connecting = TcpStream::connect(listener.local_addr().unwrap());
         let (client, server) = tokio::join!(connecting, listener.accept());
         let (mut server, _) = server.unwrap();
-        let mut reached = UpstreamStream::new(Transport::Direct(TokioIo::new(client.unwrap())));
+        let mut reached = UpstreamStream::new(TokioIo::new(client.unwrap()));
         let request = b"request";
         poll_fn(|cx| Pin::new(&mut reached).poll_write(cx, request)).await.unwrap();
         server.readable().await.unwrap();
