@@ -1,12 +1,8 @@
 //! A body of known length in several chunks, so that shared bytes need not be copied.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
 
 /// Maximum size of a frame of a buffered body. hyper holds at most two such frames and writes them
 /// with one call.
@@ -21,6 +17,10 @@ impl ChunkedBytes {
         if !bytes.is_empty() {
             self.0.push_back(bytes);
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -56,61 +56,37 @@ impl From<Bytes> for ChunkedBytes {
     }
 }
 
-impl Body for ChunkedBytes {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.next_frame().map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.len() as u64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::BodyExt as _;
 
-    #[tokio::test]
-    async fn sends_the_pushed_pieces_in_order() {
+    #[test]
+    fn sends_the_pushed_pieces_in_order() {
         let mut pieces = ChunkedBytes::from(Bytes::from_static(b"one"));
         pieces.push(Bytes::new());
         pieces.push(Bytes::from_static(b"two"));
-        assert_eq!(pieces.size_hint().exact(), Some(6));
+        assert_eq!(pieces.len(), 6);
         assert_eq!(pieces.clone().into_bytes(), "onetwo");
-        let sent = pieces.collect().await.unwrap().to_bytes();
-        assert_eq!(sent, "onetwo");
+        let sent: Vec<Bytes> = std::iter::from_fn(|| pieces.next_frame()).collect();
+        assert_eq!(sent, ["one", "two"]);
     }
 
-    #[tokio::test]
-    async fn splits_a_long_piece_into_frames_without_copying() {
+    #[test]
+    fn splits_a_long_piece_into_frames_without_copying() {
         let long = Bytes::from(vec![b'x'; 2 * FRAME_BYTES + 1]);
         let mut pieces = ChunkedBytes::from(long.clone());
         pieces.push(Bytes::from_static(b"end"));
-        let mut sent = Vec::new();
-        while let Some(frame) = pieces.frame().await {
-            sent.push(frame.unwrap().into_data().unwrap());
-        }
+        let sent: Vec<Bytes> = std::iter::from_fn(|| pieces.next_frame()).collect();
         let lengths: Vec<_> = sent.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [FRAME_BYTES, FRAME_BYTES, 1, 3]);
         assert_eq!(sent[1].as_ptr(), long[FRAME_BYTES..].as_ptr());
-        assert!(pieces.is_end_stream());
+        assert!(pieces.is_empty());
     }
 
     #[test]
     fn empty_body_is_at_its_end_from_the_start() {
         let nothing = ChunkedBytes::from(Bytes::new());
-        assert!(nothing.is_end_stream());
+        assert!(nothing.is_empty());
         assert_eq!(nothing.into_bytes(), "");
     }
 }

@@ -60,21 +60,20 @@ pub(crate) struct RequestBody {
 }
 
 enum RequestSource {
-    /// A body read in part, the rest streamed. Boxed because it is rare: each pooled connection
-    /// reserves space for some thirty requests.
-    Peeked(Box<PeekedBody<ClientBody>>),
-    Stream(ClientBody),
+    /// A body that is streamed, perhaps read in part. Boxed: each pooled connection reserves space for some
+    /// thirty requests.
+    Stream(Box<PeekedBody<ClientBody>>),
     /// A body of known length, so that Content-Length is sent.
     Buffered(ChunkedBytes),
 }
 
 impl RequestBody {
     pub(crate) fn from_peeked(body: PeekedBody<ClientBody>, meter: &Arc<TransferMeter>) -> Self {
-        Self::new(RequestSource::Peeked(Box::new(body)), meter)
+        Self::new(RequestSource::Stream(Box::new(body)), meter)
     }
 
     pub(crate) fn from_client(body: ClientBody, meter: &Arc<TransferMeter>) -> Self {
-        Self::new(RequestSource::Stream(body), meter)
+        Self::from_peeked(PeekedBody::new(body), meter)
     }
 
     pub(crate) fn from_bytes(bytes: impl Into<ChunkedBytes>, meter: &Arc<TransferMeter>) -> Self {
@@ -107,11 +106,10 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientBodyError>>> {
         let frame = ready!(match &mut self.source {
-            RequestSource::Peeked(body) => Pin::new(body).poll_frame(cx),
             RequestSource::Stream(body) => Pin::new(body).poll_frame(cx),
-            RequestSource::Buffered(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map_err(|never: std::convert::Infallible| match never {}),
+            RequestSource::Buffered(bytes) => {
+                Poll::Ready(bytes.next_frame().map(|bytes| Ok(Frame::data(bytes))))
+            }
         });
         match &frame {
             Some(Ok(frame)) => {
@@ -128,17 +126,15 @@ impl Body for RequestBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            RequestSource::Peeked(body) => body.is_end_stream(),
             RequestSource::Stream(body) => body.is_end_stream(),
-            RequestSource::Buffered(body) => body.is_end_stream(),
+            RequestSource::Buffered(bytes) => bytes.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            RequestSource::Peeked(body) => body.size_hint(),
             RequestSource::Stream(body) => body.size_hint(),
-            RequestSource::Buffered(body) => body.size_hint(),
+            RequestSource::Buffered(bytes) => SizeHint::with_exact(bytes.len() as u64),
         }
     }
 }
