@@ -28,6 +28,7 @@ mod recall;
 mod run;
 mod serve;
 mod settings_files;
+mod signals;
 mod state_folder;
 mod statusline;
 mod store;

@@ -15,6 +15,7 @@ use tokio::process::{Child, Command as Process};
 use tokio::sync::oneshot;
 
 use super::agents::{Agent, Target};
+use super::signals::Signals;
 use crate::cli::{Done, Env};
 use crate::config::{
     AdminListener, BaseUrl, Config, Layers, report_json, secret_variables, shown_url,
@@ -22,7 +23,6 @@ use crate::config::{
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
-use signals::Signals;
 
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.
@@ -151,8 +151,8 @@ async fn serve_alongside(
     }
     let upstream = config.upstream.base.authority().host().to_owned();
     let has_messages = config.upstream.messages.is_some();
-    let mut signals =
-        Signals::new().map_err(|error| proxy_problem("install signal handlers", &error))?;
+    let mut received = Signals::new(signals::forwarded())
+        .map_err(|error| proxy_problem("install signal handlers", &error))?;
     let admin = config.admin;
     let mut server = Server::new(config, listener).await?;
     let page = crate::cli::serve::start_admin(&mut server, admin, true, settings).await?;
@@ -186,7 +186,7 @@ async fn serve_alongside(
         Ok(child) => {
             let (started, set) = (started.trim_end(), set.join(", "));
             crate::cli::print_error(&format!("longhaul: started {started} with {set}\n"));
-            Ok(wait_for_child(child, &mut signals).await)
+            Ok(wait_for_child(child, &mut received).await)
         }
         Err(error) => Err(error),
     };
@@ -215,13 +215,13 @@ async fn serve_alongside(
 
 /// Waits for the command and forwards signals to it. Does not forward a Ctrl-C that the terminal
 /// has sent to the command too: many commands end at once when they receive it twice.
-async fn wait_for_child(mut child: Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+async fn wait_for_child(mut child: Child, received: &mut Signals) -> io::Result<ExitStatus> {
     loop {
         tokio::select! {
             ended = child.wait() => return ended,
-            signal = signals.next() => {
-                if let Some(id) = child.id().filter(|_| !signal.is_sent_by_terminal()) {
-                    signal.send_to(id);
+            signal = received.next() => {
+                if let Some(id) = child.id().filter(|_| !signals::is_sent_by_terminal(signal)) {
+                    signals::send(signal, id);
                 }
             }
         }

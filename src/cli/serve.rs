@@ -2,10 +2,9 @@
 
 #[cfg(unix)]
 pub(crate) mod descriptor_limit;
-mod signals;
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::cli::run::variables::may_have_anthropic_key;
+use crate::cli::signals::{Signal, Signals};
 use crate::cli::{Done, Env};
 use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, reachable_address,
@@ -23,7 +23,6 @@ use crate::error::Problem;
 use crate::server::{ReloadableProxy, Server};
 use crate::telemetry::{self, TraceDestination};
 use longhaul_console::thousands::with_thousands;
-use signals::{Signal, Signals};
 
 /// Runs the proxy with the settings `found` until a signal stops it. `read` resolves the settings
 /// again for a reload. `file` is the configuration file. `env` names the destination of traces.
@@ -79,7 +78,8 @@ async fn serve_until_signal(
     });
     let (listener, address) =
         bound.map_err(|error| listen_problem("--listen", config.listen, &error))?;
-    let mut signals = Signals::new()
+    let is_started_at_terminal = is_at_terminal();
+    let mut signals = Signals::new([Signal::HUP, Signal::INT, Signal::TERM])
         .map_err(|error| Problem::System(format!("cannot install signal handlers: {error}")))?;
     let mut greeting = greeting(&config, file, address);
     let at = config.admin;
@@ -100,8 +100,10 @@ async fn serve_until_signal(
     let current = server.reloadable();
     let (stop, stopped) = oneshot::channel();
     let serving = server.serve(async { _ = stopped.await });
+    // If the terminal has gone, SIGHUP announced its end.
+    let is_reload = |signal| signal == Signal::HUP && (!is_started_at_terminal || is_at_terminal());
     let twice = async {
-        while signals.next().await == Signal::Reload {
+        while is_reload(signals.next().await) {
             reload.reload(&current);
         }
         tracing::info!(
@@ -110,7 +112,7 @@ async fn serve_until_signal(
         notify_manager(true);
         _ = stop.send(());
         // Reload requests are ignored from here: no new requests are served.
-        while signals.next().await == Signal::Reload {}
+        while is_reload(signals.next().await) {}
     };
     tokio::select! {
         () = serving => if let Some(exporting) = exporting {
@@ -119,6 +121,12 @@ async fn serve_until_signal(
         () = twice => {}
     }
     Ok(())
+}
+
+/// Whether any standard stream is a terminal. `nohup` detaches all three from a process that is to
+/// outlive its terminal.
+fn is_at_terminal() -> bool {
+    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }
 
 /// Starts the admin pages. Returns their address, here or at another longhaul of the user, or `None` if there
