@@ -33,10 +33,6 @@ macro_rules! faults {
             fn label(self) -> &'static str {
                 self.code()
             }
-
-            fn index(self) -> usize {
-                self as usize
-            }
         }
 
         impl Fault {

@@ -20,14 +20,16 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 
 /// A closed set of label values.
-pub(crate) trait Label: Copy + 'static {
-    /// Every value, in the order of [`Label::index`].
+pub(crate) trait Label: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
 
     /// Returns the value's text in log lines and metrics.
     fn label(self) -> &'static str;
 
-    fn index(self) -> usize;
+    /// Returns the place of the value among all.
+    fn index(self) -> usize {
+        Self::ALL.iter().position(|label| *label == self).unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]
@@ -104,10 +106,6 @@ impl Label for Bypass {
 
     fn label(self) -> &'static str {
         Self::label(self)
-    }
-
-    fn index(self) -> usize {
-        self as usize
     }
 }
 

@@ -5,6 +5,7 @@
 use longhaul_core::policy::KeptText;
 
 use super::model_tables::{ModelPattern, model_pattern};
+use super::parse::single_text;
 use super::raw_value::RawValue;
 use super::setting::settings;
 use super::tables::{Table, TableList};
@@ -25,15 +26,12 @@ settings! { OWN_SETTINGS:
 }
 
 fn kept_text(raw: &RawValue) -> Result<String, String> {
-    let expected = || format!("expected a text of 1 to {MAX_KEPT_CHARS} characters");
-    let RawValue::Text(text) = raw else {
-        return Err(format!("found a list, {}", expected()));
-    };
-    let (text, chars) = (text.trim(), text.trim().chars().count());
-    if chars == 0 || chars > MAX_KEPT_CHARS {
-        return Err(format!("found {chars} characters, {}", expected()));
-    }
-    Ok(text.to_owned())
+    let text = single_text(raw)?.trim();
+    let chars = text.chars().count();
+    let fits = (1..=MAX_KEPT_CHARS).contains(&chars);
+    fits.then(|| text.to_owned()).ok_or_else(|| {
+        format!("found {chars} characters, expected a text of 1 to {MAX_KEPT_CHARS} characters")
+    })
 }
 
 /// Returns the text of one table, and the models whose conversations keep it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use http::HeaderValue;
@@ -51,7 +51,7 @@ impl ClientTokens {
 
     /// Reads the file of tokens, one a line. Errors never include a token.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = read_secret_file(path, MAX_TOKENS_FILE_BYTES)?;
+        let text = read_text_file(path, MAX_TOKENS_FILE_BYTES)?;
         let lines = text.lines().map(str::trim);
         let tokens = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut digests = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn read_secret<T>(
         (Some(text), None) => {
             parse(&text).map(Some).map_err(|reason| found.value_problem(direct, reason))
         }
-        (None, _) => from_file(found, file, |path| parse(&read_secret_file(path, KEY_BYTES)?)),
+        (None, _) => from_file(found, file, |path| parse(&read_text_file(path, KEY_BYTES)?)),
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) fn from_file<T>(
 /// Returns the Authorization header for the key in the file at `path`. Errors never include the
 /// key.
 pub(super) fn authorization_from_file(path: &Path) -> Result<HeaderValue, String> {
-    read_secret_file(path, KEY_BYTES).and_then(|key| bearer_header(&key))
+    read_text_file(path, KEY_BYTES).and_then(|key| bearer_header(&key))
 }
 
 /// Returns the name of a secret's file for messages. If neither the file nor its folder exists, the
@@ -153,17 +153,14 @@ pub(super) fn displayable_path(path: &Path) -> String {
     }
 }
 
-/// Describes why a setting's file cannot be read, and what to do about it.
-pub(super) fn unreadable_reason(error: &io::Error) -> String {
-    format!("{error}; name a file that exists and is readable, or leave the setting empty")
-}
-
-/// Reads the text of a file that contains a secret. Errors never include the text.
-fn read_secret_file(path: &Path, most: u64) -> Result<String, String> {
+/// Reads the text of a file, which may contain a secret. Errors never include the text.
+pub(super) fn read_text_file(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(most + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable_reason(&error))?;
+    File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text)).map_err(
+        |error| {
+            format!("{error}; name a file that exists and is readable, or leave the setting empty")
+        },
+    )?;
     // A truncated secret would be a different secret.
     if text.len() as u64 > most {
         return Err(format!("expected at most {most} bytes"));

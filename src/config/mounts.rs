@@ -8,10 +8,9 @@ use http::HeaderValue;
 
 use super::base_url::BaseUrl;
 use super::keys;
-use super::parse::{base_url, optional_path};
+use super::parse::{base_url, mismatch, optional_path, single_text};
 use super::problems::all_of;
 use super::raw_value::RawValue;
-use super::redact::without_credentials;
 use super::resolved::ResolvedSettings;
 use super::setting::settings;
 use super::tables::{Table, TableList};
@@ -49,11 +48,9 @@ pub struct Mount {
 /// Parses a path of plain segments. No character has a second spelling, so a request path is
 /// unambiguously under it or not.
 fn mount_path(raw: &RawValue) -> Result<String, String> {
-    let expected = "expected a path like /openrouter, of letters, digits, - and _, and not under \
-                    /__longhaul__";
-    let RawValue::Text(text) = raw else {
-        return Err(format!("found a list, {expected}"));
-    };
+    let text = single_text(raw)?;
+    let wanted =
+        "a path like /openrouter, of letters, digits, - and _, and not under /__longhaul__";
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let segment = |text: &str| !text.is_empty() && text.bytes().all(plain);
     let path = text.trim();
@@ -63,8 +60,7 @@ fn mount_path(raw: &RawValue) -> Result<String, String> {
         && path.len() <= PATH_BYTES
         && !path.starts_with("/__longhaul__")
         && segments.all(segment);
-    fits.then(|| path.to_owned())
-        .ok_or_else(|| format!("found `{}`, {expected}", without_credentials(text)))
+    fits.then(|| path.to_owned()).ok_or_else(|| mismatch(text, wanted))
 }
 
 /// Returns a problem for each mount among `tables` whose path is invalid or another mount's, too.

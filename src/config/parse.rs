@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
 use super::kind::words;
+use super::proxies::ProxyUrl;
 use super::raw_value::RawValue;
 use super::redact::without_credentials;
 use super::store_location::{CallerIdentity, StoreLocation};
@@ -66,7 +67,11 @@ pub(super) fn optional_path(raw: &RawValue) -> Result<Option<PathBuf>, String> {
 }
 
 pub(super) fn base_url(raw: &RawValue) -> Result<BaseUrl, String> {
-    BaseUrl::parse(single_text(raw)?).map_err(|refused| refused.to_string())
+    BaseUrl::parse(single_text(raw)?)
+}
+
+pub(super) fn proxy_url(raw: &RawValue) -> Result<ProxyUrl, String> {
+    ProxyUrl::parse(single_text(raw)?)
 }
 
 /// Parses the store's location. Errors never include the text, which may contain a password.

@@ -6,6 +6,7 @@
 use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
 
 use super::model_tables::{ModelPattern, model_pattern};
+use super::parse::{mismatch, optional, single_text};
 use super::raw_value::RawValue;
 use super::setting::settings;
 use super::tables::{Table, TableList};
@@ -24,23 +25,16 @@ pub(super) const PRICE_TABLES: TableList = TableList {
 
 settings! { OWN_SETTINGS:
     MATCH: ModelPattern = model_pattern, "price.match" = "";
-    INPUT: Option<Price> = price, "price.input" = "";
-    CACHED: Option<Price> = price, "price.cached" = "";
-    WRITTEN: Option<Price> = price, "price.written" = "";
-    OUTPUT: Option<Price> = price, "price.output" = "";
+    INPUT: Option<Price> = optional!(price), "price.input" = "";
+    CACHED: Option<Price> = optional!(price), "price.cached" = "";
+    WRITTEN: Option<Price> = optional!(price), "price.written" = "";
+    OUTPUT: Option<Price> = optional!(price), "price.output" = "";
 }
 
-fn price(raw: &RawValue) -> Result<Option<Price>, String> {
-    let expected =
-        "expected dollars per million tokens, like 1.25, or 0 for tokens that cost nothing";
-    match raw {
-        RawValue::Text(text) if text.trim().is_empty() => Ok(None),
-        RawValue::Text(text) => match Price::stated(text.trim()) {
-            Some(price) => Ok(Some(price)),
-            None => Err(format!("found `{text}`, {expected}")),
-        },
-        RawValue::List(_) => Err(format!("found a list, {expected}")),
-    }
+fn price(raw: &RawValue) -> Result<Price, String> {
+    let text = single_text(raw)?;
+    let wanted = "dollars per million tokens, like 1.25, or 0 for tokens that cost nothing";
+    Price::stated(text.trim()).ok_or_else(|| mismatch(text, wanted))
 }
 
 pub(super) fn build_price(table: &Table) -> Result<(ModelPattern, TokenPrices), Problem> {

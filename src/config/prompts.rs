@@ -1,10 +1,8 @@
 //! Prompt files that replace the built-in prompts, read once at start.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::keys::unreadable_reason;
+use super::keys::read_text_file;
 use super::problems::read_all;
 use super::resolved::ResolvedSettings;
 use super::setting::Setting;
@@ -32,26 +30,13 @@ fn prompt_from_setting(
     let Some(path) = found.value(setting)? else {
         return Ok(None);
     };
-    let wrong = |reason| found.value_problem(setting, format!("{}: {reason}", path.display()));
-    read_prompt_file(&path).map(Some).map_err(wrong)
-}
-
-fn read_prompt_file(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(PROMPT_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable_reason(&error))?;
-    if bytes.len() as u64 > PROMPT_BYTES {
-        return Err(format!("found more than {PROMPT_BYTES} bytes, expected a prompt"));
-    }
-    let text =
-        String::from_utf8(bytes).map_err(|_| "found bytes that are not valid UTF-8".to_owned())?;
-    if text.trim().is_empty() {
-        return Err("found no text, expected a prompt; `longhaul defaults --prompts` prints \
-                    the built-in ones"
-            .into());
-    }
-    Ok(text)
+    let prompt = read_text_file(&path, PROMPT_BYTES).and_then(|text| match text.trim() {
+        "" => Err("found no text, expected a prompt; `longhaul defaults --prompts` prints the \
+                   built-in ones"
+            .into()),
+        _ => Ok(Some(text)),
+    });
+    prompt.map_err(|reason| found.value_problem(setting, format!("{}: {reason}", path.display())))
 }
 
 #[cfg(test)]
@@ -81,8 +66,8 @@ mod tests {
         let long = vec![b'x'; 64 * 1024 + 1];
         for (bytes, reason) in [
             (&b" \n"[..], "found no text"),
-            (b"a\xff", "not valid UTF-8"),
-            (&long, "more than 65536 bytes"),
+            (b"a\xff", "valid UTF-8"),
+            (&long, "at most 65536 bytes"),
         ] {
             let problem = check("summary.prompt", bytes).unwrap_err();
             assert!(

@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::Uri;
 
-use super::raw_value::RawValue;
+use super::redact::redacted_url;
 
 /// Proxies for reaching upstreams.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ impl ProxyUrl {
     }
 
     /// Parses a proxy URL. The error states what was expected and leaves out the text.
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected a URL like http://proxy.example:3128, with the scheme \
                                 http, https or socks5";
         let text = text.trim();
@@ -56,18 +56,7 @@ impl ProxyUrl {
 
 impl fmt::Debug for ProxyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, place) = self.0.split_once("://").unwrap_or(("http", &self.0));
-        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-        write!(f, "{scheme}://{place}")
-    }
-}
-
-/// Parses a proxy URL; empty is `None`.
-pub(super) fn optional_proxy_url(raw: &RawValue) -> Result<Option<ProxyUrl>, String> {
-    match raw {
-        RawValue::List(_) => Err("found a list, expected one URL".into()),
-        RawValue::Text(text) if text.trim().is_empty() => Ok(None),
-        RawValue::Text(text) => ProxyUrl::parse(text).map(Some),
+        f.write_str(&redacted_url(&self.0))
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Probl
         None => {
             let has_tls = found.value(&settings::TLS_CERTIFICATE_FILE)?.is_some();
             let url = listener::own_origin(listen, has_tls);
-            BaseUrl::parse(&url).map_err(|why| Problem::System(why.to_string()))?
+            BaseUrl::parse(&url).map_err(Problem::System)?
         }
     };
     Ok(RecallEndpoint { base, needs_token: found.value(&settings::CLIENT_TOKENS_FILE)?.is_some() })

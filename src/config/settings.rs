@@ -26,9 +26,9 @@ use super::choices::{
 };
 use super::parse::{
     address, address_or_off, base_url, choice, count, integer, networks, optional, optional_path,
-    overflow_patterns, scope_by, store_location, summary_model, switch, text, text_list,
+    overflow_patterns, proxy_url, scope_by, store_location, summary_model, switch, text, text_list,
 };
-use super::proxies::{ProxyUrl, optional_proxy_url};
+use super::proxies::ProxyUrl;
 use super::quantities::{MAX_TOKENS as MOST, bytes, cap, duration, threshold, tokens};
 use super::setting::{Flag, Setting, settings};
 use super::store_location::{CallerIdentity, StoreLocation};
@@ -72,11 +72,11 @@ settings! { ALL_SETTINGS:
 
     RESPONSES_WEBSOCKET: ResponsesWebSocket = choice, "responses.websocket" = "refuse";
 
-    PROXY_HTTPS: Option<ProxyUrl> = optional_proxy_url, "proxy.https" = "",
+    PROXY_HTTPS: Option<ProxyUrl> = optional!(proxy_url), "proxy.https" = "",
         env("HTTPS_PROXY"), restart;
-    PROXY_HTTP: Option<ProxyUrl> = optional_proxy_url, "proxy.http" = "",
+    PROXY_HTTP: Option<ProxyUrl> = optional!(proxy_url), "proxy.http" = "",
         env("HTTP_PROXY"), restart;
-    PROXY_ALL: Option<ProxyUrl> = optional_proxy_url, "proxy.all" = "", env("ALL_PROXY"), restart;
+    PROXY_ALL: Option<ProxyUrl> = optional!(proxy_url), "proxy.all" = "", env("ALL_PROXY"), restart;
     PROXY_EXCEPT: Option<String> = optional!(text), "proxy.except" = "", env("NO_PROXY"), restart;
 
     PRUNE_DISABLED: bool = switch, "prune.disabled" = "false", env("DISABLE_PRUNE");

@@ -84,7 +84,7 @@ fn messages_base(base: &BaseUrl, set: Option<BaseUrl>) -> Result<Option<BaseUrl>
 }
 
 fn built_in(base: &str) -> Result<BaseUrl, Problem> {
-    BaseUrl::parse(base).map_err(|error| Problem::System(error.to_string()))
+    BaseUrl::parse(base).map_err(Problem::System)
 }
 
 impl UpstreamConfig {

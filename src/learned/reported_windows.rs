@@ -35,19 +35,10 @@ pub(crate) type QueriesInFlight = Arc<Mutex<HashSet<Scope>>>;
 pub(crate) struct ReportedWindows {
     /// The reported window of each model; the inner `None` if the upstream reported none.
     windows: Mutex<TwoGenerationCache<String, Timestamped<Option<Tokens>>>>,
-    /// The outcome of the last query for each model, and its time.
-    queries: Mutex<TwoGenerationCache<String, (LastQuery, Instant)>>,
+    /// When the next query for each model is due.
+    due_at: Mutex<TwoGenerationCache<String, Instant>>,
     /// Whether the answers count for all callers.
     is_shared: bool,
-}
-
-/// The outcome of a query, which decides when the next is due.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LastQuery {
-    /// Answered, with or without a window.
-    Answered,
-    /// Not answered, or refused.
-    Failed,
 }
 
 impl Default for ReportedWindows {
@@ -61,7 +52,7 @@ impl ReportedWindows {
     fn new(models: usize, is_shared: bool) -> Self {
         Self {
             windows: Mutex::new(TwoGenerationCache::new(models)),
-            queries: Mutex::new(TwoGenerationCache::new(models)),
+            due_at: Mutex::new(TwoGenerationCache::new(models)),
             is_shared,
         }
     }
@@ -91,14 +82,8 @@ impl ReportedWindows {
     }
 
     pub(crate) fn is_due(&self, model: &str) -> bool {
-        let last = self.queries.lock().get(model);
-        last.is_none_or(|(outcome, at)| {
-            let interval = match outcome {
-                LastQuery::Answered => REFRESH_AFTER,
-                LastQuery::Failed => RETRY_AFTER,
-            };
-            at.elapsed() >= interval
-        })
+        let due_at = self.due_at.lock().get(model);
+        due_at.is_none_or(|at| Instant::now() >= at)
     }
 
     /// Starts a query in the background, unless the caller with this scope has one in flight, or
@@ -129,14 +114,13 @@ impl ReportedWindows {
     }
 
     fn record_answer(&self, model: String, answer: WindowAnswer) {
-        let (window, outcome) = match answer {
-            WindowAnswer::Window(tokens) => (Some(Some(tokens)), LastQuery::Answered),
-            WindowAnswer::NoWindow => (Some(None), LastQuery::Answered),
+        let (window, pause) = match answer {
+            WindowAnswer::Window(tokens) => (Some(Some(tokens)), REFRESH_AFTER),
+            WindowAnswer::NoWindow => (Some(None), REFRESH_AFTER),
             // An earlier answer stays valid until another replaces it.
-            WindowAnswer::Failed | WindowAnswer::Unauthorized => (None, LastQuery::Failed),
+            WindowAnswer::Failed | WindowAnswer::Unauthorized => (None, RETRY_AFTER),
         };
-        let queried = (outcome, Instant::now());
-        self.queries.lock().insert(model.clone(), queried);
+        self.due_at.lock().insert(model.clone(), Instant::now() + pause);
         let Some(window) = window else { return };
         let mut windows = self.windows.lock();
         let before = windows.get(&model);

@@ -24,10 +24,6 @@ macro_rules! labels {
                     $(Self::$value => $label,)+
                 }
             }
-
-            fn index(self) -> usize {
-                self as usize
-            }
         }
     )+};
 }
@@ -286,10 +282,6 @@ impl Label for Option<Action> {
 
     fn label(self) -> &'static str {
         self.map_or("pass", Action::label)
-    }
-
-    fn index(self) -> usize {
-        self.map_or(0, |act| act.index() + 1)
     }
 }
 

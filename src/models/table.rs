@@ -1,4 +1,4 @@
-//! The embedded table: decompressed once, searched as bytes, parsed only at a matching row.
+//! The embedded table: decompressed and split into rows once. Numbers are parsed only at a matching row.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -67,21 +67,22 @@ impl TableRow {
     }
 }
 
+/// The rows, in the order of the table.
+static ROWS: LazyLock<Vec<TableRow>> =
+    LazyLock::new(|| TABLE.lines().filter_map(TableRow::parse).collect());
+
 /// Yields the rows with exactly this name.
 pub(super) fn rows_named(name: &str) -> impl Iterator<Item = TableRow> {
-    TABLE
-        .get(lower_bound(name)..)
-        .unwrap_or_default()
-        .lines()
-        .map_while(TableRow::parse)
-        .take_while(move |row| row.model == name)
+    let first = ROWS.partition_point(|row| row.model < name);
+    let rows = ROWS.get(first..).unwrap_or_default().iter().copied();
+    rows.take_while(move |row| row.model == name)
 }
 
 /// Returns the names in the table that differ from `lower`, a name in lower case, in case alone.
 pub(super) fn spellings(lower: &str) -> impl Iterator<Item = &'static str> {
     static SPELLINGS: LazyLock<HashMap<String, Vec<&'static str>>> = LazyLock::new(|| {
         let mut all: HashMap<String, Vec<&'static str>> = HashMap::new();
-        for row in TABLE.lines().filter_map(TableRow::parse) {
+        for row in ROWS.iter() {
             let names = all.entry(row.model.to_ascii_lowercase()).or_default();
             if names.last() != Some(&row.model) {
                 names.push(row.model);
@@ -94,31 +95,11 @@ pub(super) fn spellings(lower: &str) -> impl Iterator<Item = &'static str> {
 
 /// Yields the name of each row that applies at `host`: of a known provider, its own rows.
 pub(super) fn all_names(host: HostKind) -> impl Iterator<Item = &'static str> {
-    let rows = TABLE.lines().filter_map(TableRow::parse);
-    rows.filter(move |row| match host {
+    let rows = ROWS.iter().filter(move |row| match host {
         HostKind::Provider(provider) => row.provider == provider,
         HostKind::Local | HostKind::Unknown => true,
-    })
-    .map(|row| row.model)
-}
-
-/// Returns the offset of the first line whose name is not less than `name`. A binary search over
-/// bytes that moves each probe back to the beginning of its line.
-fn lower_bound(name: &str) -> usize {
-    let (mut low, mut high) = (0, TABLE.len());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let bytes = TABLE.as_bytes().get(..middle).unwrap_or_default();
-        let line = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1).max(low);
-        let text = TABLE.get(line..).unwrap_or_default();
-        let model = text.split('\t').next().unwrap_or_default();
-        if model.as_bytes() < name.as_bytes() {
-            low = text.find('\n').map_or(TABLE.len(), |end| line + end + 1);
-        } else {
-            high = line;
-        }
-    }
-    low
+    });
+    rows.map(|row| row.model)
 }
 
 #[cfg(test)]
