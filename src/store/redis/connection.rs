@@ -5,9 +5,10 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -31,7 +32,7 @@ pub(super) struct ReconnectingConnection {
     state: watch::Receiver<ConnectionState>,
     check_requests: Arc<Notify>,
     /// Epoch of the latest connection that led to a read-only replica.
-    replica_epoch: watch::Sender<u64>,
+    replica_epoch: Arc<AtomicU64>,
     /// The task that keeps up the connection; ends when this is dropped.
     _keeper: JoinSet<()>,
 }
@@ -49,19 +50,18 @@ enum ConnectionState {
 impl ReconnectingConnection {
     /// Starts to connect. Must be called within a runtime.
     pub(super) fn start(server: RedisClient) -> Self {
-        let (tell, state) = watch::channel(ConnectionState::Connecting);
-        let doubts = Arc::<Notify>::default();
-        let (copies, found) = watch::channel(0);
+        let (state_sender, state) = watch::channel(ConnectionState::Connecting);
+        let (check_requests, replica_epoch) = <(Arc<Notify>, Arc<AtomicU64>)>::default();
         let keeper = ConnectionKeeper {
             server,
-            state_sender: tell,
-            check_requests: Arc::clone(&doubts),
-            replica_epoch: found,
+            state_sender,
+            check_requests: Arc::clone(&check_requests),
+            replica_epoch: Arc::clone(&replica_epoch),
             epoch: 0,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper.run());
-        Self { state, check_requests: doubts, replica_epoch: copies, _keeper: tasks }
+        Self { state, check_requests, replica_epoch, _keeper: tasks }
     }
 
     /// Waits until there is a connection, an attempt has failed, or the longest wait is over.
@@ -124,11 +124,8 @@ impl ReconnectingConnection {
     ) -> Result<Vec<Value>, RedisError> {
         let answers = self.check_on_failure(link.send(node, commands)).await?;
         if answers.iter().any(is_replica_answer) {
-            self.replica_epoch.send_if_modified(|latest| {
-                let is_news = *latest < epoch;
-                *latest = epoch.max(*latest);
-                is_news
-            });
+            self.replica_epoch.fetch_max(epoch, Ordering::Relaxed);
+            self.check_requests.notify_one();
         }
         Ok(answers)
     }
@@ -192,7 +189,7 @@ struct ConnectionKeeper {
     server: RedisClient,
     state_sender: watch::Sender<ConnectionState>,
     check_requests: Arc<Notify>,
-    replica_epoch: watch::Receiver<u64>,
+    replica_epoch: Arc<AtomicU64>,
     /// Number of times that a connection was found to work.
     epoch: u64,
 }
@@ -222,12 +219,10 @@ impl ConnectionKeeper {
         loop {
             self.epoch += 1;
             self.state_sender.send_replace(ConnectionState::Up(link.clone(), self.epoch));
-            let copies = &mut self.replica_epoch;
-            let found = async { copies.wait_for(|at| *at >= first).await.map(drop) };
-            tokio::select! {
-                // The connection stays in use until there is another: a replica can be read.
-                _ = found => break,
-                () = self.check_requests.notified() => {}
+            self.check_requests.notified().await;
+            // The connection stays in use until there is another: a replica can be read.
+            if self.replica_epoch.load(Ordering::Relaxed) >= first {
+                break;
             }
             if !matches!(timeout(PING_TIMEOUT, link.ping()).await, Ok(Ok(()))) {
                 self.state_sender.send_replace(ConnectionState::Connecting);
@@ -248,41 +243,24 @@ pub(super) const NO_ANSWER: Unavailable = Unavailable("the server does not answe
 
 pub(super) const MALFORMED_ANSWER: Unavailable = Unavailable("the server's answer is malformed");
 
-/// The user exists, but lacks a permission that longhaul needs.
-const FORBIDDEN: &str =
-    "the server does not permit its user a command that longhaul needs; the README lists them";
+/// Codes of errors, and after a tab the message for the operator.
+const MESSAGES: &str = include_str!("errors.tsv");
 
 /// Returns the message about an error for the operator.
 pub(super) fn unavailable(error: &RedisError) -> Unavailable {
-    let why = match (error.code(), error.kind()) {
-        (Some("NOAUTH" | "WRONGPASS"), _) | (_, ErrorKind::AuthenticationFailed) => {
-            "the server refuses the user name or the password"
-        }
-        (Some("MISCONF"), _) => "the server cannot write to its disk",
-        (Some("NOREPLICAS"), _) => "the server has too few replicas to write",
-        (Some("OOM"), _) => {
-            "the server's memory is full; give it more, or a maxmemory-policy of allkeys-lru"
-        }
-        (_, ErrorKind::Server(ServerErrorKind::BusyLoading)) => "the server is still loading",
-        (_, ErrorKind::Server(ServerErrorKind::NoPerm)) => FORBIDDEN,
-        (_, ErrorKind::Server(_)) if is_forbidden_to_scripts(error) => FORBIDDEN,
-        (_, ErrorKind::Server(ServerErrorKind::ReadOnly)) => {
-            "the server is a read-only copy; store.at has to name its primary"
-        }
-        (
-            _,
-            ErrorKind::ClusterConnectionNotFound
-            | ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown),
-        ) => "part of the cluster is down",
-        (_, ErrorKind::Io) if error.is_timeout() => NO_ANSWER.0,
+    let code = match error.kind() {
+        ErrorKind::AuthenticationFailed => "WRONGPASS",
+        ErrorKind::ClusterConnectionNotFound => "CLUSTERDOWN",
+        ErrorKind::Server(_) if is_forbidden_to_scripts(error) => "NOPERM",
+        ErrorKind::Io if error.is_timeout() => return NO_ANSWER,
         // The library reports a failed handshake as text.
-        (_, ErrorKind::Io) if error.to_string().contains("certificate") => {
-            "the server's certificate is not trusted"
-        }
-        (_, ErrorKind::Io) => "the server cannot be reached",
-        _ => "the server rejects the command",
+        ErrorKind::Io if error.to_string().contains("certificate") => "handshake",
+        ErrorKind::Io => "connection",
+        _ => error.code().unwrap_or_default(),
     };
-    Unavailable(why)
+    let mut rows = MESSAGES.lines().filter_map(|line| line.split_once('\t'));
+    let row = rows.find(|(codes, _)| codes.split(' ').any(|known| known == code));
+    Unavailable(row.map_or("the server rejects the command", |(_, message)| message))
 }
 
 /// Whether the user may not run a command in a script. Redis has no code for this up to 7.0, only
