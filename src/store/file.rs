@@ -17,6 +17,7 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use super::secret::Secret;
 use crate::callers::AcceptedCallers;
@@ -30,7 +31,7 @@ pub(crate) use open::create_private_dir;
 use open::{OpenError, StoreFile};
 use sweep::FileLimits;
 use table::{ListRange, ReadEntries};
-use threads::FileThreads;
+use threads::{Order, SharedDatabase};
 
 const LIST_PAGE_ENTRIES: usize = 256;
 
@@ -54,10 +55,12 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The file, and the threads that read and write it.
+/// Handle of the file and of the two threads that read and write it, which end when it is dropped.
 pub(crate) struct FileStore {
-    threads: FileThreads,
+    database: SharedDatabase,
     limits: FileLimits,
+    reader: SyncSender<Box<dyn FnOnce() + Send>>,
+    writer: SyncSender<Order>,
 }
 
 impl FileStore {
@@ -96,7 +99,7 @@ impl FileStore {
     /// Divides the file among the owners of `accepted` callers.
     pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
         let accepted = Some(Arc::clone(accepted));
-        _ = self.threads.queue(|thread| thread.accepted = accepted);
+        _ = self.queue(|thread| thread.accepted = accepted);
     }
 
     fn open_within(
@@ -110,23 +113,18 @@ impl FileStore {
             Err(OpenError::Io(_)) => None,
             Err(refused) => return Err(refused.into_problem(path)),
         };
-        let threads = FileThreads::start(place, database, limits)?;
-        Ok((Self { threads, limits }, secret))
-    }
-
-    pub(super) fn ensure_open(&self) -> Answer<()> {
-        self.threads.ensure_open()
+        Ok((Self::start(place, database, limits)?, secret))
     }
 
     pub(super) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
         let (keys, limits) = (keys.to_vec(), self.limits);
-        let read = self.threads.read(move |database| {
+        let read = self.read_on_thread(move |database| {
             let since = limits.expiry(wall_clock::unix_seconds());
             table::read(database, &keys, since)
         });
         let ReadEntries { entries, to_touch } = read.await?;
         if !to_touch.is_empty() {
-            _ = self.threads.queue(move |thread| {
+            _ = self.queue(move |thread| {
                 _ = thread.call(|database| table::touch(database, &to_touch));
             });
         }
@@ -135,7 +133,7 @@ impl FileStore {
 
     pub(super) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
         let writes = writes.to_vec();
-        self.threads.write(move |thread| thread.write(&writes)).await
+        self.write_on_thread(move |thread| thread.write(&writes)).await
     }
 
     pub(super) async fn for_each_entry(
@@ -147,7 +145,7 @@ impl FileStore {
         loop {
             let page = ListRange { scope, after, limit: LIST_PAGE_ENTRIES };
             let list = move |database: &_| table::list(database, page);
-            let entries = self.threads.read(list).await?;
+            let entries = self.read_on_thread(list).await?;
             let Some(last) = entries.last() else {
                 return Ok(());
             };
@@ -157,12 +155,7 @@ impl FileStore {
     }
 
     pub(super) async fn purge(&self, scope: Option<ScopeTag>) -> Answer<u64> {
-        self.threads.write(move |thread| thread.purge(scope)).await
-    }
-
-    /// Closes the file. Everything written is on the disk.
-    pub(super) async fn close(&self) {
-        self.threads.close().await;
+        self.write_on_thread(move |thread| thread.purge(scope)).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the store: its records, their scopes and their limits.
 
 use super::*;
+use crate::learned::model_facts::ModelFacts;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::policy::record::RecordMatch;
 use longhaul_core::units::scope::Scope;
@@ -42,6 +43,18 @@ fn chains_of(caller: u8, said: &[&str]) -> PrefixKeys {
     let body = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
     let scope = Scope::new(&[caller; 32], &[]);
     PrefixKeys::new(&read(body.as_bytes()).unwrap(), scope)
+}
+
+impl Store {
+    /// Updates memory with the stored entries of a conversation. Returns the known facts about the model;
+    /// `None` without a durable store.
+    async fn refresh(
+        &self,
+        prefix_keys: &PrefixKeys,
+        model: impl FnOnce() -> RecordKey,
+    ) -> Option<ModelFacts> {
+        Some(self.tiered.as_ref()?.refresh(prefix_keys, model()).await)
+    }
 }
 
 fn record(text: &str) -> CompactionRecord {

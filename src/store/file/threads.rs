@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
 use tokio::sync::oneshot;
 
+use super::FileStore;
 use super::open::StoreFile;
 use super::sweep::{FileLimits, sweep};
 use super::table::{self, METADATA, RECORDS};
@@ -35,20 +36,13 @@ const UNREADABLE: Unavailable = Unavailable("the file cannot be read");
 const UNWRITABLE: Unavailable =
     Unavailable("the file cannot be written; is the disk full, or read-only?");
 
-/// Handle of the two threads, which end when it is dropped.
-pub(super) struct FileThreads {
-    database: SharedDatabase,
-    reader: SyncSender<Box<dyn FnOnce() + Send>>,
-    writer: SyncSender<Order>,
-}
-
-enum Order {
+pub(super) enum Order {
     /// Closes the file for good, and signals that it is closed.
     Close(oneshot::Sender<()>),
     Work(Box<dyn FnOnce(&mut WriteThread) + Send>),
 }
 
-impl FileThreads {
+impl FileStore {
     /// Starts the threads. If `database` is `None`, it is opened as soon as possible. Fails if a
     /// thread cannot be spawned.
     pub(super) fn start(
@@ -69,15 +63,15 @@ impl FileThreads {
         };
         spawn("store-read", move || reads.iter().for_each(|read| read()))?;
         spawn("store-write", move || write_thread.run(&orders))?;
-        Ok(Self { database, reader, writer })
+        Ok(Self { database, limits, reader, writer })
     }
 
-    pub(super) fn ensure_open(&self) -> Answer<()> {
+    pub(in crate::store) fn ensure_open(&self) -> Answer<()> {
         self.database.is_open().then_some(()).ok_or(UNWRITABLE)
     }
 
     /// Reads on the reading thread, unless the caller gives up first.
-    pub(super) async fn read<T: Send + 'static>(
+    pub(super) async fn read_on_thread<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Database) -> Result<T, redb::Error> + Send + 'static,
     ) -> Answer<T> {
@@ -102,7 +96,7 @@ impl FileThreads {
     }
 
     /// Does work on the writing thread, even if the caller gives up.
-    pub(super) async fn write<T: Send + 'static>(
+    pub(super) async fn write_on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriteThread) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
@@ -117,7 +111,8 @@ impl FileThreads {
         sent.map_err(|_| TOO_SLOW)
     }
 
-    pub(super) async fn close(&self) {
+    /// Closes the file. Everything written is on the disk.
+    pub(in crate::store) async fn close(&self) {
         let (answer, closed) = oneshot::channel();
         if self.writer.try_send(Order::Close(answer)).is_ok() {
             _ = closed.await;
@@ -133,7 +128,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Problem>
 
 /// The database, while it is open. Both threads share it; closing it takes it exclusively.
 #[derive(Clone)]
-struct SharedDatabase(Arc<RwLock<Option<Database>>>);
+pub(super) struct SharedDatabase(Arc<RwLock<Option<Database>>>);
 
 /// Reason why work on the database failed.
 enum Failure {
