@@ -34,7 +34,6 @@ use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::learned::learned_models::LearnedModels;
-use crate::learned::model_facts::ModelFacts;
 use crate::metrics::Metrics;
 use durable::{Change, DurableStore, NoteName, Unavailable};
 use file::Intent;
@@ -187,13 +186,11 @@ impl Store {
         learned: &LearnedModels,
         model: &str,
     ) {
-        if let Some(lessons) = &self.lessons
-            && !is_first(lessons, learned.key(model))
-        {
-            return;
-        }
-        let facts = self.refresh(prefix_keys, || learned.key(model)).await;
-        if let Some(facts) = facts {
+        let Some(tier) = &self.tiered else { return };
+        let key = learned.key(model);
+        if self.lessons.as_ref().is_none_or(|lessons| is_first(lessons, key)) {
+            // A refresh is a large future. Boxing it keeps it out of the future of every chat.
+            let facts = Box::pin(tier.refresh(prefix_keys, key)).await;
             learned.merge_remote(model, facts);
         }
     }
@@ -202,22 +199,6 @@ impl Store {
     pub(crate) fn publish(&self, learned: &LearnedModels, model: &str) {
         if let (Some(tier), Some(facts)) = (&self.tiered, learned.facts(model)) {
             tier.publish_model_facts(learned.key(model), facts);
-        }
-    }
-
-    /// Updates memory with the stored entries of a conversation.
-    ///
-    /// Returns the known facts about the model whose own key `model` computes; `None` without a
-    /// durable store.
-    async fn refresh(
-        &self,
-        prefix_keys: &PrefixKeys,
-        model: impl FnOnce() -> RecordKey,
-    ) -> Option<ModelFacts> {
-        match &self.tiered {
-            // A refresh is a large future. Boxing it keeps it out of the future of every chat.
-            Some(tier) => Some(Box::pin(tier.refresh(prefix_keys, model())).await),
-            None => None,
         }
     }
 

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use http::StatusCode;
+use http::{Request, StatusCode};
 use tokio::time::timeout;
 
-use super::own_client::{admin_address, fetch_page};
+use super::own_client::{admin_address, fetch_answer};
 use crate::cli::Done;
 use crate::config::Config;
 
@@ -21,7 +21,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) fn health(config: &Config, matches: &ArgMatches) -> Done<ExitCode> {
     let address = admin_address(config.admin)?;
     let path = if matches.get_flag("ready") { "/readyz" } else { "/livez" };
-    let page = async { timeout(HEALTH_TIMEOUT, fetch_page(address, path)).await };
+    let page = async { timeout(HEALTH_TIMEOUT, fetch_answer(address, Request::get(path))).await };
     let answer = match crate::cli::runtime()?.block_on(page) {
         Ok(answer) => answer.map(|(status, _)| status),
         Err(_) => {
@@ -39,6 +39,6 @@ pub(super) fn health(config: &Config, matches: &ArgMatches) -> Done<ExitCode> {
 
 /// Whether a longhaul answers at `address`, within the time limit of `longhaul health`.
 pub(super) async fn is_alive(address: SocketAddr) -> bool {
-    let answer = timeout(HEALTH_TIMEOUT, fetch_page(address, "/livez")).await;
+    let answer = timeout(HEALTH_TIMEOUT, fetch_answer(address, Request::get("/livez"))).await;
     matches!(answer, Ok(Ok((StatusCode::OK, _))))
 }

@@ -108,16 +108,9 @@ pub(super) fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Proble
     serde_json::from_slice(body).map_err(|_| Problem::Unanswered(why.to_owned()))
 }
 
-/// Requests one page of the admin listener and returns the status and the body of the response. The
+/// Sends a request to the admin listener and returns the status and the body of the response. The
 /// error states that nothing listens there, or that the answer is not longhaul's.
-pub(super) async fn fetch_page(
-    address: SocketAddr,
-    path: &str,
-) -> Result<(StatusCode, Bytes), String> {
-    fetch_answer(address, Request::get(path)).await
-}
-
-async fn fetch_answer(
+pub(super) async fn fetch_answer(
     address: SocketAddr,
     request: request::Builder,
 ) -> Result<(StatusCode, Bytes), String> {

@@ -27,7 +27,6 @@ pub(super) fn recall(found: &ResolvedSettings, matches: &ArgMatches, env: &Env) 
 /// Returns a client of the running proxy. Fails if the settings name no address, or one that
 /// requires TLS.
 pub(super) fn client_of(found: &ResolvedSettings, env: &Env) -> Result<RecallClient, Problem> {
-    let endpoint = recall_endpoint(found)?;
-    let token = upstream_key(env).filter(|_| endpoint.needs_token);
-    RecallClient::new(endpoint.base, token)
+    let (base, needs_token) = recall_endpoint(found)?;
+    RecallClient::new(base, upstream_key(env).filter(|_| needs_token))
 }

@@ -41,17 +41,9 @@ pub(super) fn form(
     })
 }
 
-/// Address of a running proxy, for originals.
-#[derive(Clone, Debug)]
-pub(crate) struct RecallEndpoint {
-    pub(crate) base: BaseUrl,
-    /// Whether the proxy requires a client token.
-    pub(crate) needs_token: bool,
-}
-
-/// Returns the address of the running proxy, from few settings: an agent's environment may lack the
-/// others. Fails if the settings name no address that stays the same.
-pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Problem> {
+/// Returns the address of the running proxy, and whether it requires a client token, from few settings: an
+/// agent's environment may lack the others. Fails if the settings name no address that stays the same.
+pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<(BaseUrl, bool), Problem> {
     let listen = found.value(&settings::LISTEN)?;
     let base = match found.value(&settings::RECALL_URL)? {
         Some(url) => url,
@@ -68,7 +60,7 @@ pub(crate) fn endpoint(found: &ResolvedSettings) -> Result<RecallEndpoint, Probl
             BaseUrl::parse(&url).map_err(Problem::System)?
         }
     };
-    Ok(RecallEndpoint { base, needs_token: found.value(&settings::CLIENT_TOKENS_FILE)?.is_some() })
+    Ok((base, found.value(&settings::CLIENT_TOKENS_FILE)?.is_some()))
 }
 
 #[cfg(test)]
