@@ -5,20 +5,16 @@ mod choices;
 mod compaction;
 mod exposed_files;
 mod file;
-mod kept_texts;
 mod keys;
-mod kind;
 mod layers;
 mod listener;
 mod model_tables;
 mod mounts;
 mod parse;
-mod prices;
 mod problems;
 mod prompts;
 mod proxies;
 mod quantities;
-mod raw_value;
 mod recall;
 mod redact;
 mod reload;
@@ -43,6 +39,7 @@ use http::HeaderValue;
 use ipnet::IpNet;
 
 pub use base_url::BaseUrl;
+pub(crate) use base_url::uri_origin;
 pub(crate) use choices::ChoiceSetting;
 pub use choices::{
     Http2, LogFormat, LogLevel, Mode, PlacementSetting, ResponsesWebSocket, SummaryApi,
@@ -318,13 +315,13 @@ impl Config {
         let tables = found.tables_of(&model_tables::MODEL_TABLES);
         let models = tables.iter().map(|table| {
             let settings = model_settings(&found.with_table(table))?;
-            Ok((table.value(&model_tables::MATCH)?, settings))
+            Ok((table.value(&model_tables::MODEL_MATCH)?, settings))
         });
         read_all! {
             general = model_settings(found);
             models = all_of(models);
-            prices = all_of(found.tables_of(&prices::PRICE_TABLES).iter().map(prices::build_price));
-            kept = all_of(found.tables_of(&kept_texts::KEEP_TABLES).iter().map(kept_texts::build_kept));
+            prices = all_of(found.tables_of(&model_tables::PRICE_TABLES).iter().map(model_tables::build_price));
+            kept = all_of(found.tables_of(&model_tables::KEEP_TABLES).iter().map(model_tables::build_kept));
             listen = listener::listen_address(found);
             secret_files = exposed_files::secret_files(found);
             tls = listener::tls_files(found);

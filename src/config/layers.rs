@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::file;
-use super::kept_texts::KEEP_TABLES;
-use super::model_tables::MODEL_TABLES;
+use super::model_tables::{KEEP_TABLES, MODEL_TABLES, PRICE_TABLES};
 use super::mounts::{MOUNT_TABLES, repeated_paths};
-use super::prices::PRICE_TABLES;
-use super::raw_value::{Origin, RawValue};
-use super::resolved::ResolvedSettings;
+use super::resolved::{Origin, RawValue, ResolvedSettings};
 use super::setting::{Setting, is_shared_variable};
 use super::settings::{ALL_SETTINGS, UPSTREAM_BASE};
 use super::suggestions::unknown_key;

@@ -1,30 +1,35 @@
-//! Settings for particular models: the `[[model]]` tables of the file.
+//! Tables of the file that are for particular models: `[[model]]` with settings, `[[price]]` with prices,
+//! and `[[keep]]` with texts that stay in every compacted conversation.
 //!
-//! A table selects models by a pattern and repeats general settings under their own names. Each
-//! value is read and checked like the general one. Tables have no environment variable or flag,
+//! A table selects models by a pattern. A `[[model]]` table repeats general settings under their own names,
+//! and each value is read and checked like the general one. Tables have no environment variable or flag,
 //! because neither can express an ordered list.
 
 use regex::{Regex, RegexBuilder};
 
-use super::kind::{HasKind, Kind};
-use super::raw_value::RawValue;
-use super::setting::settings;
+use super::parse::{HasKind, mismatch, optional, single_text};
+use super::resolved::RawValue;
+use super::setting::{Kind, settings};
 use super::settings::ALL_SETTINGS;
-use super::tables::TableList;
+use super::tables::{Table, TableList};
+use crate::error::Problem;
+use crate::limits::MAX_KEPT_CHARS;
+use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
+use longhaul_core::policy::KeptText;
 
-/// The list: at most 64 tables, more than anyone reads in order.
+/// Settings of models: at most 64 tables, more than anyone reads in order.
 pub(super) const MODEL_TABLES: TableList = TableList {
     name: "model",
     most: 64,
     settings: || {
         let general = ALL_SETTINGS.iter().filter(|entry| entry.per_model);
-        general.chain(OWN_SETTINGS).collect()
+        general.chain(MODEL_SETTINGS).collect()
     },
     required: &[("match", ", expected the name of a model, like \"gpt-5*\"")],
 };
 
-settings! { OWN_SETTINGS:
-    MATCH: ModelPattern = model_pattern, "model.match" = "";
+settings! { MODEL_SETTINGS:
+    MODEL_MATCH: ModelPattern = model_pattern, "model.match" = "";
 }
 
 /// Maximum bytes of a pattern; model names are far shorter.
@@ -72,6 +77,74 @@ pub(super) fn model_pattern(raw: &RawValue) -> Result<ModelPattern, String> {
             Err("found a list, expected one pattern; write a table for each".into())
         }
     }
+}
+
+/// Prices of models, which replace those of the built-in list: at most 64 tables.
+pub(super) const PRICE_TABLES: TableList = TableList {
+    name: "price",
+    most: 64,
+    settings: || PRICE_SETTINGS.iter().collect(),
+    required: &[
+        ("match", ", expected the name of a model, like \"gpt-5*\""),
+        ("input", ", expected dollars per million input tokens, like 1.25"),
+    ],
+};
+
+settings! { PRICE_SETTINGS:
+    PRICE_MATCH: ModelPattern = model_pattern, "price.match" = "";
+    INPUT: Option<Price> = optional!(price), "price.input" = "";
+    CACHED: Option<Price> = optional!(price), "price.cached" = "";
+    WRITTEN: Option<Price> = optional!(price), "price.written" = "";
+    OUTPUT: Option<Price> = optional!(price), "price.output" = "";
+}
+
+fn price(raw: &RawValue) -> Result<Price, String> {
+    let text = single_text(raw)?;
+    let wanted = "dollars per million tokens, like 1.25, or 0 for tokens that cost nothing";
+    Price::stated(text.trim()).ok_or_else(|| mismatch(text, wanted))
+}
+
+pub(super) fn build_price(table: &Table) -> Result<(ModelPattern, TokenPrices), Problem> {
+    let missing = || table.problem(&INPUT, "expected dollars per million input tokens".into());
+    let input = table.value(&INPUT)?.ok_or_else(missing)?;
+    let prices = TokenPrices {
+        origin: PriceOrigin::Setting,
+        input,
+        // A provider without a cheaper cache charges the plain price.
+        cached: table.value(&CACHED)?.or(Some(input)),
+        written: table.value(&WRITTEN)?,
+        output: table.value(&OUTPUT)?,
+    };
+    Ok((table.value(&PRICE_MATCH)?, prices))
+}
+
+/// Texts that stay: at most 64 tables, more than fit the room for them.
+pub(super) const KEEP_TABLES: TableList = TableList {
+    name: "keep",
+    most: 64,
+    settings: || KEEP_SETTINGS.iter().collect(),
+    required: &[("text", "; add text = \"…\"")],
+};
+
+settings! { KEEP_SETTINGS:
+    KEEP_MATCH: ModelPattern = model_pattern, "keep.match" = "*";
+    TEXT: String = kept_text, "keep.text" = "";
+}
+
+fn kept_text(raw: &RawValue) -> Result<String, String> {
+    let text = single_text(raw)?.trim();
+    let chars = text.chars().count();
+    let fits = (1..=MAX_KEPT_CHARS).contains(&chars);
+    fits.then(|| text.to_owned()).ok_or_else(|| {
+        format!("found {chars} characters, expected a text of 1 to {MAX_KEPT_CHARS} characters")
+    })
+}
+
+/// Returns the text of one table, and the models whose conversations keep it.
+pub(super) fn build_kept(table: &Table) -> Result<(ModelPattern, KeptText), Problem> {
+    let text = table.value(&TEXT)?;
+    let by_agent = false;
+    Ok((table.value(&KEEP_MATCH)?, KeptText { text, by_agent }))
 }
 
 #[cfg(test)]
@@ -159,6 +232,71 @@ mod tests {
             "compact.soft from default: found 85%, expected at most compact.hard, which is 50%",
         );
         let many = "[[model]]\nmatch = 'a'\n".repeat(MODEL_TABLES.most + 1);
+        check(&many, "found 65 tables");
+    }
+
+    fn read(text: &str) -> Result<Config, Vec<String>> {
+        let found = Layers::of_text(text).resolve();
+        let config = found.and_then(|found| Config::from_resolved(&found));
+        config.map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_first_table_that_matches_gives_the_prices() {
+        let text = "[[price]]\nmatch = 'gpt-5*'\ninput = 1.25\ncached = 0.125\noutput = 10\n\
+                    [[price]]\nmatch = 'local*'\ninput = 0\n";
+        let config = read(text).unwrap();
+        let prices = config.prices("gpt-5-mini").unwrap();
+        assert_eq!(prices.origin, PriceOrigin::Setting);
+        assert_eq!(prices.output, Price::stated("10"));
+        assert_eq!(config.prices("local-llama").unwrap().cached, Price::stated("0"));
+        assert!(config.prices("unheard-of").is_none());
+    }
+
+    #[test]
+    fn what_is_no_price_is_refused_with_its_place() {
+        let check = |text: &str, expect: &str| {
+            let problems = read(text).unwrap_err();
+            assert!(
+                problems[0].contains(expect) && problems[0].contains("longhaul.toml:"),
+                "{problems:?}"
+            );
+        };
+        check("[[price]]\nmatch = 'a'\n", "missing from its table");
+        check("[[price]]\nmatch = 'a'\ninput = -1\n", "dollars per million tokens");
+        check("[[price]]\nmatch = 'a'\ninput = 'x'\n", "dollars per million tokens");
+        check("[[price]]\nmatch = 'a'\ninput = 1\nouput = 2\n", "did you mean output?");
+    }
+
+    #[test]
+    fn texts_stay_for_every_model_or_for_those_that_match() {
+        let text = "[[keep]]\ntext = ' Never push to main. '\n\
+                    [[keep]]\ntext = 'Answer in French.'\nmatch = 'gpt-5*'\n";
+        let config = read(text).unwrap();
+        let kept = |model: &str| -> Vec<&str> {
+            let kept = config.kept_texts(model);
+            kept.map(|kept| &*kept.text).collect()
+        };
+        assert_eq!(kept("o3"), ["Never push to main."]);
+        assert_eq!(kept("gpt-5-mini"), ["Never push to main.", "Answer in French."]);
+    }
+
+    #[test]
+    fn a_text_out_of_bounds_is_refused_with_its_place() {
+        let check = |text: &str, expect: &str| {
+            let problems = read(text).unwrap_err();
+            assert!(
+                problems[0].contains(expect) && problems[0].contains("longhaul.toml:"),
+                "{problems:?}"
+            );
+        };
+        check("[[keep]]\nmatch = 'a'\n", "add text");
+        check("[[keep]]\ntext = ' '\n", "found 0 characters");
+        check("[[keep]]\ntext = ['a', 'b']\n", "found a list");
+        let long = "é".repeat(MAX_KEPT_CHARS);
+        assert!(read(&format!("[[keep]]\ntext = '{long}'\n")).is_ok());
+        check(&format!("[[keep]]\ntext = '{long}e'\n"), "found 4001 characters");
+        let many = "[[keep]]\ntext = 'a'\n".repeat(KEEP_TABLES.most + 1);
         check(&many, "found 65 tables");
     }
 }

@@ -1,19 +1,24 @@
 //! Parsers for setting values: from text to a typed value, or a message that states what was
-//! expected.
+//! expected. Also the form of the values of each type.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
-use super::kind::words;
 use super::proxies::ProxyUrl;
-use super::raw_value::RawValue;
 use super::redact::without_credentials;
+use super::resolved::RawValue;
+use super::setting::Kind;
 use super::store_location::{CallerIdentity, StoreLocation};
+use longhaul_core::cost::caps::Cap;
+use longhaul_core::cost::pricing::Price;
 use longhaul_core::overflow::ClassifierRules;
+use longhaul_core::policy::ThresholdSetting;
+use longhaul_core::units::tokens::Tokens;
 
 /// Parses one of the words of `C`, ignoring case.
 pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
@@ -187,6 +192,43 @@ pub(super) fn single_text(raw: &RawValue) -> Result<&str, String> {
 /// The text may be a URL meant for another setting, with a password.
 pub(super) fn mismatch(found: &str, wanted: &str) -> String {
     format!("found `{}`, expected {wanted}", without_credentials(found))
+}
+
+/// A type of setting values.
+pub(crate) trait HasKind {
+    const KIND: Kind;
+}
+
+/// An empty text leaves the setting open.
+impl<T: HasKind> HasKind for Option<T> {
+    const KIND: Kind = T::KIND;
+}
+
+impl<C: ChoiceSetting> HasKind for C {
+    const KIND: Kind = Kind::Choice(words::<C>);
+}
+
+/// Returns the words of `C`, in the order in which users read them.
+fn words<C: ChoiceSetting>() -> Vec<&'static str> {
+    C::ALL.iter().map(|(word, _)| *word).collect()
+}
+
+macro_rules! kinds {
+    ($($kind:ident: $($of:ty),+;)+) => {
+        $($(impl HasKind for $of {
+            const KIND: Kind = Kind::$kind;
+        })+)+
+    };
+}
+
+kinds! {
+    Switch: bool;
+    // An address may be a port.
+    Integer: u32, u64, usize, Duration, SocketAddr, Tokens;
+    Number: Price, ThresholdSetting;
+    List: ClassifierRules, Vec<IpNet>, Vec<String>;
+    Text: BaseUrl, CallerIdentity, Cap, PathBuf, ProxyUrl, StoreLocation, String,
+        SummaryModel;
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::raw_value::{Origin, RawValue};
 use super::redact::{redacted_url, without_credentials};
-use super::resolved::ResolvedSettings;
+use super::resolved::{Origin, RawValue, ResolvedSettings};
 use super::setting::{Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
 use longhaul_console::table::Table;

@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::kind::Kind;
 use super::layers::LISTS;
-use super::setting::Setting;
+use super::setting::{Kind, Setting};
 use super::settings::ALL_SETTINGS;
 
 /// Returns the schema of the file, with every section, list of tables, default and choice.
@@ -81,7 +80,7 @@ fn default_value(entry: &Setting<()>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw_value::RawValue;
+    use super::super::resolved::RawValue;
     use super::*;
 
     fn schema() -> Value {

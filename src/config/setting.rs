@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::kind::Kind;
 use super::parse::switch;
-use super::raw_value::RawValue;
+use super::resolved::RawValue;
 use longhaul_console::paragraphs::paragraph;
 
 const DOCUMENTATION: &str = include_str!("settings.txt");
@@ -62,7 +61,7 @@ macro_rules! settings {
                 $crate::config::setting::Setting::new(
                     $key,
                     $default,
-                    <$type as $crate::config::kind::HasKind>::KIND,
+                    <$type as $crate::config::parse::HasKind>::KIND,
                     $parse,
                 )
                 $(.$option($($($argument),+)?))*;
@@ -73,7 +72,7 @@ macro_rules! settings {
             $crate::config::setting::Setting::new(
                 $key,
                 $default,
-                <$type as $crate::config::kind::HasKind>::KIND,
+                <$type as $crate::config::parse::HasKind>::KIND,
                 |raw| ($name.parse)(raw).map(drop),
             )
             $(.$option($($($argument),+)?))*
@@ -171,6 +170,20 @@ impl<T> Setting<T> {
 /// Whether other programs read the environment variable `name` too.
 pub(super) fn is_shared_variable(name: &str) -> bool {
     name.to_uppercase().ends_with("_PROXY")
+}
+
+/// Form of a setting's values. A file may also hold each of them as text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Switch,
+    /// A whole number; text may add a unit.
+    Integer,
+    Number,
+    /// One of the words that the function returns.
+    Choice(fn() -> Vec<&'static str>),
+    List,
+    Text,
 }
 
 #[cfg(test)]
