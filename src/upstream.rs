@@ -109,27 +109,27 @@ impl Upstream {
 
     /// Returns the fault that caused `error`, and keeps the cause of a failed connection.
     fn record_failure(&self, error: &ClientError) -> Fault {
-        let fault = to_fault(error);
-        if let Some(reason) = connect_reason(error) {
-            *self.last_failure.lock() = Some((fault, reason));
+        if !error.is_connect() {
+            let malformed = |cause: &(dyn StdError + 'static)| {
+                cause.downcast_ref().is_some_and(hyper::Error::is_parse)
+            };
+            let is_malformed = causes(error).any(malformed);
+            return if is_malformed { Fault::UpstreamMalformed } else { Fault::UpstreamBroke };
+        }
+        let fault = connect_fault(error);
+        if let Some(innermost) = causes(error).last() {
+            *self.last_failure.lock() = Some((fault, innermost.to_string()));
         }
         fault
-    }
-
-    /// Returns the innermost cause of the last failed connection, if it failed with `fault`.
-    pub(crate) fn failure_reason(&self, fault: Fault) -> Option<String> {
-        let last = self.last_failure.lock();
-        let reason = last.as_ref().filter(|(failed, _)| *failed == fault);
-        reason.map(|(_, reason)| reason.clone())
     }
 
     /// Returns the message of `fault` at `origin`, with the innermost cause if the last connection failed
     /// with it. For the operator: the cause may be another request's.
     pub(crate) fn failure_message(&self, fault: Fault, origin: &str) -> String {
         let message = fault.message(origin);
-        match self.failure_reason(fault) {
-            Some(reason) => format!("{message} ({reason})"),
-            None => message,
+        match &*self.last_failure.lock() {
+            Some((failed, reason)) if *failed == fault => format!("{message} ({reason})"),
+            Some(_) | None => message,
         }
     }
 
@@ -181,19 +181,8 @@ fn build_client(
         .build(connector))
 }
 
-/// Returns the fault that caused an error, by the types in its source chain. Only a failed DNS
-/// lookup has no type; hyper-util's message identifies the failure.
-fn to_fault(error: &Error) -> Fault {
-    if error.is_connect() { connect_fault(error) } else { exchange_fault(error) }
-}
-
-/// Returns the innermost cause of a failed connection, such as the reason that the TLS library or
-/// the operating system gives. `None` for any other error.
-fn connect_reason(error: &Error) -> Option<String> {
-    let innermost = causes(error).last().filter(|_| error.is_connect())?;
-    Some(innermost.to_string())
-}
-
+/// Returns the fault that caused a failed connection, by the types in the source chain of its error. Only a
+/// failed DNS lookup has no type; hyper-util's message identifies the failure.
 fn connect_fault(error: &Error) -> Fault {
     let ran_out =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);
@@ -237,12 +226,6 @@ fn is_exhaustion(error: &io::Error) -> bool {
         false
     };
     exhausted
-}
-
-fn exchange_fault(error: &Error) -> Fault {
-    let malformed =
-        |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
-    if causes(error).any(malformed) { Fault::UpstreamMalformed } else { Fault::UpstreamBroke }
 }
 
 /// Iterates over the causes of an error, outermost first.

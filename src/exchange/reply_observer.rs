@@ -12,7 +12,7 @@ use crate::store::CountedRequest;
 use crate::traces::CallSpan;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::dropped_reasoning::DropReports;
-use longhaul_core::overflow::{ReplyTail, RequestFacts, Verdict};
+use longhaul_core::overflow::{ReplyEnd, ReplyTail, RequestFacts, Verdict};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::reply_signals::SentSize;
@@ -151,15 +151,12 @@ impl ReplyObserver {
             return spent;
         }
         let sample = reply_end.usage.and_then(|usage| CountSample::new(sent.estimate, usage.input));
-        let windows = &self.learned.windows;
-        let learned = windows.learn_from_reply_end(&self.model, *sent, &reply_end);
-        report_learned_window(state, &self.model, &self.observed, learned);
+        learn(state, &self.learned, &self.model, &self.observed, &reply_end);
         if let (Some(key), Some(sample)) = (*prefix, sample) {
-            let average_ratio = windows.sizes(&self.model).average_ratio;
+            let average_ratio = self.learned.windows.sizes(&self.model).average_ratio;
             let counted = CountedRequest { sample, average_ratio };
             state.store.record_count(key, &self.model, counted);
         }
-        state.store.publish(&self.learned, &self.model);
         spent
     }
 
@@ -177,13 +174,9 @@ impl ReplyObserver {
         let facts = self.observed.facts(&self.model);
         let rules = &state.config.overflow_rules;
         let error = self.tail.finish(rules, Some(facts)).error_only();
-        if self.observed.is_partial {
-            return spent;
+        if !self.observed.is_partial {
+            learn(state, &self.learned, &self.model, &self.observed, &error);
         }
-        let windows = &self.learned.windows;
-        let learned = windows.learn_from_reply_end(&self.model, self.observed.sent, &error);
-        report_learned_window(state, &self.model, &self.observed, learned);
-        state.store.publish(&self.learned, &self.model);
         spent
     }
 }
@@ -195,13 +188,16 @@ fn push(tail: &mut ReplyTail, drops: &mut Option<DropReports>, decoded: &[u8]) {
     }
 }
 
-/// Reports a window learned from the end of a reply, if it is below the one in force.
-fn report_learned_window(
+/// Learns from the end of a reply, and reports a learned window if it is below the one in force.
+fn learn(
     state: &ProxyState,
+    models: &LearnedModels,
     model: &str,
     observed: &ObservedRequest,
-    learned: Option<Tokens>,
+    reply_end: &ReplyEnd,
 ) {
+    let learned = models.windows.learn_from_reply_end(model, observed.sent, reply_end);
+    state.store.publish(models, model);
     let before = observed.window;
     if let Some(after) = learned.filter(|after| *after < before) {
         state.metrics.windows_lowered.add(1_u64);
