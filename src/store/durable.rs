@@ -119,15 +119,22 @@ pub(crate) struct ListedEntry {
     pub(crate) idle: Option<Duration>,
 }
 
+/// Calls the method that every kind of store has.
+macro_rules! of_any {
+    ($store:expr, $it:ident => $call:expr) => {
+        match $store {
+            DurableStore::File($it) => $call,
+            DurableStore::Redis($it) => $call,
+            #[cfg(test)]
+            DurableStore::Scripted($it) => $call,
+        }
+    };
+}
+
 impl DurableStore {
     /// Waits for a bounded time until the store can be called, or is known to be unavailable.
     pub(crate) async fn wait_until_ready(&self) -> Answer<()> {
-        match self {
-            Self::File(file) => file.ensure_open(),
-            Self::Redis(redis) => redis.wait_until_ready().await,
-            #[cfg(test)]
-            Self::Scripted(_) => Ok(()),
-        }
+        of_any!(self, it => it.wait_until_ready().await)
     }
 
     /// Divides the store among the owners of `accepted` callers, if it has a bound of its own for all.
@@ -140,23 +147,13 @@ impl DurableStore {
     /// Reads the entries under `keys`, in their order, in one round trip: at most 1,026 keys, all
     /// of one scope. A read counts as use: the time to live of an entry begins again.
     pub(crate) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
-        match self {
-            Self::File(file) => file.read(keys).await,
-            Self::Redis(redis) => redis.read(keys).await,
-            #[cfg(test)]
-            Self::Scripted(scripted) => scripted.read(keys).await,
-        }
+        of_any!(self, it => it.read(keys).await)
     }
 
     /// Applies `writes`, which may be of any scopes, and returns the resulting records in their
     /// order. Each write is atomic; all together need not be.
     pub(crate) async fn write(&self, writes: &[EntryWrite]) -> Answer<Vec<WriteResult>> {
-        match self {
-            Self::File(file) => file.write(writes).await,
-            Self::Redis(redis) => redis.write(writes).await,
-            #[cfg(test)]
-            Self::Scripted(scripted) => scripted.write(writes).await,
-        }
+        of_any!(self, it => it.write(writes).await)
     }
 
     /// Takes, renews or ends the lease of a key, which `token` shall hold for `ttl` from now. Returns whether
@@ -185,22 +182,12 @@ impl DurableStore {
         scope: Option<ScopeTag>,
         show: &mut (dyn FnMut(ListedEntry) + Send),
     ) -> Answer<()> {
-        match self {
-            Self::File(file) => file.for_each_entry(scope, show).await,
-            Self::Redis(redis) => redis.for_each_entry(scope, show).await,
-            #[cfg(test)]
-            Self::Scripted(_) => Ok(()),
-        }
+        of_any!(self, it => it.for_each_entry(scope, show).await)
     }
 
     /// Removes every entry, or those of one scope. Returns how many.
     pub(crate) async fn purge(&self, scope: Option<ScopeTag>) -> Answer<u64> {
-        match self {
-            Self::File(file) => file.purge(scope).await,
-            Self::Redis(redis) => redis.purge(scope).await,
-            #[cfg(test)]
-            Self::Scripted(_) => Ok(0),
-        }
+        of_any!(self, it => it.purge(scope).await)
     }
 
     /// Closes the store. No call may follow.

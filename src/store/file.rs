@@ -30,10 +30,7 @@ pub(super) use open::check;
 pub(crate) use open::create_private_dir;
 use open::{OpenError, StoreFile};
 use sweep::FileLimits;
-use table::{ListRange, ReadEntries};
 use threads::{Order, SharedDatabase};
-
-const LIST_PAGE_ENTRIES: usize = 256;
 
 /// Purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -122,7 +119,7 @@ impl FileStore {
             let since = limits.expiry(wall_clock::unix_seconds());
             table::read(database, &keys, since)
         });
-        let ReadEntries { entries, to_touch } = read.await?;
+        let (entries, to_touch) = read.await?;
         if !to_touch.is_empty() {
             _ = self.queue(move |thread| {
                 _ = thread.call(|database| table::touch(database, &to_touch));
@@ -143,8 +140,7 @@ impl FileStore {
     ) -> Answer<()> {
         let mut after = None;
         loop {
-            let page = ListRange { scope, after, limit: LIST_PAGE_ENTRIES };
-            let list = move |database: &_| table::list(database, page);
+            let list = move |database: &_| table::list(database, scope, after);
             let entries = self.read_on_thread(list).await?;
             let Some(last) = entries.last() else {
                 return Ok(());

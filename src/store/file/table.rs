@@ -22,61 +22,54 @@ pub(super) const FORMAT_KEY: &str = "format";
 /// Seconds after which a read renews an entry's last use. In between, a read writes nothing.
 const TOUCH_INTERVAL_SECS: u64 = 3_600;
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ListRange {
-    /// Scope to list; `None` for all.
-    pub(super) scope: Option<ScopeTag>,
-    /// Key after which the range begins.
-    pub(super) after: Option<RecordKey>,
-    /// Maximum number of entries.
-    pub(super) limit: usize,
-}
+/// Maximum number of entries that are listed at once.
+pub(super) const LIST_PAGE_ENTRIES: usize = 256;
 
-/// Entries that were read, and those keys whose last use must be renewed.
-pub(super) struct ReadEntries {
-    pub(super) entries: Vec<Option<StoredEntry>>,
-    pub(super) to_touch: Vec<RecordKey>,
-}
-
-/// Reads the entries under these keys, if they were used since `since`.
+/// Reads the entries under these keys, if they were used since `since`. Returns also the keys whose last use
+/// must be renewed.
 pub(super) fn read(
     database: &Database,
     keys: &[RecordKey],
     since: u64,
-) -> Result<ReadEntries, redb::Error> {
+) -> Result<(Vec<Option<StoredEntry>>, Vec<RecordKey>), redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(METADATA)?;
     let records = transaction.open_table(RECORDS)?;
     let now = wall_clock::unix_seconds();
-    let mut read = ReadEntries { entries: Vec::with_capacity(keys.len()), to_touch: Vec::new() };
+    let (mut entries, mut to_touch) = (Vec::with_capacity(keys.len()), Vec::new());
     for key in keys {
         let bytes = key.to_bytes();
         let mark = marks.get(&bytes[..])?;
         let mark = mark.and_then(|mark| EntryMeta::decode(mark.value()));
         let Some(mark) = mark.filter(|mark| mark.last_used >= since) else {
-            read.entries.push(None);
+            entries.push(None);
             continue;
         };
         if mark.last_used.saturating_add(TOUCH_INTERVAL_SECS) < now {
-            read.to_touch.push(*key);
+            to_touch.push(*key);
         }
         let record = match mark.record_bytes {
             0 => None,
             _ => records.get(&bytes[..])?,
         };
         let record = record.map(|record| Bytes::copy_from_slice(record.value()));
-        read.entries.push(Some(mark.into_entry(record)));
+        entries.push(Some(mark.into_entry(record)));
     }
-    Ok(read)
+    Ok((entries, to_touch))
 }
 
-pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEntry>, redb::Error> {
+/// Returns the next entries of `scope`, or of all, after the key `after`.
+pub(super) fn list(
+    database: &Database,
+    scope: Option<ScopeTag>,
+    after: Option<RecordKey>,
+) -> Result<Vec<ListedEntry>, redb::Error> {
     let transaction = database.begin_read()?;
     let marks = transaction.open_table(METADATA)?;
     let records = transaction.open_table(RECORDS)?;
     let now = wall_clock::unix_seconds();
-    let mut from = page.scope.map_or_else(Vec::new, |scope| scope.0.to_vec());
-    if let Some(after) = page.after {
+    let mut from = scope.map_or_else(Vec::new, |scope| scope.0.to_vec());
+    if let Some(after) = after {
         from = after.to_bytes().to_vec();
         // The next possible key.
         from.push(0);
@@ -87,7 +80,7 @@ pub(super) fn list(database: &Database, page: ListRange) -> Result<Vec<ListedEnt
         let Some(key) = RecordKey::from_bytes(key.value()) else {
             continue;
         };
-        if entries.len() == page.limit || page.scope.is_some_and(|scope| scope != key.scope()) {
+        if entries.len() == LIST_PAGE_ENTRIES || scope.is_some_and(|scope| scope != key.scope()) {
             break;
         }
         let Some(mark) = EntryMeta::decode(mark.value()) else {
@@ -218,7 +211,7 @@ mod tests {
         write(&database, &[EntryWrite { key, changes }]).unwrap();
         touch(&database, &[key]).unwrap();
         let found = read(&database, &[key], u64::MAX).unwrap();
-        assert!(found.entries[0].as_ref().is_some_and(|entry| entry.seen));
-        assert!(found.to_touch.is_empty());
+        assert!(found.0[0].as_ref().is_some_and(|entry| entry.seen));
+        assert!(found.1.is_empty());
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use tempfile::TempDir;
 
+use super::table::LIST_PAGE_ENTRIES;
 use super::*;
 use crate::config::Config;
 use crate::store::durable::{Change, NoteName};

@@ -66,7 +66,8 @@ impl FileStore {
         Ok(Self { database, limits, reader, writer })
     }
 
-    pub(in crate::store) fn ensure_open(&self) -> Answer<()> {
+    #[expect(clippy::unused_async, reason = "other stores wait")]
+    pub(in crate::store) async fn wait_until_ready(&self) -> Answer<()> {
         self.database.is_open().then_some(()).ok_or(UNWRITABLE)
     }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::store::durable::{
-    Answer, Change, EntryWrite, LeaseAction, LeaseToken, StoredEntry, Unavailable, WriteResult,
+    Answer, Change, EntryWrite, LeaseAction, LeaseToken, ListedEntry, StoredEntry, Unavailable,
+    WriteResult,
 };
-use longhaul_core::units::scope::RecordKey;
+use longhaul_core::units::scope::{RecordKey, ScopeTag};
 
 /// Maximum number of fields of an entry, as at a server. A full entry accepts no further note.
 pub(crate) const MAX_FIELDS: usize = 64;
@@ -73,6 +74,25 @@ impl ScriptedStore {
             }
             ScriptedReply::Never => std::future::pending().await,
         }
+    }
+
+    #[expect(clippy::unused_async, reason = "other stores wait")]
+    pub(crate) async fn wait_until_ready(&self) -> Answer<()> {
+        Ok(())
+    }
+
+    #[expect(clippy::unused_async, reason = "other stores wait")]
+    pub(crate) async fn for_each_entry(
+        &self,
+        _scope: Option<ScopeTag>,
+        _show: &mut (dyn FnMut(ListedEntry) + Send),
+    ) -> Answer<()> {
+        Ok(())
+    }
+
+    #[expect(clippy::unused_async, reason = "other stores wait")]
+    pub(crate) async fn purge(&self, _scope: Option<ScopeTag>) -> Answer<u64> {
+        Ok(0)
     }
 
     pub(crate) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {
