@@ -2,7 +2,6 @@
 //! source.
 
 mod model_report;
-pub(crate) mod preflight;
 
 use std::process::ExitCode;
 
@@ -12,9 +11,14 @@ use http::{HeaderMap, HeaderValue};
 
 use super::windows;
 use crate::cli::{Done, Env};
-use crate::config::{Config, Mode, ResolvedSettings, report, report_json};
+use crate::config::{
+    AdminListener, Config, Mode, ResolvedSettings, join_problems, report, report_json,
+};
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
+use crate::server::{Certificates, refuse_self_loop};
+use crate::store::Store;
+use crate::summaries::SummaryUpstream;
 use crate::telemetry::TraceDestination;
 use crate::upstream::Upstream;
 use longhaul_console::json::pretty_json;
@@ -33,7 +37,7 @@ pub(super) fn check(
     crate::cli::warn_unknown_variables(env);
     let found = found?;
     let config = Config::from_resolved(&found)?;
-    let problems = preflight::startup_problems(&config);
+    let problems = startup_problems(&config);
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -127,4 +131,44 @@ pub(super) fn ask_upstream(
     let fault = outcome.fault;
     let failure = fault.map(|fault| upstream.failure_message(fault, &base.origin()));
     Ok((outcome, failure))
+}
+
+/// Returns the start-up problems of `serve`, each once, found by the same code without any connection. Three
+/// conditions only show at start: whether a port is free, whether a server answers, and whether another
+/// process has the store's file open.
+fn startup_problems(config: &Config) -> Vec<Problem> {
+    let mut problems = problems_beside_store(config);
+    problems.extend(Store::check(&config.store).err());
+    problems
+}
+
+/// Returns the start-up problems but those of the store, each once.
+pub(super) fn problems_beside_store(config: &Config) -> Vec<Problem> {
+    let certificates = config.tls.clone().map(Certificates::open).transpose();
+    let tried = [
+        Upstream::new(&config.upstream, None).map(drop),
+        // With the same CA file as the upstream, the endpoint fails with the same problem.
+        SummaryUpstream::new(&config.summary, &config.upstream).map(drop),
+        certificates.map(drop),
+    ];
+    let loops = match crate::cli::runtime() {
+        Ok(runtime) => runtime.block_on(loop_problems(config)),
+        Err(problem) => vec![problem],
+    };
+    let tried = tried.into_iter().filter_map(Result::err);
+    join_problems([tried.collect(), loops])
+}
+
+/// Returns a problem for each listener of `config` that is also an upstream.
+async fn loop_problems(config: &Config) -> Vec<Problem> {
+    let admin = match config.admin {
+        AdminListener::Required(address) => Some(address),
+        // `serve` continues without this listener.
+        AdminListener::IfFree(_) | AdminListener::Off => None,
+    };
+    let mut problems = Vec::new();
+    for listen in [config.listen].into_iter().chain(admin) {
+        problems.extend(refuse_self_loop(config.upstream_bases(), listen).await.err());
+    }
+    problems
 }

@@ -20,6 +20,8 @@ struct CommandText {
     about: String,
     details: String,
     after: String,
+    flags: Vec<String>,
+    without: Vec<String>,
     argument: Vec<ArgumentText>,
     command: Vec<Self>,
 }
@@ -58,6 +60,15 @@ pub(super) fn all() -> impl Iterator<Item = Command> {
         "explain" => Some(text.command_with(lab::replay_arguments())),
         "run" => Some(run::complete(text.command())),
         _ => Some(text.command()),
+    })
+}
+
+/// Whether the command with this name uses the setting of `flag`.
+pub(super) fn accepts_flag(command: &str, flag: &str) -> bool {
+    let has = |flags: &[String], flag: &str| flags.iter().any(|own| own == flag);
+    COMMANDS.iter().any(|text| {
+        let accepts = has(&text.flags, flag) || has(&text.flags, "*");
+        text.name == command && accepts && !has(&text.without, flag)
     })
 }
 

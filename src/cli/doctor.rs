@@ -12,7 +12,7 @@ use clap::ArgMatches;
 use clap::builder::styling::{AnsiColor, Style};
 use tokio::net::TcpListener;
 
-use super::check::{ask_upstream, preflight, upstream_key};
+use super::check::{ask_upstream, problems_beside_store, upstream_key};
 use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
@@ -77,7 +77,7 @@ pub(super) fn doctor(
             let warned = |problem: Problem| Warned.on("settings", problem.to_string());
             findings.extend(unknown_variables(env).into_iter().map(warned));
             // The line of the store has its own problem.
-            let problems = preflight::problems_beside_store(&config);
+            let problems = problems_beside_store(&config);
             findings.extend(problems.iter().map(failed));
             let model = matches.get_one::<String>("model").map(String::as_str);
             let key = upstream_key(env);

@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgMatches, Command};
 
+use super::commands::accepts_flag;
 use crate::config::{Setting, settings_with_flags};
 use crate::error::Problem;
 
@@ -10,25 +11,6 @@ pub(super) const CONFIG_FLAG: &str = "config";
 
 /// The flag that names a file of environment variables.
 pub(super) const ENV_FILE_FLAG: &str = "env-file";
-
-/// Whether `command` uses the setting of `flag`.
-fn accepts_flag(command: &str, flag: &str) -> bool {
-    match command {
-        "serve" | "check" | "doctor" | "run" => true,
-        "compact" => !matches!(flag, "admin" | "listen" | "recall"),
-        "eval" => !matches!(flag, "admin" | "listen" | "store" | "recall"),
-        "explain" => !matches!(flag, "listen" | "store" | "recall"),
-        "connect" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
-        // The new file holds flags alone.
-        "init" => !matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG),
-        "mcp" | "recall" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "listen"),
-        "forget" | "health" | "quota" | "statusline" | "top" => {
-            matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "admin")
-        }
-        "store" => matches!(flag, CONFIG_FLAG | ENV_FILE_FLAG | "store"),
-        _ => false,
-    }
-}
 
 /// Returns every flag for a setting, as the program itself accepts them; without a command it is
 /// `serve`.

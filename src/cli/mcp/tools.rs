@@ -1,7 +1,5 @@
 //! The tools of the MCP server.
 
-use std::sync::Arc;
-
 use http::Method;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -17,15 +15,15 @@ use crate::error::Problem;
 
 const INSTRUCTIONS: &str = include_str!("instructions.txt");
 
-/// Handler of the tools. Clones share the client.
+/// Handler of the tools.
 #[derive(Clone)]
 pub(super) struct RecallTools {
-    client: Arc<RecallClient>,
+    client: RecallClient,
 }
 
 impl RecallTools {
     pub(super) fn new(client: RecallClient) -> Self {
-        Self { client: Arc::new(client) }
+        Self { client }
     }
 
     async fn call(&self, name: &str, arguments: &JsonObject) -> Result<CallToolResult, ErrorData> {
