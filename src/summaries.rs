@@ -14,11 +14,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderValue, Request, StatusCode, Uri};
 use tokio::time::timeout;
 
 use crate::body::request_body::{RequestBody, TransferMeter};
+use crate::config::uri_origin;
 pub(crate) use crate::costs::cost_meter::CostMeter;
 use crate::error::Fault;
 use crate::metrics::{Label as _, SummaryOutcome as Outcome};
@@ -332,13 +332,6 @@ async fn call(
     answered
 }
 
-/// Returns scheme, host and port of the request's target.
-fn request_origin<B>(request: &Request<B>) -> String {
-    let scheme = request.uri().scheme_str().unwrap_or_default();
-    let authority = request.uri().authority().map_or("", Authority::as_str);
-    format!("{scheme}://{authority}")
-}
-
 /// Sends one call and reads its reply. If the upstream refuses the call, `refusal` receives the body of
 /// the reply. The cost of a call that is dropped before its end is unknown.
 async fn send_call(
@@ -355,7 +348,7 @@ async fn send_call(
         head,
         RequestBody::from_bytes(body, &Arc::new(TransferMeter::default())),
     );
-    let place = request_origin(&request);
+    let place = uri_origin(request.uri());
     let mut span = origin.and_then(|origin| origin.begin_call(&request));
     let mut metered = meter.start_call(bytes as u64 / BYTES_PER_TOKEN);
     let reply = match upstream.send(request).await {

@@ -114,6 +114,13 @@ impl fmt::Display for BaseUrl {
     }
 }
 
+/// Returns scheme, host and port of `uri`. The path and the user may be secrets.
+pub(crate) fn uri_origin(uri: &Uri) -> String {
+    let (scheme, host) = (uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
+    let port = uri.port().map(|port| format!(":{port}"));
+    format!("{scheme}://{host}{}", port.unwrap_or_default())
+}
+
 const NOT_A_URL: &str = "expected a URL like https://openrouter.ai/api/v1";
 const NO_SCHEME: &str = "expected a URL that begins with http:// or https://, or a host name, like \
                          openrouter.ai/api/v1";

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use http::Uri;
 
+use crate::config::uri_origin;
+
 /// Reason given by builds without trace export.
 pub(super) const NOT_BUILT: &str =
     "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this build was made without the feature otlp";
@@ -41,12 +43,7 @@ pub(crate) struct Collector {
 impl Collector {
     /// Returns scheme, host and port. The path and user of an endpoint may be secrets.
     pub(crate) fn origin(&self) -> String {
-        let scheme = self.endpoint.scheme_str().unwrap_or_default();
-        let host = self.endpoint.host().unwrap_or_default();
-        match self.endpoint.port() {
-            Some(port) => format!("{scheme}://{host}:{port}"),
-            None => format!("{scheme}://{host}"),
-        }
+        uri_origin(&self.endpoint)
     }
 }
 

@@ -6,6 +6,9 @@ use super::{BOLD, CYAN, DIM, EventFields, GREEN, Line, PLAIN, RED, SHOWN_DIGITS,
 use longhaul_console::amounts::{percent, short_duration, short_tokens, short_usd};
 use longhaul_core::units::usd::Usd;
 
+/// Names of actions, and after a tab the words for each.
+const ACTIONS: &str = include_str!("actions.tsv");
+
 pub(super) struct RequestLine<'f> {
     fields: &'f EventFields,
     actions: Vec<&'f str>,
@@ -82,15 +85,10 @@ impl<'f> RequestLine<'f> {
                 format!("cleared {cleared} {results}")
             }
             "retry" => return None,
-            "summary" | "digest" => "summary in use".into(),
-            "clip" => "clipped a result".into(),
-            "gave-up" => "gave up".into(),
-            "original" => "sent the original".into(),
-            "smaller-output" => "lowered the output".into(),
-            "fewer-bytes" => "left out images".into(),
-            "without-thinking" => "left out thinking".into(),
-            "shadow" => "shadow, nothing changed".into(),
-            other => other.into(),
+            other => {
+                let mut rows = ACTIONS.lines().filter_map(|line| line.split_once('\t'));
+                rows.find(|(name, _)| *name == other).map_or(other, |(_, words)| words).to_owned()
+            }
         })
     }
 
