@@ -49,25 +49,19 @@ pub struct KeptWords {
 /// Tool results of a conversation and the progress of clearing them.
 ///
 /// Invariants: the rule has decided on all results before `cleared_end`. If there are results, `sums[k]` is
-/// the original size of the first `k`, and `frees_sums[k]` what clearing frees of them.
+/// the original size of the first `k`, `frees_sums[k]` what clearing frees of them, and `text_sums[k]` the part
+/// of that which is text of results.
 #[derive(Debug, Default)]
 pub struct PruneState {
     results: Vec<ToolResult>,
     sums: Vec<Tokens>,
     frees_sums: Vec<Tokens>,
+    text_sums: Vec<Tokens>,
     ingested: usize,
     cleared_end: usize,
     clearable_end: usize,
-    clearable: Tokens,
-    /// The part of `clearable` that is not text of results. The rule's numbers count that text only, so
-    /// that kept and freed sizes stay in proportion however many images and arguments there are.
-    clearable_non_text: Tokens,
-    /// The part of `clearable` in replaced history.
-    clearable_summarised: Tokens,
-    /// Tokens freed by clearing, without results in replaced history.
-    pub(crate) freed: Tokens,
-    /// The messages before this index are replaced; clearing their results frees nothing.
-    summarised_until: usize,
+    /// The results before this index are in replaced history; clearing them frees nothing.
+    replaced_end: usize,
     /// Number of results that were cleared and then restored because a later result refers to them.
     /// Used only by tests, which compare it with the oracle's count.
     pub restored: usize,
@@ -92,6 +86,7 @@ impl PruneState {
         Self {
             sums: Tokens::prefix_sums(results.iter().map(|result| result.tokens)),
             frees_sums: Tokens::prefix_sums(results.iter().map(|result| result.frees)),
+            text_sums: Tokens::prefix_sums(results.iter().map(|it| it.frees - it.non_text)),
             results,
             ..Self::default()
         }
@@ -128,16 +123,30 @@ impl PruneState {
     /// the limit.
     pub(crate) fn is_clearable(&self, message: usize) -> bool {
         let at = self.results.binary_search_by_key(&message, |it| it.message);
-        let waiting = at.ok().filter(|at| (self.cleared_end..self.clearable_end).contains(at));
-        let result = waiting.and_then(|at| self.results.get(at));
-        result.is_some_and(|result| {
-            result.frees > Tokens::ZERO && result.message >= self.summarised_until
-        })
+        let at = at.ok().filter(|at| self.waiting().contains(at));
+        let result = at.and_then(|at| self.results.get(at));
+        result.is_some_and(|result| result.frees > Tokens::ZERO)
+    }
+
+    /// Returns the tokens that clearing frees of results that were cleared so far, without those in replaced
+    /// history.
+    pub(crate) fn freed(&self) -> Tokens {
+        self.frees_of(self.replaced_end..self.cleared_end)
     }
 
     /// Tokens that clearing up to the limit would free, without results in replaced history.
     pub(crate) fn clearable_tokens(&self) -> Tokens {
-        self.clearable - self.clearable_summarised
+        self.frees_of(self.waiting())
+    }
+
+    /// Returns the results that clearing up to the limit would clear, without those in replaced history.
+    fn waiting(&self) -> Range<usize> {
+        self.cleared_end.max(self.replaced_end)..self.clearable_end
+    }
+
+    /// Returns what clearing frees of the results with these numbers.
+    fn frees_of(&self, results: Range<usize>) -> Tokens {
+        sum_of(&self.frees_sums, results)
     }
 
     /// Returns the results that are cleared, or would be by clearing up to the limit.
@@ -151,36 +160,30 @@ impl PruneState {
 
     pub(crate) fn frees_in(&self, clearing: Clearing, messages: Range<usize>) -> Tokens {
         let results = self.cleared_by(clearing);
-        let frees_before = |message| {
-            let count = results.partition_point(|result| result.message < message);
-            self.frees_sums.get(count).copied().unwrap_or_default()
-        };
-        frees_before(messages.end) - frees_before(messages.start)
+        let before = |message| results.partition_point(|result| result.message < message);
+        self.frees_of(before(messages.start)..before(messages.end))
     }
 
     /// Returns the tokens that clearing would free if only the newest `protect` tokens of the results so far
     /// stayed, without results in replaced history.
     pub(crate) fn clearable_beyond(&self, protect: Tokens) -> Tokens {
-        let (sums, results) = (self.sums.get(..=self.ingested), self.results.as_slice());
+        let sums = self.sums.get(..=self.ingested);
         let total = self.sums.get(self.ingested).copied().unwrap_or_default();
         let end = sums.map_or(0, |sums| sums.partition_point(|&before| total - before > protect));
-        let shown = results.partition_point(|result| result.message < self.summarised_until);
-        let frees_before = |count: usize| self.frees_sums.get(count).copied().unwrap_or_default();
-        frees_before(end) - frees_before(self.cleared_end.max(shown))
+        self.frees_of(self.cleared_end.max(self.replaced_end)..end)
     }
 
     /// Returns the first message that clearing up to the limit would change.
     pub(crate) fn first_clearable(&self) -> Option<usize> {
-        let waiting = self.results.get(self.cleared_end..self.clearable_end)?;
-        let first = waiting
-            .iter()
-            .find(|result| result.frees > Tokens::ZERO && result.message >= self.summarised_until);
+        let mut waiting = self.results.get(self.waiting())?.iter();
+        let first = waiting.find(|result| result.frees > Tokens::ZERO);
         first.map(|result| result.clip.map_or(result.message, |clip| clip.message))
     }
 
-    /// Text tokens that clearing up to the limit would free. The rule's minimum counts only text.
+    /// Text tokens that clearing up to the limit would free. The rule's numbers count text of results only, so that
+    /// kept and freed sizes stay in proportion however many images and arguments there are.
     pub fn clearable_text_tokens(&self) -> Tokens {
-        self.clearable - self.clearable_non_text
+        sum_of(&self.text_sums, self.cleared_end..self.clearable_end)
     }
 
     /// Whether the rule would fire now, at the current limit.
@@ -190,30 +193,18 @@ impl PruneState {
 
     /// Marks all messages before `message` as replaced.
     pub(crate) fn mark_summarised(&mut self, message: usize) {
-        let before = |end| self.results.partition_point(|result| result.message < end);
-        for at in before(self.summarised_until)..before(message) {
-            let Some(result) = self.results.get(at) else {
-                break;
-            };
-            if at < self.cleared_end {
-                self.freed -= result.frees;
-            }
-            if (self.cleared_end..self.clearable_end).contains(&at) {
-                self.clearable_summarised += result.frees;
-            }
-        }
-        self.summarised_until = self.summarised_until.max(message);
+        self.replaced_end = self.replaced_end.max(self.results_before(message));
     }
 
     /// Clears the results before `message`, as a record did.
     pub(crate) fn clear_before(&mut self, message: usize) {
-        let upto = self.results.partition_point(|result| result.message < message);
-        while self.clearable_end < upto {
-            self.extend_clearable_by_one();
-        }
-        if upto > self.cleared_end {
-            self.clear_up_to(upto);
-        }
+        let upto = self.results_before(message);
+        self.clearable_end = self.clearable_end.max(upto);
+        self.clear_up_to(upto);
+    }
+
+    fn results_before(&self, message: usize) -> usize {
+        self.results.partition_point(|result| result.message < message)
     }
 
     /// Returns the message before which all results have been decided on.
@@ -247,19 +238,8 @@ impl PruneState {
         while self.clearable_end < newest
             && self.sums.get(self.clearable_end).is_some_and(|&before| total - before > protect)
         {
-            self.extend_clearable_by_one();
+            self.clearable_end += 1;
         }
-    }
-
-    fn extend_clearable_by_one(&mut self) {
-        if let Some(result) = self.results.get(self.clearable_end) {
-            self.clearable += result.frees;
-            self.clearable_non_text += result.non_text;
-            if result.message < self.summarised_until {
-                self.clearable_summarised += result.frees;
-            }
-        }
-        self.clearable_end += 1;
     }
 
     pub(crate) fn clear_all_clearable(&mut self) {
@@ -268,18 +248,9 @@ impl PruneState {
 
     fn clear_up_to(&mut self, upto: usize) {
         for result in self.results.get_mut(self.cleared_end..upto).unwrap_or_default() {
-            if result.frees > Tokens::ZERO {
-                self.clearable -= result.frees;
-                self.clearable_non_text -= result.non_text;
-                // A result may be too short for a placeholder, and its call overlong.
-                if result.own_frees() > Tokens::ZERO {
-                    result.decision = ClearDecision::Cleared;
-                }
-                if result.message >= self.summarised_until {
-                    self.freed += result.frees;
-                } else {
-                    self.clearable_summarised -= result.frees;
-                }
+            // A result may be too short for a placeholder, and its call overlong.
+            if result.own_frees() > Tokens::ZERO {
+                result.decision = ClearDecision::Cleared;
             }
         }
         self.cleared_end = self.cleared_end.max(upto);
@@ -309,26 +280,22 @@ impl PruneState {
         let Some(result) = self.results.get_mut(at) else {
             return;
         };
-        let (frees, non_text) = (result.frees, result.non_text);
-        if (self.cleared_end..self.clearable_end).contains(&at) {
-            self.clearable -= frees;
-            self.clearable_non_text -= non_text;
-            if result.message < self.summarised_until {
-                self.clearable_summarised -= frees;
-            }
-        }
-        if at < self.cleared_end && result.message >= self.summarised_until {
-            self.freed -= frees;
-        }
+        let (frees, text) = (result.frees, result.frees - result.non_text);
         self.restored += usize::from(result.decision == ClearDecision::Cleared);
         (result.frees, result.non_text, result.clip) = (Tokens::ZERO, Tokens::ZERO, None);
-        for sum in self.frees_sums.iter_mut().skip(at + 1) {
-            *sum -= frees;
+        for (sums, less) in [(&mut self.frees_sums, frees), (&mut self.text_sums, text)] {
+            sums.iter_mut().skip(at + 1).for_each(|sum| *sum -= less);
         }
         if matches!(result.decision, ClearDecision::Cleared | ClearDecision::Protected) {
             result.decision = ClearDecision::Pinned;
         }
     }
+}
+
+/// Returns what a range adds to `sums`, which begin with zero; zero for an empty range.
+fn sum_of(sums: &[Tokens], range: Range<usize>) -> Tokens {
+    let before = |end: usize| sums.get(end).copied().unwrap_or_default();
+    before(range.end) - before(range.start)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl HistoryFold<'_, '_> {
             + self.pinned_tokens()
             + summary
             + self.conversation.tokens_of(self.summarised_until..point)
-            - self.prune_state.freed
+            - self.prune_state.freed()
             - self.saved_by_clips()
             - self.saved_by_images()
     }

@@ -72,20 +72,20 @@ fn decisions(prune_state: &PruneState) -> Vec<ClearDecision> {
 #[test]
 fn all_results_but_the_newest_are_clearable_once_extended() {
     let (mut prune_state, _, frees) = five(&rule());
-    assert_eq!((prune_state.clearable_tokens(), prune_state.freed), (Tokens::ZERO, Tokens::ZERO));
+    assert_eq!((prune_state.clearable_tokens(), prune_state.freed()), (Tokens::ZERO, Tokens::ZERO));
     prune_state.extend_clearable(Tokens::ZERO);
     assert_eq!(prune_state.clearable_tokens(), times(frees, 4));
-    assert_eq!((prune_state.freed, prune_state.cleared_before()), (Tokens::ZERO, 0));
+    assert_eq!((prune_state.freed(), prune_state.cleared_before()), (Tokens::ZERO, 0));
     prune_state.clear_all_clearable();
     assert_eq!(
-        (prune_state.clearable_tokens(), prune_state.freed),
+        (prune_state.clearable_tokens(), prune_state.freed()),
         (Tokens::ZERO, times(frees, 4))
     );
     assert_eq!(prune_state.cleared().count(), 4);
     assert!(!fires(&mut prune_state, &rule(), 0), "nothing is left for it");
     assert_eq!(prune_state.cleared_before(), 9);
     prune_state.clear_all_clearable();
-    assert_eq!(prune_state.freed, times(frees, 4));
+    assert_eq!(prune_state.freed(), times(frees, 4));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn minimum_counts_text_only_but_images_are_freed_too() {
     assert!(fires(&mut prune_state, &least(Tokens::new(most.get() - 1)), 0));
     assert_eq!(prune_state.clearable_tokens(), times(frees, 4));
     prune_state.clear_all_clearable();
-    assert_eq!(prune_state.freed, times(frees, 4));
+    assert_eq!(prune_state.freed(), times(frees, 4));
     assert!(!fires(&mut prune_state, &rule(), 0), "nothing is left for it");
 }
 
@@ -167,20 +167,20 @@ fn rule_fires_above_its_minimum_and_from_its_user_turns_on() {
 fn summarised_results_free_no_tokens() {
     let (mut prune_state, _, frees) = five(&rule());
     prune_state.clear_before(5);
-    assert_eq!(prune_state.freed, times(frees, 2));
+    assert_eq!(prune_state.freed(), times(frees, 2));
     prune_state.mark_summarised(4);
-    assert_eq!(prune_state.freed, frees);
+    assert_eq!(prune_state.freed(), frees);
     // A second time, the same summary changes nothing.
     prune_state.mark_summarised(4);
-    assert_eq!(prune_state.freed, frees);
+    assert_eq!(prune_state.freed(), frees);
     prune_state.extend_clearable(Tokens::ZERO);
     assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
     prune_state.mark_summarised(8);
-    assert_eq!((prune_state.freed, prune_state.clearable_tokens()), (Tokens::ZERO, frees));
+    assert_eq!((prune_state.freed(), prune_state.clearable_tokens()), (Tokens::ZERO, frees));
     prune_state.clear_all_clearable();
-    assert_eq!(prune_state.freed, frees);
+    assert_eq!(prune_state.freed(), frees);
     prune_state.mark_summarised(2);
-    assert_eq!(prune_state.freed, frees);
+    assert_eq!(prune_state.freed(), frees);
 }
 
 #[test]
@@ -205,17 +205,17 @@ fn clearable_results_are_visible_and_would_free_tokens() {
 fn clear_before_clears_exactly_up_to_the_recorded_message() {
     let (mut prune_state, _, frees) = five(&rule());
     prune_state.clear_before(6);
-    assert_eq!((prune_state.freed, prune_state.cleared_before()), (times(frees, 2), 5));
+    assert_eq!((prune_state.freed(), prune_state.cleared_before()), (times(frees, 2), 5));
     assert_eq!(prune_state.clearable_tokens(), Tokens::ZERO);
     prune_state.clear_before(3);
-    assert_eq!((prune_state.freed, prune_state.cleared_before()), (times(frees, 2), 5));
+    assert_eq!((prune_state.freed(), prune_state.cleared_before()), (times(frees, 2), 5));
     // The rule sees the remaining results.
     for (minimum, expect) in [(times(frees, 2), false), (frees, true)] {
         assert_eq!(fires(&mut prune_state, &PruneRule { minimum, ..rule() }, 0), expect);
     }
     // This includes results that the rule would not clear yet.
     prune_state.clear_before(11);
-    assert_eq!(prune_state.freed, times(frees, 5));
+    assert_eq!(prune_state.freed(), times(frees, 5));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_result_that_a_later_stub_refers_to_is_kept() {
     assert_eq!(prune_state.clearable_tokens(), times(frees, 2));
     prune_state.clear_all_clearable();
     assert_eq!(decisions(&prune_state), [Cleared, Pinned, Pinned, Cleared, Protected]);
-    assert_eq!((prune_state.freed, prune_state.restored), (times(frees, 2), 0));
+    assert_eq!((prune_state.freed(), prune_state.restored), (times(frees, 2), 0));
 }
 
 /// Returns a state with two clearable results; the next to be added is a stub for the second of
@@ -305,7 +305,7 @@ fn a_clearable_result_is_kept_when_a_stub_refers_to_it() {
     let minimum = times(frees, 2);
     assert!(!fires(&mut prune_state, &PruneRule { minimum, ..rule() }, 0));
     prune_state.clear_all_clearable();
-    assert_eq!((prune_state.freed, prune_state.restored), (times(frees, 2), 0));
+    assert_eq!((prune_state.freed(), prune_state.restored), (times(frees, 2), 0));
 }
 
 #[test]
@@ -315,12 +315,12 @@ fn a_cleared_result_is_restored_when_a_stub_refers_to_it() {
         prune_state.ingest_until(5);
         prune_state.clear_before(5);
         prune_state.mark_summarised(hidden);
-        let before = prune_state.freed;
+        let before = prune_state.freed();
         prune_state.ingest_until(7);
         assert_eq!((decisions(&prune_state)[1], prune_state.restored), (ClearDecision::Pinned, 1));
         // Results covered by a summary had freed no tokens.
         assert_eq!(before, times(frees, left + u32::from(hidden == 0)));
-        assert_eq!(prune_state.freed, times(frees, u32::from(hidden == 0)));
+        assert_eq!(prune_state.freed(), times(frees, u32::from(hidden == 0)));
         assert_eq!(prune_state.frees_in(Clearing::Past, 0..7), frees);
     }
 }
