@@ -9,7 +9,6 @@ mod cache_marks;
 pub(crate) mod containers;
 pub(crate) mod cut_rules;
 pub mod images;
-pub(crate) mod open_calls;
 pub mod parse_cache;
 mod pieces;
 pub(crate) mod reasoning_runs;

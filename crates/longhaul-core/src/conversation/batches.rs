@@ -1,15 +1,19 @@
 //! Tool results, matched with the calls they answer.
 
 use crate::clients;
-use crate::conversation::open_calls::{INLINE_CALLS, OpenCalls};
 use crate::conversation::{Conversation, Message, Role, ToolCall};
 use crate::json::scanner::Literal;
 use crate::text::wording;
 use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Maximum calls whose ids are compared pairwise.
 const MAX_PAIRWISE_CALLS: usize = 8;
+
+/// Calls stored inline; most messages make no more.
+const INLINE_CALLS: usize = 4;
 
 /// Bytes of a result that are decoded first. Nearly always, they hold the characters that decide.
 const START_BYTES: usize = 128;
@@ -123,7 +127,7 @@ impl Conversation<'_> {
             let by_id = result.tool_call_id.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
             call_indices.push(open.resolve([by_id, legacy]));
-            if open.all_answered() && !calls.is_empty() {
+            if open.unanswered == 0 && !calls.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));
             }
         }
@@ -146,6 +150,43 @@ impl Conversation<'_> {
                 ids.push(id);
                 answer.role == Role::Tool && plain(answer.tool_call_id) == Some(id)
             })
+    }
+}
+
+/// The id that matches calls with results; `None` for a legacy `function_call`.
+type CallId<'a> = Option<Cow<'a, str>>;
+
+/// Calls of one assistant message, matched with results as those arrive.
+struct OpenCalls<'a> {
+    /// The calls of each id, in order, and how many of them are answered.
+    by_id: HashMap<CallId<'a>, (SmallVec<[usize; 1]>, usize)>,
+    unanswered: usize,
+}
+
+impl<'a> OpenCalls<'a> {
+    fn new(ids: impl Iterator<Item = CallId<'a>>) -> Self {
+        let mut open = Self { by_id: HashMap::new(), unanswered: 0 };
+        for (at, id) in ids.enumerate() {
+            open.by_id.entry(id).or_default().0.push(at);
+            open.unanswered += 1;
+        }
+        open
+    }
+
+    /// Returns the call that a result with these ids belongs to: the first with one of the ids,
+    /// answered or not. Marks the first unanswered call with one of the ids as answered: if two
+    /// calls share an id, a second result answers the second call.
+    fn resolve(&mut self, ids: [Option<CallId<'a>>; 2]) -> Option<usize> {
+        let runs = ids.iter().flatten().filter_map(|id| Some((id, self.by_id.get(id)?)));
+        let place = runs.clone().filter_map(|(_, (calls, _))| calls.first().copied()).min();
+        let waiting = runs.filter_map(|(id, (calls, answered))| Some((*calls.get(*answered)?, id)));
+        if let Some((_, id)) = waiting.min()
+            && let Some((_, answered)) = self.by_id.get_mut(id)
+        {
+            *answered += 1;
+            self.unanswered -= 1;
+        }
+        place
     }
 }
 

@@ -10,6 +10,7 @@ use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, Message, Role};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
+use crate::policy::segments::SegmentedText;
 use crate::policy::{Policy, PruneTrigger, Thresholds};
 use crate::pruning::tool_result::{ClearDecision, ToolResult};
 use crate::summary::agreements::left_out_agreements;
@@ -353,15 +354,13 @@ impl ExplanationRow {
 }
 
 fn segments(view: &ForwardedView) -> Vec<SegmentNumbers> {
-    let text = view.summary().into_iter();
-    let segments = text.flat_map(|text| text.segments().iter().zip(text.tokens_by_segment()));
-    segments
-        .map(|(segment, tokens)| SegmentNumbers {
-            through: segment.until.saturating_sub(1),
-            compactions: segment.compactions,
-            tokens,
-        })
-        .collect()
+    let segments = view.summary().into_iter().flat_map(SegmentedText::pieces_of_segments);
+    let numbers = segments.map(|(text, segment)| SegmentNumbers {
+        through: segment.until.saturating_sub(1),
+        compactions: segment.compactions,
+        tokens: Tokens::estimate_text(text),
+    });
+    numbers.collect()
 }
 
 fn rows(

@@ -128,16 +128,16 @@ impl SegmentedText {
         let is_whole = self.segments.is_empty();
         let segments = if is_whole { &whole[..] } else { &self.segments };
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(segments.len()));
-        let (mut start, mut from) = (0, covered.start);
-        for segment in segments {
-            text.push_str(self.text.get(start..segment.end).unwrap_or_default());
+        let mut from = covered.start;
+        for (piece, segment) in cut(&self.text, segments) {
+            text.push_str(piece);
             if let Some(line) = line(from, segment.until) {
                 text.extend([SEPARATOR, &line]);
             }
             ends.push(Segment { end: text.len(), ..*segment });
-            (start, from) = (segment.end, segment.until);
+            from = segment.until;
         }
-        text.push_str(self.text.get(start..).unwrap_or_default());
+        text.push_str(rest(&self.text, segments));
         Self { text: text.into(), segments: if is_whole { Vec::new() } else { ends }, ..self }
     }
 
@@ -155,18 +155,16 @@ impl SegmentedText {
                 compactions: 1,
             }];
         }
-        let mut start = wording::summary_start().len();
-        let mut loose = Vec::with_capacity(self.segments.len());
-        for segment in &self.segments {
-            let text = self.text.get(start..segment.end).unwrap_or_default();
-            loose.push(LooseSegment {
+        let start = wording::summary_start();
+        let segments = self.pieces_of_segments().map(|(text, segment)| {
+            let text = text.strip_prefix(&*start).unwrap_or(text);
+            LooseSegment {
                 text: text.strip_prefix(SEPARATOR).unwrap_or(text).to_owned(),
                 until: segment.until,
                 compactions: segment.compactions,
-            });
-            start = segment.end;
-        }
-        loose
+            }
+        });
+        segments.collect()
     }
 
     /// Returns the pieces to send: the frame and the first segment, each further segment, and the end
@@ -175,13 +173,8 @@ impl SegmentedText {
         if self.form == SegmentForm::Text || self.segments.is_empty() {
             return vec![&self.text];
         }
-        let mut start = 0;
-        let ends = self.segments.iter().map(|segment| segment.end);
-        let pieces = ends.chain([self.text.len()]).map(|end| {
-            let piece = self.text.get(start..end).unwrap_or_default();
-            start = end;
-            piece
-        });
+        let pieces = self.pieces_of_segments().map(|(piece, _)| piece);
+        let pieces = pieces.chain([rest(&self.text, &self.segments)]);
         pieces.filter(|piece| !piece.is_empty()).collect()
     }
 
@@ -190,17 +183,22 @@ impl SegmentedText {
         Tokens::estimate_text(&self.text) - Tokens::estimate_text(&wording::wrap_summary(""))
     }
 
-    /// Returns the plain estimate of each segment, in order.
-    pub fn tokens_by_segment(&self) -> Vec<Tokens> {
-        let mut start = 0;
-        let ends = self.segments.iter().map(|segment| segment.end);
-        ends.map(|end| {
-            let tokens = Tokens::estimate_text(self.text.get(start..end).unwrap_or_default());
-            start = end;
-            tokens
-        })
-        .collect()
+    /// Returns the text up to the end of each segment, from the end of the one before.
+    pub(crate) fn pieces_of_segments(&self) -> impl Iterator<Item = (&str, &Segment)> {
+        cut(&self.text, &self.segments)
     }
+}
+
+/// Cuts `text` at the ends of `segments`.
+fn cut<'t>(text: &'t str, segments: &'t [Segment]) -> impl Iterator<Item = (&'t str, &'t Segment)> {
+    let starts = std::iter::once(0).chain(segments.iter().map(|segment| segment.end));
+    let pieces = starts.zip(segments);
+    pieces.map(|(start, it)| (text.get(start..it.end).unwrap_or_default(), it))
+}
+
+/// Returns what follows the last of `segments`.
+fn rest<'t>(text: &'t str, segments: &[Segment]) -> &'t str {
+    text.get(segments.last().map_or(0, |last| last.end)..).unwrap_or_default()
 }
 
 /// Stands before each segment.
