@@ -30,27 +30,14 @@ pub struct FileActivity {
     left_out: usize,
 }
 
-/// Effect of a call on a file, as far as the call states it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FileAccess {
-    /// The file was created.
-    Created,
-    /// The file was deleted.
-    Deleted,
-    /// The file was changed, or may have been created or deleted.
-    Modified,
-    /// The file was read.
-    Read,
-}
-
-/// Calls `found` with each file that the calls in the messages `of` touched, in order.
-pub fn for_each_file_access(
+/// Calls `found` with each file that the calls in the messages `of` modify, in order.
+pub fn for_each_modified(
     conversation: &Conversation<'_>,
     of: Range<usize>,
-    mut found: impl FnMut(String, FileAccess),
+    mut found: impl FnMut(String),
 ) {
     for (call, arguments) in DecodedCalls::new(conversation, of).iter() {
-        effects::for_each_effect(conversation, call, &arguments, &mut found);
+        effects::for_each_modified(conversation, call, &arguments, &mut found);
     }
 }
 
@@ -64,12 +51,8 @@ impl FileActivity {
     pub(crate) fn from_calls(calls: &DecodedCalls<'_, '_>) -> Self {
         let mut activity = Self::default();
         for (number, (call, arguments)) in calls.iter().enumerate() {
-            let mut found = |path, access| {
-                if access != FileAccess::Read {
-                    activity.record(path, number);
-                }
-            };
-            effects::for_each_effect(calls.conversation, call, &arguments, &mut found);
+            let found = |path| activity.record(path, number);
+            effects::for_each_modified(calls.conversation, call, &arguments, found);
         }
         activity
     }

@@ -14,7 +14,7 @@ use longhaul_core::conversation::{Conversation, ToolCall};
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::FinishReason;
 use longhaul_core::dialect::usage::Usage;
-use longhaul_core::summary::file_activity::for_each_file_access;
+use longhaul_core::summary::file_activity::for_each_modified;
 
 /// Kind of a step.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -93,7 +93,7 @@ impl AgentStep {
             kind_of_text(&text)
         };
         let mut files = BTreeSet::new();
-        for_each_file_access(&conversation, 0..messages.len(), |path, _| {
+        for_each_modified(&conversation, 0..messages.len(), |path| {
             files.insert(normalised(&path));
         });
         let calls = calls.into_iter().map(|call| StepCall::new(&conversation, call, &mut files));
@@ -132,9 +132,9 @@ impl StepCall {
     fn new(conversation: &Conversation<'_>, call: &ToolCall, files: &mut BTreeSet<String>) -> Self {
         let tool = call.name.map(|name| name.decode(conversation.body()).into_owned());
         let arguments = ToolArguments::decode(conversation, call);
-        if let Some(path) = arguments.path() {
-            files.insert(normalised(path));
-        }
+        let command = arguments.command().unwrap_or_default();
+        let printed = printed_files(&command).filter(|_| arguments.path().is_none());
+        files.extend(arguments.path().into_iter().chain(printed).map(normalised));
         let main = arguments
             .path()
             .map(str::to_owned)
@@ -153,6 +153,24 @@ impl StepCall {
         });
         Self { tool: tool.unwrap_or_default(), main_argument: normalised(&main) }
     }
+}
+
+/// Returns the files that the steps of a shell command print: words with an extension.
+fn printed_files(command: &str) -> impl Iterator<Item = &str> {
+    const PRINTERS: [&str; 7] = ["bat", "cat", "head", "less", "nl", "sed", "tail"];
+    let steps = command.split(['|', ';', '&', '\n', '"', '\'']);
+    steps.flat_map(|step| {
+        let mut words = step.split_whitespace();
+        let prints = words.next().is_some_and(|verb| PRINTERS.contains(&verb));
+        let words = words.take_while(|word| !word.contains(['<', '>']));
+        words.filter(move |word| {
+            let ending = word.rsplit_once('.').map_or("", |(_, ending)| ending);
+            let is_plain = !word.starts_with('-') && !word.contains(['*', '$', '(', '{', '=', ',']);
+            let is_ending = |byte: u8| byte.is_ascii_alphanumeric();
+            let has_ending = !ending.is_empty() && ending.bytes().all(is_ending);
+            prints && is_plain && has_ending && word.contains(|c: char| c.is_ascii_alphabetic())
+        })
+    })
 }
 
 /// Whether the arguments of a call are whole. A cut-off reply ends within them.

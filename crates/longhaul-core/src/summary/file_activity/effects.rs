@@ -1,46 +1,39 @@
-//! Effects of one tool call, inferred from the tool's name and its argument names.
+//! Files that one tool call modifies, inferred from the tool's name and its argument names.
 
 use crate::conversation::tool_arguments::ToolArguments;
 use crate::conversation::{Conversation, ToolCall};
-use crate::summary::file_activity::FileAccess;
 use crate::summary::steps::is_path;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
 /// Words in the names of tools that change files, taken from recorded sessions of agents.
 const MODIFYING: &str = "append create delete edit insert move patch rename replace write";
-/// Words in the names of tools that read files.
-const READING: &str = "cat fetch get grep open read search view";
 /// Words in the names of tools that run commands.
 const RUNNING: &str = "bash cmd command exec powershell run shell terminal";
 
 /// Prefixes of patch lines that name a file.
-const PATCH_PREFIXES: [(&str, FileAccess); 4] = [
-    ("*** Update File: ", FileAccess::Modified),
-    ("*** Add File: ", FileAccess::Created),
-    ("*** Delete File: ", FileAccess::Deleted),
-    ("*** Move to: ", FileAccess::Created),
-];
+const PATCH_PREFIXES: [&str; 4] =
+    ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "*** Move to: "];
 
-/// Passes each file that a call touches to `found`.
-pub(super) fn for_each_effect(
+/// Passes each file that a call modifies to `found`.
+pub(super) fn for_each_modified(
     conversation: &Conversation<'_>,
     call: &ToolCall,
     arguments: &ToolArguments,
-    found: &mut impl FnMut(String, FileAccess),
+    mut found: impl FnMut(String),
 ) {
-    let mut found = |path: &str, access| {
+    let mut found = |path: &str| {
         if is_path(path) {
-            found(path.to_owned(), access);
+            found(path.to_owned());
         }
     };
     let name = call.decoded_name(conversation).to_lowercase();
     let has = |words: &str| words.split(' ').any(|word| name.contains(word));
     let mut patched = false;
     let mut look_for_patch = |text: &str| {
-        for (path, access) in patched_files(text) {
+        for path in patched_files(text) {
             patched = true;
-            found(path, access);
+            found(path);
         }
     };
     let mut pairs = arguments.pairs().peekable();
@@ -54,34 +47,23 @@ pub(super) fn for_each_effect(
     let command = arguments.command();
     if let Some(path) = arguments.path() {
         // An editor tool with several actions names the action in an argument.
-        let views = command.as_deref() == Some("view");
-        let says = |word: &str| name.contains(word) || command.as_deref() == Some(word);
-        if has(MODIFYING) && !views {
-            let access = if says("create") {
-                FileAccess::Created
-            } else if says("delete") {
-                FileAccess::Deleted
-            } else {
-                FileAccess::Modified
-            };
-            found(path, access);
-        } else if has(READING) && looks_like_file(path) || views {
-            found(path, FileAccess::Read);
+        if has(MODIFYING) && command.as_deref() != Some("view") {
+            found(path);
         }
     } else if let Some(command) = command.filter(|_| has(RUNNING) || !has(MODIFYING)) {
-        shell_file_accesses(strip_shell_wrapper(&command), &mut found);
+        for_each_written(strip_shell_wrapper(&command), &mut found);
     }
 }
 
-/// Returns the files that a patch names, and the effect on each.
-fn patched_files(text: &str) -> impl Iterator<Item = (&str, FileAccess)> {
+/// Returns the files that a patch names.
+fn patched_files(text: &str) -> impl Iterator<Item = &str> {
     static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** "));
     // Few texts are patches.
     let is_patch = MARK.find(text.as_bytes()).is_some();
     let text = if is_patch { text } else { "" };
     text.lines().filter_map(|line| {
         let mut prefixes = PATCH_PREFIXES.iter();
-        prefixes.find_map(|(begin, access)| Some((line.strip_prefix(begin)?.trim(), *access)))
+        prefixes.find_map(|begin| Some(line.strip_prefix(begin)?.trim()))
     })
 }
 
@@ -92,22 +74,15 @@ fn strip_shell_wrapper(command: &str) -> &str {
     inside.unwrap_or(command).trim()
 }
 
-/// Reports the files that a shell line reads or changes, as far as its plain words show.
-fn shell_file_accesses(command: &str, found: &mut impl FnMut(&str, FileAccess)) {
+/// Reports the files that a shell line changes, as far as its plain words show.
+fn for_each_written(command: &str, found: &mut impl FnMut(&str)) {
     for step in command.split(['|', ';', '&', '\n']) {
         let words = step.split_whitespace();
         let mut words = words.map(|word| word.trim_matches(['"', '\'']));
         let verb = words.next().unwrap_or_default();
         let words = words.take_while(|word| !word.contains(['<', '>']));
-        let words: Vec<&str> = words.collect();
-        let access = match verb {
-            "tee" => FileAccess::Modified,
-            "sed" if words.iter().any(|word| word.starts_with("-i")) => FileAccess::Modified,
-            "bat" | "cat" | "head" | "less" | "nl" | "sed" | "tail" => FileAccess::Read,
-            _ => continue,
-        };
-        for path in words.into_iter().filter(|word| looks_like_file(word)) {
-            found(path, access);
+        if verb == "tee" || verb == "sed" && words.clone().any(|word| word.starts_with("-i")) {
+            words.filter(|word| looks_like_file(word)).for_each(&mut *found);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the effects of tool calls and of the lists that are rendered.
+//! Tests of the files that tool calls modify, and of the lists that are rendered.
 
 mod lists;
 mod touches;

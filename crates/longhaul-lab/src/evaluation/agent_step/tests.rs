@@ -205,3 +205,10 @@ fn a_patch_names_its_files() {
     let files: Vec<&str> = step.files.iter().map(String::as_str).collect();
     assert_eq!(files, ["a.rs", "b.rs"]);
 }
+
+#[test]
+fn a_command_names_the_files_that_it_prints() {
+    let command = "bash -lc 'cat src/a.rs | head -n 5' && sed -n 1p .env; rm b.rs; nl c.rs > d.rs";
+    let files: Vec<&str> = printed_files(command).collect();
+    assert_eq!(files, ["src/a.rs", ".env", "c.rs"]);
+}
