@@ -16,7 +16,6 @@ use crate::conversation::tool_arguments::DecodedCalls;
 use crate::units::tokens::Tokens;
 use identifier_index::IdentifierIndex;
 use rank::IdentifierSource;
-use std::ops::Range;
 
 pub(super) const HEADING: &str = "## Identifiers";
 
@@ -26,59 +25,33 @@ const ORIGINS: [(&str, IdentifierSource); 2] = [
     ("Named in the conversation: ", IdentifierSource::Assistant),
 ];
 
-/// Texts in which an agent can still read identifiers of replaced history.
-#[derive(Clone, Debug)]
-pub(crate) struct StillVisible<'t> {
-    /// Messages before the replaced history.
-    pub(crate) pinned: Range<usize>,
-    /// Messages after the replaced history that stay as long as the replacement text.
-    pub(crate) retained: Range<usize>,
-    /// Other text, such as the rest of the replacement text.
-    pub(crate) text: &'t str,
-}
-
-/// Returns the index of the messages of `calls`, at most `budget` tokens. Identifiers that appear in
-/// `present` or `visible` are left out. Empty if no identifiers remain.
+/// Returns the index of the messages of `calls`, at most `budget` tokens. Identifiers that an agent can still
+/// read are left out: those in the messages `visible` and in the texts `present`. Empty if no identifiers remain.
 pub(crate) fn index_messages(
     calls: &DecodedCalls<'_, '_>,
-    visible: &StillVisible<'_>,
-    present: &str,
+    visible: impl Iterator<Item = usize>,
+    present: [&str; 2],
     budget: Tokens,
 ) -> String {
     let conversation = calls.conversation;
     let mut index = IdentifierIndex::from_messages(calls);
-    index.exclude(present);
-    index.exclude(visible.text);
-    for at in visible.pinned.clone().chain(visible.retained.clone()) {
-        if let Some(message) = conversation.message(at) {
-            index.exclude(&conversation.text(message));
-            for_each_argument(calls, message, |value| index.exclude(value));
-        }
+    present.into_iter().for_each(|text| index.exclude(text));
+    for message in visible.filter_map(|at| conversation.message(at)) {
+        index.exclude(&conversation.text(message));
+        for_each_argument(calls, message, |value| index.exclude(value));
     }
     render(&index, budget)
 }
 
-/// Sections of a segment, for [`merge_indexes`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentWords<'t> {
-    pub(crate) user: &'t str,
-    pub(crate) prose: &'t str,
-    pub(crate) index: &'t str,
-}
-
-/// Returns one index of several segments, oldest first, at most `budget` tokens. All identifiers of
-/// the segments are ranked together. Those in `present` are left out.
-pub(crate) fn merge_indexes(
-    segments: &[SegmentWords<'_>],
-    present: &str,
-    budget: Tokens,
-) -> String {
+/// Returns one index of several segments, oldest first, at most `budget` tokens. Of each, `segments` holds the
+/// words of the user, the prose and the index. All identifiers are ranked together. Those in `present` are left out.
+pub(crate) fn merge_indexes(segments: &[[&str; 3]], present: &str, budget: Tokens) -> String {
     let mut all = IdentifierIndex::default();
-    for (at, segment) in segments.iter().enumerate().rev() {
-        all.add_text(segment.user, IdentifierSource::User, at);
-        all.add_text(segment.prose, IdentifierSource::Assistant, at);
+    for (at, [user, prose, index]) in segments.iter().enumerate().rev() {
+        all.add_text(user, IdentifierSource::User, at);
+        all.add_text(prose, IdentifierSource::Assistant, at);
         for (label, source) in ORIGINS {
-            let lines = segment.index.lines();
+            let lines = index.lines();
             for words in lines.filter_map(|line| line.strip_prefix(label)) {
                 all.add_text(words, source, at);
             }

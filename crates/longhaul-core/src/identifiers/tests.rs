@@ -6,18 +6,14 @@ use crate::identifiers::identifier_index::MAX_IDENTIFIERS;
 use crate::text::labels::LINE_ENDS;
 use serde_json::{Value, json};
 
-fn nothing() -> StillVisible<'static> {
-    StillVisible { pinned: 0..0, retained: 0..0, text: "" }
-}
-
 fn check(messages: &Value, present: &str, budget: u32, expect: &[&str], refuse: &[&str]) {
     let count = messages.as_array().unwrap().len();
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let index = index_messages(
         &DecodedCalls::new(&conversation, 0..count),
-        &nothing(),
-        present,
+        0..0,
+        [present, ""],
         Tokens::new(budget),
     );
     assert!(Tokens::estimate_text(&index) <= Tokens::new(budget), "{index}");
@@ -95,8 +91,8 @@ fn lines(messages: &[Value], budget: u32) -> Vec<String> {
     let conversation = read(body.as_bytes()).unwrap();
     let index = index_messages(
         &DecodedCalls::new(&conversation, 0..messages.len()),
-        &nothing(),
-        "",
+        0..0,
+        ["", ""],
         Tokens::new(budget),
     );
     assert!(Tokens::estimate_text(&index) <= Tokens::new(budget));
@@ -120,9 +116,9 @@ fn identifiers_in_retained_messages_are_not_repeated() {
     let body = json!({ "messages": messages }).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let beside = |retained, text| {
-        let visible = StillVisible { pinned: 0..1, retained, text };
         let calls = DecodedCalls::new(&conversation, 1..2);
-        let index = index_messages(&calls, &visible, "", Tokens::new(100));
+        let visible = (0..1).chain(retained);
+        let index = index_messages(&calls, visible, [text, ""], Tokens::new(100));
         index.lines().skip(1).collect::<String>()
     };
     let both = "Named by the user: FACT-83412 FACT-99999";
@@ -254,7 +250,7 @@ fn arguments_add_addresses_and_digests_but_no_codes() {
 
 #[test]
 fn a_merge_ranks_the_identifiers_of_all_segments_together() {
-    let segment = |user, prose, index| SegmentWords { user, prose, index };
+    let segment = |user, prose, index| [user, prose, index];
     let index = "\nNamed by the user: QX-9917\nNamed in the conversation: https://b.example/c";
     let segments = [
         segment("", "", index),

@@ -391,7 +391,7 @@ fn rows(
                 number: at,
                 through: None,
                 role: Some(message.role),
-                tool: names.of_message(at, message).unwrap_or_default(),
+                tool: names.of_message(at, message),
                 tokens: message.tokens,
                 becomes: message.tokens - saves,
                 decision,

@@ -1,5 +1,6 @@
 //! Replacement text as frozen segments: each compaction adds one after the others, whose bytes stay.
 
+use super::standing_words::StandingWords;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
@@ -199,6 +200,27 @@ fn cut<'t>(text: &'t str, segments: &'t [Segment]) -> impl Iterator<Item = (&'t 
 /// Returns what follows the last of `segments`.
 fn rest<'t>(text: &'t str, segments: &[Segment]) -> &'t str {
     text.get(segments.last().map_or(0, |last| last.end)..).unwrap_or_default()
+}
+
+/// Place of a compaction in a conversation.
+#[derive(Clone, Debug)]
+pub struct SegmentPlace<'t> {
+    /// Text of the earlier compactions, if any, and the end of the history that it covers.
+    pub earlier: Option<(&'t SegmentedText, usize)>,
+    /// History that the text covers from now on.
+    pub covered: Range<usize>,
+    /// Messages after the covered history that stay as long as the text.
+    pub retained: Range<usize>,
+    /// Words that stay by a setting or a wish.
+    pub words: &'t StandingWords,
+}
+
+impl SegmentPlace<'_> {
+    /// Returns the messages that no earlier segment covers.
+    pub fn part(&self) -> Range<usize> {
+        let earlier = self.earlier.map(|(_, until)| until);
+        earlier.unwrap_or(self.covered.start)..self.covered.end
+    }
 }
 
 /// Stands before each segment.

@@ -3,9 +3,10 @@
 
 use crate::conversation::tool_arguments::DecodedCalls;
 use crate::conversation::{Conversation, Message, Role};
-use crate::identifiers::{StillVisible, index_messages};
+use crate::identifiers::index_messages;
 use crate::policy::cut_point::open_turn;
-use crate::policy::{NO_STANDING_WORDS, Policy, StandingWords, SummaryBudgets};
+use crate::policy::segments::SegmentPlace;
+use crate::policy::{NO_STANDING_WORDS, Policy, SummaryBudgets};
 use crate::summary::agreements::render_agreements;
 use crate::summary::file_activity::FileActivity;
 use crate::summary::instructions::render_instructions;
@@ -59,26 +60,22 @@ pub fn digest(
     covered: Range<usize>,
     budgets: &SummaryBudgets,
 ) -> String {
-    let visible = StillVisible {
-        pinned: conversation.head_len()..covered.start,
-        retained: covered.end..covered.end,
-        text: "",
-    };
-    let calls = DecodedCalls::new(conversation, covered);
-    segment_text(&calls, None, &visible, &NO_STANDING_WORDS, budgets)
+    let retained = covered.end..covered.end;
+    let place = SegmentPlace { earlier: None, covered, retained, words: &NO_STANDING_WORDS };
+    segment_text(&DecodedCalls::new(conversation, place.part()), None, &place, budgets)
 }
 
 /// Returns the text of a segment: the model's `prose`, or the goal and the steps, and the generated sections.
 /// These are system instructions, user messages, agreements, file activity and identifiers. Identifiers and
-/// rules that are `visible` are not repeated.
+/// rules that stay visible at `place` are not repeated.
 pub(crate) fn segment_text(
     calls: &DecodedCalls<'_, '_>,
     prose: Option<&str>,
-    visible: &StillVisible<'_>,
-    words: &StandingWords,
+    place: &SegmentPlace<'_>,
     budgets: &SummaryBudgets,
 ) -> String {
     let (conversation, covered) = (calls.conversation, calls.messages.clone());
+    let earlier = place.earlier.map_or("", |(text, _)| text);
     let mut text = prose.map_or_else(
         || goal_and_steps(calls, budgets.steps - SECTION_GAP),
         |prose| escape_prose(prose).into_owned(),
@@ -90,18 +87,20 @@ pub(crate) fn segment_text(
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     append_section(&mut text, &instructions);
-    let retained = conversation.messages().get(visible.retained.clone());
+    let retained = conversation.messages().get(place.retained.clone());
     let retained = retained.unwrap_or_default().iter();
     let later = retained.filter_map(|message| user_text(conversation, message));
-    let rules = RulesAround { earlier: visible.text, later: later.map(Cow::into_owned).collect() };
+    let rules = RulesAround { earlier, later: later.map(Cow::into_owned).collect() };
     let user_messages = render_user_messages(calls, &rules, room, budgets.requests);
     append_section(&mut text, &user_messages);
     let room = budgets.agreements - SECTION_GAP;
-    let agreements = render_agreements(calls, words, visible.text, room);
+    let agreements = render_agreements(calls, place.words, earlier, room);
     append_section(&mut text, &agreements);
     let activity = FileActivity::from_calls(calls).render(budgets.file_activity - SECTION_GAP);
     append_section(&mut text, &activity);
-    let index = index_messages(calls, visible, &text, budgets.identifiers - SECTION_GAP);
+    let visible = (conversation.head_len()..place.covered.start).chain(place.retained.clone());
+    let room = budgets.identifiers - SECTION_GAP;
+    let index = index_messages(calls, visible, [&text, earlier], room);
     append_section(&mut text, &index);
     text
 }

@@ -8,14 +8,13 @@ mod merge;
 
 use crate::conversation::Conversation;
 use crate::conversation::tool_arguments::DecodedCalls;
-use crate::identifiers::StillVisible;
+pub use crate::policy::segments::SegmentPlace;
 use crate::policy::segments::{LooseSegment, SegmentForm, SegmentedText};
-use crate::policy::{KeptText, StandingWords, SummaryBudgets};
+use crate::policy::{KeptText, SummaryBudgets};
 use crate::summary::digest::segment_text;
 use crate::summary::user_messages::FirstRequest;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
-use std::ops::Range;
 
 /// Share of the budget of all segments for the oldest one after a merge, in percent.
 const OLDEST_PERCENT: u32 = 65;
@@ -24,27 +23,6 @@ const OLDEST_PERCENT: u32 = 65;
 const LATER_PERCENT: u32 = 15;
 /// Share of the budget for the newest segments that a merge does not touch, in percent.
 const UNMERGED_PERCENT: u32 = 20;
-
-/// Place of a compaction in a conversation.
-#[derive(Clone, Debug)]
-pub struct SegmentPlace<'t> {
-    /// Text of the earlier compactions, if any, and the end of the history that it covers.
-    pub earlier: Option<(&'t SegmentedText, usize)>,
-    /// History that the text covers from now on.
-    pub covered: Range<usize>,
-    /// Messages after the covered history that stay as long as the text.
-    pub retained: Range<usize>,
-    /// Words that stay by a setting or a wish.
-    pub words: &'t StandingWords,
-}
-
-impl SegmentPlace<'_> {
-    /// Returns the messages that no earlier segment covers.
-    pub fn part(&self) -> Range<usize> {
-        let earlier = self.earlier.map(|(_, until)| until);
-        earlier.unwrap_or(self.covered.start)..self.covered.end
-    }
-}
 
 /// Adds a segment for the new history: the model's `prose` or else a digest, then the generated sections.
 /// `budgets` are those of all segments. The estimate is at most [`SummaryBudgets::nominal`] plus the frame.
@@ -57,13 +35,8 @@ pub(crate) fn with_segment(
     let earlier = place.earlier.map(|(text, _)| text.tokens_in_segments());
     let part = conversation.tokens_of(place.part());
     let own = budgets.of_segment(part, earlier.unwrap_or_default());
-    let visible = StillVisible {
-        pinned: conversation.head_len()..place.covered.start,
-        retained: place.retained.clone(),
-        text: place.earlier.map_or("", |(text, _)| text),
-    };
     let calls = DecodedCalls::new(conversation, place.part());
-    let text = segment_text(&calls, prose, &visible, place.words, &own);
+    let text = segment_text(&calls, prose, place, &own);
     let (mut segments, form) = match place.earlier {
         Some((earlier, until)) => (earlier.loose(until), earlier.form()),
         // A client that marks parts for the provider's cache has a provider that takes parts.

@@ -21,6 +21,8 @@ pub enum RecallForm {
 /// looks like another.
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const BITS_PER_DIGIT: usize = 5;
+/// Bits behind a digit that begins a word of two bytes.
+const WORD_SHIFT: usize = 16 - BITS_PER_DIGIT;
 
 /// ID of an original: 256 bits. The first 64 are the tag of the scope, the others a hash under a key of
 /// the scope. Whoever has the ID may read the original, so an ID is as secret as the original.
@@ -80,20 +82,14 @@ impl RecallId {
 
 impl fmt::Display for RecallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(Self::DIGITS);
-        let (mut bits, mut held) = (0_u32, 0);
-        for byte in self.0 {
-            bits = bits << 8 | u32::from(byte);
-            held += 8;
-            while held >= BITS_PER_DIGIT {
-                held -= BITS_PER_DIGIT;
-                text.push(digit(bits >> held));
-            }
-        }
-        if held > 0 {
-            text.push(digit(bits << (BITS_PER_DIGIT - held)));
-        }
-        f.write_str(&text)
+        let byte = |at: usize| self.0.get(at).copied().unwrap_or_default();
+        let digits = (0..Self::DIGITS).map(|at| {
+            let bit = at * BITS_PER_DIGIT;
+            let word = u16::from_be_bytes([byte(bit / 8), byte(bit / 8 + 1)]);
+            let value = usize::from(word >> (WORD_SHIFT - bit % 8)) & (DIGITS.len() - 1);
+            DIGITS.get(value).copied().map_or('a', char::from)
+        });
+        f.write_str(&digits.collect::<String>())
     }
 }
 
@@ -114,29 +110,18 @@ impl FromStr for RecallId {
 
     /// Parses an ID in either case.
     fn from_str(text: &str) -> Result<Self, NoRecallId> {
-        if text.len() != Self::DIGITS {
-            return Err(NoRecallId);
-        }
-        let mut bytes = [0; Self::BYTES];
-        let mut places = bytes.iter_mut();
-        let (mut bits, mut held) = (0_u32, 0);
-        for letter in text.bytes() {
+        let mut id = Self([0; Self::BYTES]);
+        for (at, letter) in text.bytes().enumerate().take(Self::DIGITS) {
             let letter = letter.to_ascii_lowercase();
-            let value = DIGITS.iter().position(|digit| *digit == letter);
-            let value = value.and_then(|value| u32::try_from(value).ok());
-            bits = (bits << BITS_PER_DIGIT | value.ok_or(NoRecallId)?) & 0xffff;
-            held += BITS_PER_DIGIT;
-            if held >= 8 {
-                held -= 8;
-                let byte = u8::try_from(bits >> held & 0xff).map_err(|_| NoRecallId)?;
-                *places.next().ok_or(NoRecallId)? = byte;
-            }
+            let value = (0_u16..).zip(DIGITS).find(|(_, digit)| **digit == letter);
+            let (value, _) = value.ok_or(NoRecallId)?;
+            let bit = at * BITS_PER_DIGIT;
+            let word = (value << (WORD_SHIFT - bit % 8)).to_be_bytes();
+            id.0.iter_mut().skip(bit / 8).zip(word).for_each(|(byte, bits)| *byte |= bits);
         }
         // The last digit carries bits that no byte has: another spelling would be another name.
-        if bits & ((1 << held) - 1) != 0 {
-            return Err(NoRecallId);
-        }
-        Ok(Self(bytes))
+        let is_whole = id.to_string().eq_ignore_ascii_case(text);
+        is_whole.then_some(id).ok_or(NoRecallId)
     }
 }
 
@@ -151,11 +136,6 @@ impl<'de> Deserialize<'de> for RecallId {
         let text = String::deserialize(from)?;
         text.parse().map_err(de::Error::custom)
     }
-}
-
-fn digit(bits: u32) -> char {
-    let value = usize::try_from(bits & 31).unwrap_or_default();
-    DIGITS.get(value).copied().map_or('a', char::from)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Merge of segments by rule, which ranks the contents of all segments together.
 
-use crate::identifiers::{SegmentWords, merge_indexes};
+use crate::identifiers::merge_indexes;
 use crate::policy::KeptText;
 use crate::policy::segments::LooseSegment;
 use crate::summary::agreements::merge_agreements;
@@ -39,45 +39,29 @@ impl<'t> Sections<'t> {
     /// Splits the text of a segment. Foreign lines never begin with a heading: they are indented.
     fn split(segment: &'t str) -> Self {
         let heading = wording::segment_heading_of(segment);
-        let text = segment.strip_prefix(heading).unwrap_or(segment);
-        // Sections come in this order, so each begins after the one before.
-        let mut from = 0;
-        let starts = GENERATED_HEADINGS.map(|heading| {
-            let found = find_line(text, from, heading);
-            from = found.unwrap_or(from);
-            found
-        });
-        let end_of = |at: usize| {
-            let later = starts.iter().skip(at).flatten();
-            later.copied().next().unwrap_or(text.len())
-        };
-        let body = |at: usize| {
-            let start: Option<usize> = starts.get(at).copied().flatten();
-            let heading = GENERATED_HEADINGS.get(at).map_or(0, |heading| heading.len());
-            let body = start.and_then(|start| text.get(start + heading..end_of(at + 1)));
-            body.unwrap_or_default()
-        };
-        Self {
-            prose: text.get(..end_of(0)).unwrap_or_default(),
-            instructions: body(0),
-            user_messages: body(1),
-            agreements: body(2),
-            files: body(3),
-            index: body(4),
+        let mut prose = segment.strip_prefix(heading).unwrap_or(segment);
+        let mut bodies = [""; GENERATED_HEADINGS.len()];
+        // Sections come in this order, so each ends where a later one begins.
+        for (body, heading) in bodies.iter_mut().zip(GENERATED_HEADINGS).rev() {
+            if let Some((before, behind)) = split_at_line(prose, heading) {
+                (prose, *body) = (before, behind);
+            }
         }
+        let [instructions, user_messages, agreements, files, index] = bodies;
+        Self { prose, instructions, user_messages, agreements, files, index }
     }
 }
 
-/// Finds the first line of `text` that is `line`, from byte `from` on.
-fn find_line(text: &str, from: usize, line: &str) -> Option<usize> {
-    let rest = text.get(from..)?;
-    let found = rest.match_indices(line).find(|(at, _)| {
-        let before = rest.get(..*at).unwrap_or_default();
-        let behind = rest.get(at + line.len()..).unwrap_or_default();
+/// Splits `text` around its first line that is `line`.
+fn split_at_line<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
+    let mut around = text.match_indices(line).filter_map(|(at, _)| {
+        let (before, found) = text.split_at_checked(at)?;
+        Some((before, found.get(line.len()..)?))
+    });
+    around.find(|(before, behind)| {
         let begins = before.is_empty() || before.ends_with('\n');
         begins && (behind.is_empty() || behind.starts_with('\n'))
-    });
-    found.map(|(at, _)| from + at)
+    })
 }
 
 /// Merges `segments`, oldest first, into one of at most `room` tokens plus the requests. `requests` is the
@@ -109,10 +93,8 @@ pub(super) fn merge(
     append_section(&mut text, &agreements);
     let files = FileActivity::from_sections(&bodies(|it| it.files));
     append_section(&mut text, &files.render(room.percent(FILES_PERCENT) - SECTION_GAP));
-    let words: Vec<SegmentWords<'_>> = split
-        .iter()
-        .map(|it| SegmentWords { user: it.user_messages, prose: it.prose, index: it.index })
-        .collect();
+    let words = split.iter().map(|it| [it.user_messages, it.prose, it.index]);
+    let words: Vec<[&str; 3]> = words.collect();
     // Room of the requests: the size of the user messages beyond their share.
     let beyond = Tokens::estimate_text(&user_messages) - user_room;
     let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
