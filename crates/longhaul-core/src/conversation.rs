@@ -127,7 +127,7 @@ pub struct ToolCall {
 }
 
 /// A message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Message {
     /// The whole object.
     pub span: Span,
@@ -419,23 +419,7 @@ impl<'a> Conversation<'a> {
 impl Message {
     /// Creates a message that has neither content nor a size yet.
     pub(super) fn empty(span: Span, role: Role) -> Self {
-        Self {
-            span,
-            role,
-            content: Content::Absent,
-            tool_call_id: None,
-            name: None,
-            has_reasoning: false,
-            bound_thinking: None,
-            is_error: false,
-            is_fixed: false,
-            binding: NeighbourLink::Free,
-            text_tokens: Tokens::ZERO,
-            tokens: Tokens::ZERO,
-            parts: 0..0,
-            calls: 0..0,
-            cached: None,
-        }
+        Self { span, role, ..Self::default() }
     }
 
     /// Returns the cached values derived from this message, if it is cached.

@@ -222,10 +222,13 @@ impl Thresholds {
                 .min(settings.cache_price.unwrap_or_default().size_limit()),
             Profile::Auto | Profile::Local | Profile::Standard => usable,
         };
-        let (hard, capacity) = match settings.hard {
-            ThresholdSetting::Percent(percent) => (size_limit.percent(percent), size_limit),
+        let (hard, window_hard_threshold, capacity, room) = match settings.hard {
+            ThresholdSetting::Percent(percent) => {
+                (size_limit.percent(percent), usable.percent(percent), size_limit, size_limit)
+            }
             ThresholdSetting::Tokens(tokens) => {
-                (settings.hard.resolve(usable, HARD_PERCENT), usable.min(tokens))
+                let hard = settings.hard.resolve(usable, HARD_PERCENT);
+                (hard, hard, usable.min(tokens), usable)
             }
         };
         let latest_soft = hard - SUMMARY_LEAD.min(hard.percent(SUMMARY_LEAD_PERCENT));
@@ -242,15 +245,8 @@ impl Thresholds {
             output: OutputWindow::Shared,
             usable,
             capacity,
-            window_hard_threshold: match settings.hard {
-                ThresholdSetting::Percent(percent) => usable.percent(percent),
-                ThresholdSetting::Tokens(_) => hard,
-            },
-            soft: match settings.hard {
-                ThresholdSetting::Percent(_) => settings.soft.resolve(size_limit, SOFT_PERCENT),
-                ThresholdSetting::Tokens(_) => settings.soft.resolve(usable, SOFT_PERCENT),
-            }
-            .min(max_soft),
+            window_hard_threshold,
+            soft: settings.soft.resolve(room, SOFT_PERCENT).min(max_soft),
             hard,
             // 78 is 70% as a share of the 90% hard threshold, rounded up.
             prune_target: capacity.percent(70).min(hard.percent(78)),

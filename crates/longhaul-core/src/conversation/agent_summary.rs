@@ -4,12 +4,8 @@ use crate::conversation::{Conversation, Message};
 use crate::json::scanner::Literal;
 use std::ops::Range;
 
-/// Beginnings of the user messages that hold such a summary, from Claude Code, Codex and pi.
-const BEGINNINGS: [&str; 3] = [
-    "This session is being continued from a previous conversation that ran out of context.",
-    "Another language model started to solve this problem and produced a summary of its thinking process.",
-    "The conversation history before this point was compacted into the following summary:",
-];
+/// Beginnings of the user messages that hold such a summary, from Claude Code, Codex and pi, a line each.
+const BEGINNINGS: &str = include_str!("agent_summaries.txt");
 
 impl Conversation<'_> {
     /// Whether a message is the agent's own summary of the history before it.
@@ -17,7 +13,7 @@ impl Conversation<'_> {
         // The beginnings need no escapes, so the text is not decoded.
         let begins = |text: Literal| {
             let raw = text.raw(self.body());
-            BEGINNINGS.iter().any(|words| raw.starts_with(words))
+            BEGINNINGS.lines().any(|words| raw.starts_with(words))
         };
         message.role.is_user() && self.texts(message).next().is_some_and(begins)
     }

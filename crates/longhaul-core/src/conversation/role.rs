@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 crate::labels! {
     /// The author of a message.
-    #[derive(Deserialize, Serialize)]
+    #[derive(Default, Deserialize, Serialize)]
     #[serde(rename_all = "lowercase")]
     Role {
         /// The model.
@@ -14,6 +14,7 @@ crate::labels! {
         /// The result of a legacy `function_call`.
         Function = "function result",
         /// An unknown role: forwarded, never rewritten.
+        #[default]
         Other = "other",
         /// The operator of the agent.
         System = "system",

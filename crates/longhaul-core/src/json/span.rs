@@ -4,7 +4,7 @@
 ///
 /// Invariant: `start <= end`, and both are token boundaries of the JSON text. A slice of the body
 /// is therefore always a whole JSON value, or a run of whole values.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Span {
     start: u32,
     end: u32,

@@ -17,14 +17,7 @@ const SCANNED_CHARS: usize = 1_500;
 /// prompts of OpenCode, pi, Codex, Cline, Roo, aider, goose, gemini-cli, qwen-code, Claude Code,
 /// Zed and Kimi Code.
 const ORDER_PHRASES: &str = include_str!("order_phrases.txt");
-
-/// All phrases in one pattern, so that a text is scanned once.
-static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let orders: Vec<String> = ORDER_PHRASES.lines().map(regex::escape).collect();
-    let orders = orders.join("|");
-    // If the pattern fails to compile, nothing matches; a test ensures that it compiles.
-    Regex::new(&format!("(?i-u:{orders})")).ok()
-});
+static ANY_ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| wording::any_phrase(ORDER_PHRASES));
 
 /// Whether the newest message is a user message with such an instruction, or the request asks the
 /// provider to compact.

@@ -13,9 +13,8 @@ use crate::policy::placement::Placement;
 use crate::policy::record::{Clip, CompactionRecord, ProviderCompaction, RecordMatch};
 use crate::policy::segments::{Segment, SegmentedText};
 use crate::policy::thrash::ThrashState;
-use crate::pruning::placeholder::PlaceholderText;
 use crate::pruning::rule::PruneState;
-use crate::pruning::tool_result::{CallClip, ClearDecision};
+use crate::pruning::tool_result::{CallClip, ClearDecision, ToolResult};
 use crate::recall::RecallLink;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
@@ -38,7 +37,7 @@ pub struct ForwardedView {
     placement: Placement,
     /// Whether longhaul may add a cache mark after the replacement text.
     adds_cache_mark: bool,
-    cleared: Vec<ClearedResult>,
+    cleared: Vec<ToolResult>,
     cleared_before: usize,
     /// Calls whose arguments are clipped, each with the message of its result.
     clipped_calls: Vec<(usize, CallClip)>,
@@ -50,13 +49,6 @@ pub struct ForwardedView {
     thrash: ThrashState,
     /// Link of the lines by which an agent reads originals.
     recall: Option<Arc<RecallLink>>,
-}
-
-#[derive(Clone, Debug)]
-struct ClearedResult {
-    at: usize,
-    placeholder: PlaceholderText,
-    frees: Tokens,
 }
 
 impl ForwardedView {
@@ -127,14 +119,7 @@ impl ForwardedView {
     pub(crate) fn set_cleared(&mut self, prune_state: &PruneState) {
         self.cleared_before = prune_state.cleared_before();
         self.clipped_calls = prune_state.clipped_calls().collect();
-        self.cleared = prune_state
-            .cleared()
-            .map(|result| ClearedResult {
-                at: result.message,
-                placeholder: result.placeholder.clone(),
-                frees: result.own_frees(),
-            })
-            .collect();
+        self.cleared = prune_state.cleared().cloned().collect();
     }
 
     /// Replaces the messages from the pinned head up to `upto` by `text`.
@@ -244,7 +229,7 @@ impl ForwardedView {
         }
         for cleared in &self.cleared {
             let decision = MessageDecision::ToolResult(ClearDecision::Cleared);
-            changes.insert(cleared.at, (decision, cleared.frees));
+            changes.insert(cleared.message, (decision, cleared.own_frees()));
         }
         changes
     }
@@ -276,16 +261,15 @@ impl ForwardedView {
     /// Whether any result is cleared, or a call clipped, outside the replaced history.
     pub fn is_pruned(&self) -> bool {
         let mut cleared = self.cleared.iter();
-        cleared.any(|cleared| cleared.at >= self.summarised_until) || self.clips_calls()
+        cleared.any(|cleared| cleared.message >= self.summarised_until) || self.clips_calls()
     }
 
     /// Returns the number of cleared results outside the replaced history, and the tokens that this
     /// saves, with those of clipped calls.
     pub fn pruned_totals(&self) -> (usize, Tokens) {
-        let standing = self.cleared.iter().filter(|cleared| cleared.at >= self.summarised_until);
+        let standing = self.cleared.iter().filter(|it| it.message >= self.summarised_until);
         let calls = self.visible_call_clips().map(|(_, clip)| clip.saves);
-        standing
-            .fold((0, calls.sum()), |(count, frees), cleared| (count + 1, frees + cleared.frees))
+        standing.fold((0, calls.sum()), |(count, frees), it| (count + 1, frees + it.own_frees()))
     }
 
     /// Whether any image is replaced by a marker.
@@ -316,7 +300,7 @@ impl ForwardedView {
         let mut cuts: Vec<Replacement> = Vec::new();
         // The mark stands after the steps, or else after the text: breaks mostly leave both as they are.
         let may_mark = self.adds_cache_mark && conversation.dialect().facts().marks_results;
-        let last = self.cleared.last().map(|it| it.at);
+        let last = self.cleared.last().map(|it| it.message);
         let marked = last.filter(|at| may_mark && *at >= self.summarised_until);
         if let Some(ProviderCompaction { item: Some(item), from, .. }) = &self.provider {
             let (from, item) = (*from, Arc::clone(item));
@@ -336,13 +320,14 @@ impl ForwardedView {
         let calls = self.visible_call_clips();
         cuts.extend(calls.map(|(result, _)| Replacement::Arguments { result: *result }));
         for cleared in &self.cleared {
-            if cleared.at >= self.summarised_until
-                && let Some(message) = conversation.message(cleared.at)
+            let at = cleared.message;
+            if at >= self.summarised_until
+                && let Some(message) = conversation.message(at)
             {
                 cuts.push(Replacement::Result {
-                    at: cleared.at,
+                    at,
                     text: cleared.placeholder.render(conversation, message),
-                    marked: marked == Some(cleared.at),
+                    marked: marked == Some(at),
                 });
             }
         }
@@ -389,14 +374,14 @@ impl ForwardedView {
     /// Returns the length, in messages, of the shortest prefix that contains all changes.
     pub fn changed_prefix_len(&self) -> usize {
         let clips = self.clips.iter().map(|clip| clip.message + 1);
-        let cleared = self.cleared.iter().map(|cleared| cleared.at + 1);
+        let cleared = self.cleared.iter().map(|cleared| cleared.message + 1);
         let calls = self.clipped_calls.iter().map(|(result, _)| result + 1);
         let all = clips.chain(cleared).chain(calls).chain([self.images_before]);
         all.fold(self.summarised_until, usize::max)
     }
 
     pub(crate) fn is_cleared(&self, message: usize) -> bool {
-        self.cleared.binary_search_by_key(&message, |cleared| cleared.at).is_ok()
+        self.cleared.binary_search_by_key(&message, |cleared| cleared.message).is_ok()
     }
 
     /// Whether the result at `message` is cleared or replaced with its history.

@@ -17,31 +17,17 @@ pub(super) type HeadHash = [u8; 32];
 /// Text that replaces a date or time. No system prompt contains this character.
 const MOMENT: &str = "\0";
 
-/// Dates and times of day, as programs write them. Other numbers may be names, such as the number
-/// of an account.
+/// Dates and times of day, as `moments.txt` lists them.
 static MOMENTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let month = "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?\
-                 |sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)";
-    let day = "[0-3]?[0-9](?:st|nd|rd|th)?";
-    let year = "(?:19|20)[0-9]{2}";
-    let weekday = r"\b(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b";
-    let time = "[0-2]?[0-9]:[0-5][0-9](?::[0-6][0-9](?:[.,][0-9]+)?)?(?: ?[ap]m)?";
-    let forms = [
-        // 2026-11-25, 2026/11/25, and 2026-11-25T10:18:33.
-        format!(r"\b{year}[-/.][01]?[0-9][-/.][0-3]?[0-9](?:t{time})?"),
-        // 25.11.2026, 11/25/2026, and 11/25/26.
-        format!(r"\b[0-3]?[0-9][-/.][0-3]?[0-9][-/.]{year}\b"),
-        r"\b[0-3]?[0-9]/[0-3]?[0-9]/[0-9]{2}\b".to_owned(),
-        // Nov 25 2026, November 25th, 2026, and November 2026.
-        format!(r"\b{month}\.? {day}\b(?:,? {year}\b)?"),
-        // 25 Nov 2026 and 25. November.
-        format!(r"\b{day}\.? {month}\b\.?(?:,? {year}\b)?"),
-        format!(r"\b{month},? {year}\b"),
-        // Wednesday.
-        weekday.to_owned(),
-        // 10:18, 10:18:33.123, and 10:18 PM.
-        format!(r"\b{time}\b"),
-    ];
+    let (mut names, mut forms) = (Vec::new(), Vec::new());
+    for line in include_str!("moments.txt").lines().filter(|line| !line.starts_with('#')) {
+        match line.split_once('\t') {
+            Some(named) => names.push(named),
+            None => forms.push(
+                names.iter().fold(line.to_owned(), |line, (name, what)| line.replace(name, what)),
+            ),
+        }
+    }
     // If the pattern fails to compile, nothing matches; a test ensures that it compiles.
     Regex::new(&format!("(?i-u:{})", forms.join("|"))).ok()
 });

@@ -32,13 +32,16 @@ pub(crate) const MAX_ARGUMENT_CHARS: usize = 120;
 const MAX_POINTER_TOKENS: Tokens = Tokens::new(125);
 
 /// Pattern of results that report an unchanged file. The phrases come from Claude Code and Hermes,
-/// whose users lost the earlier read when it was cleared. A single pattern scans each text once.
-static POINTER_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let words = "unchanged since|not changed since|not been modified since|already been read|\
-                 identical to the previous read";
-    // Without a pattern, no earlier read is pinned; a test checks that the pattern compiles.
-    Regex::new(&format!("(?i-u:{words})")).ok()
-});
+/// whose users lost the earlier read when it was cleared.
+static POINTER_PATTERN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| any_phrase(include_str!("data/pointer_phrases.txt")));
+
+/// Returns a pattern of all phrases, a line each, so that a text is scanned once. `None`, which matches nothing, if it
+/// fails to compile; tests ensure that each list compiles.
+pub(crate) fn any_phrase(phrases: &str) -> Option<Regex> {
+    let phrases: Vec<String> = phrases.lines().map(regex::escape).collect();
+    Regex::new(&format!("(?i-u:{})", phrases.join("|"))).ok()
+}
 
 /// Prefixes of tool results that report a failure, in lower case.
 const FAILURE_PREFIXES: [&str; 5] =
@@ -152,16 +155,9 @@ const CLIP_WORDS: &str = " characters left out ";
 /// is not clipped again.
 pub(crate) const MAX_CLIP_NOTE: Tokens = Tokens::new(15);
 
-/// Openings of the marks around a summary, and of a line for recall, after the bracket. A model accepts
-/// this much as longhaul's.
-const MARK_OPENINGS: [&str; 6] = [
-    "Earlier conversation, condensed",
-    "End of the record",
-    "Full text: GET",
-    "Full text: http",
-    "Full text: longhaul recall",
-    "Full text: call the tool recall",
-];
+/// Openings of the marks around a summary, and of a line for recall, after the bracket, a line each. A model
+/// accepts this much as longhaul's.
+const MARK_OPENINGS: &str = include_str!("data/mark_openings.txt");
 
 /// Wraps `text` as the user message that replaces earlier history. The note says that the message
 /// is not a request: models mistook such messages for one and restarted finished work.
@@ -221,8 +217,7 @@ pub(crate) fn without_marks(text: &str) -> Cow<'_, str> {
     let forged = marks(text, ['['; 2]).filter(|(at, bracket)| {
         let inner = text.get(at + bracket.len_utf8()..).unwrap_or_default();
         let inner = inner.split(|c| reads_as(c, ']')).next().unwrap_or_default();
-        let mut openings = MARK_OPENINGS.iter();
-        openings.any(|mark| begins_like(inner, mark))
+        MARK_OPENINGS.lines().any(|mark| begins_like(inner, mark))
     });
     let mut forged: Vec<(usize, char)> = forged.collect();
     forged.sort_unstable();

@@ -73,7 +73,7 @@ impl ForwardedView {
                 from = until;
             }
         }
-        let cleared = self.cleared.iter().map(|cleared| cleared.at);
+        let cleared = self.cleared.iter().map(|cleared| cleared.message);
         let cleared = cleared.filter(|&at| at >= self.summarised_until);
         let clipped = self.visible_clips().map(|clip| clip.message);
         // The unit of such a result has the arguments whole.
