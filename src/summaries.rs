@@ -36,7 +36,9 @@ use longhaul_core::overflow::{
 };
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
-use longhaul_core::policy::record::{CompactionRecord, ProviderCompaction, RecordMatch};
+use longhaul_core::policy::record::{
+    CompactionRecord, ProviderCompaction, RecordMatch, RestatedWords,
+};
 use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
@@ -210,6 +212,14 @@ pub(crate) async fn write(
         let too_long = SummaryError::NotASummary(SummaryRejection::NotSmaller);
         return Err(failure.unwrap_or(too_long));
     }
+    // Anthropic lets nothing stand between the item and the messages that are sent by now.
+    if job.dialect == Dialect::Messages
+        && let Some(provider) = &mut provider
+    {
+        let words = summary::restated_words(&conversation, kept.end, &text, budgets);
+        let from = conversation.messages().len();
+        provider.restated = words.map(|text| RestatedWords { text, from });
+    }
     let item = provider.as_ref().filter(|it| it.item.is_some());
     let after = item.map_or(after, |it| it.tokens);
     let history = conversation.tokens_of(covered);
@@ -261,7 +271,7 @@ async fn order_compaction(
     {
         return refused(SummaryRejection::NotSmaller);
     }
-    Ok(ProviderCompaction { item: Some(item.into()), tokens, from: order.from })
+    Ok(ProviderCompaction { item: Some(item.into()), tokens, from: order.from, restated: None })
 }
 
 /// Summarises a transcript of the messages `covered` part by part. Each call extends the summary

@@ -92,7 +92,8 @@ impl StoredExplanation {
             | Replacement::Image { .. }
             | Replacement::Output { .. }
             | Replacement::Provider { .. }
-            | Replacement::Thinking { .. } => None,
+            | Replacement::Thinking { .. }
+            | Replacement::Words { .. } => None,
         });
         self.texts = results
             .take(MAX_TEXTS)

@@ -248,6 +248,11 @@ fn describe_digest(digest: &DigestNumbers) -> String {
             _ = write!(text, "; {count} {which}");
         }
     }
+    if digest.words_wait {
+        text.push_str(
+            "; your words and rules stand in it alone, until your next message restates them",
+        );
+    }
     text
 }
 

@@ -256,7 +256,8 @@ fn costs_what_it_says(conversation: &Conversation<'_>, view: &ForwardedView, sen
             }
             Replacement::Output { .. }
             | Replacement::Provider { .. }
-            | Replacement::Thinking { .. } => {}
+            | Replacement::Thinking { .. }
+            | Replacement::Words { .. } => {}
             Replacement::Result { at, .. } => {
                 let message = conversation.message(*at).unwrap();
                 // The note of a clipping.

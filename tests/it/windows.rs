@@ -368,7 +368,8 @@ fn cleared(body: &[u8], policy: &Policy) -> Vec<usize> {
         | Replacement::Image { .. }
         | Replacement::Output { .. }
         | Replacement::Provider { .. }
-        | Replacement::Thinking { .. } => None,
+        | Replacement::Thinking { .. }
+        | Replacement::Words { .. } => None,
     })
     .collect()
 }

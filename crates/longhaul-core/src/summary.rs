@@ -13,14 +13,18 @@ pub mod transcript;
 pub mod user_messages;
 
 use crate::conversation::Conversation;
+use crate::conversation::tool_arguments::DecodedCalls;
 use crate::dialect::reply::FinishReason;
 use crate::policy::SummaryBudgets;
 use crate::policy::segments::SegmentedText;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
+use digest::append_section;
 use prompts::Prompts;
 use sections::Section;
 use segments::SegmentPlace;
+use std::sync::Arc;
+use user_messages::{RulesAround, render_user_messages};
 
 /// The reason for rejecting a summary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -136,6 +140,25 @@ pub(crate) fn model_sections(text: &SegmentedText, until: usize) -> String {
         [heading, &sections::join_escaped(&sections)].concat()
     });
     segments.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns what the user said and demanded before the end of `text`, which replaces the messages from `from` on, as
+/// a replacement text of its own. `None` if the user said nothing.
+pub fn restated_words(
+    conversation: &Conversation<'_>,
+    from: usize,
+    text: &SegmentedText,
+    budgets: &SummaryBudgets,
+) -> Option<Arc<str>> {
+    let pinned = DecodedCalls::new(conversation, conversation.head_len()..from);
+    let around = RulesAround { earlier: "", later: Vec::new() };
+    let mut words = render_user_messages(&pinned, &around, budgets.user_messages, budgets.requests);
+    for segment in text.loose(0) {
+        let mut sections = Section::parse(&segment.text);
+        sections.retain(Section::is_of_words);
+        append_section(&mut words, &sections::join_escaped(&sections));
+    }
+    (!words.is_empty()).then(|| wording::wrap_summary(&words).into())
 }
 
 /// Returns `text` without reasoning. A reasoning tag that is never closed extends to the end.

@@ -175,7 +175,11 @@ pub(super) fn provider_order(
         return None;
     }
     let forwarded = forwarded_body(chat, attempt)?;
-    let body = provider_style_body(conversation, &forwarded, cut, &inputs.policy)?;
+    let restated = attempt.view().restated_words(conversation).and_then(|(at, _)| at);
+    let messages = conversation.messages().len();
+    let behind = messages.checked_sub(cut)? + usize::from(restated >= Some(cut));
+    let dialect = conversation.dialect();
+    let body = provider_style_body(dialect, &forwarded, behind, &inputs.policy)?;
     Some((cut, CompactionOrder { body, from: conversation.provider_item_from(pinned) }))
 }
 

@@ -58,17 +58,22 @@ impl Agent {
     /// Adds words of the user to the request that ends at `end`. The recording goes on from there,
     /// without the thinking of the abandoned branch.
     pub(super) fn fork(&mut self, end: usize) {
+        self.say(end, "Go back.");
         let messages = self.body["messages"].as_array_mut().unwrap();
-        let words = json!({"type": "text", "text": "Go back."});
-        let content = &mut messages[end - 1]["content"];
-        match content.as_array_mut() {
-            Some(blocks) => blocks.push(words),
-            None => *content = json!([{"type": "text", "text": content}, words]),
-        }
         for message in &mut messages[end..] {
             if let Some(blocks) = message["content"].as_array_mut() {
                 blocks.retain(|block| !is_thinking(block));
             }
+        }
+    }
+
+    /// Adds words of the user to the request that ends at `end`.
+    pub(crate) fn say(&mut self, end: usize, words: &str) {
+        let content = &mut self.body["messages"][end - 1]["content"];
+        let words = json!({"type": "text", "text": words});
+        match content.as_array_mut() {
+            Some(blocks) => blocks.push(words),
+            None => *content = json!([{"type": "text", "text": content}, words]),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Compaction on demand of the Messages API.
 
 use longhaul_mock_model::{
-    CompactionFault, ErrorFamily, ModelOptions, PreservedThinking, ThinkingRules, Verdict,
+    CompactionFault, ErrorFamily, ModelOptions, PreservedThinking, SeenRequest, ThinkingRules,
+    Verdict,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +25,56 @@ fn options(window: u64) -> ModelOptions {
 
 fn agent(session: &str, model: &str) -> Agent {
     Agent::new(session, model, json!({"type": "adaptive"}), Keeps::All)
+}
+
+/// What longhaul writes at the start of a message of its own.
+const OWN_MESSAGE: &str = "[Earlier conversation, condensed by longhaul]";
+
+/// Returns the message of longhaul's own with the user's words, and the text of the message before it, if the
+/// request has a block.
+fn restated(seen: &SeenRequest) -> Option<(String, String)> {
+    let body: Value = serde_json::from_slice(&seen.body).unwrap();
+    let messages = body["messages"].as_array().unwrap();
+    let is_own = |it: &Value| it["content"].as_str().is_some_and(|it| it.starts_with(OWN_MESSAGE));
+    let at = messages.iter().position(is_own).filter(|_| holds_compaction(seen))?;
+    Some((messages[at].to_string(), messages[at - 1].to_string()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_users_words_follow_behind_the_next_request_and_stay_there() {
+    let mut restatements = 0;
+    for session in SESSIONS {
+        let setup = Play::start(options(96_000), &[]).await;
+        let mut agent = agent(session, "claude-sonnet-5-5");
+        let (mut compacted, mut stated) = (0, Vec::new());
+        for end in agent.ends.clone() {
+            // The user speaks again in the third request with a block.
+            if compacted == 2 {
+                agent.say(end, "Never touch the lock file.");
+            }
+            let (reply, seen) = setup.ask((PATH, &FIELDS), &agent.request(end)).await;
+            let mut outcome = Outcome::default();
+            outcome.add(&end.to_string(), &reply, &seen);
+            // A result that fills the window at once gets the digest.
+            if outcome.digests > 0 || compacted == 6 {
+                break;
+            }
+            assert_eq!((outcome.dropped, outcome.stripped), (0, 0), "{session} {end}");
+            compacted += outcome.compacted;
+            stated.extend(holds_compaction(&seen[0]).then(|| restated(&seen[0])));
+            agent.take(end, &reply.body);
+        }
+        if let [before @ .., Some(first), _, _, last] = &*stated {
+            assert!(before.len() == 2 && first.1.contains("Never touch the lock file."));
+            assert!(first.0.contains("## What the User Said"), "{session}: {}", first.0);
+            assert_eq!(before, [None, None], "{session}");
+            assert_eq!(last.as_ref(), Some(first), "{session}");
+            restatements += 1;
+        } else {
+            println!("{session}: {stated:?}");
+        }
+    }
+    assert!(restatements > 2, "{restatements}");
 }
 
 /// Plays a session, and counts each request as a client does. `strike` runs before each request, with the number

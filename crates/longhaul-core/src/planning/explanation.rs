@@ -134,6 +134,9 @@ pub struct DigestNumbers {
     /// Words of the user that the text does not hold whole.
     #[serde(default)]
     pub shortened: ShortenedWords,
+    /// Whether the user's words and rules stand in the provider's block alone, until the user's next request.
+    #[serde(default)]
+    pub words_wait: bool,
 }
 
 /// Words of the user, and agreements, that a replacement text does not hold whole.
@@ -261,6 +264,7 @@ impl RequestExplanation {
                 tokens,
                 segments: segments(view),
                 shortened: view.summary().map(|text| ShortenedWords::of(text)).unwrap_or_default(),
+                words_wait: matches!(view.restated_words(conversation), Some((None, _))),
             }),
             layers: layers::layers(conversation, view, &rows),
             rows,

@@ -73,6 +73,13 @@ pub enum Replacement {
         /// Index of the message.
         at: usize,
     },
+    /// Adds a message of the user behind another.
+    Words {
+        /// Index of the message before it.
+        at: usize,
+        /// Text of the added message.
+        text: Arc<str>,
+    },
 }
 
 impl Replacement {
@@ -86,6 +93,7 @@ impl Replacement {
             Self::Arguments { result: at } | Self::Result { at, .. } | Self::Thinking { at } => {
                 (*at, 0)
             }
+            Self::Words { at, .. } => (*at, usize::MAX),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rewritten body: replacements spliced in, every other byte unchanged.
 
 use crate::conversation::{Conversation, images};
+use crate::json::quote::quote;
 use crate::json::span::Span;
 use crate::planning::plan::Replacement;
 use crate::planning::view::ForwardedView;
@@ -26,8 +27,7 @@ pub enum Piece<'s> {
 
 /// A body with its replacements.
 ///
-/// Invariant: edits are sorted, disjoint and on token boundaries of the body; no edit is longer
-/// than the bytes it replaces.
+/// Invariant: edits are sorted, disjoint and on token boundaries of the body, and do not make the body longer.
 #[derive(Debug)]
 pub struct Splice<'a> {
     body: &'a str,
@@ -37,8 +37,7 @@ pub struct Splice<'a> {
 
 impl<'a> Splice<'a> {
     /// Resolves `replacements` to byte edits of the conversation's body. Returns `None` if the plan is
-    /// faulty: empty, misplaced, overlapping, or with a replacement longer than its original. longhaul
-    /// then forwards the original body.
+    /// faulty: empty, misplaced, overlapping, or with a longer body. longhaul then forwards the original body.
     pub fn new(conversation: &Conversation<'a>, replacements: &[Replacement]) -> Option<Self> {
         let mut edits: Vec<ByteEdit> = Vec::with_capacity(replacements.len());
         for cut in replacements {
@@ -56,14 +55,13 @@ impl<'a> Splice<'a> {
             [one, next] => one.delete.end() <= next.delete.start(),
             _ => true,
         });
-        let no_longer = edits.iter().all(|edit| edit.insert.len() <= edit.delete.len());
-        if edits.is_empty() || !ordered || !no_longer {
+        let body = conversation.body();
+        let inserted: usize = edits.iter().map(|edit| edit.insert.len()).sum();
+        let deleted: usize = edits.iter().map(|edit| edit.delete.len()).sum();
+        if edits.is_empty() || !ordered || inserted > deleted {
             return None;
         }
-        let length = edits.iter().fold(conversation.body().len(), |length, edit| {
-            length - edit.delete.len() + edit.insert.len()
-        });
-        Some(Self { body: conversation.body(), edits, length })
+        Some(Self { body, edits, length: body.len() + inserted - deleted })
     }
 
     /// Returns the bytes of the rewritten body.
@@ -230,6 +228,11 @@ fn byte_edit(conversation: &Conversation<'_>, cut: &Replacement) -> Option<ByteE
             Some(ByteEdit { delete, insert })
         }
         Replacement::Thinking { .. } => None,
+        Replacement::Words { at, text } => {
+            let end = conversation.object_span(*at)?.end();
+            let message = conversation.dialect().user_message(&quote(text));
+            Some(ByteEdit { delete: Span::new(end, end)?, insert: format!(",{message}") })
+        }
     }
 }
 

@@ -252,7 +252,8 @@ fn hash_edit(
         // Thinking behind the provider's own item stays valid.
         Replacement::Output { .. }
         | Replacement::Provider { .. }
-        | Replacement::Thinking { .. } => None,
+        | Replacement::Thinking { .. }
+        | Replacement::Words { .. } => None,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::policy::thrash::ThrashState;
 use crate::pruning::rule::PruneState;
 use crate::pruning::tool_result::{CallClip, ClearDecision, ToolResult};
 use crate::recall::RecallLink;
+use crate::summary::user_messages::user_text;
 use crate::units::tokens::Tokens;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -195,6 +196,18 @@ impl ForwardedView {
         self.provider.is_some()
     }
 
+    /// Returns the user's words and rules that no item of the provider states, and the message behind which
+    /// they stand, once the user has said more.
+    pub fn restated_words(
+        &self,
+        conversation: &Conversation<'_>,
+    ) -> Option<(Option<usize>, &Arc<str>)> {
+        let words = self.provider.as_ref()?.restated.as_ref()?;
+        let mut later = conversation.messages().iter().enumerate().skip(words.from);
+        let request = later.find(|(_, message)| user_text(conversation, message).is_some());
+        Some((request.map(|(at, _)| at), &words.text))
+    }
+
     /// Returns the number of messages whose bound thinking is removed.
     pub fn thinking_removals(&self, conversation: &Conversation<'_>) -> usize {
         self.removed_thinking(conversation).count()
@@ -288,6 +301,9 @@ impl ForwardedView {
         for clip in self.visible_clips() {
             tokens -= clip.saved_tokens(conversation);
         }
+        if let Some((Some(_), words)) = self.restated_words(conversation) {
+            tokens += Tokens::estimate_text(words);
+        }
         let thinking = self.removed_thinking(conversation);
         let images = self.dropped_images(conversation);
         let images: Tokens = images.map(|(.., saves)| saves).sum();
@@ -305,6 +321,9 @@ impl ForwardedView {
         if let Some(ProviderCompaction { item: Some(item), from, .. }) = &self.provider {
             let (from, item) = (*from, Arc::clone(item));
             cuts.push(Replacement::Provider { from, to: self.summarised_until, item });
+            if let Some((Some(at), words)) = self.restated_words(conversation) {
+                cuts.push(Replacement::Words { at, text: Arc::clone(words) });
+            }
         } else if let Some(text) = &self.text
             && self.summarised_until > self.pinned_head.end
         {

@@ -76,6 +76,19 @@ pub struct ProviderCompaction {
     pub tokens: Tokens,
     /// First message that the item replaces. Some providers let nothing stand before it.
     pub from: usize,
+    /// Words of the user that follow behind a later request, if the item hides them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restated: Option<RestatedWords>,
+}
+
+/// What the user said and demanded in messages that an item of the provider replaces.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestatedWords {
+    /// Text of the message that states the words again.
+    pub text: Arc<str>,
+    /// The message follows the first request of the user from this index on.
+    pub from: usize,
 }
 
 /// Rewrite of a conversation up to the prefix under which the record is stored.
@@ -215,7 +228,11 @@ impl CompactionRecord {
         let provider = self.provider.clone();
         Arc::new(Self {
             head,
-            provider: provider.map(|it| ProviderCompaction { from: moved(it.from), ..it }),
+            provider: provider.map(|it| ProviderCompaction {
+                from: moved(it.from),
+                restated: it.restated.map(|it| RestatedWords { from: moved(it.from), ..it }),
+                ..it
+            }),
             made_for: self.made_for.map(moved),
             history_from: moved(self.history_from),
             compacted_message_count: moved(self.compacted_message_count),

@@ -51,6 +51,12 @@ impl<'t> Section<'t> {
         generated.any(|ours| normalise_heading(ours) == called)
     }
 
+    /// Whether the section holds what the user or the system said, or the user approved.
+    pub(super) fn is_of_words(&self) -> bool {
+        let [instructions, said, agreed, ..] = GENERATED_HEADINGS;
+        [instructions, said, agreed].contains(&self.heading)
+    }
+
     /// Whether the section contains only subheadings and "(none)".
     pub(super) fn is_blank(&self) -> bool {
         self.lines.iter().all(|line| {

@@ -2,6 +2,7 @@
 //! cache applies.
 
 use crate::conversation::Conversation;
+use crate::dialect::Dialect;
 use crate::json::quote::quote;
 use crate::policy::Policy;
 use crate::summary::prompts::Prompts;
@@ -52,19 +53,17 @@ pub fn cached_style_body(
     dialect.append_summary_prompt(forwarded, end, &quote(&asks), output)
 }
 
-/// Returns the body of a call that orders the provider to compact all of `conversation` before `cut`. The body
-/// repeats `forwarded` up to that point, and holds no words of longhaul.
+/// Returns the body of a call that orders the provider to compact a conversation, without its last `behind`
+/// messages. The body repeats `forwarded`, and adds no words of longhaul.
 ///
 /// Returns `None` in the cases of [`cached_style_body`].
 pub fn provider_style_body(
-    conversation: &Conversation<'_>,
+    dialect: Dialect,
     forwarded: &str,
-    cut: usize,
+    behind: usize,
     policy: &Policy,
 ) -> Option<String> {
-    let dialect = conversation.dialect();
     let sent = dialect.read(forwarded.as_bytes()).ok()?;
-    let behind = conversation.messages().len().checked_sub(cut)?;
     let repeated = sent.messages().len().checked_sub(behind)?;
     let (end, open) = sent.object_end(repeated.checked_sub(1)?)?;
     let size = sent.params().tool_tokens + sent.tokens_of(0..repeated);
