@@ -8,7 +8,6 @@
 //! delay the writes, it would save a few milliseconds for which no request waits. Each crash would
 //! then cost a summary, or the prompt cache of a conversation.
 
-mod entry_meta;
 mod identify;
 mod open;
 mod sweep;
@@ -18,10 +17,10 @@ mod threads;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use super::secret::Secret;
 use crate::callers::AcceptedCallers;
-use crate::config::StoreConfig;
 use crate::error::Problem;
 use crate::store::durable::{Answer, EntryWrite, ListedEntry, StoredEntry, WriteResult};
 use crate::wall_clock;
@@ -72,38 +71,10 @@ impl FileStore {
     /// and cannot be created.
     pub(crate) fn open(
         path: &Path,
-        config: &StoreConfig,
+        (max_bytes, ttl): (u64, Duration),
         intent: Intent,
     ) -> Result<(Self, Secret), Problem> {
-        let limits = FileLimits { max_bytes: config.max_bytes, idle_secs: config.ttl.as_secs() };
-        Self::open_within(path, limits, intent)
-    }
-
-    pub(crate) fn open_originals(
-        path: &Path,
-        config: &StoreConfig,
-        intent: Intent,
-    ) -> Result<Self, Problem> {
-        let limits = FileLimits {
-            max_bytes: config.recall_max_bytes,
-            idle_secs: config.recall_ttl.as_secs(),
-        };
-        // The file has its own secret for its lock. The secret of the records seals the entries.
-        let (file, _) = Self::open_within(&originals_path(path), limits, intent)?;
-        Ok(file)
-    }
-
-    /// Divides the file among the owners of `accepted` callers.
-    pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
-        let accepted = Some(Arc::clone(accepted));
-        _ = self.queue(|thread| thread.accepted = accepted);
-    }
-
-    fn open_within(
-        path: &Path,
-        limits: FileLimits,
-        intent: Intent,
-    ) -> Result<(Self, Secret), Problem> {
+        let limits = FileLimits { max_bytes, idle_secs: ttl.as_secs() };
         let (place, secret) = StoreFile::lock(path, intent)?;
         let database = match place.open() {
             Ok(database) => Some(database),
@@ -111,6 +82,12 @@ impl FileStore {
             Err(refused) => return Err(refused.into_problem(path)),
         };
         Ok((Self::start(place, database, limits)?, secret))
+    }
+
+    /// Divides the file among the owners of `accepted` callers.
+    pub(crate) fn set_accepted(&self, accepted: &Arc<AcceptedCallers>) {
+        let accepted = Some(Arc::clone(accepted));
+        _ = self.queue(|thread| thread.accepted = accepted);
     }
 
     pub(super) async fn read(&self, keys: &[RecordKey]) -> Answer<Vec<Option<StoredEntry>>> {

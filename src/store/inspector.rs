@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::file::originals_path;
 use super::originals::Original;
-use super::{open_durable, open_originals};
+use super::{Kept, open_durable, secret};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::store::durable::{Answer, DurableStore, ListedEntry};
@@ -51,7 +51,7 @@ impl StoreInspector {
     /// Opens the store of the settings. A missing store is not created. Fails if the settings name
     /// no durable store, or it cannot be used.
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, Problem> {
-        let (far, secret) = open_durable(config, Intent::Inspect)?;
+        let (far, own) = open_durable(config, Kept::Records, Intent::Inspect)?;
         let far = far.ok_or_else(|| {
             Problem::Store(
                 "store.at is memory, which does not outlive its process; name the store with \
@@ -61,11 +61,12 @@ impl StoreInspector {
         })?;
         let originals = match &config.location {
             StoreLocation::File(path) if originals_path(path).exists() => {
-                open_originals(config, Intent::Inspect)?
+                open_durable(config, Kept::Originals, Intent::Inspect)?.0
             }
             StoreLocation::File(_) | StoreLocation::Memory | StoreLocation::Redis(_) => None,
         };
-        Ok(Self { originals, durable: far, sealer: RecordSealer::new(&secret) })
+        let sealer = RecordSealer::new(&secret::choose(config, own)?);
+        Ok(Self { originals, durable: far, sealer })
     }
 
     /// Lists all records, or those of one scope, the most recently used first.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use redis::{Pipeline, Value};
 
+use super::Kept;
 use crate::config::{RedisUrl, StoreConfig};
 use crate::error::Problem;
 use crate::store::durable::{
@@ -41,26 +42,18 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     /// Creates the store for the server at `url`. Fails if the settings are invalid. The message
     /// never contains the password.
-    pub(crate) fn new(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
+    pub(super) fn new(url: &RedisUrl, config: &StoreConfig, kept: Kept) -> Result<Self, Problem> {
+        let (bytes, ttl) = kept.bounds(config);
         let redis = Self {
             client: client(url, config)?,
             connection: OnceLock::new(),
-            ttl: config.ttl,
-            scope_bytes: None,
+            ttl,
+            scope_bytes: (kept == Kept::Originals).then_some(bytes),
         };
         if tokio::runtime::Handle::try_current().is_ok() {
             redis.connection();
         }
         Ok(redis)
-    }
-
-    /// Creates a store of originals, with its own connection and bound.
-    pub(super) fn of_originals(url: &RedisUrl, config: &StoreConfig) -> Result<Self, Problem> {
-        Ok(Self {
-            ttl: config.recall_ttl,
-            scope_bytes: Some(config.recall_max_bytes),
-            ..Self::new(url, config)?
-        })
     }
 
     /// Checks that the settings name a server, without connecting to it.

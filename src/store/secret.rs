@@ -37,12 +37,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Returns the secret of the settings, if one is set. Derived from a text, it is only as strong as the
-/// text.
-pub(super) fn from_settings(config: &StoreConfig) -> Option<Secret> {
-    let text = config.scope_secret.as_ref()?.expose().as_bytes();
+/// Returns the secret of the settings, or else `own`, or a new one. Derived from a text, a secret is only as
+/// strong as the text.
+pub(super) fn choose(config: &StoreConfig, own: Option<Secret>) -> Result<Secret, Problem> {
     let context = "longhaul 2026 scope secret of a setting";
-    Some(Secret(blake3::derive_key(context, text)))
+    let set = config.scope_secret.as_ref().map(|set| set.expose().as_bytes());
+    let set = set.map(|text| Secret(blake3::derive_key(context, text)));
+    set.or(own).map_or_else(Secret::generate, Ok)
 }
 
 /// Returns unpredictable bytes from the system's random number generator.

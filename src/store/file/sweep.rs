@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use redb::{Database, ReadableDatabase, ReadableTable};
 
-use super::table::{METADATA, RECORDS};
+use super::table::{EntryMeta, METADATA, RECORDS};
 use crate::callers::owners::OwnerTag;
-use crate::store::file::entry_meta::EntryMeta;
 use longhaul_core::units::scope::ScopeTag;
 
 /// A sweep that makes room leaves one part in this many free, so that the next is not due at once.

@@ -31,12 +31,12 @@ impl Place {
     fn try_open(&self, max_bytes: &str) -> Result<(FileStore, Secret), Problem> {
         let settings = [("store.max_bytes", max_bytes)];
         let config = Config::default_with(settings).unwrap().store;
-        FileStore::open(&self.path(), &config, Intent::Use)
+        FileStore::open(&self.path(), (config.max_bytes, config.ttl), Intent::Use)
     }
 
     fn look(&self) -> Result<(FileStore, Secret), Problem> {
         let config = Config::default_with([]).unwrap().store;
-        FileStore::open(&self.path(), &config, Intent::Inspect)
+        FileStore::open(&self.path(), (config.max_bytes, config.ttl), Intent::Inspect)
     }
 
     fn open(&self) -> FileStore {

@@ -36,7 +36,7 @@ fn tier(url: &str, changes: &[(&'static str, &str)]) -> RedisStore {
     let StoreLocation::Redis(url) = &config.store.location else {
         panic!("{url} is no server");
     };
-    RedisStore::new(url, &config.store).unwrap()
+    RedisStore::new(url, &config.store, Kept::Records).unwrap()
 }
 
 /// Returns a key of a scope.

@@ -37,8 +37,12 @@ pub(crate) async fn check_discard(far: &DurableStore) {
 async fn discarding_a_file_record_removes_its_adoption_mark() {
     let place = tempfile::tempdir().unwrap();
     let config = Config::default_with([]).unwrap().store;
-    let (file, _) =
-        file::FileStore::open(&place.path().join("k.db"), &config, Intent::Use).unwrap();
+    let (file, _) = file::FileStore::open(
+        &place.path().join("k.db"),
+        (config.max_bytes, config.ttl),
+        Intent::Use,
+    )
+    .unwrap();
     check_discard(&DurableStore::File(file)).await;
 }
 
