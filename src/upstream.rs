@@ -159,8 +159,8 @@ fn build_client(
     alpn: Alpn,
     budget: Option<BufferBudget>,
 ) -> Result<Client<DeadlineConnector, RequestBody>, Problem> {
-    let tls = tls::connector(config, rules, alpn)?;
-    let connector = DeadlineConnector::new(tls, config.connect_timeout, budget);
+    let inner = tls::connector(config, rules, alpn)?;
+    let connector = DeadlineConnector { inner, timeout: config.connect_timeout, budget };
     Ok(Client::builder(TokioExecutor::new())
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
         .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
@@ -216,10 +216,10 @@ fn connect_fault(error: &Error) -> Fault {
 /// Whether the process or the system has reached its limit on open descriptors.
 fn is_exhaustion(error: &io::Error) -> bool {
     #[cfg(unix)]
-    let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]
-        .map(rustix::io::Errno::raw_os_error)
-        .map(Some)
-        .contains(&error.raw_os_error());
+    let exhausted = matches!(
+        rustix::io::Errno::from_io_error(error),
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+    );
     #[cfg(not(unix))]
     let exhausted = {
         let _ = error;

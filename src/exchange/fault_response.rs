@@ -67,11 +67,8 @@ fn fault_response(fault: Fault, message: &str, dialect: Dialect) -> Response<Byt
     if fault == Fault::TooManyRequests {
         headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
     }
-    match fault.retry_advice() {
-        RetryAdvice::MayHelp => {}
-        RetryAdvice::Useless => {
-            _ = headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"));
-        }
+    if fault.retry_advice() == RetryAdvice::Useless {
+        headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"));
     }
     response
 }

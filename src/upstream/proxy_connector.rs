@@ -1,7 +1,6 @@
 //! Connects to an upstream, directly or through the configured proxy.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -73,17 +72,8 @@ fn is_loopback_host(host: &str) -> bool {
 /// Connects to a target's host, directly or through its proxy.
 #[derive(Clone)]
 pub(super) struct ProxyConnector {
-    tcp: HttpConnector,
-    proxying: Option<(Arc<ProxyRules>, ToProxyConnector)>,
-}
-
-impl ProxyConnector {
-    pub(super) fn new(
-        tcp: HttpConnector,
-        proxies: Option<(Arc<ProxyRules>, ToProxyConnector)>,
-    ) -> Self {
-        Self { tcp, proxying: proxies }
-    }
+    pub(super) tcp: HttpConnector,
+    pub(super) proxying: Option<(Arc<ProxyRules>, ToProxyConnector)>,
 }
 
 impl Service<Uri> for ProxyConnector {
@@ -150,20 +140,9 @@ fn with_port(uri: Uri, implied: u16) -> Result<Uri, BoxError> {
 }
 
 /// Error of a proxy that cannot be reached or refuses the connection.
-#[derive(Debug)]
-pub(super) struct ProxyConnectError(BoxError);
-
-impl fmt::Display for ProxyConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot connect through the proxy")
-    }
-}
-
-impl StdError for ProxyConnectError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.0)
-    }
-}
+#[derive(Debug, thiserror::Error)]
+#[error("cannot connect through the proxy")]
+pub(super) struct ProxyConnectError(#[source] BoxError);
 
 #[cfg(test)]
 mod tests {

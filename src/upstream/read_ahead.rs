@@ -32,10 +32,6 @@ pub(super) struct ReadAhead<I> {
 }
 
 impl<I> ReadAhead<I> {
-    pub(super) fn new(io: I, budget: Option<BufferBudget>) -> Self {
-        Self { io, budget, reservation: None }
-    }
-
     /// Reserves room for read buffers of `bytes`. Returns whether there is room.
     fn reserve(&mut self, bytes: usize) -> bool {
         let Some(budget) = self.budget.as_ref().filter(|_| bytes > STEP_BYTES) else {
@@ -101,22 +97,15 @@ impl<I: Connection> Connection for ReadAhead<I> {
     }
 }
 
-type Tls = HttpsConnector<ProxyConnector>;
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Connects within a deadline.
 #[derive(Clone)]
 pub(super) struct DeadlineConnector {
-    inner: Tls,
-    timeout: Duration,
+    pub(super) inner: HttpsConnector<ProxyConnector>,
+    pub(super) timeout: Duration,
     /// Memory for what connections read ahead.
-    budget: Option<BufferBudget>,
-}
-
-impl DeadlineConnector {
-    pub(super) fn new(inner: Tls, within: Duration, budget: Option<BufferBudget>) -> Self {
-        Self { inner, timeout: within, budget }
-    }
+    pub(super) budget: Option<BufferBudget>,
 }
 
 impl Service<Uri> for DeadlineConnector {
@@ -133,7 +122,7 @@ impl Service<Uri> for DeadlineConnector {
         let (within, budget) = (self.timeout, self.budget.clone());
         Box::pin(async move {
             match tokio::time::timeout(within, connecting).await {
-                Ok(connected) => connected.map(|io| ReadAhead::new(io, budget)),
+                Ok(connected) => connected.map(|io| ReadAhead { io, budget, reservation: None }),
                 Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             }
         })
@@ -153,7 +142,8 @@ mod tests {
     async fn bytes_of_a_read(budget: &BufferBudget) -> usize {
         let (mut server, client) = tokio::io::duplex(1 << 20);
         server.write_all(&vec![b'x'; 1 << 19]).await.unwrap();
-        let mut client = ReadAhead::new(TokioIo::new(client), Some(budget.clone()));
+        let mut client =
+            ReadAhead { io: TokioIo::new(client), budget: Some(budget.clone()), reservation: None };
         let mut room = vec![0; 64 * 1024];
         let mut buffer = ReadBuf::new(&mut room);
         poll_fn(|cx| Pin::new(&mut client).poll_read(cx, buffer.unfilled())).await.unwrap();

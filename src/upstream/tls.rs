@@ -52,8 +52,8 @@ pub(super) fn connector(
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
         builder.https_or_http().enable_http1()
     };
-    let proxies = rules.map(|rules| (rules, builder().wrap_connector(tcp.clone())));
-    let way = ProxyConnector::new(tcp, proxies);
+    let proxying = rules.map(|rules| (rules, builder().wrap_connector(tcp.clone())));
+    let way = ProxyConnector { tcp, proxying };
     Ok(match alpn {
         Alpn::Http1 => builder().wrap_connector(way),
         Alpn::Http2OrHttp1 => builder().enable_http2().wrap_connector(way),
