@@ -1,22 +1,29 @@
 //! `longhaul mcp`: a server of the Model Context Protocol through which an agent reads originals.
 
 mod http;
-mod tools;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ::http::Method;
 use clap::ArgMatches;
 use rmcp::ServiceExt as _;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService, stdio};
+use serde_json::Value;
 use tokio::net::TcpListener;
 
-use super::recall::client_of;
+use super::recall::{RecallClient, client_of};
 use crate::cli::{Done, Env};
 use crate::config::ResolvedSettings;
 use crate::error::Problem;
-use tools::RecallTools;
 
 /// Parses an address of this machine: a client of the server can reach the proxy.
 pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
@@ -30,7 +37,7 @@ pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
 /// Serves until the client leaves, or until a signal. Fails if the settings name no proxy, or the
 /// address cannot be used.
 pub(super) fn mcp(found: &ResolvedSettings, matches: &ArgMatches, env: &Env) -> Done {
-    let tools = RecallTools::new(client_of(found, env)?);
+    let tools = RecallTools { client: client_of(found, env)? };
     let address = matches.get_one::<SocketAddr>("http").copied();
     let served = crate::cli::runtime()?.block_on(async {
         match address {
@@ -67,6 +74,76 @@ async fn serve_http(tools: RecallTools, address: SocketAddr) -> Result<(), Probl
     })
     .await;
     Ok(())
+}
+
+const INSTRUCTIONS: &str = include_str!("mcp/instructions.txt");
+
+/// Handler of the tools.
+#[derive(Clone)]
+struct RecallTools {
+    client: RecallClient,
+}
+
+impl RecallTools {
+    async fn call(&self, name: &str, arguments: &JsonObject) -> Result<CallToolResult, ErrorData> {
+        let text = |key: &str| arguments.get(key).and_then(Value::as_str);
+        let wrong = |what: &str| ErrorData::invalid_params(format!("{what} is missing"), None);
+        let id = text("id").ok_or_else(|| wrong("id"))?;
+        let some = |key: &str| text(key).filter(|it| !it.is_empty());
+        let pattern = || text("pattern").ok_or_else(|| wrong("pattern"));
+        let (method, part) = match name {
+            "keep" => (Method::PUT, vec![("quote", some("quote"))]),
+            "unkeep" => (Method::DELETE, vec![("quote", some("quote"))]),
+            "recall" => (Method::GET, vec![("grep", some("grep")), ("lines", some("lines"))]),
+            "search_history" => (Method::GET, vec![("search", Some(pattern()?))]),
+            "conversation_outline" => {
+                (Method::GET, vec![("lines", some("lines")), ("outline", Some(""))])
+            }
+            _ => return Err(ErrorData::invalid_params("there is no such tool", None)),
+        };
+        Ok(result_of(self.client.ask(method, id, &part).await))
+    }
+}
+
+/// Returns the result of a call. The model can correct a wrong ID or pattern, so such an error is a result.
+fn result_of(said: Result<String, Problem>) -> CallToolResult {
+    match said {
+        Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+        Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
+    }
+}
+
+impl ServerHandler for RecallTools {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("longhaul", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS.trim_end())
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let result = self.call(&request.name, &arguments).await?;
+        Ok(result.into())
+    }
+}
+
+/// Returns the tools, each with the schema of its arguments.
+fn tools() -> Vec<Tool> {
+    let tools = serde_json::from_str(include_str!("mcp/tools.json"));
+    debug_assert!(tools.is_ok(), "{:?}", tools.as_ref().err());
+    tools.unwrap_or_default()
 }
 
 #[cfg(test)]
