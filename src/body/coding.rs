@@ -1,6 +1,5 @@
 //! Decodes the content codings of a body, chunk by chunk and within bounds.
 
-mod gzip;
 pub(crate) mod stream_decoder;
 #[cfg(test)]
 mod tests;
