@@ -82,16 +82,18 @@ impl Store {
         let opened = lessons.and_then(|path| open_lessons(path, config));
         let new_cache = || FairCache::of_entries(MAX_LESSONS, FORGET_AFTER, accepted);
         let lessons = opened.is_some().then(new_cache);
-        let (far, secret) = match opened {
-            Some((file, secret)) => (Some(file), secret),
-            None => open_durable(config, Intent::Use)?,
+        let (far, own) = match opened {
+            Some(opened) => opened,
+            None => open_durable(config, Kept::Records, Intent::Use)?,
         };
+        let secret = secret::choose(config, own)?;
         let far = far.inspect(|far| far.set_accepted(accepted));
         let far = far.map(|far| (far, config.wait_limit));
         let bounds = (config.memory_bytes, config.ttl);
         let store = Self::from_parts(bounds, far, secret, metrics, accepted);
         let originals = if config.keeps_originals {
-            let durable = open_originals(config, Intent::Use)?;
+            // The secret of the records seals the entries.
+            let (durable, _) = open_durable(config, Kept::Originals, Intent::Use)?;
             let durable = durable.inspect(|durable| durable.set_accepted(accepted));
             let sealer = Arc::clone(&store.sealer);
             let originals = OriginalStore::new(config, durable, sealer, accepted);
@@ -390,12 +392,9 @@ fn is_first(keys: &FairCache<RecordKey, ()>, key: RecordKey) -> bool {
 }
 
 /// Opens the file of learned facts. Returns `None` if it cannot be used: longhaul works without it.
-fn open_lessons(path: &Path, config: &StoreConfig) -> Option<(DurableStore, Secret)> {
-    match file::FileStore::open(path, config, Intent::Use) {
-        Ok((file, secret)) => {
-            let secret = secret::from_settings(config).unwrap_or(secret);
-            Some((DurableStore::File(file), secret))
-        }
+fn open_lessons(path: &Path, config: &StoreConfig) -> Option<Opened> {
+    match file::FileStore::open(path, Kept::Records.bounds(config), Intent::Use) {
+        Ok((file, secret)) => Some((Some(DurableStore::File(file)), Some(secret))),
         Err(Problem::StoreInUse(_)) => {
             tracing::info!(
                 "another longhaul on this machine keeps learned windows: this process learns its own \
@@ -410,40 +409,41 @@ fn open_lessons(path: &Path, config: &StoreConfig) -> Option<(DurableStore, Secr
     }
 }
 
-/// Opens the durable store, if the settings name one. Returns also the secret that its keys are derived
-/// from.
-fn open_durable(
-    config: &StoreConfig,
-    intent: Intent,
-) -> Result<(Option<DurableStore>, Secret), Problem> {
-    let (far, own) = match &config.location {
+/// What a durable store keeps.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kept {
+    Originals,
+    Records,
+}
+
+impl Kept {
+    /// Returns the bytes, and the lifetime of an entry.
+    fn bounds(self, config: &StoreConfig) -> (u64, Duration) {
+        match self {
+            Self::Originals => (config.recall_max_bytes, config.recall_ttl),
+            Self::Records => (config.max_bytes, config.ttl),
+        }
+    }
+}
+
+/// A durable store, if there is one, and the secret next to its file.
+type Opened = (Option<DurableStore>, Option<Secret>);
+
+/// Opens the durable store for what is `kept`, if the settings name one.
+fn open_durable(config: &StoreConfig, kept: Kept, intent: Intent) -> Result<Opened, Problem> {
+    Ok(match &config.location {
         StoreLocation::Memory => (None, None),
         StoreLocation::File(path) => {
-            let (file, secret) = file::FileStore::open(path, config, intent)?;
+            let path = match kept {
+                Kept::Originals => &file::originals_path(path),
+                Kept::Records => path,
+            };
+            let (file, secret) = file::FileStore::open(path, kept.bounds(config), intent)?;
             (Some(DurableStore::File(file)), Some(secret))
         }
         StoreLocation::Redis(url) => {
-            (Some(DurableStore::Redis(Box::new(redis::RedisStore::new(url, config)?))), None)
-        }
-    };
-    let secret = match secret::from_settings(config).or(own) {
-        Some(secret) => secret,
-        None => Secret::generate()?,
-    };
-    Ok((far, secret))
-}
-
-/// Opens the durable store of originals. Returns `None` if originals are kept in memory.
-fn open_originals(config: &StoreConfig, intent: Intent) -> Result<Option<DurableStore>, Problem> {
-    Ok(match &config.location {
-        StoreLocation::Memory => None,
-        StoreLocation::File(path) => {
-            let file = file::FileStore::open_originals(path, config, intent)?;
-            Some(DurableStore::File(file))
-        }
-        StoreLocation::Redis(url) => {
-            let redis = redis::RedisStore::of_originals(url, config)?;
-            Some(DurableStore::Redis(Box::new(redis)))
+            let redis = redis::RedisStore::new(url, config, kept)?;
+            (Some(DurableStore::Redis(Box::new(redis))), None)
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::resolved::ResolvedSettings;
-use super::store_location::StoreLocation;
+use super::store::StoreLocation;
 use super::{Config, mounts, settings};
 use crate::error::Problem;
 

@@ -9,11 +9,11 @@ use ipnet::IpNet;
 
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
-use super::proxies::ProxyUrl;
 use super::redact::without_credentials;
 use super::resolved::RawValue;
 use super::setting::Kind;
-use super::store_location::{CallerIdentity, StoreLocation};
+use super::store::{CallerIdentity, StoreLocation};
+use super::upstream::ProxyUrl;
 use longhaul_core::cost::caps::Cap;
 use longhaul_core::cost::pricing::Price;
 use longhaul_core::overflow::ClassifierRules;

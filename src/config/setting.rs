@@ -50,33 +50,46 @@ pub(crate) struct Flag {
 /// NAME: Type = parser, "section.name" = "default", option, …;
 /// ```
 ///
-/// The options are the builder methods of [`Setting`].
+/// An option is a field of [`Setting`], with `= value` or for true.
 macro_rules! settings {
     ($list:ident: $(
         $name:ident: $type:ty = $parse:expr, $key:literal = $default:literal
-            $(, $option:ident $(($($argument:literal),+))?)*;
+            $(, $option:ident $(= $value:expr)?)*;
     )+) => {
         $(
             pub(crate) const $name: $crate::config::setting::Setting<$type> =
-                $crate::config::setting::Setting::new(
-                    $key,
-                    $default,
-                    <$type as $crate::config::parse::HasKind>::KIND,
-                    $parse,
-                )
-                $(.$option($($($argument),+)?))*;
+                $crate::config::setting::Setting {
+                    $($option: $crate::config::setting::settings!(@value $($value)?),)*
+                    ..$crate::config::setting::Setting::new(
+                        $key,
+                        $default,
+                        <$type as $crate::config::parse::HasKind>::KIND,
+                        $parse,
+                    )
+                };
         )+
 
         /// Every setting, in the order of definition.
         pub(crate) const $list: &[$crate::config::setting::Setting<()>] = &[$(
-            $crate::config::setting::Setting::new(
-                $key,
-                $default,
-                <$type as $crate::config::parse::HasKind>::KIND,
-                |raw| ($name.parse)(raw).map(drop),
-            )
-            $(.$option($($($argument),+)?))*
+            $crate::config::setting::Setting {
+                key: $name.key,
+                default: $name.default,
+                kind: $name.kind,
+                parse: |raw| ($name.parse)(raw).map(drop),
+                short_env: $name.short_env,
+                flag: $name.flag,
+                bare: $name.bare,
+                restart: $name.restart,
+                secret: $name.secret,
+                per_model: $name.per_model,
+            }
         ),+];
+    };
+    (@value) => {
+        true
+    };
+    (@value $value:expr) => {
+        $value
     };
 }
 pub(super) use settings;
@@ -100,37 +113,6 @@ impl<T> Setting<T> {
             secret: false,
             per_model: false,
         }
-    }
-
-    pub(super) const fn env(mut self, name: &'static str) -> Self {
-        self.short_env = Some(name);
-        self
-    }
-
-    pub(super) const fn flag(mut self, name: &'static str, value_name: &'static str) -> Self {
-        self.flag = Some(Flag { name, value_name });
-        self
-    }
-
-    /// Lets the flag go without a value: `--name` is short for `--name=value`.
-    pub(super) const fn bare(mut self, value: &'static str) -> Self {
-        self.bare = Some(value);
-        self
-    }
-
-    pub(super) const fn restart(mut self) -> Self {
-        self.restart = true;
-        self
-    }
-
-    pub(super) const fn secret(mut self) -> Self {
-        self.secret = true;
-        self
-    }
-
-    pub(super) const fn per_model(mut self) -> Self {
-        self.per_model = true;
-        self
     }
 
     /// Returns the user documentation, with the reason for the default.

@@ -28,10 +28,10 @@ use super::parse::{
     address, address_or_off, base_url, choice, count, integer, networks, optional, optional_path,
     overflow_patterns, proxy_url, scope_by, store_location, summary_model, switch, text, text_list,
 };
-use super::proxies::ProxyUrl;
 use super::quantities::{MAX_TOKENS as MOST, bytes, cap, duration, threshold, tokens};
 use super::setting::{Flag, Setting, settings};
-use super::store_location::{CallerIdentity, StoreLocation};
+use super::store::{CallerIdentity, StoreLocation};
+use super::upstream::ProxyUrl;
 use longhaul_core::cost::caps::Cap;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::cache_price::CachePrice;
@@ -40,16 +40,18 @@ use longhaul_core::pruning::placeholder::Placeholder;
 use longhaul_core::units::tokens::Tokens;
 
 settings! { ALL_SETTINGS:
-    LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484", flag("listen", "ADDR"), restart;
-    MODE: Mode = choice, "mode" = "on", flag("mode", "on|shadow|off");
+    LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484",
+        flag = flag("listen", "ADDR"), restart;
+    MODE: Mode = choice, "mode" = "on", flag = flag("mode", "on|shadow|off");
     HEADERS_MAY_RAISE: bool = switch, "headers_may_raise" = "false";
     WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "window" = "",
-        flag("window", "TOKENS"), per_model;
+        flag = flag("window", "TOKENS"), per_model;
     PROFILE: Profile = choice, "profile" = "auto",
-        flag("profile", "auto|standard|local|frugal"), per_model;
+        flag = flag("profile", "auto|standard|local|frugal"), per_model;
     RECALL: RecallSetting = choice, "recall" = "off",
-        flag("recall", "off|url|mcp"), bare("url"), restart;
-    RECALL_DISABLED: bool = switch, "recall_disabled" = "false", env("DISABLE_RECALL"), restart;
+        flag = flag("recall", "off|url|mcp"), bare = Some("url"), restart;
+    RECALL_DISABLED: bool = switch, "recall_disabled" = "false",
+        short_env = Some("DISABLE_RECALL"), restart;
     RECALL_URL: Option<BaseUrl> = optional!(base_url), "recall_url" = "", restart;
     PUBLIC: bool = switch, "public" = "false", restart;
     ALLOWED_HOSTS: Vec<String> = text_list, "allowed_hosts" = "[]";
@@ -59,7 +61,7 @@ settings! { ALL_SETTINGS:
     TLS_KEY_FILE: Option<PathBuf> = optional_path, "tls.key_file" = "", restart;
 
     UPSTREAM_BASE: BaseUrl = base_url, "upstream.base" = "https://api.openai.com/v1",
-        env("LONGHAUL_UPSTREAM"), flag("upstream", "URL"), restart;
+        short_env = Some("LONGHAUL_UPSTREAM"), flag = flag("upstream", "URL"), restart;
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
     UPSTREAM_MESSAGES: Option<BaseUrl> = optional!(base_url), "upstream.messages" = "", restart;
     UPSTREAM_API_KEY_FILE: Option<PathBuf> = optional_path, "upstream.api_key_file" = "";
@@ -73,13 +75,15 @@ settings! { ALL_SETTINGS:
     RESPONSES_WEBSOCKET: ResponsesWebSocket = choice, "responses.websocket" = "refuse";
 
     PROXY_HTTPS: Option<ProxyUrl> = optional!(proxy_url), "proxy.https" = "",
-        env("HTTPS_PROXY"), restart;
+        short_env = Some("HTTPS_PROXY"), restart;
     PROXY_HTTP: Option<ProxyUrl> = optional!(proxy_url), "proxy.http" = "",
-        env("HTTP_PROXY"), restart;
-    PROXY_ALL: Option<ProxyUrl> = optional!(proxy_url), "proxy.all" = "", env("ALL_PROXY"), restart;
-    PROXY_EXCEPT: Option<String> = optional!(text), "proxy.except" = "", env("NO_PROXY"), restart;
+        short_env = Some("HTTP_PROXY"), restart;
+    PROXY_ALL: Option<ProxyUrl> = optional!(proxy_url), "proxy.all" = "",
+        short_env = Some("ALL_PROXY"), restart;
+    PROXY_EXCEPT: Option<String> = optional!(text), "proxy.except" = "",
+        short_env = Some("NO_PROXY"), restart;
 
-    PRUNE_DISABLED: bool = switch, "prune.disabled" = "false", env("DISABLE_PRUNE");
+    PRUNE_DISABLED: bool = switch, "prune.disabled" = "false", short_env = Some("DISABLE_PRUNE");
     PRUNE_PROTECT: Option<Tokens> = optional!(tokens::<0, MOST>), "prune.protect_tokens" = "",
         per_model;
     PRUNE_MINIMUM: Option<Tokens> = optional!(tokens::<0, MOST>), "prune.minimum_tokens" = "",
@@ -93,9 +97,9 @@ settings! { ALL_SETTINGS:
     PRUNE_PLACEHOLDER: Option<Placeholder> = optional!(choice), "prune.placeholder" = "";
 
     COMPACT_AUTO_DISABLED: bool = switch, "compact.auto_disabled" = "false",
-        env("DISABLE_AUTOCOMPACT");
+        short_env = Some("DISABLE_AUTOCOMPACT");
     COMPACT_OVERFLOW_DISABLED: bool = switch, "compact.overflow_disabled" = "false",
-        env("DISABLE_COMPACT_ON_OVERFLOW");
+        short_env = Some("DISABLE_COMPACT_ON_OVERFLOW");
     COMPACT_HARD: ThresholdSetting = threshold, "compact.hard" = "0.90", per_model;
     COMPACT_SOFT: ThresholdSetting = threshold, "compact.soft" = "0.85", per_model;
     COMPACT_RULE_FILES: Vec<String> = text_list, "compact.rule_files" = "[]";
@@ -104,10 +108,10 @@ settings! { ALL_SETTINGS:
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional!(tokens::<0, MOST>), "compact.keep_recent_tokens" = "", per_model;
     CACHE_MARK_DISABLED: bool = switch, "compact.cache_mark_disabled" = "false",
-        env("DISABLE_CACHE_MARK");
+        short_env = Some("DISABLE_CACHE_MARK");
 
     THINKING_REMOVAL_DISABLED: bool = switch, "thinking.removal_disabled" = "false",
-        env("DISABLE_THINKING_REMOVAL");
+        short_env = Some("DISABLE_THINKING_REMOVAL");
 
     CAP_CONVERSATION: Option<Cap> = optional!(cap), "cap.conversation" = "";
     CAP_DAY: Option<Cap> = optional!(cap), "cap.day" = "";
@@ -115,7 +119,7 @@ settings! { ALL_SETTINGS:
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 
     SUMMARY_MODEL: SummaryModel = summary_model, "summary.model" = "own",
-        flag("summary-model", "NAME|provider|none");
+        flag = flag("summary-model", "NAME|provider|none");
     SUMMARY_WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "summary.window" = "";
     SUMMARY_UPSTREAM: Option<BaseUrl> = optional!(base_url), "summary.upstream" = "";
     SUMMARY_UPSTREAM_API: SummaryApi = choice, "summary.upstream_api" = "same";
@@ -129,7 +133,7 @@ settings! { ALL_SETTINGS:
     SUMMARY_UPDATE_PROMPT: Option<PathBuf> = optional_path, "summary.update_prompt" = "";
 
     STORE_AT: StoreLocation = store_location, "store.at" = "memory",
-        env("LONGHAUL_STORE"), flag("store", "memory|file:PATH|redis://…"), restart;
+        short_env = Some("LONGHAUL_STORE"), flag = flag("store", "memory|file:PATH|redis://…"), restart;
     STORE_LESSONS: bool = switch, "store.lessons" = "true", restart;
     STORE_TTL: Duration = duration, "store.ttl" = "168h", restart;
     STORE_WAIT: Duration = duration, "store.wait" = "50ms", restart;
@@ -156,11 +160,15 @@ settings! { ALL_SETTINGS:
     LIMITS_DRAIN_DELAY: Duration = duration, "limits.drain_delay" = "0s", restart;
 
     ADMIN_LISTEN: Option<SocketAddr> = address_or_off, "admin.listen" = "127.0.0.1:8485",
-        env("LONGHAUL_ADMIN"), flag("admin", "ADDR|off"), restart;
+        short_env = Some("LONGHAUL_ADMIN"), flag = flag("admin", "ADDR|off"), restart;
     ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
 
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
     LOG_FORMAT: LogFormat = choice, "log.format" = "auto", restart;
+}
+
+const fn flag(name: &'static str, value_name: &'static str) -> Option<Flag> {
+    Some(Flag { name, value_name })
 }
 
 /// Returns the settings that have a flag, in the order of the table.

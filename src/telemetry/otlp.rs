@@ -69,7 +69,7 @@ impl TraceExport {
     /// Sends the remaining spans after the last request. Does not wait for a collector whose last
     /// export failed.
     pub(crate) async fn shutdown(self) {
-        if self.client.is_failing() {
+        if self.client.failing.load(Ordering::Relaxed) {
             return;
         }
         // The shutdown blocks on the export thread, which in turn needs this runtime.
@@ -122,10 +122,6 @@ impl CollectorClient {
             origin: collector.origin(),
             failing: AtomicBool::new(false),
         })
-    }
-
-    fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
     }
 
     /// Records the result of an export. Logs the first failure and the first success after it. The
