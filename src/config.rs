@@ -18,7 +18,6 @@ mod redact;
 mod reload;
 mod render;
 mod resolved;
-mod schema;
 mod setting;
 mod settings;
 mod store;
@@ -44,6 +43,7 @@ pub use choices::{
 };
 pub(crate) use exposed_files::exposed_file_warning;
 pub use keys::ClientTokens;
+pub(crate) use keys::bearer_header;
 pub(crate) use layers::Layers;
 pub use listener::{AdminListener, TlsFiles};
 pub(crate) use listener::{own_origin, reachable_address};
@@ -53,9 +53,9 @@ pub(crate) use recall::endpoint as recall_endpoint;
 pub(crate) use redact::redacted_url as shown_url;
 pub(crate) use render::{
     default_toml, minimal_toml, report, report_json, secret_variables, settings_markdown,
+    settings_schema,
 };
 pub(crate) use resolved::ResolvedSettings;
-pub(crate) use schema::settings_schema;
 pub(crate) use setting::Setting;
 pub(crate) use settings::settings_with_flags;
 pub use store::{CallerIdentity, RedisUrl, ScopeSecret, StoreConfig, StoreLocation};

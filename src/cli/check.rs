@@ -12,7 +12,8 @@ use http::{HeaderMap, HeaderValue};
 use super::windows;
 use crate::cli::{Done, Env};
 use crate::config::{
-    AdminListener, Config, Mode, ResolvedSettings, join_problems, report, report_json,
+    AdminListener, Config, Mode, ResolvedSettings, bearer_header, join_problems, report,
+    report_json,
 };
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
@@ -93,14 +94,7 @@ pub(super) fn upstream_key(env: &Env) -> Option<&str> {
 /// Returns the value of `Authorization` for a key of the environment.
 pub(super) fn bearer(key: &str) -> Result<HeaderValue, Problem> {
     let unusable = || format!("{KEY_VARIABLE} holds characters that no header can carry");
-    bearer_value(key).ok_or_else(|| Problem::CommandLine(unusable()))
-}
-
-/// Returns the value of `Authorization` for `key`. `None` if no header can carry its characters.
-pub(super) fn bearer_value(key: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
-    value.set_sensitive(true);
-    Some(value)
+    bearer_header(key).map_err(|_| Problem::CommandLine(unusable()))
 }
 
 /// Queries the upstream for the model's window, as `serve` does in the background of a chat. Returns

@@ -12,10 +12,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::check::{bearer_value, upstream_key};
+use super::check::upstream_key;
 use super::own_client::{self, FetchError};
 use crate::cli::{Done, Env};
-use crate::config::{BaseUrl, ResolvedSettings, recall_endpoint};
+use crate::config::{BaseUrl, ResolvedSettings, bearer_header, recall_endpoint};
 use crate::error::Problem;
 use crate::limits::RECALL_PATH;
 use crate::recall::query::MAX_ANSWER_BYTES;
@@ -63,8 +63,7 @@ impl RecallClient {
             )));
         }
         let unusable = "the client token holds characters that no header can carry";
-        let unusable = || Problem::CommandLine(unusable.into());
-        let value = |token| bearer_value(token).ok_or_else(unusable);
+        let value = |token| bearer_header(token).map_err(|_| Problem::CommandLine(unusable.into()));
         Ok(Self { base, authorization: token.map(value).transpose()? })
     }
 

@@ -169,7 +169,7 @@ pub(super) fn read_text_file(path: &Path, most: u64) -> Result<String, String> {
 }
 
 /// Builds a bearer Authorization header. Errors never include the key.
-fn bearer_header(key: &str) -> Result<HeaderValue, String> {
+pub(crate) fn bearer_header(key: &str) -> Result<HeaderValue, String> {
     let key = key.trim();
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("expected one key in printable ASCII and nothing else".into());
