@@ -215,40 +215,33 @@ impl LearnedModels {
     }
 }
 
-/// Models whose provider refused thinking after an edit, or accepted it.
+/// Whether each model's provider refused thinking that an edit made stale, or accepted it: then the account does
+/// not enforce the binding. A refusal overrides an acceptance.
 #[derive(Default)]
-pub(crate) struct BindingModels(LockedCache<String, EditOutcome, MODELS_PER_CALLER>);
-
-/// The provider's reaction to thinking that an edit made stale.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum EditOutcome {
-    /// Accepted: the account does not enforce the binding. A refusal overrides this.
-    Accepted,
-    Refused,
-}
+pub(crate) struct BindingModels(LockedCache<String, bool, MODELS_PER_CALLER>);
 
 impl BindingModels {
     pub(crate) fn contains(&self, model: &str) -> bool {
-        self.0.lock().get(model) == Some(EditOutcome::Refused)
+        self.0.lock().get(model) == Some(true)
     }
 
     /// Whether the provider has accepted stale thinking of `model`, and never refused any.
     pub(crate) fn accepts_stale(&self, model: &str) -> bool {
-        self.0.lock().get(model) == Some(EditOutcome::Accepted)
+        self.0.lock().get(model) == Some(false)
     }
 
     pub(crate) fn record_accepted(&self, model: &str) {
         let mut models = self.0.lock();
         if models.get(model).is_none() {
-            models.insert(model.to_owned(), EditOutcome::Accepted);
+            models.insert(model.to_owned(), false);
         }
     }
 
     /// Records that `model` binds thinking. Returns whether this was new.
     pub(crate) fn insert(&self, model: &str) -> bool {
         let mut models = self.0.lock();
-        let is_new = models.get(model) != Some(EditOutcome::Refused);
-        models.insert(model.to_owned(), EditOutcome::Refused);
+        let is_new = models.get(model) != Some(true);
+        models.insert(model.to_owned(), true);
         is_new
     }
 }

@@ -1,7 +1,6 @@
-//! Guards that limit summaries: a backoff after failures, a pause after throttling, one background
+//! Guards that limit summaries: a circuit breaker after failures, a pause after throttling, one background
 //! job per caller, and hourly caps.
 
-pub(crate) mod backoff;
 pub(crate) mod hourly_caps;
 
 use std::sync::Arc;
@@ -11,26 +10,32 @@ use http::StatusCode;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::callers::fair_cache::{CallerKey, FairCache, ONE_FOR_EACH};
+use crate::callers::fair_cache::{FairCache, ONE_FOR_EACH};
 use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::metrics::{Metrics, WithheldReason};
 use crate::summaries::{CostMeter, SummaryError};
-use backoff::{FailureStreak, SummaryBackoff};
 use hourly_caps::{HourlyCaps, HourlyReservation};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::{RecordKey, Scope};
 use longhaul_core::units::tokens::Tokens;
 
-/// Pause in summary calls after an upstream reported overload.
+/// Pause in summary calls after an upstream reported overload, and time until an open breaker lets one call
+/// through. One more failure opens it again.
 const PAUSE: Duration = Duration::from_mins(5);
 const MAX_CALLERS: u64 = ONE_FOR_EACH;
 
 /// Results of past summaries, and the limits derived from them.
 pub(crate) struct SummaryGuards {
     callers: CallerStates,
-    backoff: SummaryBackoff,
+    /// Failures by the prefix of history that a summary failed for. They apply to all conversations that extend
+    /// the prefix, but not to other conversations of the caller.
+    failures: FairCache<RecordKey, FailureStreak>,
     hourly: HourlyCaps,
-    unused: UnusedSummaries,
+    /// Summaries of a conversation since one was last used, and the newest of them. Only use of the newest one
+    /// proves them useful: an older one may stay in use for long.
+    unused: FairCache<RecordKey, (u32, RecordKey)>,
+    /// Summaries of a caller since one was last used.
+    unused_of_callers: FairCache<Scope, u32>,
     metrics: Arc<Metrics>,
 }
 
@@ -125,9 +130,10 @@ impl SummaryGuards {
         let callers = FairCache::of_entries(MAX_CALLERS, FORGET_AFTER, accepted);
         Self {
             callers: CallerStates(Arc::new(callers)),
-            backoff: SummaryBackoff::new(accepted),
+            failures: FairCache::of_entries(MAX_REMEMBERED, FORGET_AFTER, accepted),
             hourly: HourlyCaps::new(per_hour, accepted),
-            unused: UnusedSummaries::new(accepted),
+            unused: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
+            unused_of_callers: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
             metrics: Arc::clone(metrics),
         }
     }
@@ -145,7 +151,7 @@ impl SummaryGuards {
             conversation: prefix_keys.conversation_key().unwrap_or(cut),
             cut,
             tokens,
-            failure_streak: self.backoff.streak(prefix_keys),
+            failure_streak: prefix_keys.newest_first().find_map(|(_, key)| self.failures.get(&key)),
             background: None,
         }
     }
@@ -157,8 +163,7 @@ impl SummaryGuards {
 
     /// Returns the reason to withhold a summary, if any.
     fn withheld_reason(&self, permit: &SummaryPermit) -> Option<WithheldReason> {
-        let paused = self.callers.get(permit.scope).paused_until;
-        if paused.is_some_and(|until| Instant::now() < until) {
+        if is_ahead(self.callers.get(permit.scope).paused_until) {
             return Some(WithheldReason::Throttled);
         }
         let failed = permit.failure_streak;
@@ -183,15 +188,17 @@ impl SummaryGuards {
         mut permit: SummaryPermit,
     ) -> Option<SummaryPermit> {
         let (scopes, scope) = (&self.callers, permit.scope);
-        let throttled = scopes.get(scope).background_paused_until;
-        let why = if !self.unused.allows_another(scope, permit.conversation) {
+        let state = scopes.get(scope);
+        let of_caller = self.unused_of_callers.get(&scope).unwrap_or_default();
+        let of_conversation = self.unused.get(&permit.conversation).map_or(0, |(unused, _)| unused);
+        let why = if of_caller >= MAX_UNUSED_PER_CALLER
+            || of_conversation >= MAX_UNUSED_PER_CONVERSATION
+        {
             Some(WithheldReason::Unused)
-        } else if throttled.is_some_and(|until| Instant::now() < until) {
+        } else if is_ahead(state.background_paused_until) {
             Some(WithheldReason::Throttled)
         } else {
-            let paused = scopes.get(scope).quota_paused_until;
-            let is_paused = paused.is_some_and(|until| Instant::now() < until);
-            is_paused.then_some(WithheldReason::Quota)
+            is_ahead(state.quota_paused_until).then_some(WithheldReason::Quota)
         };
         if !self.count_withheld(why) || !self.allows(&permit) {
             return None;
@@ -227,22 +234,22 @@ impl SummaryGuards {
     }
 
     pub(crate) fn record_end(&self, permit: SummaryPermit, outcome: Result<(), SummaryError>) {
-        let SummaryPermit {
-            scope,
-            conversation,
-            cut,
-            tokens,
-            failure_streak: failed,
-            background: behind,
-        } = permit;
+        let SummaryPermit { scope, conversation, cut, tokens, .. } = permit;
+        let record_failures = |count| {
+            self.failures.insert(cut, FailureStreak { count, updated_at: Instant::now(), tokens });
+        };
         match outcome {
             Ok(()) => {
                 self.callers.update(scope, |state| state.paused_until = None);
-                if behind.is_some() {
-                    self.unused.record_created(scope, conversation, cut);
+                if permit.background.is_some() {
+                    let one_more = |unused: Option<u32>| unused.unwrap_or_default() + 1;
+                    self.unused_of_callers.update(scope, |unused| Some(one_more(unused)));
+                    self.unused.update(conversation, |before| {
+                        Some((one_more(before.map(|(unused, _)| unused)), cut))
+                    });
                 }
-                if failed.is_some() {
-                    self.backoff.record_success(cut, tokens);
+                if permit.failure_streak.is_some() {
+                    record_failures(0);
                 }
             }
             Err(SummaryError::NothingToAsk) => {}
@@ -255,13 +262,16 @@ impl SummaryGuards {
                 | SummaryError::Refused(_)
                 | SummaryError::TimedOut
                 | SummaryError::Unreachable,
-            ) => self.backoff.record_failure(cut, failed, tokens),
+            ) => record_failures(permit.failure_streak.map_or(0, |failed| failed.count) + 1),
         }
     }
 
     /// Records that the upstream accepted a request of this conversation that uses a new summary.
     pub(crate) fn record_use(&self, scope: Scope, prefix_keys: &PrefixKeys) {
-        self.unused.record_use(scope, prefix_keys.conversation_key());
+        self.unused_of_callers.remove(&scope);
+        if let Some(conversation) = prefix_keys.conversation_key() {
+            self.unused.remove(&conversation);
+        }
     }
 
     /// Records that the upstream accepted a request that starts from the record `made`, and not as
@@ -269,21 +279,18 @@ impl SummaryGuards {
     /// to use it.
     pub(crate) fn record_later_use(&self, scope: Scope, prefix_keys: &PrefixKeys, made: RecordKey) {
         if let Some(conversation) = prefix_keys.conversation_key()
-            && self.unused.is_newest(conversation, made)
+            && self.unused.get(&conversation).is_some_and(|(_, newest)| newest == made)
         {
-            self.unused.record_use(scope, Some(conversation));
+            self.record_use(scope, prefix_keys);
         }
     }
 
     pub(crate) fn health(&self) -> GuardHealth {
-        let now = Instant::now();
-        let is_paused = |state: &CallerState| state.paused_until.is_some_and(|until| now < until);
-        let (unused, unused_callers) = self.unused.stopped_counts();
         GuardHealth {
-            failing: self.backoff.open_count(),
-            paused: self.callers.0.count(is_paused),
-            unused,
-            unused_callers,
+            failing: self.failures.count(|failed| failed.is_open(failed.tokens)),
+            paused: self.callers.0.count(|state| is_ahead(state.paused_until)),
+            unused: self.unused.count(|(unused, _)| *unused >= MAX_UNUSED_PER_CONVERSATION),
+            unused_callers: self.unused_of_callers.count(|unused| *unused >= MAX_UNUSED_PER_CALLER),
             spent: self.hourly.is_process_capped(),
             spent_callers: self.hourly.capped_callers(),
         }
@@ -293,72 +300,44 @@ impl SummaryGuards {
 /// Unused summaries of one conversation after which background summaries stop until one is used. A
 /// client that leaves or rewinds leaves one or two unused. A client that uses none of three
 /// rewrites the messages that they cover. It would use none of the next ones and pay for each.
-pub(super) const MAX_UNUSED_PER_CONVERSATION: u32 = 3;
+const MAX_UNUSED_PER_CONVERSATION: u32 = 3;
 /// Unused summaries of one caller after which background summaries stop for all their conversations
 /// until one is used. If every request begins differently, for example with the time of day, each
 /// request counts as a conversation.
-pub(super) const MAX_UNUSED_PER_CALLER: u32 = 4 * MAX_UNUSED_PER_CONVERSATION;
-/// Maximum number of remembered conversations, and of remembered callers.
+const MAX_UNUSED_PER_CALLER: u32 = 4 * MAX_UNUSED_PER_CONVERSATION;
+/// Maximum number of remembered conversations, callers, and prefixes.
 const MAX_REMEMBERED: u64 = 4_096;
 /// Time after which an inactive conversation is forgotten: it has ended, or counts as new.
 const IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// Numbers of summaries since one was last used.
-pub(super) struct UnusedSummaries {
-    conversations: FairCache<RecordKey, u32>,
-    callers: FairCache<Scope, u32>,
-    /// The newest summary of each conversation. Only use of the newest one proves them useful: an
-    /// older one may stay in use for long.
-    newest: FairCache<RecordKey, RecordKey>,
+/// Consecutive failures that open the breaker. Without it, sessions made fifty futile calls in a
+/// row.
+const MAX_FAILURES: u32 = 3;
+/// Growth of a conversation after which an open breaker lets one call through: the larger
+/// conversation is a different task.
+const GROWTH_PERCENT: u32 = 20;
+
+/// Consecutive failures of a prefix and the prefixes it extends.
+#[derive(Clone, Copy, Debug)]
+struct FailureStreak {
+    count: u32,
+    updated_at: Instant,
+    /// Size of the conversation at that time.
+    tokens: Tokens,
 }
 
-impl UnusedSummaries {
-    pub(super) fn new(accepted: &Arc<AcceptedCallers>) -> Self {
-        Self {
-            conversations: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
-            callers: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
-            newest: FairCache::of_entries(MAX_REMEMBERED, IDLE_TIMEOUT, accepted),
-        }
-    }
-
-    /// Whether one more summary may be made.
-    pub(super) fn allows_another(&self, scope: Scope, conversation: RecordKey) -> bool {
-        let of_caller = self.callers.get(&scope).unwrap_or_default();
-        let of_conversation = self.conversations.get(&conversation).unwrap_or_default();
-        of_caller < MAX_UNUSED_PER_CALLER && of_conversation < MAX_UNUSED_PER_CONVERSATION
-    }
-
-    pub(super) fn record_created(&self, scope: Scope, conversation: RecordKey, made: RecordKey) {
-        increment(&self.callers, scope);
-        increment(&self.conversations, conversation);
-        self.newest.insert(conversation, made);
-    }
-
-    /// Whether `made` is the newest summary and none has been used since.
-    pub(super) fn is_newest(&self, conversation: RecordKey, made: RecordKey) -> bool {
-        self.newest.get(&conversation) == Some(made)
-    }
-
-    pub(super) fn record_use(&self, scope: Scope, conversation: Option<RecordKey>) {
-        self.callers.remove(&scope);
-        if let Some(conversation) = conversation {
-            self.conversations.remove(&conversation);
-            self.newest.remove(&conversation);
-        }
-    }
-
-    /// Returns the numbers of conversations and of callers whose background summaries have stopped.
-    pub(super) fn stopped_counts(&self) -> (usize, usize) {
-        (
-            self.conversations.count(|unused| *unused >= MAX_UNUSED_PER_CONVERSATION),
-            self.callers.count(|unused| *unused >= MAX_UNUSED_PER_CALLER),
-        )
+impl FailureStreak {
+    /// Whether calls are blocked for a conversation that now has `tokens`.
+    fn is_open(&self, tokens: Tokens) -> bool {
+        self.count >= MAX_FAILURES
+            && self.updated_at.elapsed() < PAUSE
+            && tokens < self.tokens.percent(100 + GROWTH_PERCENT)
     }
 }
 
-/// Increments a count atomically, since several jobs may end at once.
-fn increment<K: CallerKey>(counts: &FairCache<K, u32>, key: K) {
-    counts.update(key, |count| Some(count.unwrap_or_default() + 1));
+/// Whether a pause lasts.
+fn is_ahead(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() < until)
 }
 
 #[cfg(test)]

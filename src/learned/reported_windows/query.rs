@@ -100,12 +100,8 @@ impl QueryRun<'_> {
         let mut answer = self.query_models_list().await;
         // Paths other than the list of models are not part of the API: only a local server receives
         // them.
-        let may = match (self.query.host_kind, answer) {
-            (HostKind::Local, WindowAnswer::NoWindow | WindowAnswer::Failed) => true,
-            (HostKind::Local, WindowAnswer::Window(_) | WindowAnswer::Unauthorized)
-            | (HostKind::Provider(_) | HostKind::Unknown, _) => false,
-        };
-        if may {
+        let is_open = matches!(answer, WindowAnswer::NoWindow | WindowAnswer::Failed);
+        if is_open && matches!(self.query.host_kind, HostKind::Local) {
             for (path, form) in LOCAL_ENDPOINTS {
                 if let Some(tokens) = self.query_local_path(path, form).await {
                     answer = WindowAnswer::Window(tokens);

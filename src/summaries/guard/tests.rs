@@ -423,3 +423,24 @@ async fn withheld_summaries_are_counted_by_reason() {
     assert!(!throttled.allows(&permit(&throttled, 1, "y", 1)));
     assert_eq!(counted(&throttled), [(WithheldReason::Throttled, 1)]);
 }
+
+/// Anyone can make up credentials and histories whose summary fails.
+#[tokio::test]
+async fn failures_of_made_up_callers_end_no_pause_of_an_accepted_one() {
+    let accepted = Arc::<AcceptedCallers>::default();
+    accepted.insert_alone(scope(0).tag());
+    let guards = SummaryGuards::new(MOST, &Arc::default(), &accepted);
+    for _ in 0..MAX_FAILURES {
+        guards.record_end(permit(&guards, 0, "x", 1), Err(SummaryError::TimedOut));
+    }
+    for caller in 1..=2 * u32::try_from(MAX_REMEMBERED).unwrap() {
+        let scope = Scope::new(&[0; 32], &[&caller.to_le_bytes()]);
+        let cut = scope.named_key("");
+        // A second use makes the newer entry the one that is worth keeping.
+        for _ in 0..2 {
+            let permit = guards.permit(scope, &prefix_keys("", 0), cut, Tokens::new(10_000));
+            guards.record_end(permit, Err(SummaryError::TimedOut));
+        }
+    }
+    assert!(!guards.allows(&permit(&guards, 0, "x", 1)));
+}
