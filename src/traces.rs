@@ -26,46 +26,6 @@ use enabled::TraceSpan;
 /// Maximum bytes of a model's name. Clients choose the name, and no real name is longer.
 const MAX_MODEL_BYTES: usize = 128;
 
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "read only if spans are recorded"))]
-pub(crate) enum AttributeValue<'v> {
-    Bool(bool),
-    /// An unknown value: the attribute is omitted.
-    Absent,
-    Number(u64),
-    Text(&'v str),
-}
-
-impl From<bool> for AttributeValue<'_> {
-    fn from(flag: bool) -> Self {
-        Self::Bool(flag)
-    }
-}
-
-impl From<u32> for AttributeValue<'_> {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<u64> for AttributeValue<'_> {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl<'v> From<&'v str> for AttributeValue<'v> {
-    fn from(text: &'v str) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl<V: Into<Self>> From<Option<V>> for AttributeValue<'_> {
-    fn from(value: Option<V>) -> Self {
-        value.map_or(Self::Absent, Into::into)
-    }
-}
-
 /// Returns the model's name, if it is plausible.
 pub(crate) fn valid_model_name(model: &str) -> Option<&str> {
     (!model.is_empty() && model.len() <= MAX_MODEL_BYTES).then_some(model)

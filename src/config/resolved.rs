@@ -90,7 +90,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Builds the problem for a value from here; `key` is the setting's.
-    pub(super) fn problem(&self, key: &str, reason: String) -> Problem {
+    pub(super) fn problem(&self, key: &str, reason: impl fmt::Display) -> Problem {
         Problem::Setting(format!("{key} from {self}: {reason}"))
     }
 }

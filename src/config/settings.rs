@@ -41,15 +41,15 @@ use longhaul_core::units::tokens::Tokens;
 
 settings! { ALL_SETTINGS:
     LISTEN: SocketAddr = address, "listen" = "127.0.0.1:8484",
-        flag = flag("listen", "ADDR"), restart;
-    MODE: Mode = choice, "mode" = "on", flag = flag("mode", "on|shadow|off");
+        flag = Some(flag("listen", "ADDR")), restart;
+    MODE: Mode = choice, "mode" = "on", flag = Some(flag("mode", "on|shadow|off"));
     HEADERS_MAY_RAISE: bool = switch, "headers_may_raise" = "false";
     WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "window" = "",
-        flag = flag("window", "TOKENS"), per_model;
+        flag = Some(flag("window", "TOKENS")), per_model;
     PROFILE: Profile = choice, "profile" = "auto",
-        flag = flag("profile", "auto|standard|local|frugal"), per_model;
+        flag = Some(flag("profile", "auto|standard|local|frugal")), per_model;
     RECALL: RecallSetting = choice, "recall" = "off",
-        flag = flag("recall", "off|url|mcp"), bare = Some("url"), restart;
+        flag = Some(flag("recall", "off|url|mcp")), bare = Some("url"), restart;
     RECALL_DISABLED: bool = switch, "recall_disabled" = "false",
         short_env = Some("DISABLE_RECALL"), restart;
     RECALL_URL: Option<BaseUrl> = optional!(base_url), "recall_url" = "", restart;
@@ -61,7 +61,7 @@ settings! { ALL_SETTINGS:
     TLS_KEY_FILE: Option<PathBuf> = optional_path, "tls.key_file" = "", restart;
 
     UPSTREAM_BASE: BaseUrl = base_url, "upstream.base" = "https://api.openai.com/v1",
-        short_env = Some("LONGHAUL_UPSTREAM"), flag = flag("upstream", "URL"), restart;
+        short_env = Some("LONGHAUL_UPSTREAM"), flag = Some(flag("upstream", "URL")), restart;
     UPSTREAM_HTTP2: Http2 = choice, "upstream.http2" = "off", restart;
     UPSTREAM_MESSAGES: Option<BaseUrl> = optional!(base_url), "upstream.messages" = "", restart;
     UPSTREAM_API_KEY_FILE: Option<PathBuf> = optional_path, "upstream.api_key_file" = "";
@@ -119,7 +119,7 @@ settings! { ALL_SETTINGS:
     OVERFLOW_PATTERNS: ClassifierRules = overflow_patterns, "overflow.patterns" = "[]";
 
     SUMMARY_MODEL: SummaryModel = summary_model, "summary.model" = "own",
-        flag = flag("summary-model", "NAME|provider|none");
+        flag = Some(flag("summary-model", "NAME|provider|none"));
     SUMMARY_WINDOW: Option<Tokens> = optional!(tokens::<1_000, MOST>), "summary.window" = "";
     SUMMARY_UPSTREAM: Option<BaseUrl> = optional!(base_url), "summary.upstream" = "";
     SUMMARY_UPSTREAM_API: SummaryApi = choice, "summary.upstream_api" = "same";
@@ -133,7 +133,7 @@ settings! { ALL_SETTINGS:
     SUMMARY_UPDATE_PROMPT: Option<PathBuf> = optional_path, "summary.update_prompt" = "";
 
     STORE_AT: StoreLocation = store_location, "store.at" = "memory",
-        short_env = Some("LONGHAUL_STORE"), flag = flag("store", "memory|file:PATH|redis://…"), restart;
+        short_env = Some("LONGHAUL_STORE"), flag = Some(flag("store", "memory|file:PATH|redis://…")), restart;
     STORE_LESSONS: bool = switch, "store.lessons" = "true", restart;
     STORE_TTL: Duration = duration, "store.ttl" = "168h", restart;
     STORE_WAIT: Duration = duration, "store.wait" = "50ms", restart;
@@ -160,15 +160,15 @@ settings! { ALL_SETTINGS:
     LIMITS_DRAIN_DELAY: Duration = duration, "limits.drain_delay" = "0s", restart;
 
     ADMIN_LISTEN: Option<SocketAddr> = address_or_off, "admin.listen" = "127.0.0.1:8485",
-        short_env = Some("LONGHAUL_ADMIN"), flag = flag("admin", "ADDR|off"), restart;
+        short_env = Some("LONGHAUL_ADMIN"), flag = Some(flag("admin", "ADDR|off")), restart;
     ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
 
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
     LOG_FORMAT: LogFormat = choice, "log.format" = "auto", restart;
 }
 
-const fn flag(name: &'static str, value_name: &'static str) -> Option<Flag> {
-    Some(Flag { name, value_name })
+const fn flag(name: &'static str, value_name: &'static str) -> Flag {
+    Flag { name, value_name }
 }
 
 /// Returns the settings that have a flag, in the order of the table.

@@ -216,7 +216,7 @@ impl RequestLog {
         if !trace.is_recorded() {
             return;
         }
-        trace.set("longhaul.request_id", &*self.id.to_string());
+        trace.set("longhaul.request_id", self.id.to_string());
         let chat = self.chat.as_ref();
         let conversation = chat.and_then(|chat| chat.conversation).map(|id| id.to_string());
         trace.set("longhaul.conversation", conversation.as_deref());

@@ -265,15 +265,20 @@ impl RetryReason {
 
 /// The principal action applied to a request; `None` if there was no action.
 impl Label for Option<Action> {
-    const ALL: &'static [Self] = &{
-        let mut all = [None; Action::ALL.len() + 1];
-        let mut place = 1;
-        while place < all.len() {
-            all[place] = Some(Action::ALL[place - 1]);
-            place += 1;
-        }
-        all
-    };
+    const ALL: &'static [Self] = &[
+        None,
+        Some(Action::Shadow),
+        Some(Action::GaveUp),
+        Some(Action::Original),
+        Some(Action::SmallerOutput),
+        Some(Action::FewerBytes),
+        Some(Action::Retry),
+        Some(Action::Clip),
+        Some(Action::Summary),
+        Some(Action::Digest),
+        Some(Action::Prune),
+        Some(Action::WithoutThinking),
+    ];
 
     fn label(self) -> &'static str {
         self.map_or("pass", Action::label)

@@ -139,12 +139,12 @@ impl CertificateAndKey {
     /// any part of them.
     fn build_acceptor(&self, files: &TlsFiles) -> Result<TlsAcceptor, Problem> {
         let no_chain =
-            |reason| certificate_problem(CERTIFICATE_SETTING, &files.certificate, reason);
+            |reason: &str| certificate_problem(CERTIFICATE_SETTING, &files.certificate, reason);
         let chain = CertificateDer::pem_slice_iter(&self.certificate)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| no_chain("it is not a PEM file".into()))?;
+            .map_err(|_| no_chain("it is not a PEM file"))?;
         if chain.is_empty() {
-            return Err(no_chain("it contains no certificate in PEM".into()));
+            return Err(no_chain("it contains no certificate in PEM"));
         }
         let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
             let reason = if matches!(error, PemError::NoItemsFound) {
@@ -152,12 +152,12 @@ impl CertificateAndKey {
             } else {
                 "it is not a PEM file"
             };
-            certificate_problem(KEY_SETTING, &files.key, reason.into())
+            certificate_problem(KEY_SETTING, &files.key, reason)
         })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| no_chain(error.to_string()))?
+            .map_err(|error| no_chain(&error.to_string()))?
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .map_err(|error| pair_problem(files, &error))?;
@@ -172,10 +172,10 @@ fn read_file(setting: &'static str, path: &Path) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(CERTIFICATE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| certificate_problem(setting, path, error.to_string()))?;
+        .map_err(|error| certificate_problem(setting, path, &error.to_string()))?;
     if bytes.len() as u64 > CERTIFICATE_BYTES {
         let reason = format!("expected at most {CERTIFICATE_BYTES} bytes");
-        return Err(certificate_problem(setting, path, reason));
+        return Err(certificate_problem(setting, path, &reason));
     }
     Ok(bytes)
 }
@@ -185,15 +185,15 @@ fn pair_problem(files: &TlsFiles, error: &rustls::Error) -> Problem {
     if matches!(error, rustls::Error::InconsistentKeys(_)) {
         let whose = files.certificate.display();
         let reason = format!("it is not the key of the first certificate in {whose}");
-        certificate_problem(KEY_SETTING, &files.key, reason)
+        certificate_problem(KEY_SETTING, &files.key, &reason)
     } else if matches!(error, rustls::Error::InvalidCertificate(_)) {
-        certificate_problem(CERTIFICATE_SETTING, &files.certificate, error.to_string())
+        certificate_problem(CERTIFICATE_SETTING, &files.certificate, &error.to_string())
     } else {
-        certificate_problem(KEY_SETTING, &files.key, error.to_string())
+        certificate_problem(KEY_SETTING, &files.key, &error.to_string())
     }
 }
 
-fn certificate_problem(key: &'static str, path: &Path, reason: String) -> Problem {
+fn certificate_problem(key: &'static str, path: &Path, reason: &str) -> Problem {
     Problem::Setting(format!("{key} {}: {reason}", path.display()))
 }
 

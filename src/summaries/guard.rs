@@ -234,21 +234,22 @@ impl SummaryGuards {
     }
 
     pub(crate) fn record_end(&self, permit: SummaryPermit, outcome: Result<(), SummaryError>) {
-        let SummaryPermit { scope, conversation, cut, tokens, .. } = permit;
+        let SummaryPermit { scope, conversation, cut, tokens, failure_streak: failed, background } =
+            permit;
         let record_failures = |count| {
             self.failures.insert(cut, FailureStreak { count, updated_at: Instant::now(), tokens });
         };
         match outcome {
             Ok(()) => {
                 self.callers.update(scope, |state| state.paused_until = None);
-                if permit.background.is_some() {
+                if background.is_some() {
                     let one_more = |unused: Option<u32>| unused.unwrap_or_default() + 1;
                     self.unused_of_callers.update(scope, |unused| Some(one_more(unused)));
                     self.unused.update(conversation, |before| {
                         Some((one_more(before.map(|(unused, _)| unused)), cut))
                     });
                 }
-                if permit.failure_streak.is_some() {
+                if failed.is_some() {
                     record_failures(0);
                 }
             }
@@ -262,7 +263,7 @@ impl SummaryGuards {
                 | SummaryError::Refused(_)
                 | SummaryError::TimedOut
                 | SummaryError::Unreachable,
-            ) => record_failures(permit.failure_streak.map_or(0, |failed| failed.count) + 1),
+            ) => record_failures(failed.map_or(0, |failed| failed.count) + 1),
         }
     }
 

@@ -61,20 +61,12 @@ impl Operation {
     }
 }
 
-/// Returns the method if HTTP defines it; clients may invent others.
+/// Methods that HTTP defines; clients may invent others.
+const STANDARD_METHODS: &[&str] =
+    &["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
 fn standard_method(method: &Method) -> Option<&str> {
-    let own = [
-        Method::CONNECT,
-        Method::DELETE,
-        Method::GET,
-        Method::HEAD,
-        Method::OPTIONS,
-        Method::PATCH,
-        Method::POST,
-        Method::PUT,
-        Method::TRACE,
-    ];
-    own.contains(method).then(|| method.as_str())
+    Some(method.as_str()).filter(|name| STANDARD_METHODS.contains(name))
 }
 
 /// An upstream call in progress; its span ends on drop.
@@ -198,27 +190,19 @@ impl CallContext {
     }
 }
 
-/// Providers whose name in the model table differs from their name in the convention.
-const CONVENTION_NAMES: &[(&str, &str)] = &[
-    ("azure", "azure.ai.openai"),
-    ("bedrock", "aws.bedrock"),
-    ("google", "gcp.gemini"),
-    ("mistral", "mistral_ai"),
-    ("vertex", "gcp.vertex_ai"),
-    ("xai", "x_ai"),
-];
-
-/// Provider reported for an unknown host. The convention uses the name of the provider whose API
-/// dialect the server speaks: here `OpenAI`.
-const DEFAULT_PROVIDER: &str = "openai";
-
+/// Returns a provider by its name in the convention, which differs from that in the model table for some. For an
+/// unknown host, the convention uses the name of the provider whose API dialect the server speaks: here `OpenAI`.
 fn provider_name(host: &str) -> &'static str {
-    let provider = match HostKind::from_host(host) {
-        HostKind::Local | HostKind::Unknown => return DEFAULT_PROVIDER,
+    match HostKind::from_host(host) {
+        HostKind::Local | HostKind::Unknown => "openai",
+        HostKind::Provider("azure") => "azure.ai.openai",
+        HostKind::Provider("bedrock") => "aws.bedrock",
+        HostKind::Provider("google") => "gcp.gemini",
+        HostKind::Provider("mistral") => "mistral_ai",
+        HostKind::Provider("vertex") => "gcp.vertex_ai",
+        HostKind::Provider("xai") => "x_ai",
         HostKind::Provider(provider) => provider,
-    };
-    let called = CONVENTION_NAMES.iter().find(|(ours, _)| *ours == provider);
-    called.map_or(provider, |(_, theirs)| theirs)
+    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
-
-use super::AttributeValue;
+use serde_json::Value;
 
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
@@ -61,17 +60,15 @@ impl TraceSpan {
         self.0.update_name(name);
     }
 
-    /// Sets an attribute. Each key must be set at most once: the SDK keeps duplicates.
-    pub(super) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
-        let attribute = match value.into() {
-            AttributeValue::Bool(flag) => KeyValue::new(key, flag),
-            AttributeValue::Absent => return,
-            AttributeValue::Number(number) => {
-                KeyValue::new(key, i64::try_from(number).unwrap_or(i64::MAX))
-            }
-            AttributeValue::Text(text) => KeyValue::new(key, text.to_owned()),
+    /// Sets an attribute, unless its value is null. Each key must be set at most once: the SDK keeps duplicates.
+    pub(super) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        let value: opentelemetry::Value = match value.into() {
+            Value::Bool(flag) => flag.into(),
+            Value::Number(number) => number.as_i64().unwrap_or(i64::MAX).into(),
+            Value::String(text) => text.into(),
+            Value::Null | Value::Array(_) | Value::Object(_) => return,
         };
-        self.0.set_attribute(attribute);
+        self.0.set_attribute(KeyValue::new(key, value));
     }
 
     /// Marks the span as failed. The reason is in the attributes, so the status has no description.

@@ -1,8 +1,9 @@
 //! The server span of one client request, and the span of its current upstream call.
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use serde_json::Value;
 
-use super::{AttributeValue, CallSpan, Operation, ParentContext, TraceSpan};
+use super::{CallSpan, Operation, ParentContext, TraceSpan};
 use crate::error::Fault;
 use crate::metrics::{Ending, Label as _, RetryReason};
 use longhaul_core::dialect::Dialect;
@@ -101,7 +102,7 @@ impl RequestTrace {
         }
     }
 
-    pub(crate) fn set<'v>(&mut self, key: &'static str, value: impl Into<AttributeValue<'v>>) {
+    pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         if let Some(open) = &mut self.0 {
             open.span.set(key, value);
         }

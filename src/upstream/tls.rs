@@ -43,7 +43,7 @@ pub(super) fn connector(
     let extra = config.ca_file.as_deref();
     let tls = with_certificates(SYSTEM_ROOTS.clone(), extra).and_then(client_config);
     let tls = tls.map_err(|reason| {
-        let path = extra.unwrap_or(Path::new("")).display();
+        let path = extra.unwrap_or_else(|| Path::new("")).display();
         let expected = "expected a file of PEM certificates";
         Problem::Setting(format!("upstream.ca_file {path}: {reason}; {expected}"))
     })?;

@@ -58,22 +58,33 @@ impl<E: Into<redb::Error>> From<E> for OpenError {
     /// fault.
     fn from(error: E) -> Self {
         let error = error.into();
-        let text = error.to_string();
-        match error {
-            redb::Error::Io(error) => match error.kind() {
-                ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
-                    Self::Damaged(text)
-                }
-                _ => Self::Io(error),
-            },
-            redb::Error::Corrupted(_)
-            | redb::Error::RepairAborted
-            | redb::Error::TableIsMultimap(_)
-            | redb::Error::TableTypeMismatch { .. }
-            | redb::Error::TypeDefinitionChanged { .. }
-            | redb::Error::UpgradeRequired(_) => Self::Damaged(text),
-            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => Self::Busy,
-            _ => Self::Io(io::Error::other(text)),
+        let is_damage = if let redb::Error::Io(error) = &error {
+            matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof
+            )
+        } else {
+            matches!(
+                error,
+                redb::Error::Corrupted(_)
+                    | redb::Error::RepairAborted
+                    | redb::Error::TableIsMultimap(_)
+                    | redb::Error::TableTypeMismatch { .. }
+                    | redb::Error::TypeDefinitionChanged { .. }
+                    | redb::Error::UpgradeRequired(_)
+            )
+        };
+        if is_damage {
+            Self::Damaged(error.to_string())
+        } else if let redb::Error::Io(error) = error {
+            Self::Io(error)
+        } else if matches!(
+            error,
+            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch
+        ) {
+            Self::Busy
+        } else {
+            Self::Io(io::Error::other(error.to_string()))
         }
     }
 }

@@ -295,8 +295,7 @@ mod tests {
         let backend = InMemoryBackend::new();
         let database = Database::builder().create_with_backend(backend).unwrap();
         let key = Scope::new(&[0; 32], &[]).named_key("k");
-        let mut mark = EntryMeta::default();
-        mark.last_used = u64::MAX;
+        let mark = EntryMeta { last_used: u64::MAX, ..EntryMeta::default() };
         let transaction = database.begin_write().unwrap();
         {
             let mut marks = transaction.open_table(METADATA).unwrap();

@@ -248,15 +248,20 @@ const MESSAGES: &str = include_str!("errors.tsv");
 
 /// Returns the message about an error for the operator.
 pub(super) fn unavailable(error: &RedisError) -> Unavailable {
-    let code = match error.kind() {
-        ErrorKind::AuthenticationFailed => "WRONGPASS",
-        ErrorKind::ClusterConnectionNotFound => "CLUSTERDOWN",
-        ErrorKind::Server(_) if is_forbidden_to_scripts(error) => "NOPERM",
-        ErrorKind::Io if error.is_timeout() => return NO_ANSWER,
+    let kind = error.kind();
+    let code = if kind == ErrorKind::AuthenticationFailed {
+        "WRONGPASS"
+    } else if kind == ErrorKind::ClusterConnectionNotFound {
+        "CLUSTERDOWN"
+    } else if kind == ErrorKind::Io && error.is_timeout() {
+        return NO_ANSWER;
+    } else if kind == ErrorKind::Io {
         // The library reports a failed handshake as text.
-        ErrorKind::Io if error.to_string().contains("certificate") => "handshake",
-        ErrorKind::Io => "connection",
-        _ => error.code().unwrap_or_default(),
+        if error.to_string().contains("certificate") { "handshake" } else { "connection" }
+    } else if is_forbidden_to_scripts(error) {
+        "NOPERM"
+    } else {
+        error.code().unwrap_or_default()
     };
     let mut rows = MESSAGES.lines().filter_map(|line| line.split_once('\t'));
     let row = rows.find(|(codes, _)| codes.split(' ').any(|known| known == code));
