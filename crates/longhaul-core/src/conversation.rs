@@ -10,15 +10,14 @@ pub(crate) mod containers;
 pub(crate) mod cut_rules;
 pub mod images;
 pub mod parse_cache;
-mod pieces;
-pub(crate) mod reasoning_runs;
 mod request_params;
 mod role;
 pub(crate) mod rule_files;
+mod runs;
 pub(crate) mod token_sums;
 pub mod tool_arguments;
-pub mod unanswered;
 
+use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{CacheEntry, MessageMemo};
 use crate::dialect::Dialect;
 use crate::json::scanner::Literal;
@@ -26,10 +25,9 @@ use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
 pub(super) use cut_rules::{CutRules, NeighbourLink};
-pub(super) use pieces::Pieces;
-use reasoning_runs::runs;
 pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
 pub use role::Role;
+use runs::runs;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -157,6 +155,34 @@ pub struct Message {
     pub(super) parts: Range<usize>,
     pub(super) calls: Range<usize>,
     pub(super) cached: Option<CacheEntry>,
+}
+
+/// The messages of a body, their parts and their calls.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) parts: Vec<ContentPart>,
+    pub(crate) calls: Vec<ToolCall>,
+    /// Objects that hold several messages, ascending. Empty if each message is an object of its own.
+    pub(crate) containers: Vec<Container>,
+    /// Values of cache marks, each with the index of its message, ascending. Empty if the dialect
+    /// does not move marks.
+    pub(crate) cache_marks: Vec<(usize, Span)>,
+}
+
+impl Pieces {
+    /// Returns the number of messages, parts and calls together.
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len() + self.parts.len() + self.calls.len()
+    }
+
+    pub(crate) fn parts_of(&self, message: &Message) -> &[ContentPart] {
+        self.parts.get(message.parts.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn calls_of(&self, message: &Message) -> &[ToolCall] {
+        self.calls.get(message.calls.clone()).unwrap_or_default()
+    }
 }
 
 /// A parsed request body.

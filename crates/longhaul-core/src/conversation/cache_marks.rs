@@ -14,11 +14,6 @@ impl<'a> Conversation<'a> {
             || self.pieces.parts.iter().any(|part| part.cache_mark.is_some())
     }
 
-    /// Whether a mark may request an hour in the cache: the body has the value of such a lifetime.
-    pub fn may_mark_for_hour(&self) -> bool {
-        self.has_cache_marks() && self.body.contains(r#""1h""#)
-    }
-
     /// Returns the value of the last cache mark in a run of messages.
     ///
     /// One mark stands for all marks of the run: the provider allows few, and demands that those

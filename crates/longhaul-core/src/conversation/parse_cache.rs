@@ -32,15 +32,7 @@ pub(crate) use memo::{MessageMemo, PrefixHashStep};
 pub(crate) use parsed_messages::ParsedMessage;
 
 /// Keyed hash of a message, or of a page of messages, of one caller.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Fingerprint(u128);
-
-impl Fingerprint {
-    /// Returns the upper half of the hash, to derive the key of the next message.
-    fn high_bits(self) -> u64 {
-        (self.0 >> 64) as u64
-    }
-}
+type Fingerprint = u128;
 
 /// Parses of the most recently used messages. The caller owns the cache, which outlives requests.
 pub struct ParseCache {
@@ -86,8 +78,7 @@ impl ParseCache {
         let [low, high] = HighwayHasher::new(Key(self.key)).hash128(message);
         let hash = u128::from(low) | u128::from(high) << 64;
         let (halves, _) = scope.bytes().as_chunks();
-        let hash = halves.iter().fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half));
-        Fingerprint(hash)
+        halves.iter().fold(hash, |hash, half| hash ^ u128::from_le_bytes(*half))
     }
 }
 

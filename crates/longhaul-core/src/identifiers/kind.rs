@@ -1,9 +1,7 @@
 //! Classifies a word as a kind of identifier by its characters alone.
 
-mod char_counts;
 pub(super) mod forms;
 
-use char_counts::CharCounts;
 use forms::{is_network, is_time};
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -156,6 +154,42 @@ fn humps(word: &str) -> usize {
     let bytes = word.as_bytes();
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
     pairs.filter(|(before, byte)| before.is_ascii_lowercase() && byte.is_ascii_uppercase()).count()
+}
+
+/// Numbers of the characters of a word, by class.
+#[derive(Default)]
+struct CharCounts {
+    digits: usize,
+    lower: usize,
+    upper: usize,
+    hex: usize,
+    dots: usize,
+    slashes: usize,
+    joiners: usize,
+    others: usize,
+}
+
+impl CharCounts {
+    fn from_word(word: &str) -> Self {
+        let mut counts = Self::default();
+        for byte in word.bytes() {
+            *match byte {
+                b'0'..=b'9' => &mut counts.digits,
+                b'a'..=b'z' => &mut counts.lower,
+                b'A'..=b'Z' => &mut counts.upper,
+                b'.' => &mut counts.dots,
+                b'/' => &mut counts.slashes,
+                b'-' | b'_' => &mut counts.joiners,
+                _ => &mut counts.others,
+            } += 1;
+            counts.hex += usize::from(byte.is_ascii_hexdigit());
+        }
+        counts
+    }
+
+    fn letters(&self) -> usize {
+        self.lower + self.upper
+    }
 }
 
 #[cfg(test)]

@@ -21,9 +21,7 @@
 
 mod cut;
 mod payback;
-pub mod savings;
-mod size;
-mod text_size;
+mod sizes;
 
 use crate::conversation::Conversation;
 use crate::planning::agent_compaction::plannable_until;
@@ -38,8 +36,7 @@ use crate::pruning::tool_result::ClearDecision;
 use crate::summary::user_messages::UserRequestSizes;
 use crate::text::wording::MAX_CLIP_NOTE;
 use crate::units::tokens::Tokens;
-use savings::{ThinkingSavings, image_savings};
-use size::AssumedSummary;
+use sizes::{AssumedSummary, ThinkingSavings, image_savings};
 use std::ops::Range;
 
 /// Behaviour at the hard threshold.

@@ -326,7 +326,8 @@ fn size(dialect: Dialect, body: &[u8], output: Tokens, prices: Option<TokenPrice
         output,
         prices,
         has_cache_mark: conversation.as_ref().is_some_and(Conversation::has_cache_marks),
-        has_hour_mark: conversation.is_some_and(|it| it.may_mark_for_hour()),
+        has_hour_mark: conversation
+            .is_some_and(|it| it.has_cache_marks() && it.body().contains(r#""1h""#)),
     }
 }
 

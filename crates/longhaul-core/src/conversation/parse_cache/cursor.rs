@@ -249,7 +249,7 @@ impl ParseCursor<'_> {
 /// Returns the state after a message. Head instructions change with the date, so the state after them
 /// must not depend on their text.
 fn advanced(state: u64, role: Role, fingerprint: Fingerprint) -> u64 {
-    let says = if role.is_instruction() { 0 } else { fingerprint.high_bits() };
+    let says = if role.is_instruction() { 0 } else { (fingerprint >> 64) as u64 };
     mix(state, says)
 }
 

@@ -1,7 +1,6 @@
 //! Forms of words with punctuation inside.
 
-use super::char_counts::CharCounts;
-use super::{MIN_LEN, classify, has_file_extension, humps, is_file_extension};
+use super::{CharCounts, MIN_LEN, classify, has_file_extension, humps, is_file_extension};
 
 /// Maximum length of the name of a setting.
 const MAX_KEY_BYTES: usize = 40;

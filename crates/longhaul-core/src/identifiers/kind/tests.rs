@@ -207,3 +207,12 @@ fn identifiers_with_colons_inside_are_distinguished_from_places_and_times() {
         assert!(!is_joined_by_colons(run), "{run}");
     }
 }
+
+#[test]
+fn each_character_is_counted_in_its_classes() {
+    let counts = CharCounts::from_word("aB9.f/-_@\\G");
+    assert_eq!((counts.digits, counts.lower, counts.upper), (1, 2, 2));
+    assert_eq!((counts.hex, counts.letters()), (4, 4));
+    assert_eq!((counts.dots, counts.slashes), (1, 1));
+    assert_eq!((counts.joiners, counts.others), (2, 2));
+}

@@ -1,7 +1,7 @@
 //! Cuts of the fold: a digest takes the place of the history before the cut.
 
 use crate::planning::history_fold::HistoryFold;
-use crate::planning::history_fold::size::AssumedSummary;
+use crate::planning::history_fold::sizes::AssumedSummary;
 use crate::policy::cut_point;
 use crate::policy::cut_point::RetainedSteps;
 use crate::policy::thrash::ThrashState;

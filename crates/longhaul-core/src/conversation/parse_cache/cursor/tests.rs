@@ -218,8 +218,8 @@ fn a_thousand_messages_of_equal_length_do_not_collide() {
 
 /// The bits that differ between any two of these.
 fn varying(prints: impl Iterator<Item = Fingerprint> + Clone) -> u128 {
-    let first = prints.clone().next().map_or(0, |Fingerprint(fingerprint)| fingerprint);
-    prints.fold(0, |varying, Fingerprint(fingerprint)| varying | (fingerprint ^ first))
+    let first = prints.clone().next().unwrap_or_default();
+    prints.fold(0, |varying, fingerprint| varying | (fingerprint ^ first))
 }
 
 #[test]

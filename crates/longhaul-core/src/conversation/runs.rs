@@ -1,6 +1,6 @@
-//! Turns that continue after the model's reasoning.
+//! Runs of messages: turns that continue after the model's reasoning, and user messages without an answer.
 
-use crate::conversation::{Conversation, Message};
+use crate::conversation::{Conversation, Message, Role};
 use crate::dialect::thinking_binding::ThinkingBinding;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
@@ -54,5 +54,32 @@ impl Conversation<'_> {
     pub(crate) fn reasoning_run(&self, at: usize) -> Option<&Range<usize>> {
         let run = self.reasoning_runs.partition_point(|run| run.end <= at);
         self.reasoning_runs.get(run).filter(|run| run.contains(&at))
+    }
+
+    /// Returns the first user message among the first `upto` messages that none of them answers. A
+    /// trailing assistant prefill is not an answer.
+    pub(crate) fn first_unanswered(&self, upto: usize) -> Option<usize> {
+        let before = self.unanswered_runs.partition_point(|wait| wait.start < upto);
+        let newest = self.unanswered_runs.get(before.checked_sub(1)?)?;
+        (newest.end >= self.without_prefill(upto)).then_some(newest.start)
+    }
+
+    /// Returns the result before the unanswered user message at `unanswered`, which the model has not
+    /// seen either. Instructions may stand between the two. Returns `None` if no result does.
+    pub(super) fn unseen_result_before(&self, unanswered: usize) -> Option<usize> {
+        let before = self.messages().get(..unanswered)?;
+        let last = before.iter().rposition(|it| !it.role.is_instruction())?;
+        before.get(last)?.role.is_tool_result().then_some(last)
+    }
+
+    /// Returns `upto`, less one if the last of these messages is an assistant prefill. The model
+    /// continues a prefill, an assistant message without calls.
+    pub(crate) fn without_prefill(&self, upto: usize) -> usize {
+        let last = upto.checked_sub(1);
+        let begins = last.filter(|&last| {
+            let message = self.messages().get(last);
+            message.is_some_and(|it| it.role == Role::Assistant && it.calls.is_empty())
+        });
+        begins.unwrap_or(upto)
     }
 }
