@@ -6,7 +6,7 @@ use crate::identifiers::for_each_argument;
 use crate::identifiers::kind::IdentifierKind;
 use crate::identifiers::lexer;
 use crate::identifiers::likeness::{family, form};
-use crate::identifiers::rank::{IdentifierSource, IdentifierStats, Similar};
+use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
 use crate::text::labels::LINE_ENDS;
 use std::collections::HashMap;
 
@@ -59,8 +59,9 @@ impl IdentifierIndex {
             if let Some(entry) = self.entries.get_mut(found.text) {
                 entry.count_sighting(found.cued, source, at);
             } else if self.entries.len() < MAX_IDENTIFIERS {
-                let entry = IdentifierStats::new(&found, (at, source), self.texts);
-                self.entries.insert(found.text.to_owned(), entry);
+                let entry = self.entries.entry(found.text.to_owned());
+                let entry = entry.or_insert(IdentifierStats::new(found.kind, source, self.texts));
+                entry.count_sighting(found.cued, source, at);
             }
         });
     }
@@ -95,17 +96,17 @@ impl IdentifierIndex {
             let family = Feature::FamilyInText(entry.kind, family, entry.first_text);
             *counts.entry(family).or_default() += 1;
         }
-        let count = |feature: Feature<'_>| counts.get(&feature).copied().unwrap_or(1);
+        let count = |feature: &Feature<'_>| counts.get(feature).copied().unwrap_or(1);
         let listed = entries.iter().filter(|(text, entry, _)| {
             !entry.still_visible && entry.has_reason() && !text.contains(LINE_ENDS)
         });
         let scored = listed.map(|(text, entry, (family, form))| {
-            let similar = Similar {
-                family_in_text: count(Feature::FamilyInText(entry.kind, family, entry.first_text)),
-                family: count(Feature::Family(entry.kind, family, entry.source)),
-                form: count(Feature::Form(form, entry.source)),
-            };
-            (entry.score(text, &similar), *text, entry.origin())
+            let like = [
+                Feature::FamilyInText(entry.kind, family, entry.first_text),
+                Feature::Family(entry.kind, family, entry.source),
+                Feature::Form(form, entry.source),
+            ];
+            (entry.score(text, like.each_ref().map(count)), *text, entry.origin())
         });
         let mut scored: Vec<(u64, &str, IdentifierSource)> = scored.collect();
         scored.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));

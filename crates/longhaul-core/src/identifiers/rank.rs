@@ -1,7 +1,6 @@
 //! Scores for identifiers: how specific and rare they are, and who has named them.
 
 use crate::identifiers::kind::IdentifierKind;
-use crate::identifiers::lexer::FoundIdentifier;
 use crate::identifiers::likeness::unguessable_chars;
 
 /// Origin of the text that contains an identifier, from the weakest signal to the strongest.
@@ -30,22 +29,11 @@ pub(super) struct IdentifierStats {
     /// separately.
     pub(super) messages: u32,
     /// The last text counted: message index and source.
-    pub(super) last_seen: (usize, IdentifierSource),
+    pub(super) last_seen: Option<(usize, IdentifierSource)>,
     /// Number of the text in which the identifier appeared first.
     pub(super) first_text: usize,
     /// Whether the agent can still read the identifier elsewhere.
     pub(super) still_visible: bool,
-}
-
-/// Numbers of similar identifiers, each with the identifier itself.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Similar {
-    /// Those of the family that appeared first in the same text.
-    pub(super) family_in_text: u64,
-    /// Those of the family whose source is at least as strong.
-    pub(super) family: u64,
-    /// Those of the form whose source is at least as strong.
-    pub(super) form: u64,
 }
 
 /// The value 1 in the fixed-point format of scores. Scores determine forwarded bytes, and
@@ -65,28 +53,16 @@ impl IdentifierStats {
         }
     }
 
-    /// Counts the first sighting of an identifier, in the text with this number.
-    pub(super) fn new(
-        word: &FoundIdentifier<'_>,
-        (at, source): (usize, IdentifierSource),
-        text: usize,
-    ) -> Self {
-        Self {
-            kind: word.kind,
-            source,
-            cued: word.cued,
-            messages: 1,
-            last_seen: (at, source),
-            first_text: text,
-            still_visible: false,
-        }
+    /// Creates the statistics of an identifier that appeared first in the text with the number `first_text`.
+    pub(super) fn new(kind: IdentifierKind, source: IdentifierSource, first_text: usize) -> Self {
+        let (cued, messages, last_seen, still_visible) = (false, 0, None, false);
+        Self { kind, source, cued, messages, last_seen, first_text, still_visible }
     }
 
-    /// Counts another sighting, in the text `at` of `source`.
+    /// Counts a sighting, in the text `at` of `source`.
     pub(super) fn count_sighting(&mut self, cued: bool, source: IdentifierSource, at: usize) {
         self.cued |= cued;
-        if self.last_seen != (at, source) {
-            self.last_seen = (at, source);
+        if self.last_seen.replace((at, source)) != Some((at, source)) {
             self.messages = self.messages.saturating_add(1);
         }
         self.source = self.source.max(source);
@@ -105,13 +81,16 @@ impl IdentifierStats {
 
     /// Scores how distinctive the identifier is: specific, stated by a speaker, and unlike the others of
     /// its history. Recency does not count, because a fact that was stated once stays valid.
-    pub(super) fn score(&self, text: &str, similar: &Similar) -> u64 {
+    ///
+    /// The numbers count the identifiers that are alike, with this one: those of its family and first text, of its
+    /// family, and of its form. The last two leave out weaker sources.
+    pub(super) fn score(&self, text: &str, [family_in_text, family, form]: [u64; 3]) -> u64 {
         let cue = if self.cued { 3 } else { 2 };
         let rare = if self.messages <= 3 { 4 } else { 2 };
         ONE * self.weight(text) * cue * rare * 16
-            / (3 + similar.family_in_text)
-            / (2 + similar.family.isqrt())
-            / (1 + similar.form)
+            / (3 + family_in_text)
+            / (2 + family.isqrt())
+            / (1 + form)
             / (DISTINCTIVE_LENGTH + text.len() as u64)
     }
 
@@ -148,12 +127,12 @@ mod tests {
         source: IdentifierSource::Assistant,
         cued: false,
         messages: 1,
-        last_seen: (0, IdentifierSource::Assistant),
+        last_seen: None,
         first_text: 0,
         still_visible: false,
     };
     /// An identifier that is like no other.
-    const ALONE: Similar = Similar { family_in_text: 1, family: 1, form: 1 };
+    const ALONE: [u64; 3] = [1; 3];
 
     /// Asserts that each score is higher than the next.
     fn check_order(scores: &[u64]) {
@@ -162,33 +141,31 @@ mod tests {
 
     #[test]
     fn stronger_sources_and_cues_score_higher() {
-        let of = |source| IdentifierStats { source, ..CODE }.score("QX-9917", &ALONE);
+        let of = |source| IdentifierStats { source, ..CODE }.score("QX-9917", ALONE);
         check_order(&IdentifierSource::ALL.map(of).into_iter().rev().collect::<Vec<_>>());
         let cued = IdentifierStats { cued: true, ..CODE };
-        check_order(&[cued, CODE].map(|entry| entry.score("QX-9917", &ALONE)));
+        check_order(&[cued, CODE].map(|entry| entry.score("QX-9917", ALONE)));
     }
 
     #[test]
     fn rare_and_specific_identifiers_score_higher() {
-        let met = |messages| IdentifierStats { messages, ..CODE }.score("QX-9917", &ALONE);
+        let met = |messages| IdentifierStats { messages, ..CODE }.score("QX-9917", ALONE);
         check_order(&[met(3), met(4)]);
-        let of = |text| CODE.score(text, &ALONE);
+        let of = |text| CODE.score(text, ALONE);
         check_order(&["A-1234", "A-B123", "A-BC12", "A-BCD1", "A-BCDE"].map(of));
         assert_eq!(of("A-1234"), of("123456"));
         // A location does not become more specific with digits.
         let reached = |text| {
             let kind = IdentifierKind::Location;
-            IdentifierStats { kind, ..CODE }.score(text, &ALONE)
+            IdentifierStats { kind, ..CODE }.score(text, ALONE)
         };
         assert_eq!(reached("a.example"), reached("a.1234567"));
     }
 
     #[test]
     fn identifiers_with_few_similar_ones_score_higher() {
-        let among = |family_in_text, family, form| {
-            let similar = Similar { family_in_text, family, form };
-            CODE.score("QX-9917", &similar)
-        };
+        let among =
+            |family_in_text, family, form| CODE.score("QX-9917", [family_in_text, family, form]);
         check_order(&[1, 2, 40].map(|crowd| among(crowd, 1, 1)));
         check_order(&[1, 4, 400].map(|kin| among(1, kin, 1)));
         check_order(&[1, 2, 300].map(|alike| among(1, 1, alike)));
@@ -222,8 +199,7 @@ mod tests {
     #[test]
     fn scores_match_independently_computed_values() {
         let cued = IdentifierStats { cued: true, ..CODE };
-        let similar = Similar { family_in_text: 3, family: 9, form: 1 };
         let numerator = ONE * (20 * 6 * 12) * (3 * 4) * 16;
-        assert_eq!(cued.score("QXA-9917", &similar), numerator / 6 / 5 / 2 / 32);
+        assert_eq!(cued.score("QXA-9917", [3, 9, 1]), numerator / 6 / 5 / 2 / 32);
     }
 }
