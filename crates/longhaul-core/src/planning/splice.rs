@@ -100,15 +100,29 @@ impl<'a> Splice<'a> {
     /// Missing and surplus bytes count too. Any value but zero means that the code that built
     /// `chunks` is faulty.
     pub fn corrupted_bytes<'o>(&self, chunks: impl IntoIterator<Item = &'o [u8]>) -> usize {
-        let mut sent = ChunkReader { rest: &[], chunks: chunks.into_iter() };
+        let (mut chunks, mut sent) = (chunks.into_iter(), &[][..]);
         let mut corrupted = 0;
         for piece in self.pieces() {
-            match piece {
-                Piece::Original(original) => corrupted += sent.count_differing(original.as_bytes()),
-                Piece::Inserted(text) => sent.skip(text.len()),
+            let mut expected = piece.text().as_bytes();
+            while !expected.is_empty() {
+                while sent.is_empty()
+                    && let Some(chunk) = chunks.next()
+                {
+                    sent = chunk;
+                }
+                let length = expected.len().min(sent.len());
+                let ((now, next), (found, rest)) =
+                    (expected.split_at(length), sent.split_at(length));
+                if let Piece::Original(_) = piece {
+                    corrupted +=
+                        if length == 0 { expected.len() } else { count_differing(now, found) };
+                }
+                // Nothing more was sent.
+                expected = if length == 0 { &[] } else { next };
+                sent = rest;
             }
         }
-        corrupted + sent.remaining_len()
+        corrupted + sent.len() + chunks.map(<[u8]>::len).sum::<usize>()
     }
 }
 
@@ -121,57 +135,13 @@ impl<'s> Piece<'s> {
     }
 }
 
-/// Sequential reader over chunks.
-struct ChunkReader<'o, C> {
-    rest: &'o [u8],
-    chunks: C,
-}
-
-impl<'o, C: Iterator<Item = &'o [u8]>> ChunkReader<'o, C> {
-    /// Returns the next contiguous bytes, at most `max_len`; empty at the end.
-    fn next_bytes(&mut self, max_len: usize) -> &'o [u8] {
-        while self.rest.is_empty() {
-            let Some(chunk) = self.chunks.next() else {
-                return &[];
-            };
-            self.rest = chunk;
-        }
-        let (next, rest) = self.rest.split_at(max_len.min(self.rest.len()));
-        self.rest = rest;
-        next
+/// Counts the bytes that differ in two slices of one length. A slice borrowed from the body itself cannot differ from
+/// it.
+fn count_differing(one: &[u8], other: &[u8]) -> usize {
+    if std::ptr::eq(one, other) || one == other {
+        return 0;
     }
-
-    /// Reads as many bytes as `original` has and counts those that differ from it.
-    fn count_differing(&mut self, mut original: &[u8]) -> usize {
-        let mut differing = 0;
-        while !original.is_empty() {
-            let sent = self.next_bytes(original.len());
-            if sent.is_empty() {
-                return differing + original.len();
-            }
-            let (expected, rest) = original.split_at(sent.len());
-            original = rest;
-            // A slice borrowed from the body itself cannot differ from it.
-            if !std::ptr::eq(expected, sent) && expected != sent {
-                differing += expected.iter().zip(sent).filter(|(a, b)| a != b).count();
-            }
-        }
-        differing
-    }
-
-    fn skip(&mut self, mut bytes: usize) {
-        while bytes > 0 {
-            let skipped = self.next_bytes(bytes).len();
-            if skipped == 0 {
-                return;
-            }
-            bytes -= skipped;
-        }
-    }
-
-    fn remaining_len(self) -> usize {
-        self.rest.len() + self.chunks.map(<[u8]>::len).sum::<usize>()
-    }
+    one.iter().zip(other).filter(|(a, b)| a != b).count()
 }
 
 /// Returns the edit of any other replacement.
