@@ -43,6 +43,7 @@ fn cuts(view: &ForwardedView, conversation: &Conversation<'_>) -> Vec<String> {
         Replacement::Output { tokens } => format!("output {tokens}"),
         Replacement::Provider { from, to, item } => format!("{from}..{to} {item}"),
         Replacement::Thinking { at } => format!("{at} without thinking"),
+        Replacement::Words { at, text } => format!("{at} followed by {text}"),
         Replacement::Result { at, text, .. } if text == CLEARED => format!("{at} cleared"),
         Replacement::Result { at, text, .. } => {
             assert!(text.starts_with(&"x".repeat(200)) && text.ends_with(&"x".repeat(160)));
