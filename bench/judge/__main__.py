@@ -13,15 +13,6 @@ import reasoning
 import rules
 import steps
 import table
-import views
-
-# In histories up to 14,000 tokens, the literal rule clears nothing.
-SMALL_WAYS = [steps.BASE, steps.WHOLE, *(way for way in views.WAYS if way != "literal rule")]
-# The window, the longest history, and the ways of a run: with a GPU, and on two cores with the small model.
-SCALES = {
-    "large": {"window": 32_000, "to": 110_000, "stretches": 2, "limit": 1_000, "ways": [steps.BASE, steps.WHOLE, *views.WAYS]},
-    "small": {"window": 9_000, "to": 14_000, "stretches": 1, "limit": 12, "ways": SMALL_WAYS},
-}
 
 
 def settings():
@@ -37,7 +28,7 @@ def others(texts):
 
 def prepare(options):
     """Writes prompts, and prints what can be said without a model."""
-    scale, also = SCALES[options.scale], others(options.also)
+    scale, also = steps.SCALES[options.scale], others(options.also)
     programs = {steps.BASE: settings(), **{name: settings() | more for name, more in also.items()}}
     chosen = (options.ways.split(",") if options.ways else scale["ways"]) + list(also)
     rows = steps.prepare(
@@ -101,7 +92,7 @@ def main():
     added.add_argument("--show", action="store_true", help="print what stands for history")
     added = command("steps", prepare, "prompts for the model, and their sizes")
     added.add_argument("prompts", help="file to write: JSON lines, compressed")
-    added.add_argument("--scale", choices=SCALES, default="large", help="large: windows of 32,000; small: of 9,000")
+    added.add_argument("--scale", choices=steps.SCALES, default="large", help="large: windows of 32,000; small: of 9,000")
     added.add_argument("--window", type=int)
     added.add_argument("--to", type=int, help="longest history, in tokens")
     added.add_argument("--ways", help="ways to score, with commas between them")

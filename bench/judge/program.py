@@ -1,14 +1,17 @@
 """The real program between a recorded session and a strict upstream on loopback."""
 
+import collections
 import http.client
 import http.server
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import tempfile
 import threading
+import time
 
 import sessions
 
@@ -68,30 +71,30 @@ def _calls(api, item):
     return made, {item["tool_call_id"]} if item["role"] == "tool" else set()
 
 
-def answer(api, usage):
-    """The shortest answer of a model to a prompt of `usage` tokens."""
+def answer(api, usage, text="ok"):
+    """A short answer of a model to a prompt of `usage` tokens."""
     if api is sessions.RESPONSES:
-        content = [{"type": "output_text", "text": "ok", "annotations": []}]
+        content = [{"type": "output_text", "text": text, "annotations": []}]
         output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content}]
         counted = {"input_tokens": usage, "output_tokens": 1, "total_tokens": usage + 1}
         return {"id": "r", "object": "response", "status": "completed", "model": "m", "output": output, "usage": counted}
     if api is sessions.MESSAGES:
         said = {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
         counted = {"input_tokens": usage, "output_tokens": 1}
-        return {**said, "content": [{"type": "text", "text": "ok"}], "usage": counted}
-    choice = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
+        return {**said, "content": [{"type": "text", "text": text}], "usage": counted}
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     counted = {"prompt_tokens": usage, "completion_tokens": 1, "total_tokens": usage + 1}
     return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": counted}
 
 
 class Upstream(http.server.ThreadingHTTPServer):
-    """A strict model that keeps the last body that it has accepted."""
+    """A strict model that keeps the last body that it has accepted, and adds up the seconds that it has spent."""
 
     daemon_threads = True
 
-    def __init__(self, window, size):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.window, self.size, self.accepted, self.refusals = window, size, None, []
+    def __init__(self, window, size, handler=None):
+        super().__init__(("127.0.0.1", 0), handler or Handler)
+        self.window, self.size, self.accepted, self.refusals, self.spent = window, size, None, [], 0.0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -106,7 +109,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        data = self.rfile.read(int(self.headers["content-length"]))
+        self.began = time.perf_counter()
+        self.judge(json.loads(data))
+
+    def judge(self, body):
+        """Answers a body."""
         api = next(api for api in sessions.Api if self.path == api.path)
         why = fault(api, body, self.server.window, self.server.size)
         if why:
@@ -120,10 +128,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(200, answer(api, self.server.size(body)))
 
     def do_GET(self):
+        self.began = time.perf_counter()
         self.reply(404, {})
 
     def reply(self, status, value):
         data = json.dumps(value).encode()
+        self.server.spent += time.perf_counter() - self.began
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
@@ -131,19 +141,45 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-class Program:
-    """The running program, under settings that environment variables give, before a model with a window."""
+def wished(session, window):
+    """The members of a session's requests, the conversation aside. Output counts against the window of Messages, so a small
+    window needs a small wish."""
+    body = {**session.body, "stream": False}
+    if session.api is sessions.MESSAGES:
+        body["max_tokens"] = min(body["max_tokens"], max(1100, window // 8))
+        if body.get("thinking", {}).get("budget_tokens"):
+            body["thinking"] = {**body["thinking"], "budget_tokens": 1024}
+    return body
 
-    def __init__(self, window, settings=None, size=size):
-        self.window, self.upstream = window, Upstream(window, size)
+
+def answers(port):
+    """Whether a port of this machine accepts a connection in time."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            return True
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    return False
+
+
+class Proxy:
+    """A running proxy before a model with a window. `start` returns its command and its environment, of the upstream's URL and
+    a folder for its files. The first address in its output other than the upstream's says where it listens."""
+
+    def __init__(self, window, start, size=size, handler=None):
+        self.window, self.upstream = window, Upstream(window, size, handler)
         self.home = tempfile.TemporaryDirectory()
-        arguments = ["--listen", "127.0.0.1:0", "--admin", "off", "--upstream", f"http://127.0.0.1:{self.upstream.server_port}/v1"]
-        environment = {**FIXED, "HOME": self.home.name, "LONGHAUL_WINDOW": str(window), **(settings or {})}
-        self.process = subprocess.Popen([binary(), *arguments], env=environment, stdout=subprocess.PIPE)
-        listens = next((found for line in self.process.stdout if (found := ADDRESS.search(line))), None)
-        if listens is None:
-            raise SystemExit("the program did not start")
-        self.connection = http.client.HTTPConnection("127.0.0.1", int(listens[1]), timeout=PATIENCE)
+        command, environment = start(f"http://127.0.0.1:{self.upstream.server_port}/v1", self.home.name)
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+        named = (int(port) for line in self.process.stdout for port in ADDRESS.findall(line))
+        port = next((port for port in named if port != self.upstream.server_port), None)
+        if port is None or not answers(port):
+            raise SystemExit(f"{command} did not start")
+        # A proxy that logs must not wait for a reader.
+        threading.Thread(target=lambda: collections.deque(self.process.stdout, maxlen=0), daemon=True).start()
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
 
     def __enter__(self):
         return self
@@ -159,13 +195,10 @@ class Program:
 
     def play(self, session, caller=None):
         """Sends each request of a session. Yields the range of the step that answered it, and the body that was forwarded.
+        `seconds` says how long the last request took.
 
         A request that gets no answer ends the session, as it would end the agent's work."""
-        api, body = session.api, {**session.body, "stream": False}
-        if api is sessions.MESSAGES:  # Output counts against the window, so a small window needs a small wish.
-            body["max_tokens"] = min(body["max_tokens"], max(1100, self.window // 8))
-            if body.get("thinking", {}).get("budget_tokens"):
-                body["thinking"] = {**body["thinking"], "budget_tokens": 1024}
+        api, body = session.api, wished(session, self.window)
         head = json.dumps({**body, api.member: []}, ensure_ascii=False).encode()
         before, after = head.split(f'"{api.member}": []'.encode())
         joined, ends = b"", [0]
@@ -175,12 +208,25 @@ class Program:
         fields = {"content-type": "application/json", "authorization": f"Bearer {caller or session.name}"}
         for start, end in session.steps():
             whole = before + f'"{api.member}": ['.encode() + joined[: ends[start]] + b"]" + after
+            began = time.perf_counter()
             self.connection.request("POST", api.path, whole, fields)
             reply = self.connection.getresponse()
             reply.read()
+            self.seconds = time.perf_counter() - began
             if reply.status != 200:
                 return
             yield (start, end), unmarked(self.upstream.accepted)
+
+
+class Program(Proxy):
+    """The running program, under settings that environment variables give, before a model with a window."""
+
+    def __init__(self, window, settings=None, size=size):
+        def start(upstream, home):
+            arguments = ["--listen", "127.0.0.1:0", "--admin", "off", "--upstream", upstream]
+            return [binary(), *arguments], {**FIXED, "HOME": home, "LONGHAUL_WINDOW": str(window), **(settings or {})}
+
+        super().__init__(window, start, size)
 
 
 def unmarked(value):

@@ -18,6 +18,13 @@ STEPS = 3
 # The way that everything is sized by: longhaul as it is configured.
 BASE = "longhaul"
 WHOLE = "whole history"
+# In histories up to 14,000 tokens, the literal rule clears nothing.
+SMALL_WAYS = [BASE, WHOLE, *(way for way in views.WAYS if way != "literal rule")]
+# The window, the longest history, and the ways of a run: with a GPU, and on two cores with the small model.
+SCALES = {
+    "large": {"window": 32_000, "to": 110_000, "stretches": 2, "limit": 1_000, "ways": [BASE, WHOLE, *views.WAYS]},
+    "small": {"window": 9_000, "to": 14_000, "stretches": 1, "limit": 12, "ways": SMALL_WAYS},
+}
 
 
 def calls(turn):
@@ -103,6 +110,8 @@ def of_session(job):
             steps[step] = described(session, step, all_steps.index(step), near)
         passes = [(BASE, start, base, scored)]
         passes += [(name, start, way(history, size), scored) for name, way in views.WAYS.items()]
+        for name, fit in settings["fits"].items():
+            passes.append((name, start, head + sessions.turns(session.api, fit(session, start, program.size(items))), scored))
         for name in list(found)[1:]:  # Another setting breaks elsewhere, and has stretches of its own.
             for (own, view), inside in by_stretch(found[name], scored):
                 passes.append((name, own, head + sessions.turns(session.api, view), inside))
@@ -145,13 +154,15 @@ def key(session):
     return f"{session.api.title}/{session.name}"
 
 
-def prepare(file, window, to, most, ways, programs, part, limit):
-    """Writes the rows of all sessions, at most `limit` of each API, to a file."""
+def prepare(file, window, to, most, ways, programs, part, limit, fits=None):
+    """Writes the rows of all sessions, at most `limit` of each API, to a file.
+
+    `fits` has further ways by name: functions of a session, a number of items and a size in tokens of their JSON."""
     jobs = []
     for api in sessions.Api:
         found = [one for one in sessions.load(part, api) if sessions.tokens(one.turns()) >= LEAST * window]
         picked = found if len(found) <= limit else [found[int((at + 0.5) * len(found) / limit)] for at in range(limit)]
-        jobs += [(at, (one, window, most, ways, {"to": to, "programs": programs})) for at, one in enumerate(picked)]
+        jobs += [(at, (one, window, most, ways, {"to": to, "programs": programs, "fits": fits or {}})) for at, one in enumerate(picked)]
     # The APIs take turns, so that a run of the model that is stopped has seen all of them.
     rows = workers.each(of_session, [job for _, job in sorted(jobs, key=lambda job: job[0])])
     # Without a time in its head, the file of the same prompts has the same bytes.

@@ -19,15 +19,21 @@ def loss(pairs):
     return (sum(own["nats"] for own, _ in pairs) - sum(base["nats"] for _, base in pairs)) / count if count else float("nan")
 
 
+def bounds(groups, figure):
+    """The ends of the interval of a figure of lists of results, one list a session, by resampling whole sessions."""
+    chance = random.Random(1)
+    drawn = sorted(figure(sum((chance.choice(groups) for _ in groups), [])) for _ in range(RESAMPLES))
+    edge = int((1 - LEVEL) / 2 * RESAMPLES)
+    return drawn[edge], drawn[-edge - 1]
+
+
 def interval(pairs):
-    """The loss of pairs of results with its interval, by resampling whole sessions."""
+    """The loss of pairs of results with its interval."""
     by_session = collections.defaultdict(list)
     for own, base in pairs:
         by_session[own["sid"]].append((own, base))
-    chance, groups = random.Random(1), list(by_session.values())
-    drawn = sorted(loss(sum((chance.choice(groups) for _ in groups), [])) for _ in range(RESAMPLES))
-    edge = int((1 - LEVEL) / 2 * RESAMPLES)
-    return f"{loss(pairs):+.3f} ({drawn[edge]:+.3f}, {drawn[-edge - 1]:+.3f})"
+    low, high = bounds(list(by_session.values()), loss)
+    return f"{loss(pairs):+.3f} ({low:+.3f}, {high:+.3f})"
 
 
 def render(results):
