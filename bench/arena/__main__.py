@@ -123,6 +123,11 @@ def prompts(options):
     print(table.standing(rows))
 
 
+def packages(_):
+    """Prints the packages of the peers, each with the folder of its environment."""
+    print("\n".join(f"{name} {package}" for name, package in peers.PACKAGES.items()))
+
+
 def check(_):
     """Runs the arena's own tests."""
     found = unittest.defaultTestLoader.discover(str(HERE), pattern="check.py")
@@ -131,7 +136,7 @@ def check(_):
 
 def main():
     parser = argparse.ArgumentParser(prog="bench/arena", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", nargs="?", choices=("play", "report", "prompts", "check"), default="play")
+    parser.add_argument("command", nargs="?", choices=("play", "report", "prompts", "peers", "check"), default="play")
     parser.add_argument("--window", type=int, action="append", help=f"windows in tokens; by default {WINDOWS}")
     parser.add_argument("--api", action="append", choices=[api.title for api in sessions.Api])
     parser.add_argument("--ways", help="names of ways, with commas between them; by default all that are installed")
@@ -144,7 +149,7 @@ def main():
     parser.add_argument("--scale", choices=steps.SCALES, default="large", help="of `prompts`; large: windows of 32,000; small: of 9,000")
     parser.add_argument("--scores", help="scores of the prompts by a model: adds the columns of the next step")
     options = parser.parse_args()
-    {"play": play, "report": report, "prompts": prompts, "check": check}[options.command](options)
+    {"play": play, "report": report, "prompts": prompts, "peers": packages, "check": check}[options.command](options)
 
 
 if __name__ == "__main__":

@@ -59,13 +59,11 @@ def front(ways, fidelity):
     """The names of the ways that hold the window, and that no other one beats or equals in both cost and fidelity."""
     held = {name: one for name, one in ways.items() if one["fit"] >= HOLDS and one[fidelity] is not None}
 
-    def beaten(one):
-        return any(
-            other["cost"] <= one["cost"] and other[fidelity] >= one[fidelity] and (other["cost"], other[fidelity]) != (one["cost"], one[fidelity])
-            for other in held.values()
-        )
+    def beats(other, one):
+        as_good = other["cost"] <= one["cost"] and other[fidelity] >= one[fidelity]
+        return as_good and (other["cost"] < one["cost"] or other[fidelity] > one[fidelity])
 
-    return sorted(name for name, one in held.items() if not beaten(one))
+    return sorted(name for name, one in held.items() if not any(beats(other, one) for other in held.values()))
 
 
 def grouped(rows):

@@ -101,4 +101,3 @@ def user(api, text):
     if api is RESPONSES:
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
     return {"role": "user", "content": [{"type": "text", "text": text}]}
-

@@ -1,7 +1,7 @@
 """Runs a peer inside the environment that it is installed in: python peer_worker.py PEER. One JSON value a line, in and out.
 
-`load` imports it, `open` begins a conversation, `step` adds items and asks for what to forward, `fit` asks for what stands for the first items at a
-size, and `checklist` for the checklist of a transcript. An item that is forwarded as it came is answered by its position."""
+`load` imports it, `open` begins a conversation, `step` adds items and asks for what to forward, `fit` adds items and asks for what
+stands for all of them at a size, and `checklist` asks for the checklist of a transcript. An item that is forwarded as it came is answered by its position."""
 
 import importlib.metadata
 import json

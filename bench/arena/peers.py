@@ -134,7 +134,8 @@ def worker(package):
 def opened(package, session, window):
     """Begins a conversation. Returns its body."""
     api, body = session.api, program.wished(session, window) | {session.api.member: []}
-    worker(package).ask("open", api=api.title, member=api.member, body=body, window=window, room=int(rules.room(window)), model=cache.MODELS[api][0])
+    told = {"window": window, "room": int(rules.room(window)), "model": cache.MODELS[api][0]}
+    worker(package).ask("open", api=api.title, member=api.member, body=body, **told)
     return body
 
 
@@ -200,7 +201,9 @@ PEERS = {
     "checklist": ways.Way("semantic-checklist", ways.in_steps(Checklist()), Checklist(), note="the checklist, and the newest messages"),
     "cliff": Library("CliffCompaction", "cliff", fit=cliff_fit, note="its engine, threshold at the room"),
     "guardian": Proxied("context-guardian", guardian, apis=(CHAT, MESSAGES), note="its proxy; a fixed text stands in for its summaries"),
-    "headroom": Library("headroom compress", "headroom", apis=(CHAT, MESSAGES), note="`compress(messages)` at every request; may exceed the window"),
+    "headroom": Library(
+        "headroom compress", "headroom", apis=(CHAT, MESSAGES), note="`compress(messages)` at every request; may exceed the window"
+    ),
 }
 
 

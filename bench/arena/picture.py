@@ -37,8 +37,8 @@ def panel(left, top, one, kind, numbers):
     parts = [f"<rect x='{left}' y='{top}' width='{WIDE}' height='{HIGH}' fill='none' stroke='{FAINT}'/>"]
     for share in (0, 0.5, 1):
         parts.append(text(left - 5, top + HIGH * (1 - share) + 4, f"{100 * share:.0f}%", 10, "end"))
-        cost = share * MOST
-        parts.append(text(left + share * WIDE, top + HIGH + 13, f"{cost:.2f}".rstrip("0").rstrip(".") + ("+" if share == 1 else ""), 10, "middle"))
+        cost = f"{share * MOST:.2f}".rstrip("0").rstrip(".") + ("+" if share == 1 else "")
+        parts.append(text(left + share * WIDE, top + HIGH + 13, cost, 10, "middle"))
     parts.append(line(left + WIDE / MOST, top, left + WIDE / MOST, top + HIGH, dash="3 3"))
     held = sorted((place(one["ways"][name]) for name in one["front"][kind]), key=lambda at: at[0])
     for (x1, y1), (x2, y2) in zip(held, held[1:]):

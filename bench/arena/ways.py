@@ -3,6 +3,7 @@
 `none`, masking and the cuts are the ways of `bench/judge/views.py` over the items of the APIs, so that a provider could answer them."""
 
 import dataclasses
+import functools
 import time
 
 import items
@@ -77,15 +78,14 @@ def cleared(session, end, keep):
     """All items, with the texts of the last `keep` results."""
     answers = [at for at, item in enumerate(session.items[:end]) if items.answers_call(session.api, item)]
     gone = set(answers[: len(answers) - keep])
-    return [blank(session.api, item) if at in gone else item for at, item in enumerate(session.items[:end])]
+    clear = clearing(session.api)
+    return [clear(item) if at in gone else item for at, item in enumerate(session.items[:end])]
 
 
-BLANK = {api: items.remembered(lambda item, api=api: items.edited(api, item, lambda _: views.CLEARED)) for api in sessions.Api}
-
-
-def blank(api, item):
-    """An item whose results are cleared."""
-    return BLANK[api](item)
+@functools.cache
+def clearing(api):
+    """A function that clears the results of an item of an API."""
+    return items.remembered(lambda item: items.edited(api, item, lambda _: views.CLEARED))
 
 
 def masked(session, end, size):
