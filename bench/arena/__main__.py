@@ -21,6 +21,7 @@ import replay  # noqa: E402
 import sessions  # noqa: E402
 import steps  # noqa: E402
 import table  # noqa: E402
+import ways  # noqa: E402
 
 WINDOWS = (32_000, 64_000, 128_000)
 # The way whose sizes the others take at equal size.
@@ -112,7 +113,7 @@ def report(options):
 def prompts(options):
     """Writes the prompts of the next-step measure for the ways that can be given a size: `bench/judge` scores them."""
     scale = steps.SCALES[options.scale]
-    fits = {way.name: way.fit for way in peers.all_ways() if way.fit and way.name not in steps.views.WAYS}
+    fits = {way.name: ways.ByText(way.fit) for way in peers.all_ways() if way.fit and way.name not in steps.views.WAYS}
     named = [steps.BASE, steps.WHOLE, "newest messages", "frugal", "standard", *fits]
     programs = {steps.BASE: peers.settings() | {"LONGHAUL_PROFILE": BASE}}
     programs |= {profile: peers.settings() | {"LONGHAUL_PROFILE": profile} for profile in ("frugal", "standard")}

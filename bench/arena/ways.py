@@ -18,6 +18,10 @@ LEFT = 0.5
 SLIDING = 0.75
 
 
+# The size of a text is sought up to so many times its size in JSON, by so many halvings.
+BYTES, HALVINGS = 4, 7
+
+
 @dataclasses.dataclass
 class Request:
     """A request that a way forwards: the step that answers it, its body, the seconds of the way, and its own calls to a model."""
@@ -95,6 +99,24 @@ def masked(session, end, size):
         middle = (low + high + 1) // 2
         low, high = (middle, high) if items.size(cleared(session, end, middle)) <= size else (low, middle - 1)
     return cleared(session, end, low)
+
+
+@dataclasses.dataclass
+class ByText:
+    """A way whose size is that of the text alone, as a model is given it, and not that of all JSON."""
+
+    fit: object
+
+    def __call__(self, session, end, size):
+        low, high, best = 0.0, BYTES * size, None
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            found = self.fit(session, end, middle)
+            if sessions.tokens(sessions.turns(session.api, found)) <= size:
+                low, best = middle, found
+            else:
+                high = middle
+        return best or self.fit(session, end, low)
 
 
 def room(session, window):

@@ -111,7 +111,7 @@ def of_session(job):
         passes = [(BASE, start, base, scored)]
         passes += [(name, start, way(history, size), scored) for name, way in views.WAYS.items()]
         for name, fit in settings["fits"].items():
-            passes.append((name, start, head + sessions.turns(session.api, fit(session, start, program.size(items))), scored))
+            passes.append((name, start, head + sessions.turns(session.api, fit(session, start, size)), scored))
         for name in list(found)[1:]:  # Another setting breaks elsewhere, and has stretches of its own.
             for (own, view), inside in by_stretch(found[name], scored):
                 passes.append((name, own, head + sessions.turns(session.api, view), inside))
@@ -157,7 +157,7 @@ def key(session):
 def prepare(file, window, to, most, ways, programs, part, limit, fits=None):
     """Writes the rows of all sessions, at most `limit` of each API, to a file.
 
-    `fits` has further ways by name: functions of a session, a number of items and a size in tokens of their JSON."""
+    `fits` has further ways by name: functions of a session, a number of items and a size in tokens."""
     jobs = []
     for api in sessions.Api:
         found = [one for one in sessions.load(part, api) if sessions.tokens(one.turns()) >= LEAST * window]
