@@ -98,12 +98,15 @@ def report(options):
     """Writes and prints the table of the results that a folder has, and draws the picture."""
     folder = pathlib.Path(options.out)
     scores = figures.read(pathlib.Path(options.scores)) if options.scores else []
-    found = figures.summary(figures.read(folder / "results.jsonl"), scores)
+    notes = {way.name: way.note for way in peers.all_ways()}
+    # A way whose package has gone since has no note.
+    results = [row for row in figures.read(folder / "results.jsonl") if row["way"] in notes]
+    found = figures.summary(results, list(notes), scores)
     found["prices"] = {api.title: {"model": name, **vars(cache.price(name, host))} for api, (name, host) in cache.MODELS.items()}
     found["sources"] = figures.sources({(row["api"], row["session"]) for row in found["results"]})
     (folder / "arena.json").write_text(json.dumps(found, indent=1) + "\n")
     (folder / "arena.svg").write_text(picture.draw(found))
-    text = figures.render(found, {way.name: way.note for way in peers.all_ways()})
+    text = figures.render(found, notes)
     if scores:
         text += f"\n\n### The next step, by a model\n\n{table.render(scores)}"
     (folder / "arena.md").write_text(text + "\n")

@@ -231,7 +231,7 @@ class Figures(unittest.TestCase):
 
     def test_the_table_and_the_picture_name_every_way(self):
         rows = [self.row(name, way, cost) for way, cost in (("none", 2.0), ("a & b", 1.0)) for name in ("s", "t")]
-        found = figures.summary(rows)
+        found = figures.summary(rows, ["none", "a & b"])
         text = figures.render(found, {"none": "all", "a & b": "some"})
         self.assertIn("| **a & b** * | 0.50 (0.50, 0.50) | 1.0 | 4 | 25% (25, 25) | 50% (50, 50) | 100% | 0 | 250.0 |", text)
         self.assertIn("a &amp; b", picture.draw(found))

@@ -74,15 +74,15 @@ def grouped(rows):
     return found
 
 
-def summary(rows, scores=()):
-    """All figures as JSON."""
+def summary(rows, order, scores=()):
+    """All figures as JSON. `order` has the names of the ways in the order of the tables."""
     tables = []
     for (window, mode), ways in sorted(grouped(rows).items(), key=lambda one: (one[0][0], one[0][1] != "own")):
         figures = {way: with_intervals(some) for way, some in ways.items()}
         fronts = {name: front(figures, name) for name in ("rules", "far")}
         names = sorted({f"{row['api']}/{row['session']}" for some in ways.values() for row in some})
         tables.append({"window": window, "mode": mode, "sessions": names, "ways": figures, "front": fronts})
-    return {"tables": tables, "scores": scored(scores), "results": rows}
+    return {"order": order, "tables": tables, "scores": scored(scores), "results": rows}
 
 
 def scored(rows):
@@ -145,7 +145,7 @@ EQUAL = [title for title in COLUMNS if title not in ("breaks a session", "ms a r
 
 
 def render_table(one, order):
-    """A table of one window and mode."""
+    """A table of one window and mode, its ways in an order."""
     titles = list(COLUMNS) if one["mode"] == "own" else EQUAL
     count = len(one["sessions"])
     lines = [
@@ -156,7 +156,7 @@ def render_table(one, order):
         f"| way | {' | '.join(titles)} |",
         "|---|" + "--:|" * len(titles),
     ]
-    for name in sorted(one["ways"], key=lambda name: order.index(name) if name in order else len(order)):
+    for name in sorted(one["ways"], key=order.index):
         figures = one["ways"][name]
         shown = f"**{name}**" if name in one["front"]["rules"] else name
         shown += " *" if name in one["front"]["far"] else ""
@@ -166,7 +166,7 @@ def render_table(one, order):
 
 
 def render(found, notes):
-    """All tables, and what each way is. `notes` has the ways in their order."""
-    parts = [render_table(one, list(notes)) for one in found["tables"]]
+    """All tables, and what each way is."""
+    parts = [render_table(one, found["order"]) for one in found["tables"]]
     parts.append("### Ways\n\n" + "\n".join(f"- {name}: {note}." for name, note in notes.items()))
     return "\n\n".join(parts)

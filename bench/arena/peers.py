@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -207,12 +208,13 @@ PEERS = {
 }
 
 
+@functools.cache
 def all_ways():
     """All ways whose packages are installed, with what each is."""
     found = [longhaul(profile) for profile in ("auto", "frugal", "standard")] + ways.LOCAL
     for package, way in PEERS.items():
         named = version(package)
         if named:
-            way.note = f"{named}: {way.note}"
+            way.note = f"{named}; {way.note}"
             found.append(way)
     return found

@@ -52,26 +52,30 @@ def last_units(api, some, size):
     return kept
 
 
-def clipped(api, unit, size):
-    """A unit within a size: its results lose their beginnings, the oldest first. Empty if the rest does not fit."""
+def clipped(api, unit, size, ends=False):
+    """A unit within a size: its results lose their beginnings or their ends, the oldest first. Empty if the rest does not fit."""
     over, found = items.size(unit) - size, []
     for item in unit:
         if over > 0 and items.answers_call(api, item):
             before = items.size([item])
             drop = int(over * 4)
-            item = items.edited(api, item, lambda text, drop=drop: text[drop:])
+            item = items.edited(api, item, lambda text, drop=drop: text[: max(0, len(text) - drop)] if ends else text[drop:])
             over -= before - items.size([item])
         found.append(item)
     return found if over < size * 0.05 else []
 
 
 def head_and_tail(session, end, size):
-    """All before the first step, the oldest units in half of the rest, and the newest in the other half."""
+    """All before the first step, the oldest units in half of the rest, and the newest in the other half.
+
+    The last of the oldest units loses the ends of its results."""
     start = items.head_length(session)
     head, rest = session.items[:start], session.items[start:end]
     half, first = (size - items.size(head)) / 2, []
     for unit in items.units(session.api, rest):
-        if items.size(first) + items.size(unit) > half:
+        left = half - items.size(first)
+        if items.size(unit) > left:
+            first += clipped(session.api, unit, left, ends=True)
             break
         first += unit
     tail = last_units(session.api, rest[len(first) :], size - items.size(head) - items.size(first))
