@@ -165,8 +165,38 @@ def render_table(one, order):
     return "\n".join(lines)
 
 
+def overview(found):
+    """One table of all windows at their own sizes: cost, rules that stand and far identifiers, without intervals."""
+    tables = [one for one in found["tables"] if one["mode"] == "own"]
+    sizes = ", ".join(f"{len(one['sessions'])} at {one['window']:,}" for one in tables)
+    lines = [
+        "### Input cost, rules that stand, far identifiers",
+        "",
+        f"Sessions: {sizes}. Bold: on the front of cost and rules; *: on the front of cost and far identifiers; †: not all requests fit.",
+        "",
+        "| way | " + " | ".join(f"{one['window']:,}" for one in tables) + " |",
+        "|---|" + "--:|" * len(tables),
+    ]
+    for name in found["order"]:
+        cells = [cell(one, name) for one in tables]
+        if any(cells):
+            lines.append(f"| {name} | {' | '.join(text or '–' for text in cells)} |")
+    return "\n".join(lines)
+
+
+def cell(one, name):
+    """The figures of a way at a window: cost · rules · far identifiers. None where the way did not run."""
+    way = one["ways"].get(name)
+    if way is None:
+        return None
+    shares = [f"{100 * way[kind]:.0f}%" if way[kind] is not None else "–" for kind in ("rules", "far")]
+    shares[0] = f"**{shares[0]}**" if name in one["front"]["rules"] else shares[0]
+    shares[1] += "*" if name in one["front"]["far"] else ""
+    return f"{way['cost']:.2f}{'' if way['fit'] >= HOLDS else '†'} · {shares[0]} · {shares[1]}"
+
+
 def render(found, notes):
     """All tables, and what each way is."""
-    parts = [render_table(one, found["order"]) for one in found["tables"]]
+    parts = [overview(found), *(render_table(one, found["order"]) for one in found["tables"])]
     parts.append("### Ways\n\n" + "\n".join(f"- {name}: {note}." for name, note in notes.items()))
     return "\n\n".join(parts)
