@@ -24,8 +24,6 @@ import table  # noqa: E402
 import ways  # noqa: E402
 
 WINDOWS = (32_000, 64_000, 128_000)
-# The way whose sizes the others take at equal size.
-BASE = "auto"
 # Sessions of each API at a window.
 LIMIT = 3
 
@@ -42,7 +40,7 @@ def jobs(options, known):
     """What is to be played: sessions, and the ways whose results are not known yet."""
     every = {way.name: way for way in peers.all_ways()}
     chosen = [every[name] for name in options.ways.split(",")] if options.ways else list(every.values())
-    base = every.get(BASE) if any(way.name == BASE for way in chosen) else None
+    base = every.get(figures.BASE) if any(way.name == figures.BASE for way in chosen) else None
     apis = [api for api in sessions.Api if not options.api or api.title in options.api]
     for window in options.window or WINDOWS:
         for number, session in picked(apis, window, options.limit, options.part):
@@ -118,7 +116,7 @@ def prompts(options):
     scale = steps.SCALES[options.scale]
     fits = {way.name: ways.ByText(way.fit) for way in peers.all_ways() if way.fit and way.name not in steps.views.WAYS}
     named = [steps.BASE, steps.WHOLE, "newest messages", "frugal", "standard", *fits]
-    programs = {steps.BASE: peers.settings() | {"LONGHAUL_PROFILE": BASE}}
+    programs = {steps.BASE: peers.settings() | {"LONGHAUL_PROFILE": figures.BASE}}
     programs |= {profile: peers.settings() | {"LONGHAUL_PROFILE": profile} for profile in ("frugal", "standard")}
     window = options.window[0] if options.window else scale["window"]
     rows = steps.prepare(

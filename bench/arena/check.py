@@ -236,6 +236,11 @@ class Figures(unittest.TestCase):
         self.assertIn("| **a & b** * | 0.50 (0.50, 0.50) | 1.0 | 4 | 25% (25, 25) | 50% (50, 50) | 100% | 0 | 250.0 |", text)
         self.assertIn("a &amp; b", picture.draw(found))
 
+    def test_the_way_that_sets_the_sizes_stands_beside_the_others(self):
+        rows = [self.row("s", "auto"), self.row("s", "b"), {**self.row("s", "b"), "mode": "equal"}]
+        found = figures.summary(rows, ["auto", "b"])
+        self.assertEqual([sorted(one["ways"]) for one in found["tables"]], [["auto", "b"], ["auto", "b"]])
+
     def test_losses_are_those_above_the_whole_history(self):
         def score(way, nats):
             return {"sid": "s", "step": 1, "way": way, "nats": nats, "n": 10}

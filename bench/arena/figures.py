@@ -10,8 +10,10 @@ import table
 HOLDS = 0.99
 # Figures that have an interval, in the order of the table.
 ESTIMATED = ("cost", "rules", "far")
+# The way whose sizes the others take at equal size.
+BASE = "auto"
 # Ways of the judge under their names here.
-BASES = {steps.BASE: "auto", steps.WHOLE: "none"}
+BASES = {steps.BASE: BASE, steps.WHOLE: "none"}
 MODES = {"own": "At its own size", "equal": "At the size of `auto`"}
 
 
@@ -67,10 +69,13 @@ def front(ways, fidelity):
 
 
 def grouped(rows):
-    """Results by window, mode and way."""
+    """Results by window, mode and way. The way that sets the sizes stands among those of equal size as well."""
     found = {}
     for row in rows:
         found.setdefault((row["window"], row["mode"]), {}).setdefault(row["way"], []).append(row)
+    for (window, mode), ways in found.items():
+        if mode == "equal" and BASE in found.get((window, "own"), {}):
+            ways[BASE] = found[window, "own"][BASE]
     return found
 
 
