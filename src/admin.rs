@@ -4,6 +4,7 @@
 //! elsewhere, as in a container that is probed from outside, others get only health and metrics. No
 //! page contains a key or a header's value; the dashboard contains the beginnings of user messages.
 
+pub(crate) mod commands;
 pub(crate) mod events;
 mod exposition;
 mod overview;
@@ -66,6 +67,7 @@ const CONTENTS: &str = "\
 /conversations, /conversations/ID, /days, /quota, /events  the dashboard's data, as JSON
 /requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
 /export.json  the data to download
+/commands  POST a command of the page, as JSON
 /prices/MODEL  list prices to propose for a model, in billionths of a dollar for a million tokens
 ";
 
@@ -249,7 +251,8 @@ impl Admin {
         match rest.split_once('/') {
             None => {
                 let after = query.strip_prefix("after=").unwrap_or_default();
-                let whole = recent.details(rest, after.parse().unwrap_or(0))?;
+                let mut whole = recent.details(rest, after.parse().unwrap_or(0))?;
+                whole.kept = self.overview.kept(&whole.kept_keys);
                 Some(json(&whole))
             }
             Some((id, "last")) => recent.last_explanation(Some(id)).map(|it| json(&it)),

@@ -107,6 +107,8 @@ pub struct Config {
     pub admin: AdminListener,
     /// Whether the dashboard shows the text of summaries.
     pub admin_show_content: bool,
+    /// Whether the dashboard takes commands.
+    pub admin_commands: bool,
     /// The user's state folder, which the user's longhauls share; set by a command that serves or asks them.
     pub(crate) state_folder: Option<PathBuf>,
     /// Log output on standard error.
@@ -356,6 +358,7 @@ impl Config {
             admin,
             state_folder: None,
             admin_show_content: found.value(&settings::ADMIN_SHOW_CONTENT)?,
+            admin_commands: found.value(&settings::ADMIN_COMMANDS)?,
             log: LogConfig {
                 level: found.value(&settings::LOG_LEVEL)?,
                 format: found.value(&settings::LOG_FORMAT)?,

@@ -6,6 +6,7 @@ pub(crate) mod days;
 pub(crate) mod dto;
 pub(crate) mod entry;
 pub(crate) mod handle;
+pub(crate) mod set_prices;
 pub(crate) mod shared;
 mod shown;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
 use entry::DashboardEntry;
 pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
+use set_prices::SetPrices;
 use shown::ShownConversations;
 pub(crate) use shown::{FeedRow, ListChange};
 
@@ -39,6 +41,7 @@ pub(crate) struct RecentConversations {
     content_hidden: AtomicBool,
     conversations: Mutex<ShownConversations>,
     days: Mutex<DayTotals>,
+    pub(crate) prices: SetPrices,
     outage: Mutex<Option<Outage>>,
     /// Revision of the conversations, for viewers that wait for a change.
     revision: watch::Sender<u64>,
@@ -132,6 +135,15 @@ impl RecentConversations {
         }
     }
 
+    pub(crate) fn shows_content(&self) -> bool {
+        !self.content_hidden.load(Ordering::Relaxed)
+    }
+
+    /// Has the next request of a conversation compacted.
+    pub(crate) fn compact_next(&self, id: ConversationId) {
+        self.update(id, |seen| seen.dto.compacts_next = true);
+    }
+
     /// Records a request; `None` if collecting is not enabled.
     pub(crate) fn record_request(
         self: &Arc<Self>,
@@ -149,11 +161,14 @@ impl RecentConversations {
         let (conversation, window) = (arrival.conversation, arrival.window);
         let title = if has_title { None } else { entry::title(conversation) };
         let (body, model) = (entry::body(conversation), entry::model(conversation));
-        let handle = DashboardHandle::new(self, id, window, &model);
+        let mut handle = DashboardHandle::new(self, id, window, &model);
         self.change(|conversations, hidden| {
             let new = || DashboardEntry::new(id);
             let news = (title, body, model);
-            conversations.touch(id, new, |seen| seen.apply(arrival, news, hidden));
+            let apply = |seen: &mut DashboardEntry| {
+                handle.compacts = seen.apply(arrival, news, hidden);
+            };
+            conversations.touch(id, new, apply);
         });
         Some(handle)
     }

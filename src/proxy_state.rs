@@ -104,6 +104,7 @@ impl ProxyState {
         usage: Option<&Usage>,
         prices: Option<TokenPrices>,
     ) -> RequestCost {
+        let prices = prices.or_else(|| self.recent.prices.of(model));
         let settled = self.costs.settle(open, model, usage, prices);
         let costs = &self.metrics.costs;
         costs.record_chat(settled.cost, &settled.comparison);

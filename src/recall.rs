@@ -20,7 +20,7 @@ use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::limits::RECALL_PATH;
 use crate::proxy_state::ProxyState;
-use crate::store::OriginalContent;
+use crate::store::{KeptTexts, OriginalContent};
 use longhaul_core::planning::originals::spoken_words;
 use longhaul_core::units::recall_id::RecallId;
 use query::RecallQuery;
@@ -147,18 +147,14 @@ pub(super) async fn change(
         return Err(Fault::KeepRefused);
     }
     let keys = [original.outline.kept_key()];
-    state.store.refresh_kept_texts(keys[0]).await;
-    let mut outcome = Err(Fault::KeepRefused);
-    state.store.change_kept_texts(&keys, |kept| {
-        outcome = if is_kept {
-            kept.keep(text, true).map_err(|_| Fault::KeepRefused)
-        } else {
-            kept.take_back(text, true);
-            Ok(())
-        };
-    });
-    outcome?;
-    state.store.flush().await;
+    let wish = |kept: &mut KeptTexts| {
+        if is_kept {
+            return kept.keep(text, true).map_err(|_| Fault::KeepRefused);
+        }
+        kept.take_back(text, true);
+        Ok(())
+    };
+    state.store.wish(&keys, wish).await?;
     Ok(if is_kept { "kept\n" } else { "taken back\n" }.to_owned())
 }
 

@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
 use crate::dashboard::shared;
-use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, SPENT, TotalsFile};
+use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TotalsFile};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -161,6 +161,9 @@ impl Server {
             let restore = |rows| recent.restore_rows(rows);
             let rows = move || rows.rows_without_text();
             self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
+            let set = Arc::clone(recent);
+            let restore = |rows| for price in rows { recent.prices.set(price); };
+            self.totals.extend(TotalsFile::open(config, PRICES, restore, move || set.prices.all()));
         }
         self.admin = Some(at);
         Ok(())

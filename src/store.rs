@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 pub(crate) use file::create_private_dir;
 pub(crate) use inspector::{RecordListing, ScopeStats, StoreInspector};
-pub(crate) use kept_texts::KeptTexts;
+pub(crate) use kept_texts::{KeptTexts, NotKept};
 pub(crate) use lease::LeaseOutcome;
 pub(crate) use memory::RewriteTolerance;
 pub(crate) use originals::{Original, OriginalContent, OriginalStore};
@@ -304,11 +304,9 @@ impl Store {
         }
     }
 
-    pub(crate) fn kept_texts(&self, prefix_keys: &PrefixKeys) -> KeptTexts {
-        if !self.has_kept_texts() {
-            return KeptTexts::default();
-        }
-        let kept = self.memory.kept.get(&prefix_keys.kept_keys());
+    /// Returns the texts that stay in a conversation, by the [keys](PrefixKeys::kept_keys) of their list.
+    pub(crate) fn kept_texts(&self, keys: &[RecordKey]) -> KeptTexts {
+        let kept = self.memory.kept.get(keys);
         kept.map_or_else(KeptTexts::default, Arc::unwrap_or_clone)
     }
 
@@ -331,6 +329,28 @@ impl Store {
         true
     }
 
+    /// Changes the texts that stay in a conversation beside its requests. Waits for the list of other
+    /// processes, and until they can see the change.
+    ///
+    /// # Errors
+    /// As `wish`, which changes the list.
+    pub(crate) async fn wish<E>(
+        &self,
+        keys: &[RecordKey],
+        wish: impl FnOnce(&mut KeptTexts) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Some(tier) = self.durable() {
+            for key in keys {
+                tier.refresh_prefix(*key).await;
+            }
+        }
+        let mut outcome = Ok(());
+        self.change_kept_texts(keys, |kept| outcome = wish(kept));
+        outcome?;
+        self.flush().await;
+        Ok(())
+    }
+
     /// Queues a change of the durable entry under `key`, if the durable store keeps entries.
     fn queue_change(&self, key: RecordKey, change: Change) {
         if let Some(tier) = self.durable() {
@@ -344,13 +364,6 @@ impl Store {
             && let Some(sealed) = self.sealer.seal(key, value)
         {
             self.queue_change(key, Change::Note(name, sealed));
-        }
-    }
-
-    /// Updates memory with the texts of a conversation that other processes stored.
-    pub(crate) async fn refresh_kept_texts(&self, key: RecordKey) {
-        if let Some(tier) = self.durable() {
-            tier.refresh_prefix(key).await;
         }
     }
 

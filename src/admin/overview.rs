@@ -14,12 +14,14 @@ use crate::proxy_state::ProxyState;
 use crate::store::Store;
 use crate::summaries::{GuardHealth, SummaryGuards};
 use crate::wall_clock;
+use longhaul_core::policy::KeptText;
+use longhaul_core::units::scope::RecordKey;
 
 /// Sources of the dashboard's data.
 pub(crate) struct Overview {
     pub(super) metrics: Arc<Metrics>,
     pub(super) recent: Arc<RecentConversations>,
-    store: Arc<Store>,
+    pub(super) store: Arc<Store>,
     guards: Arc<SummaryGuards>,
     /// Base URL that agents on this machine use.
     agent_url: String,
@@ -29,6 +31,8 @@ pub(crate) struct Overview {
     started: u64,
     /// Facts about the models of each upstream.
     learned: Vec<Arc<LearnedByCaller>>,
+    /// Whether the page takes commands.
+    pub(super) commands: bool,
 }
 
 /// State of the process, and the conversations that changed.
@@ -45,6 +49,8 @@ struct OverviewDto<'o> {
     outage: Option<Outage>,
     /// `memory` without a durable store; otherwise `answers` or `away`.
     store: &'static str,
+    /// Whether the page takes commands.
+    commands: bool,
     summaries: GuardHealth,
     quota: Vec<Quota>,
     conversations: Vec<ConversationDto>,
@@ -62,6 +68,7 @@ impl Overview {
     /// `agent_url` is the base URL that agents on this machine use.
     pub(crate) fn from_state(state: &ProxyState, agent_url: String) -> Self {
         state.recent.enable();
+        state.recent.set_content_visible(state.config.admin_show_content);
         Self {
             metrics: Arc::clone(&state.metrics),
             recent: Arc::clone(&state.recent),
@@ -71,6 +78,7 @@ impl Overview {
             folder: state.config.state_folder.clone(),
             started: wall_clock::unix_millis(),
             learned: state.upstreams().map(|it| Arc::clone(&it.learned)).collect(),
+            commands: state.config.admin_commands && state.config.state_folder.is_some(),
         }
     }
 
@@ -89,6 +97,14 @@ impl Overview {
         learned.flat_map(|it| it.forget(model, publish)).collect()
     }
 
+    /// Returns the texts of a list that commands may take back: those of people, and where content is shown,
+    /// those of agents.
+    pub(super) fn kept(&self, keys: &[RecordKey]) -> Vec<KeptText> {
+        let kept = self.store.kept_texts(keys);
+        let is_shown = |kept: &&KeptText| !kept.by_agent || self.recent.shows_content();
+        kept.texts().iter().filter(|_| self.commands).filter(is_shown).cloned().collect()
+    }
+
     /// Returns the state of the process and the conversations that changed after `revision`, with the new revision.
     pub(super) fn changes_since(&self, revision: u64) -> (u64, Bytes) {
         let change = self.recent.changes_since(revision);
@@ -105,6 +121,7 @@ impl Overview {
                 Some(true) => "answers",
                 Some(false) => "away",
             },
+            commands: self.commands,
             summaries: self.guards.health(),
             quota: self.metrics.quotas.all(),
             conversations: change.changed,

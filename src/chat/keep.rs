@@ -15,7 +15,9 @@ pub(super) fn add_kept_texts(
     request: &ChatRequest<'_>,
     prefix_keys: &PrefixKeys,
 ) {
-    let mut wished = request.state.store.kept_texts(prefix_keys);
+    let store = &request.state.store;
+    let keys = if store.has_kept_texts() { prefix_keys.kept_keys() } else { Vec::new() };
+    let mut wished = store.kept_texts(&keys);
     keep_headers::apply(&request.head.headers, &mut wished);
     let model = prefix_keys.model();
     let mut kept: Vec<KeptText> = request.state.config.kept_texts(model).cloned().collect();

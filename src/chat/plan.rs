@@ -295,7 +295,10 @@ async fn compact_within_window(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Opti
         // Do not pay again for a repeated request, even if it is counted differently by now.
         covered
     } else {
+        // A wish of a person takes a cut that is new, however recent.
+        let is_wanted = |cut: &usize| !chat.is_wanted_compact() || covered.is_none_or(|it| *cut > it);
         cut_point::find(conversation, policy.keep_recent, None, kept, messages)
+            .filter(is_wanted)
             .or_else(|| cut_point::deepest(conversation, kept, messages))
             .or(covered)
     }?;

@@ -10,7 +10,7 @@ use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::learn::{known_window, thinking};
 use crate::chat::summarise::call;
 use crate::chat::{keep, provider, recall, summarise};
-use crate::config::{PlacementSetting, SummaryStyle};
+use crate::config::{Mode, PlacementSetting, SummaryStyle};
 use crate::dashboard::{DashboardHandle, DashboardRequest};
 use crate::learned::learned_models::{LearnedModels, QueryKey};
 use crate::proxy_state::ProxyState;
@@ -46,6 +46,7 @@ pub(crate) fn read<'b>(
 pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) {
     let (mut chat, inputs) = prepare_unregistered(request).await;
     chat.dashboard = register_on_dashboard(&chat, &inputs);
+    chat.compact_now |= chat.is_wanted_compact();
     (chat, inputs)
 }
 
@@ -129,6 +130,7 @@ fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<Dashboa
         prefix_keys: &chat.prefix_keys,
         window: inputs.policy.thresholds.window,
         summary: summary.filter(|_| state.config.admin_show_content),
+        may_compact: chat.mode == Mode::On && chat.request.overrides.compaction.is_none(),
         agent: caller_identity::agent_product(&chat.request.head.headers),
         session: caller_identity::shown_session(&chat.request.head.headers),
         caller: caller_identity::pseudonym(chat.request.scope),

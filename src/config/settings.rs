@@ -162,6 +162,7 @@ settings! { ALL_SETTINGS:
     ADMIN_LISTEN: Option<SocketAddr> = address_or_off, "admin.listen" = "127.0.0.1:8485",
         short_env = Some("LONGHAUL_ADMIN"), flag = Some(flag("admin", "ADDR|off")), restart;
     ADMIN_SHOW_CONTENT: bool = switch, "admin.show_content" = "false";
+    ADMIN_COMMANDS: bool = switch, "admin.commands" = "true", restart;
 
     LOG_LEVEL: LogLevel = choice, "log.level" = "info", restart;
     LOG_FORMAT: LogFormat = choice, "log.format" = "auto", restart;

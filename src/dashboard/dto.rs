@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::costs::RequestCost;
 use crate::explanation::{RequestId, StoredExplanation};
 use longhaul_core::cost::pricing::Cost;
+use longhaul_core::policy::KeptText;
+use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::usd::Usd;
 use longhaul_core::window::source::SourcedWindow;
 
@@ -58,6 +60,8 @@ pub(crate) struct ConversationDto {
     pub(crate) last: u64,
     /// Time since which a summary is being made.
     pub(crate) compacting: Option<u64>,
+    /// Whether a person wants the next request to be compacted.
+    pub(crate) compacts_next: bool,
 }
 
 /// Costs and savings of a conversation, in billionths of a dollar.
@@ -91,6 +95,11 @@ pub(crate) struct ConversationDetails {
     pub(crate) points: Vec<RequestPoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<Arc<str>>,
+    /// Texts that stay in the conversation, where commands may change them.
+    pub(crate) kept: Vec<KeptText>,
+    /// Keys of the list of these texts; empty before the first request of this process.
+    #[serde(skip)]
+    pub(crate) kept_keys: Vec<RecordKey>,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -11,6 +11,7 @@ use crate::wall_clock;
 use longhaul_core::clients::own_words;
 use longhaul_core::conversation::{Conversation, Message};
 use longhaul_core::text::wording;
+use longhaul_core::units::scope::RecordKey;
 
 /// Maximum requests shown of each conversation, the most recent ones.
 const MAX_POINTS: usize = 400;
@@ -27,6 +28,8 @@ pub(super) struct DashboardEntry {
     summary: Option<Arc<str>>,
     /// Start times of the summaries being made.
     pub(super) compacting: Vec<u64>,
+    /// Keys of the list of texts that stay in the conversation.
+    kept_keys: Vec<RecordKey>,
 }
 
 impl DashboardEntry {
@@ -48,6 +51,7 @@ impl DashboardEntry {
             revision: 0,
             summary: None,
             compacting: Vec::new(),
+            kept_keys: Vec::new(),
         }
     }
 
@@ -67,6 +71,8 @@ impl DashboardEntry {
             conversation: self.to_dto(),
             points: points.cloned().collect(),
             summary: self.summary.clone(),
+            kept: Vec::new(),
+            kept_keys: self.kept_keys.clone(),
         }
     }
 
@@ -178,13 +184,14 @@ impl DashboardEntry {
         !self.dto.title.is_empty()
     }
 
-    /// Records a request, and its title for a conversation that had none.
+    /// Records a request, and its title for a conversation that had none. Returns whether a person wants this
+    /// request to be compacted.
     pub(super) fn apply(
         &mut self,
         arrival: DashboardRequest<'_>,
         (title, body, model): (Option<String>, Option<String>, String),
         is_hidden: bool,
-    ) {
+    ) -> bool {
         if !self.has_title() {
             self.dto.title = title.unwrap_or_default();
         }
@@ -199,6 +206,8 @@ impl DashboardEntry {
         self.dto.requests += 1;
         self.dto.last = wall_clock::unix_millis();
         self.summary = arrival.summary.filter(|_| !is_hidden);
+        self.kept_keys = arrival.prefix_keys.kept_keys();
+        arrival.may_compact && std::mem::take(&mut self.dto.compacts_next)
     }
 }
 
@@ -219,7 +228,7 @@ const MAX_TITLE_CHARS: usize = 80;
 /// Maximum characters of the text below the title.
 const MAX_BODY_CHARS: usize = 400;
 /// Maximum characters of a model's name, which the client chooses.
-const MAX_MODEL_CHARS: usize = 100;
+pub(super) const MAX_MODEL_CHARS: usize = 100;
 
 /// Returns the beginning of the last user message.
 pub(super) fn body(conversation: &Conversation<'_>) -> Option<String> {

@@ -27,6 +27,8 @@ pub(crate) struct DashboardRequest<'a> {
     pub(crate) window: Tokens,
     /// The summary that replaces the history, if it may be shown.
     pub(crate) summary: Option<Arc<str>>,
+    /// Whether the mode and the request's own headers allow a compaction.
+    pub(crate) may_compact: bool,
     /// Product in the client's `User-Agent`.
     pub(crate) agent: String,
     /// Session that the client states.
@@ -61,6 +63,8 @@ pub(crate) struct DashboardHandle {
     id: ConversationId,
     window: Tokens,
     model: Arc<str>,
+    /// Whether a person wants this request to be compacted.
+    pub(crate) compacts: bool,
 }
 
 /// Marks a conversation as being summarised; adds the cost of the calls when dropped.
@@ -80,7 +84,7 @@ impl DashboardHandle {
         model: &str,
     ) -> Self {
         let recent = Arc::clone(recent);
-        Self { recent, id, window, model: model.into() }
+        Self { recent, id, window, model: model.into(), compacts: false }
     }
 
     pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
@@ -137,6 +141,8 @@ impl DashboardHandle {
                 dto.newest_after = after;
             }
             dto.errors += u64::from(is_error);
+            // A failed request leaves the wish to the next one.
+            dto.compacts_next |= self.compacts && is_error;
             dto.mended += u64::from(mended);
             dto.dropped_reasoning = dto.dropped_reasoning.max(ended.dropped_reasoning as u64);
             if let Some(usage) = usage {

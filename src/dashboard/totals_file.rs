@@ -15,10 +15,11 @@ use crate::config::{StoreConfig, StoreLocation};
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Names of the files with requests, tokens and costs by day, with the conversations, and with the spending
-/// that has a cap. They follow the name of the store.
+/// Names of the files with requests, tokens and costs by day, with the conversations, with the prices that a
+/// person set, and with the spending that has a cap. They follow the name of the store.
 pub(crate) const DAYS: &str = ".days.json";
 pub(crate) const CONVERSATIONS: &str = ".conversations.json";
+pub(crate) const PRICES: &str = ".prices.json";
 pub(crate) const SPENT: &str = ".spent.json";
 
 /// File with the rows of a table. Only the process that has the store, or the port, writes the file.
@@ -68,9 +69,9 @@ impl TotalsFile {
     }
 }
 
-/// Removes the totals and the conversations of earlier processes. The spending that has a cap stays.
+/// Removes what the pages of earlier processes kept. The spending that has a cap stays.
 pub(crate) fn remove(config: &StoreConfig) {
-    for path in [DAYS, CONVERSATIONS].iter().filter_map(|name| path(config, name)) {
+    for path in [DAYS, CONVERSATIONS, PRICES].iter().filter_map(|name| path(config, name)) {
         _ = fs::remove_file(path);
     }
 }

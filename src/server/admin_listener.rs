@@ -25,6 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use crate::admin::commands::COMMANDS_PATH;
 use crate::admin::events::MAX_VIEWERS;
 use crate::admin::{Admin, EVENTS_PATH};
 use crate::dashboard::shared;
@@ -175,7 +176,11 @@ impl AdminConnection {
             }
             return reply.map(BodyExt::boxed_unsync);
         }
-        let page = self.admin.respond(&request, peer);
+        let page = if request.uri().path() == COMMANDS_PATH {
+            self.admin.command(request, peer).await
+        } else {
+            self.admin.respond(&request, peer)
+        };
         page.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync())
     }
 

@@ -107,7 +107,9 @@ fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
 /// Creates the cost meter of a summary's calls.
 fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     let state = chat.state();
-    let prices = state.config.prices_at(summary_host(&state.config), summary_model(chat));
+    let model = summary_model(chat);
+    let prices = state.config.prices_at(summary_host(&state.config), model);
+    let prices = prices.or_else(|| state.recent.prices.of(model));
     CostMeter::new(&state.metrics, prices).paid_by(&state.spending, state.config.caps, chat.payer())
 }
 

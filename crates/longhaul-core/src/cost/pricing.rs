@@ -27,7 +27,7 @@ impl Price {
     }
 
     /// Creates the price nearest to `dollars` per million tokens; `None` if it is negative.
-    pub(crate) fn nearest(dollars: f64) -> Option<Self> {
+    pub fn nearest(dollars: f64) -> Option<Self> {
         to_fixed_point(dollars, 6).map(Self)
     }
 
