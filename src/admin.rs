@@ -92,7 +92,7 @@ pub(crate) struct Admin {
 impl Admin {
     /// Creates the pages for a listener at `listen`.
     pub(crate) fn new(overview: Overview, settings: String, listen: SocketAddr) -> Self {
-        let token = overview.folder.as_deref().map(|folder| match shared::token(folder) {
+        let token = overview.folder().map(|folder| match shared::token(folder) {
             Ok(token) => HeaderValue::from_str(&token).unwrap_or(LOCKED),
             Err(error) => {
                 tracing::warn!(%error, "nobody can read the dashboard: no token");
@@ -113,7 +113,7 @@ impl Admin {
 
     /// Returns the user's state folder, if longhaul uses one.
     pub(crate) fn folder(&self) -> Option<&Path> {
-        self.overview.folder.as_deref()
+        self.overview.folder()
     }
 
     pub(crate) fn set_settings(&self, settings: String) {
@@ -210,7 +210,7 @@ impl Admin {
     /// Returns a page that is served only to clients on this machine.
     fn local_page(&self, path: &str, query: &str) -> Response<Bytes> {
         let overview = &self.overview;
-        let recent = &overview.recent;
+        let recent = &overview.state.recent;
         let found = match path {
             "/config" => Some(ok(JSON, self.settings.read().clone())),
             "/page" => self.address.get().map(|at| ok(TEXT, at.to_string().into())),
@@ -219,7 +219,7 @@ impl Admin {
                 Some(text(StatusCode::OK, "joined\n"))
             }
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
-            "/quota" => Some(json(&overview.metrics.quotas.all())),
+            "/quota" => Some(json(&overview.state.metrics.quotas.all())),
             "/windows" => Some(json(&overview.held_windows())),
             "/days" => Some(json(&recent.days())),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
@@ -235,7 +235,7 @@ impl Admin {
 
     /// Returns the page of one conversation or request.
     fn page_of_one(&self, path: &str, query: &str) -> Option<Response<Bytes>> {
-        let recent = &self.overview.recent;
+        let recent = &self.overview.state.recent;
         if let Some(model) = path.strip_prefix("/prices/") {
             let model = percent_decode_str(model).decode_utf8_lossy();
             // Of a million tokens, in billionths of a dollar.
@@ -261,7 +261,7 @@ impl Admin {
     }
 
     fn metrics(&self) -> Response<Bytes> {
-        let source = MetricsSource { metrics: &self.overview.metrics, started: self.started };
+        let source = MetricsSource { metrics: &self.overview.state.metrics, started: self.started };
         ok(METRICS_TYPE, exposition::render(table::METRICS, &source).into())
     }
 }
@@ -315,6 +315,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("/web/style.css", STYLE, include_bytes!("admin/web/style.css")),
     ("/web/app.js", SCRIPT, include_bytes!("admin/web/app.js")),
     ("/web/bar.js", SCRIPT, include_bytes!("admin/web/bar.js")),
+    ("/web/commands.js", SCRIPT, include_bytes!("admin/web/commands.js")),
     ("/web/money.js", SCRIPT, include_bytes!("admin/web/money.js")),
     ("/web/trend.js", SCRIPT, include_bytes!("admin/web/trend.js")),
     ("/web/explanation.js", SCRIPT, include_bytes!("admin/web/explanation.js")),

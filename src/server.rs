@@ -162,7 +162,11 @@ impl Server {
             let rows = move || rows.rows_without_text();
             self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
             let set = Arc::clone(recent);
-            let restore = |rows| for price in rows { recent.prices.set(price); };
+            let restore = |rows| {
+                for price in rows {
+                    recent.prices.set(price);
+                }
+            };
             self.totals.extend(TotalsFile::open(config, PRICES, restore, move || set.prices.all()));
         }
         self.admin = Some(at);

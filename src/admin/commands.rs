@@ -1,19 +1,18 @@
 //! Commands of the page: keep a text, take it back, compact a conversation again, and set a price.
 //!
-//! [`refusal`] and [`Command::read`] decide; [`Admin::command`] waits for the body, and for the store.
+//! [`Admin::check`] decides who may; [`Admin::obey`] waits for the body, and for the store.
 
-use std::error::Error;
 use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::admin::{Admin, JSON, LOCKED, Overview, overview, with_common_headers};
+use crate::admin::{Admin, JSON, Overview, ok, overview, with_common_headers};
 use crate::dashboard::set_prices::SetPrice;
 use crate::explanation::ConversationId;
 use crate::limits::MAX_KEPT_CHARS;
@@ -29,15 +28,25 @@ const MAX_COMMAND_BYTES: usize = 12 * MAX_KEPT_CHARS + 1_024;
 #[derive(Debug, Eq, PartialEq)]
 struct Refused(StatusCode, &'static str);
 
+const OFF: Refused =
+    Refused(StatusCode::FORBIDDEN, "commands need admin.commands and a state folder");
 const FOREIGN: Refused = Refused(
     StatusCode::FORBIDDEN,
     "commands are for the page on this machine, by the link that `longhaul dashboard` prints",
 );
+const NOT_A_POST: Refused = Refused(StatusCode::METHOD_NOT_ALLOWED, "a command is a POST");
+const NOT_JSON: Refused =
+    Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a command is application/json");
+const TOO_LONG: Refused = Refused(StatusCode::PAYLOAD_TOO_LARGE, "the command is too long");
+const NO_COMMAND: Refused = Refused(StatusCode::BAD_REQUEST, "the body is not a command");
 const UNKNOWN: Refused = Refused(StatusCode::NOT_FOUND, "no request of this conversation yet");
+const NOT_THERE: Refused = Refused(StatusCode::NOT_FOUND, "this text is not kept");
 const NOT_KEPT: Refused = Refused(
     StatusCode::UNPROCESSABLE_ENTITY,
     "a conversation keeps 32 texts of 1 to 4,000 characters, and 8 KiB of them",
 );
+const NO_PRICE: Refused =
+    Refused(StatusCode::UNPROCESSABLE_ENTITY, "a price has a model and dollars per million tokens");
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
@@ -58,122 +67,167 @@ struct Wish {
     text: String,
 }
 
-impl Command {
-    fn read(body: &[u8]) -> Result<Self, Refused> {
-        let refused = |_| Refused(StatusCode::BAD_REQUEST, "the body is not a command");
-        serde_json::from_slice(body).map_err(refused)
-    }
-
-    /// Returns the name for the log.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Keep(_) => "keep",
-            Self::TakeBack(_) => "take-back",
-            Self::CompactAgain(_) => "compact-again",
-            Self::SetPrice(_) => "set-price",
-        }
-    }
-}
-
-/// Returns why a request with this method and these headers may give no command, if so.
-fn refusal(method: &Method, headers: &HeaderMap) -> Option<Refused> {
-    let bytes = |value: &'_ HeaderValue| value.as_bytes().to_vec();
-    let host = headers.get(HOST).map(bytes);
-    let is_own = |origin: &HeaderValue| {
-        let origin = origin.as_bytes().strip_prefix(b"http://");
-        origin.is_some_and(|origin| host.as_deref() == Some(origin))
-    };
-    let mut sites = headers.get_all("sec-fetch-site").iter();
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if *method != Method::POST {
-        return Some(Refused(StatusCode::METHOD_NOT_ALLOWED, "a command is a POST"));
-    }
-    if !headers.get_all(ORIGIN).iter().all(is_own) || !sites.all(|site| site == "same-origin") {
-        return Some(FOREIGN);
-    }
-    let is_json = kind.eq_ignore_ascii_case("application/json");
-    let refused = Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a command is application/json");
-    (!is_json).then_some(refused)
-}
-
 impl Admin {
     /// Answers a command with `{}`, or with the reason for which it is not obeyed.
-    pub(crate) async fn command<B>(&self, request: Request<B>, peer: IpAddr) -> Response<Bytes>
-    where
-        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
-    {
-        let (status, answer) = match self.obey(request, peer).await {
-            Ok(()) => (StatusCode::OK, json!({})),
-            Err(Refused(status, why)) => (status, json!({ "error": why })),
+    pub(crate) async fn command(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> Response<Bytes> {
+        let done = match self.check(&request, peer) {
+            Ok(()) => self.obey(request.into_body()).await,
+            Err(refused) => Err(refused),
         };
-        let mut answer = with_common_headers(status, JSON, overview::json(&answer));
-        if status == StatusCode::METHOD_NOT_ALLOWED {
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        }
-        answer
+        let Err(Refused(status, why)) = done else {
+            return ok(JSON, Bytes::from_static(b"{}"));
+        };
+        let why = overview::json(&json!({ "error": why }));
+        let mut refusal = with_common_headers(status, JSON, why);
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        refusal
     }
 
-    async fn obey<B>(&self, request: Request<B>, peer: IpAddr) -> Result<(), Refused>
-    where
-        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
-    {
-        let has_token = self.token.as_ref().is_some_and(|token| *token != LOCKED);
-        if !self.overview.commands || !has_token {
-            let why = "commands need admin.commands and a state folder";
-            return Err(Refused(StatusCode::FORBIDDEN, why));
+    /// Checks that a request is a POST of JSON by the user's page, or by a program of the user.
+    fn check<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<(), Refused> {
+        let headers = request.headers();
+        let host = headers.get(HOST).map(HeaderValue::as_bytes);
+        let is_own = |origin: &HeaderValue| {
+            let origin = origin.as_bytes().strip_prefix(b"http://");
+            origin.is_some() && origin == host
+        };
+        let is_own_page = headers.get_all(ORIGIN).iter().all(is_own)
+            && headers.get_all("sec-fetch-site").iter().all(|site| site == "same-origin");
+        let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        if !self.overview.takes_commands() {
+            Err(OFF)
+        } else if request.method() != Method::POST {
+            Err(NOT_A_POST)
+        } else if self.refusal(request, peer).is_some() || !is_own_page {
+            Err(FOREIGN)
+        } else if !kind.eq_ignore_ascii_case(b"application/json") {
+            Err(NOT_JSON)
+        } else {
+            Ok(())
         }
-        if self.refusal(&request, peer).is_some() {
-            return Err(FOREIGN);
-        }
-        refusal(request.method(), request.headers()).map_or(Ok(()), Err)?;
-        let body = Limited::new(request.into_body(), MAX_COMMAND_BYTES).collect().await;
-        let too_long = |_| Refused(StatusCode::PAYLOAD_TOO_LARGE, "the command is too long");
-        let command = Command::read(&body.map_err(too_long)?.to_bytes())?;
-        let name = command.name();
-        let done = self.overview.obey(command).await;
+    }
+
+    async fn obey(&self, body: Incoming) -> Result<(), Refused> {
+        let body = Limited::new(body, MAX_COMMAND_BYTES).collect().await;
+        let body = body.map_err(|_| TOO_LONG)?.to_bytes();
+        let command = serde_json::from_slice(&body).map_err(|_| NO_COMMAND)?;
+        let overview = &self.overview;
+        let (command, done) = match command {
+            Command::Keep(wish) => ("keep", overview.keep(&wish).await),
+            Command::TakeBack(wish) => ("take-back", overview.take_back(&wish).await),
+            Command::CompactAgain(wish) => ("compact-again", overview.compact_again(&wish).await),
+            Command::SetPrice(price) => {
+                let is_set = overview.state.recent.prices.set(price);
+                ("set-price", is_set.then_some(()).ok_or(NO_PRICE))
+            }
+        };
         let refused = done.as_ref().err().map(|Refused(status, _)| status.as_u16());
-        tracing::info!(command = name, refused, "a command of the page");
+        tracing::info!(command, refused, "a command of the page");
         done
     }
 }
 
 impl Overview {
-    async fn obey(&self, command: Command) -> Result<(), Refused> {
-        let keep = |text: String| move |kept: &mut KeptTexts| kept.keep(&text, false);
-        let not_kept = |NotKept| NOT_KEPT;
-        match command {
-            Command::Keep(wish) => {
-                let (_, keys) = self.conversation(&wish)?;
-                self.store.wish(&keys, keep(wish.text)).await.map_err(not_kept)
-            }
-            Command::TakeBack(wish) => {
-                let (_, keys) = self.conversation(&wish)?;
-                let take = |kept: &mut KeptTexts| kept.take_back(&wish.text, false).then_some(());
-                let take = |kept: &mut KeptTexts| take(kept).ok_or(NotKept);
-                let gone = |NotKept| Refused(StatusCode::NOT_FOUND, "this text is not kept");
-                self.store.wish(&keys, take).await.map_err(gone)
-            }
-            Command::CompactAgain(wish) => {
-                let (id, keys) = self.conversation(&wish)?;
-                if !wish.text.is_empty() {
-                    self.store.wish(&keys, keep(wish.text)).await.map_err(not_kept)?;
-                }
-                self.recent.compact_next(id);
-                Ok(())
-            }
-            Command::SetPrice(price) => {
-                let why = "a price has a model and dollars per million tokens";
-                let refused = Refused(StatusCode::UNPROCESSABLE_ENTITY, why);
-                self.recent.prices.set(price).then_some(()).ok_or(refused)
-            }
+    async fn keep(&self, wish: &Wish) -> Result<(), Refused> {
+        let (_, keys) = self.conversation(wish)?;
+        let keep = |kept: &mut KeptTexts| kept.keep(&wish.text, false);
+        self.state.store.wish(&keys, keep).await.map_err(|NotKept| NOT_KEPT)
+    }
+
+    async fn take_back(&self, wish: &Wish) -> Result<(), Refused> {
+        let (_, keys) = self.conversation(wish)?;
+        let take = |kept: &mut KeptTexts| kept.take_back(&wish.text, false);
+        self.state.store.wish(&keys, |kept| take(kept).then_some(()).ok_or(NOT_THERE)).await
+    }
+
+    async fn compact_again(&self, wish: &Wish) -> Result<(), Refused> {
+        if !wish.text.is_empty() {
+            self.keep(wish).await?;
         }
+        self.state.recent.compact_next(self.conversation(wish)?.0);
+        Ok(())
     }
 
     /// Returns the conversation of a wish, with the keys of its list of texts.
     fn conversation(&self, wish: &Wish) -> Result<(ConversationId, Vec<RecordKey>), Refused> {
         let id = ConversationId::parse(&wish.conversation).ok_or(UNKNOWN)?;
-        let keys = self.recent.details(&id.to_string(), u64::MAX).ok_or(UNKNOWN)?.kept_keys;
+        let keys = self.state.recent.details(&id.to_string(), u64::MAX).ok_or(UNKNOWN)?.kept_keys;
         if keys.is_empty() { Err(UNKNOWN) } else { Ok((id, keys)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::dashboard::shared;
+    use crate::proxy_state::ProxyState;
+
+    const HERE: &str = "127.0.0.1";
+    const THERE: &str = "192.0.2.7";
+
+    /// Returns the pages of a user with the state folder `folder`, if any.
+    fn admin(folder: Option<&tempfile::TempDir>, commands: &str) -> Admin {
+        let settings = [("upstream.base", "http://127.0.0.1:9/v1"), ("admin.commands", commands)];
+        let mut config = Config::default_with(settings).unwrap();
+        config.state_folder = folder.map(|folder| folder.path().to_path_buf());
+        let overview = Overview::from_state(&ProxyState::new(config).unwrap(), String::new());
+        Admin::new(overview, "[]".into(), SocketAddr::from(([0, 0, 0, 0], 8485)))
+    }
+
+    #[test]
+    fn only_json_by_the_users_own_page_on_this_machine_is_a_command() {
+        let folder = tempfile::tempdir().unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+        }
+        let own = admin(Some(&folder), "true");
+        let token = own.token.clone().unwrap();
+        let status = |admin: &Admin, peer: &str, without: &str, more: &[(&str, &str)]| {
+            let right = [
+                ("host", "192.0.2.1:8485"),
+                (shared::TOKEN, token.to_str().unwrap()),
+                ("content-type", "Application/JSON; charset=utf-8"),
+            ];
+            let mut request = Request::post(COMMANDS_PATH);
+            for (name, value) in right.iter().filter(|(name, _)| *name != without).chain(more) {
+                request = request.header(*name, *value);
+            }
+            let checked = admin.check(&request.body(()).unwrap(), peer.parse().unwrap());
+            checked.map_or_else(|Refused(status, _)| status.as_u16(), |()| 200)
+        };
+        let check = |without: &str, more: &[(&str, &str)], expect: u16| {
+            assert_eq!(status(&own, HERE, without, more), expect, "{without} {more:?}");
+            assert_eq!(status(&own, THERE, without, more), 403, "from another machine: {more:?}");
+        };
+        check("", &[], 200);
+        check(shared::TOKEN, &[], 403);
+        check(shared::TOKEN, &[(shared::TOKEN, "another")], 403);
+        check("host", &[("host", "evil.example")], 403);
+        check("", &[("origin", "http://192.0.2.1:8485")], 200);
+        for origin in ["http://192.0.2.1", "https://192.0.2.1:8485", "null", "http://", ""] {
+            check("", &[("origin", origin)], 403);
+            check("", &[("origin", "http://192.0.2.1:8485"), ("origin", origin)], 403);
+            check("host", &[("origin", origin)], 403);
+        }
+        check("", &[("sec-fetch-site", "same-origin")], 200);
+        for site in ["cross-site", "same-site", "none"] {
+            check("", &[("sec-fetch-site", site)], 403);
+        }
+        check("content-type", &[], 415);
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""] {
+            check("content-type", &[("content-type", kind)], 415);
+        }
+        assert_eq!(status(&admin(Some(&folder), "false"), HERE, "", &[]), 403);
+        assert_eq!(status(&admin(None, "true"), HERE, "", &[]), 403, "without a token");
     }
 }

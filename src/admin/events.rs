@@ -53,7 +53,7 @@ impl Body for EventStream {
 
 /// Sends changes until the viewer leaves.
 async fn send_changes(overview: Arc<Overview>, sender: mpsc::Sender<Bytes>) {
-    let mut revision = overview.recent.subscribe();
+    let mut revision = overview.state.recent.subscribe();
     let mut sent = 0;
     let mut is_first = true;
     loop {

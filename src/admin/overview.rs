@@ -1,38 +1,27 @@
 //! Data of the dashboard, as JSON.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::Path;
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::dashboard::{ConversationDto, FeedRow, Outage, RecentConversations, shared};
-use crate::learned::learned_models::{HeldWindow, LearnedByCaller, LearnedModels};
-use crate::metrics::Metrics;
+use crate::dashboard::{ConversationDto, FeedRow, Outage, shared};
+use crate::learned::learned_models::{HeldWindow, LearnedModels};
 use crate::metrics::quota::Quota;
 use crate::proxy_state::ProxyState;
-use crate::store::Store;
-use crate::summaries::{GuardHealth, SummaryGuards};
+use crate::summaries::GuardHealth;
 use crate::wall_clock;
 use longhaul_core::policy::KeptText;
 use longhaul_core::units::scope::RecordKey;
 
 /// Sources of the dashboard's data.
 pub(crate) struct Overview {
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) recent: Arc<RecentConversations>,
-    pub(super) store: Arc<Store>,
-    guards: Arc<SummaryGuards>,
+    /// State of the process, with the settings of its start.
+    pub(super) state: ProxyState,
     /// Base URL that agents on this machine use.
     agent_url: String,
-    /// The user's state folder, in which the other longhauls of the user have their sockets.
-    pub(crate) folder: Option<PathBuf>,
     /// Start of service, in milliseconds since 1970.
     started: u64,
-    /// Facts about the models of each upstream.
-    learned: Vec<Arc<LearnedByCaller>>,
-    /// Whether the page takes commands.
-    pub(super) commands: bool,
 }
 
 /// State of the process, and the conversations that changed.
@@ -69,61 +58,60 @@ impl Overview {
     pub(crate) fn from_state(state: &ProxyState, agent_url: String) -> Self {
         state.recent.enable();
         state.recent.set_content_visible(state.config.admin_show_content);
-        Self {
-            metrics: Arc::clone(&state.metrics),
-            recent: Arc::clone(&state.recent),
-            store: Arc::clone(&state.store),
-            guards: Arc::clone(&state.summary_guards),
-            agent_url,
-            folder: state.config.state_folder.clone(),
-            started: wall_clock::unix_millis(),
-            learned: state.upstreams().map(|it| Arc::clone(&it.learned)).collect(),
-            commands: state.config.admin_commands && state.config.state_folder.is_some(),
-        }
+        Self { state: state.clone(), agent_url, started: wall_clock::unix_millis() }
+    }
+
+    /// Returns the user's state folder, in which the other longhauls of the user have their sockets.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.state.config.state_folder.as_deref()
+    }
+
+    /// Whether the page takes commands.
+    pub(super) fn takes_commands(&self) -> bool {
+        self.state.config.admin_commands && self.folder().is_some()
     }
 
     /// Returns the learned windows of all upstreams.
     pub(super) fn held_windows(&self) -> Vec<HeldWindow> {
-        let mut windows: Vec<HeldWindow> =
-            self.learned.iter().flat_map(|it| it.held_windows()).collect();
+        let windows = self.state.upstreams().flat_map(|it| it.learned.held_windows());
+        let mut windows: Vec<_> = windows.collect();
         windows.sort();
         windows
     }
 
     /// Drops the learned limits of `model` at all upstreams. Returns the windows dropped.
     pub(super) fn forget(&self, model: &str) -> Vec<HeldWindow> {
-        let publish = |learned: &LearnedModels| self.store.publish(learned, model);
-        let learned = self.learned.iter();
-        learned.flat_map(|it| it.forget(model, publish)).collect()
+        let publish = |learned: &LearnedModels| self.state.store.publish(learned, model);
+        self.state.upstreams().flat_map(|it| it.learned.forget(model, publish)).collect()
     }
 
     /// Returns the texts of a list that commands may take back: those of people, and where content is shown,
     /// those of agents.
     pub(super) fn kept(&self, keys: &[RecordKey]) -> Vec<KeptText> {
-        let kept = self.store.kept_texts(keys);
-        let is_shown = |kept: &&KeptText| !kept.by_agent || self.recent.shows_content();
-        kept.texts().iter().filter(|_| self.commands).filter(is_shown).cloned().collect()
+        let kept = self.state.store.kept_texts(keys);
+        let is_shown = |kept: &&KeptText| !kept.by_agent || self.state.recent.shows_content();
+        kept.texts().iter().filter(|_| self.takes_commands()).filter(is_shown).cloned().collect()
     }
 
     /// Returns the state of the process and the conversations that changed after `revision`, with the new revision.
     pub(super) fn changes_since(&self, revision: u64) -> (u64, Bytes) {
-        let change = self.recent.changes_since(revision);
+        let change = self.state.recent.changes_since(revision);
         let revision = change.revision;
         let page = json(&OverviewDto {
             revision,
             agent_url: &self.agent_url,
             version: env!("CARGO_PKG_VERSION"),
             started: self.started,
-            peers: self.folder.as_deref().map(shared::processes).unwrap_or_default(),
-            outage: self.recent.outage(),
-            store: match self.store.is_available() {
+            peers: self.folder().map(shared::processes).unwrap_or_default(),
+            outage: self.state.recent.outage(),
+            store: match self.state.store.is_available() {
                 None => "memory",
                 Some(true) => "answers",
                 Some(false) => "away",
             },
-            commands: self.commands,
-            summaries: self.guards.health(),
-            quota: self.metrics.quotas.all(),
+            commands: self.takes_commands(),
+            summaries: self.state.summary_guards.health(),
+            quota: self.state.metrics.quotas.all(),
             conversations: change.changed,
             feed: change.feed,
             evicted: change.evicted,

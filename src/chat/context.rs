@@ -73,11 +73,6 @@ impl<'c> Chat<'c> {
         has_caps.then(|| Payer::new(self.request.scope, &self.prefix_keys))
     }
 
-    /// Whether a person wants this request to be compacted, by a command of the page.
-    pub(super) fn is_wanted_compact(&self) -> bool {
-        self.dashboard.as_ref().is_some_and(|dashboard| dashboard.compacts)
-    }
-
     /// Whether replies are held back to detect overflows.
     pub(super) fn recovery_enabled(&self) -> bool {
         self.settings.recover && self.mode == Mode::On

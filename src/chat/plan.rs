@@ -296,7 +296,8 @@ async fn compact_within_window(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Opti
         covered
     } else {
         // A wish of a person takes a cut that is new, however recent.
-        let is_wanted = |cut: &usize| !chat.is_wanted_compact() || covered.is_none_or(|it| *cut > it);
+        let is_wish = chat.dashboard.as_ref().is_some_and(|it| it.compacts);
+        let is_wanted = |cut: &usize| !is_wish || covered.is_none_or(|it| *cut > it);
         cut_point::find(conversation, policy.keep_recent, None, kept, messages)
             .filter(is_wanted)
             .or_else(|| cut_point::deepest(conversation, kept, messages))

@@ -46,7 +46,7 @@ pub(crate) fn read<'b>(
 pub(crate) async fn prepare(request: ChatRequest<'_>) -> (Chat<'_>, PlanInputs) {
     let (mut chat, inputs) = prepare_unregistered(request).await;
     chat.dashboard = register_on_dashboard(&chat, &inputs);
-    chat.compact_now |= chat.is_wanted_compact();
+    chat.compact_now |= chat.dashboard.as_ref().is_some_and(|it| it.compacts);
     (chat, inputs)
 }
 

@@ -200,17 +200,17 @@ fn settle_accepted_plan(chat: &Chat<'_>, attempt: &Attempt) -> Option<RecordAdop
 /// unless this request is itself a repeat.
 fn count_new_calls(chat: &Chat<'_>, view: &ForwardedView) {
     let conversation = chat.request.conversation;
-    let rereads = rereads::count_rereads(conversation, view);
+    let rereads = rereads::reread_results(conversation, view);
     let imitations = rereads::count_imitated_clips(conversation, view);
     let state = chat.state();
-    if rereads + imitations == 0 || state.costs.has_answered(&chat.prefix_keys, &chat.model) {
+    if rereads.len() + imitations == 0 || state.costs.has_answered(&chat.prefix_keys, &chat.model) {
         return;
     }
     state.metrics.imitated_clips.add(imitations as u64);
     notices::log_imitated_clips(chat, imitations);
-    state.metrics.rereads.add(rereads as u64);
+    state.metrics.rereads.add(rereads.len() as u64);
     if let Some(dashboard) = &chat.dashboard {
-        dashboard.record_rereads(rereads);
+        dashboard.record_rereads(&rereads);
     }
 }
 

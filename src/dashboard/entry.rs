@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::dashboard::handle::DashboardRequest;
-use crate::explanation::report::{ExplanationReport, RequestReport};
+use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
 use crate::explanation::{ConversationId, StoredExplanation};
 use crate::wall_clock;
 use longhaul_core::clients::own_words;
@@ -30,6 +30,8 @@ pub(super) struct DashboardEntry {
     pub(super) compacting: Vec<u64>,
     /// Keys of the list of texts that stay in the conversation.
     kept_keys: Vec<RecordKey>,
+    /// Messages of the removed results that the agent asked for again last, each with the number of that request.
+    asked_again: VecDeque<(usize, u64)>,
 }
 
 impl DashboardEntry {
@@ -52,6 +54,7 @@ impl DashboardEntry {
             summary: None,
             compacting: Vec::new(),
             kept_keys: Vec::new(),
+            asked_again: VecDeque::new(),
         }
     }
 
@@ -113,7 +116,21 @@ impl DashboardEntry {
             lost_reasoning: self.dto.lost_reasoning,
             dropped_reasoning: self.dto.dropped_reasoning,
         };
-        Some(ExplanationReport::of_request(explanation, request))
+        let mut report = ExplanationReport::of_request(explanation, request);
+        for MessageRow { row, asked_again, .. } in &mut report.messages {
+            let range = row.number..=row.through.unwrap_or(row.number);
+            let mut asked = self.asked_again.iter().filter(|_| row.becomes < row.tokens);
+            *asked_again = asked.find(|(at, _)| range.contains(at)).map(|(_, number)| *number);
+        }
+        Some(report)
+    }
+
+    /// Records the removed results that the request under way asks for again.
+    pub(super) fn record_rereads(&mut self, results: &[usize]) {
+        self.dto.rereads += results.len() as u64;
+        self.asked_again.extend(results.iter().map(|at| (*at, self.ended + 1)));
+        let old = self.asked_again.len().saturating_sub(MAX_POINTS);
+        self.asked_again.drain(..old);
     }
 
     /// Returns the requests that ended after `at` with an error and without an explanation.

@@ -174,9 +174,9 @@ impl DashboardHandle {
         self.recent.record_total(&self.model, |numbers| numbers.money.add(spent));
     }
 
-    /// Adds the newest calls that reread cleared results.
-    pub(crate) fn record_rereads(&self, calls: usize) {
-        self.update(|seen| seen.dto.rereads += calls as u64);
+    /// Adds the results that the newest calls reread after they were cleared.
+    pub(crate) fn record_rereads(&self, results: &[usize]) {
+        self.update(|seen| seen.record_rereads(results));
     }
 
     /// Adds reasoning behind a new edit.

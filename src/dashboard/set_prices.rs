@@ -86,7 +86,10 @@ mod tests {
         assert!(prices.of("m").is_none());
         assert!(prices.set(price("m", 1.0)) && prices.set(price("m", 2.5)));
         let found = prices.of("m").unwrap();
-        assert_eq!((found.input, found.cached), (Price::stated("2.5").unwrap(), Price::stated("2.5")));
+        assert_eq!(
+            (found.input, found.cached),
+            (Price::stated("2.5").unwrap(), Price::stated("2.5"))
+        );
         for at in 0..MAX_PRICES {
             assert!(prices.set(price(&at.to_string(), 0.0)));
         }

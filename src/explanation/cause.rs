@@ -84,7 +84,7 @@ impl PlanCause {
                 "the request did not fit the window in force ({window} estimated tokens), so it \
                  was reduced before it was sent"
             ),
-            Self::Manual => "the request asked for a compaction".into(),
+            Self::Manual => "a compaction was asked for".into(),
             Self::OtherPlacement => {
                 "the upstream refused the placement of the summary: the summary moved".into()
             }

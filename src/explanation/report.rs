@@ -105,6 +105,9 @@ pub(crate) struct MessageRow {
     /// Number of the request that first changed the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<u64>,
+    /// Number of the request in which the agent asked for the removed result again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) asked_again: Option<u64>,
     /// Beginning of the text before and after the change, if text may be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<ChangedText>,
@@ -192,6 +195,7 @@ impl MessageRow {
             action: verdict::action(row.decision).into(),
             reason: verdict::explain(explanation, row.decision),
             since: None,
+            asked_again: None,
             text: None,
             row,
         }

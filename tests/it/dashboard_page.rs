@@ -12,7 +12,7 @@ use crate::program::{Admin, Program};
 
 /// Text that would run as a script if it were interpreted as markup.
 const MARKUP: &str = "<img src=x onerror=\"document.title='broken'\"><script>1</script>";
-const DESKTOP: (u32, u32) = (1_400, 900);
+pub(crate) const DESKTOP: (u32, u32) = (1_400, 900);
 const PHONE: (u32, u32) = (390, 844);
 
 /// The checker of accessibility that tests/sdk/install installs.
@@ -40,7 +40,7 @@ fn page(program: &Program) -> String {
 }
 
 /// Returns the link of the user whose state folder is in `state`.
-fn link(state: &[(&str, &str)]) -> String {
+pub(crate) fn link(state: &[(&str, &str)]) -> String {
     crate::cli::stdout(&["dashboard"], state).trim().to_owned()
 }
 
@@ -261,7 +261,7 @@ async fn text_of_a_conversation_is_text_and_failures_are_seen() {
 
 /// Reads the words of the page, which name no value that is missing.
 #[track_caller]
-fn words(browser: &mut Browser) -> String {
+pub(crate) fn words(browser: &mut Browser) -> String {
     let words = browser.text("document.body.innerText");
     assert!(!words.contains("NaN") && !words.contains("undefined"), "{words}");
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);

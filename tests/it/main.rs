@@ -17,6 +17,7 @@ mod caps;
 mod check_errors;
 mod clearing;
 mod cli;
+mod commands;
 mod compaction_properties;
 mod completions;
 mod connect;

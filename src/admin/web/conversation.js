@@ -3,11 +3,12 @@
 import { html, useEffect, useRef, useState } from '/web/vendor/preact.js';
 import { Explanation } from '/web/explanation.js';
 import { Chart } from '/web/chart.js';
+import { Keep } from '/web/commands.js';
 import { MoneyTable, usd } from '/web/money.js';
 import { loadDetails, save, state } from '/web/state.js';
 import { ago, clock, done, failure, mark, miss, moment, percent, plural, short, sizes, took, whole } from '/web/format.js';
 
-const TABS = ['Requests', 'Summary', 'Money'];
+const TABS = ['Requests', 'Summary', 'Money', 'Keep'];
 const PAGE = 50;
 
 function Request({ point, before, one, isOpen }) {
@@ -76,12 +77,14 @@ export function Conversation({ one, request, now, isOnly }) {
   useEffect(() => { document.title = (one.title || one.model) + ' – longhaul'; return () => { document.title = 'longhaul'; }; }, [one.title]);
   useEffect(() => { if (request) choose('Requests'); }, [request]);
   const details = state.details.get(one.key) ?? { points: [] };
+  const may = state.peers.get(one.base)?.commands;
+  const tabs = TABS.filter((name) => name !== 'Keep' || may);
   const { points } = details;
   const open = (point) => { location.hash = '#/c/' + one.key + '/r/' + point.id; };
   const arrow = (event, at) => {
     const to = event.key === 'ArrowRight' ? at + 1 : event.key === 'ArrowLeft' ? at - 1 : null;
-    if (to === null || !TABS[to]) return;
-    choose(TABS[to]);
+    if (to === null || !tabs[to]) return;
+    choose(tabs[to]);
     event.currentTarget.parentElement.children[to].focus();
   };
   const lost = points.map((point, at) => miss(point, points[at - 1])).filter(Boolean);
@@ -91,20 +94,21 @@ export function Conversation({ one, request, now, isOnly }) {
       <h2 id="title" tabindex="-1">${one.title || 'Conversation of ' + moment(one.last).slice(0, 16)}</h2>
       <p class="facts">${[one.agent, one.model].filter(Boolean).join(' · ')} · window ${windowWords(one.window_note)} ·
         ${' '}${plural(one.requests, 'request')}${one.errors > 0 && html`, <b class="bad">${plural(one.errors, 'error')}</b>`} · ${ago(one.last, now)}<${Again} one=${one} points=${points} />
-        ${one.compacting !== null && html` · <b class="record">summary being made</b>`}</p>
+        ${one.compacting !== null && html` · <b class="record">summary being made</b>`}${one.compacts_next && html` · <b class="record">compacted with its next request</b>`}</p>
       <p class="dim">Conversation <code>${one.id}</code>, caller <code>${one.caller}</code></p>
       ${one.body && one.body !== one.title && html`<p class="latest"><span class="dim">Latest message: </span>${one.body}</p>`}
       ${details.error && html`<p class="bad">No details: ${details.error}</p>`}
       ${details.isLoaded && points.length === 0 && html`<p class="hint">Only totals are kept of a conversation over a restart. Its next request appears here.</p>`}
       ${points.length > 0 && html`<${Chart} key=${points.length > 1} points=${points} onOpen=${open} />`}
       <div class="tabs" role="tablist" aria-label="Details">
-        ${TABS.map((name, at) => html`<button type="button" role="tab" key=${name} id=${'tab-' + name} aria-selected=${String(name === tab)} aria-controls="panel"
+        ${tabs.map((name, at) => html`<button type="button" role="tab" key=${name} id=${'tab-' + name} aria-selected=${String(name === tab)} aria-controls="panel"
           tabindex=${name === tab ? 0 : -1} onClick=${() => choose(name)} onKeyDown=${(event) => arrow(event, at)}>${name}</button>`)}
       </div>
       <div id="panel" role="tabpanel" aria-labelledby=${'tab-' + tab}>
         ${tab === 'Requests' && html`<${Requests} points=${points} one=${one} open=${request} />`}
         ${tab === 'Summary' && html`<${Summary} summary=${details.summary} one=${one} />`}
-        ${tab === 'Money' && html`<${MoneyTable} one=${one} list=${lost} config=${state.config} />`}
+        ${tab === 'Money' && html`<${MoneyTable} one=${one} list=${lost} config=${state.config} may=${may} />`}
+        ${tab === 'Keep' && may && html`<${Keep} one=${one} kept=${details.kept ?? []} />`}
       </div>
     </article>`;
 }

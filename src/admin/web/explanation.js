@@ -58,7 +58,8 @@ function Messages({ explanation, request }) {
             <th scope="row" class="n">${row.number}</th><td>${row.what}</td>
             <td class="n">${row.tokens === null ? '' : whole(row.tokens)}</td><td class="n">${whole(row.becomes)}</td>
             <td class="action">${row.action}</td>
-            <td>${row.reason}${row.since !== undefined && html`<span class=${row.isNew ? 'new' : 'dim'}>${row.isNew ? ' new in this request' : ' since request ' + row.since}</span>`}</td>
+            <td>${row.reason}${row.since !== undefined && html`<span class=${row.isNew ? 'new' : 'dim'}>${row.isNew ? ' new in this request' : ' since request ' + row.since}</span>`}
+              ${row.asked_again !== undefined && html` <b class="warn">The agent asked for it again in request ${row.asked_again}.</b>`}</td>
           </tr>
           ${row.text && html`<tr key=${row.key + 'text'} class="difference" data-text=${row.key}><td colspan="6">
             <details><summary>Text before and after</summary><div class="sides">

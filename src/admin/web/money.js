@@ -1,6 +1,7 @@
 // Amounts of money, which are never shown where they are unknown.
 
 import { html, useEffect, useState } from '/web/vendor/preact.js';
+import { useCommand } from '/web/commands.js';
 import { proposePrice } from '/web/state.js';
 import { percent, plural, short, whole } from '/web/format.js';
 
@@ -42,11 +43,26 @@ export function sum(rows) {
   return all;
 }
 
+function PriceForm({ model, base, listed }) {
+  const [give, isBusy, outcome] = useCommand();
+  const set = (event) => {
+    event.preventDefault();
+    const price = Object.fromEntries([...new FormData(event.target)].map(([name, value]) => [name, value === '' ? null : Number(value)]));
+    give(base, { command: 'set-price', model, ...price }, 'Set. It counts from the next reply on.');
+  };
+  const field = (name, label, value) => html`<label>${label} <input name=${name} type="number" min="0" step="any" required=${name === 'input'} defaultValue=${value ?? ''} /></label>`;
+  return html`<form class="command price" onSubmit=${set}>
+    <p class="hint">A price of <code>${model}</code> makes the cost known, in dollars for a million tokens${listed.length > 0 ? '. Proposed is the list price of the model’s maker: check whether your provider asks the same' : ''}.</p>
+    ${field('input', 'Input', listed[0])} ${field('cached', 'Cached input', listed[1])} ${field('output', 'Output')}
+    <button type="submit" disabled=${isBusy}>Set the price</button>${outcome}</form>`;
+}
+
 // How to make an unknown price known: the lines for the settings, with the prices of the list if it has the model.
-export function PriceHint({ model, config }) {
+export function PriceHint({ model, base, config, may }) {
   const [listed, propose] = useState(null);
   useEffect(() => { proposePrice(model).then(propose); }, [model]);
   if (config?.some(({ key, value }) => key.startsWith('price[') && value === model)) return null;
+  if (may) return html`<${PriceForm} key=${listed} model=${model} base=${base} listed=${listed ?? []} />`;
   const lines = ['[[price]]', 'match = ' + JSON.stringify(model), 'input = ' + (listed?.[0] ?? '…'), 'cached = ' + (listed?.[1] ?? '…'), 'output = …'];
   return html`<p class="hint">A price makes the cost known: these lines in the settings, in dollars for a million tokens${listed ? ', with the list price of the model’s maker. Check whether your provider asks the same' : ''}.
     <code class="block">${lines.join('\n')}</code></p>`;
@@ -63,7 +79,7 @@ function misses(list) {
   return [...causes].map(([kind, [count, tokens]]) => `${count} by ${kind} (${short(tokens)} tokens)`).join(', ');
 }
 
-export function MoneyTable({ one, list, config }) {
+export function MoneyTable({ one, list, config, may }) {
   const { money } = one;
   const isKnown = money.known > 0;
   const balance = net(money);
@@ -79,5 +95,5 @@ export function MoneyTable({ one, list, config }) {
     ['Reasoning lost to edits', plural(one.lost_reasoning, 'item') + (one.dropped_reasoning > 0 ? `; a reply reports ${whole(one.dropped_reasoning)} as dropped` : '')],
   ];
   return html`<table class="money"><caption class="sr">Money</caption><tbody>${rows.map(([name, value]) => html`<tr key=${name}><th scope="row">${name}</th><td>${value}</td></tr>`)}</tbody></table>
-    ${money.unknown > 0 && html`<${PriceHint} model=${one.model} config=${config} />`}`;
+    ${money.unknown > 0 && html`<${PriceHint} model=${one.model} base=${one.base} config=${config} may=${may} />`}`;
 }

@@ -35,14 +35,20 @@ export function useData() {
   return state;
 }
 
-function get(path, options = {}) {
-  return fetch(path, { cache: 'no-store', ...options, headers: { 'x-longhaul-token': sessionStorage.getItem('token') ?? '' } });
+function get(path, options = {}, headers = {}) {
+  return fetch(path, { cache: 'no-store', ...options, headers: { ...headers, 'x-longhaul-token': sessionStorage.getItem('token') ?? '' } });
 }
 
 async function ask(path) {
   const answer = await get(path);
   if (!answer.ok) throw new Error(answer.status + ' for ' + path);
   return answer.json();
+}
+
+// Gives a command to a longhaul. Throws its reason if it does not obey.
+export async function command(base, order) {
+  const answer = await get(base + '/commands', { method: 'POST', body: JSON.stringify(order) }, { 'content-type': 'application/json' });
+  if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).error ?? answer.status);
 }
 
 const keyOf = (base, id) => base ? base.slice(4) + '-' + id : id;
@@ -117,7 +123,7 @@ export async function loadDetails({ key, id, base }) {
     const fresh = await ask(base + '/conversations/' + id + '?after=' + after);
     const points = fresh.points[0] && fresh.points[0].number !== after + 1 ? [] : entry.points;
     state.details.set(key, { ...entry, points: points.concat(fresh.points).slice(-400), isLoaded: true,
-      summary: fresh.summary ?? null, error: null, isLoading: false });
+      summary: fresh.summary ?? null, kept: fresh.kept, error: null, isLoading: false });
   } catch (error) {
     state.details.set(key, { ...entry, error: error.message, isLoading: false });
   }

@@ -19,20 +19,20 @@ const PARSE_BUDGET_BYTES: usize = 1 << 20;
 /// Maximum newest calls to check; each is compared with all earlier calls.
 const MAX_CALLS: usize = 16;
 
-/// Counts the newest calls that repeat an earlier call, with the same tool and arguments, whose
-/// result is cleared or replaced in `view`.
+/// Returns the results that are cleared or replaced in `view` and that the newest calls ask for again, with
+/// the same tool and arguments: the message of each result, once for each such call.
 ///
 /// If several earlier calls are equal, only the latest counts: if its result is still visible, the
 /// agent had not lost anything. Only calls of the model's last message are checked, so that a call
 /// counts once and not again in every request that repeats it.
-pub fn count_rereads(conversation: &Conversation<'_>, view: &ForwardedView) -> usize {
+pub fn reread_results(conversation: &Conversation<'_>, view: &ForwardedView) -> Vec<usize> {
     if !view.is_pruned() && !view.is_condensed() {
-        return 0;
+        return Vec::new();
     }
     let messages = conversation.messages();
     let speaks = |role: Role| role == Role::Assistant;
     let Some(last) = messages.iter().rposition(|message| speaks(message.role)) else {
-        return 0;
+        return Vec::new();
     };
     let calls = conversation.message(last).map(|last| conversation.calls(last));
     let calls = calls.unwrap_or_default().iter().take(MAX_CALLS);
@@ -42,7 +42,7 @@ pub fn count_rereads(conversation: &Conversation<'_>, view: &ForwardedView) -> u
     let results = batches
         .filter(|batch| batch.results.end <= last)
         .flat_map(|batch| batch.results.clone().rev().map(move |at| (batch, at)));
-    let (mut rereads, mut parsed) = (0, 0);
+    let (mut rereads, mut parsed) = (Vec::new(), 0);
     for (batch, at) in results {
         if unmatched.is_empty() || parsed >= PARSE_BUDGET_BYTES {
             break;
@@ -52,7 +52,7 @@ pub fn count_rereads(conversation: &Conversation<'_>, view: &ForwardedView) -> u
             let before = unmatched.len();
             unmatched.retain(|call| !call.matches(&earlier));
             if view.hides_result(at) {
-                rereads += before - unmatched.len();
+                rereads.extend(std::iter::repeat_n(at, before - unmatched.len()));
             }
             parsed += earlier.parsed_bytes();
         }
@@ -176,7 +176,9 @@ mod tests {
         if covered > 0 {
             view.set_replacement(covered, "summary".into());
         }
-        assert_eq!(count_rereads(&conversation, &view), expect, "{calls:?} {cleared} {covered}");
+        let found = reread_results(&conversation, &view);
+        assert_eq!(found.len(), expect, "{calls:?} {cleared} {covered}");
+        assert!(found.iter().all(|at| view.hides_result(*at)), "{found:?}");
     }
 
     const A: (&str, &str) = ("read", r#"{"path":"a","line":1}"#);
@@ -264,7 +266,7 @@ mod tests {
         let mut view =
             ForwardedView::new(PinnedHead { end: 1 }, &PruneState::new(&conversation, None));
         view.set_replacement(2 + many, "summary".into());
-        assert_eq!(count_rereads(&conversation, &view), MAX_CALLS);
+        assert_eq!(reread_results(&conversation, &view).len(), MAX_CALLS);
     }
 }
 
