@@ -158,10 +158,11 @@ impl RecentConversations {
             conversations.get_mut(id).is_some_and(|seen| seen.has_title())
         };
         // A long history takes time to read, so it is read outside the lock.
-        let (conversation, window) = (arrival.conversation, arrival.window);
+        let conversation = arrival.conversation;
         let title = if has_title { None } else { entry::title(conversation) };
         let (body, model) = (entry::body(conversation), entry::model(conversation));
-        let mut handle = DashboardHandle::new(self, id, window, &model);
+        let mut handle =
+            DashboardHandle::new(self, id, (arrival.window, arrival.cached_price), &model);
         self.change(|conversations, hidden| {
             let new = || DashboardEntry::new(id);
             let news = (title, body, model);

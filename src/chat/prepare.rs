@@ -125,12 +125,18 @@ fn effective_settings(
 fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<DashboardHandle> {
     let state = chat.state();
     let summary = inputs.adopted().and_then(|record| record.text.clone());
+    // Shadow mode shows what it would have saved.
+    let price = || {
+        let set = || state.recent.prices.of(&chat.model);
+        state.config.prices(&chat.model).or_else(set)?.cached
+    };
     state.recent.record_request(DashboardRequest {
         conversation: chat.request.conversation,
         prefix_keys: &chat.prefix_keys,
         window: inputs.policy.thresholds.window,
         summary: summary.filter(|_| state.config.admin_show_content),
         may_compact: chat.mode == Mode::On && chat.request.overrides.compaction.is_none(),
+        cached_price: (chat.mode == Mode::Shadow).then(price).flatten(),
         agent: caller_identity::agent_product(&chat.request.head.headers),
         session: caller_identity::shown_session(&chat.request.head.headers),
         caller: caller_identity::pseudonym(chat.request.scope),

@@ -56,16 +56,17 @@ fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
 
 /// Returns the cells of a conversation. Unknown numbers stay empty.
 fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
-    let points = LivePoint::ask(config, seen, seen.requests.saturating_sub(1)).unwrap_or_default();
+    let points =
+        LivePoint::ask(config, seen, seen.numbers.requests.saturating_sub(1)).unwrap_or_default();
     let last = points.last();
     let action = last.map(|last| match &last.acts[..] {
         _ if last.is_error => "failed".to_owned(),
         [] => "unchanged".to_owned(),
         acts => acts.join(", "),
     });
-    let is_known = seen.money.unknown == 0 && seen.money.cost > Usd::ZERO;
-    let cost = is_known.then(|| short_usd(seen.money.cost));
-    let cached = percent(seen.cached_tokens, seen.prompt_tokens);
+    let is_known = seen.numbers.money.unknown == 0 && seen.numbers.money.cost > Usd::ZERO;
+    let cost = is_known.then(|| short_usd(seen.numbers.money.cost));
+    let cached = percent(seen.numbers.cached_tokens, seen.numbers.prompt_tokens);
     [
         shortened(&seen.title, MAX_TITLE),
         shortened(&seen.model, MAX_MODEL),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::costs::RequestCost;
-use crate::dashboard::dto::ConversationCosts;
+use longhaul_core::cost::pricing::{Cost, Price};
+use longhaul_core::units::usd::Usd;
 
 /// Maximum hours and days kept apart: 62 days, and the hours of two. Older days are added up on the first.
 const MAX_SPANS: usize = 62 + 48;
@@ -26,7 +27,7 @@ pub(crate) struct DayTotals {
     spans: BTreeMap<u64, BTreeMap<String, DayNumbers>>,
 }
 
-/// Numbers of one model in one hour or day.
+/// Numbers of one conversation, or of one model in one hour or day.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub(crate) struct DayNumbers {
@@ -43,6 +44,33 @@ pub(crate) struct DayNumbers {
     pub(crate) output_tokens: u64,
     #[serde(flatten)]
     pub(crate) money: ConversationCosts,
+}
+
+/// Costs and savings, in billionths of a dollar.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub(crate) struct ConversationCosts {
+    /// Known cost of the chats.
+    pub(crate) cost: Usd,
+    /// The part of it that providers reported; the rest is at set or listed prices.
+    pub(crate) reported: Usd,
+    /// Number of chats whose cost is known.
+    pub(crate) known: u64,
+    /// Number of chats whose cost is unknown.
+    pub(crate) unknown: u64,
+    /// Estimated cost of the tokens removed from the chats.
+    pub(crate) saved: Usd,
+    /// Removed tokens whose price is unknown.
+    pub(crate) saved_unknown: u64,
+    /// Extra cost of tokens that had to be paid in full after rewrites.
+    pub(crate) rewrites: Usd,
+    /// Known cost of summary calls.
+    pub(crate) summaries: Usd,
+    /// Number of summary calls whose cost is unknown.
+    pub(crate) calls_unknown: u64,
+    /// What mode shadow would have saved, and the tokens of it whose price is unknown.
+    pub(crate) would_save: Usd,
+    pub(crate) would_save_unknown: u64,
 }
 
 /// Numbers of a model in an hour or on a day.
@@ -93,6 +121,47 @@ impl DayNumbers {
         self.cached_tokens += other.cached_tokens;
         self.output_tokens += other.output_tokens;
         self.money.add_all(&other.money);
+    }
+}
+
+impl ConversationCosts {
+    /// Adds tokens that mode shadow would have saved. History is sent again with every request, so the provider
+    /// would most likely have had them in its cache.
+    pub(super) fn add_shadow(&mut self, tokens: u64, cached_price: Option<Price>) {
+        match (cached_price, u32::try_from(tokens)) {
+            (Some(price), Ok(tokens)) => self.would_save += price.cost_of(tokens),
+            _ => self.would_save_unknown += tokens,
+        }
+    }
+
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.cost += other.cost;
+        self.reported += other.reported;
+        self.known += other.known;
+        self.unknown += other.unknown;
+        self.saved += other.saved;
+        self.saved_unknown += other.saved_unknown;
+        self.rewrites += other.rewrites;
+        self.summaries += other.summaries;
+        self.calls_unknown += other.calls_unknown;
+        self.would_save += other.would_save;
+        self.would_save_unknown += other.would_save_unknown;
+    }
+
+    pub(super) fn add(&mut self, spent: &RequestCost) {
+        match spent.cost.amount() {
+            Some(usd) => {
+                self.cost += usd;
+                self.known += 1;
+                if matches!(spent.cost, Cost::Reported(_)) {
+                    self.reported += usd;
+                }
+            }
+            None => self.unknown += 1,
+        }
+        self.saved += spent.comparison.saved.unwrap_or_default();
+        self.saved_unknown += u64::from(spent.unpriced_tokens().get());
+        self.rewrites += spent.comparison.rewrite_cost.unwrap_or_default();
     }
 }
 

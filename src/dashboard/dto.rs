@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::costs::RequestCost;
+use crate::dashboard::days::DayNumbers;
 use crate::explanation::{RequestId, StoredExplanation};
-use longhaul_core::cost::pricing::Cost;
 use longhaul_core::policy::KeptText;
 use longhaul_core::units::scope::RecordKey;
-use longhaul_core::units::usd::Usd;
 use longhaul_core::window::source::SourcedWindow;
 
 /// List entry of a conversation.
@@ -34,58 +32,23 @@ pub(crate) struct ConversationDto {
     pub(crate) window: u64,
     /// The window as its source states it.
     pub(crate) window_note: Option<SourcedWindow>,
-    pub(crate) requests: u64,
-    /// Requests without an answer, or with an error for an answer.
-    pub(crate) errors: u64,
-    /// Requests that were refused as too large and then answered.
-    pub(crate) mended: u64,
-    /// Tokens of all requests that reached the upstream: as received and as forwarded.
-    pub(crate) tokens_before: u64,
-    pub(crate) tokens_after: u64,
-    /// Tokens that mode shadow would have saved.
-    pub(crate) shadow_saved: u64,
+    /// Numbers of the requests that have ended.
+    #[serde(flatten)]
+    pub(crate) numbers: DayNumbers,
     /// Size of the newest request that reached the upstream, by the plain estimate.
     pub(crate) newest_after: u64,
-    /// Prompt tokens as the provider counts them, and the part from its cache.
-    pub(crate) prompt_tokens: u64,
-    pub(crate) cached_tokens: u64,
     /// Calls that reread a cleared result.
     pub(crate) rereads: u64,
     /// Items and blocks of reasoning behind edits, lost to the model.
     pub(crate) lost_reasoning: u64,
     /// Largest number of them that one reply reports as dropped.
     pub(crate) dropped_reasoning: u64,
-    pub(crate) money: ConversationCosts,
     /// Time of the last request, in milliseconds since 1970, like all times here.
     pub(crate) last: u64,
     /// Time since which a summary is being made.
     pub(crate) compacting: Option<u64>,
     /// Whether a person wants the next request to be compacted.
     pub(crate) compacts_next: bool,
-}
-
-/// Costs and savings of a conversation, in billionths of a dollar.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default)]
-pub(crate) struct ConversationCosts {
-    /// Known cost of the chats.
-    pub(crate) cost: Usd,
-    /// The part of it that providers reported; the rest is at set or listed prices.
-    pub(crate) reported: Usd,
-    /// Number of chats whose cost is known.
-    pub(crate) known: u64,
-    /// Number of chats whose cost is unknown.
-    pub(crate) unknown: u64,
-    /// Estimated cost of the tokens removed from the chats.
-    pub(crate) saved: Usd,
-    /// Removed tokens whose price is unknown.
-    pub(crate) saved_unknown: u64,
-    /// Extra cost of tokens that had to be paid in full after rewrites.
-    pub(crate) rewrites: Usd,
-    /// Known cost of summary calls.
-    pub(crate) summaries: Usd,
-    /// Number of summary calls whose cost is unknown.
-    pub(crate) calls_unknown: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -151,34 +114,4 @@ pub(crate) struct RequestPoint {
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 fn is_kept<T, S: Serializer>(explanation: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_bool(explanation.is_some())
-}
-
-impl ConversationCosts {
-    pub(super) fn add_all(&mut self, other: &Self) {
-        self.cost += other.cost;
-        self.reported += other.reported;
-        self.known += other.known;
-        self.unknown += other.unknown;
-        self.saved += other.saved;
-        self.saved_unknown += other.saved_unknown;
-        self.rewrites += other.rewrites;
-        self.summaries += other.summaries;
-        self.calls_unknown += other.calls_unknown;
-    }
-
-    pub(super) fn add(&mut self, spent: &RequestCost) {
-        match spent.cost.amount() {
-            Some(usd) => {
-                self.cost += usd;
-                self.known += 1;
-                if matches!(spent.cost, Cost::Reported(_)) {
-                    self.reported += usd;
-                }
-            }
-            None => self.unknown += 1,
-        }
-        self.saved += spent.comparison.saved.unwrap_or_default();
-        self.saved_unknown += u64::from(spent.unpriced_tokens().get());
-        self.rewrites += spent.comparison.rewrite_cost.unwrap_or_default();
-    }
 }

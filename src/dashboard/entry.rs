@@ -22,8 +22,6 @@ pub(super) struct DashboardEntry {
     points: VecDeque<RequestPoint>,
     /// Revision of the last change.
     pub(super) revision: u64,
-    /// Number of requests that have ended.
-    ended: u64,
     /// Summary that replaces the history.
     summary: Option<Arc<str>>,
     /// Start times of the summaries being made.
@@ -47,7 +45,6 @@ impl DashboardEntry {
     fn with(id: ConversationId, dto: ConversationDto) -> Self {
         Self {
             id,
-            ended: dto.requests,
             dto,
             points: VecDeque::new(),
             revision: 0,
@@ -128,7 +125,7 @@ impl DashboardEntry {
     /// Records the removed results that the request under way asks for again.
     pub(super) fn record_rereads(&mut self, results: &[usize]) {
         self.dto.rereads += results.len() as u64;
-        self.asked_again.extend(results.iter().map(|at| (*at, self.ended + 1)));
+        self.asked_again.extend(results.iter().map(|at| (*at, self.dto.numbers.requests + 1)));
         let old = self.asked_again.len().saturating_sub(MAX_POINTS);
         self.asked_again.drain(..old);
     }
@@ -169,8 +166,7 @@ impl DashboardEntry {
         mut point: RequestPoint,
         explanation: Option<StoredExplanation>,
     ) -> (usize, usize) {
-        self.ended += 1;
-        point.number = self.ended;
+        point.number = self.dto.numbers.requests;
         let last = self.points.iter().rev().find(|point| point.went_on);
         point.changed_at = last.map_or(0, |last| last.changed_at);
         if point.went_on {
@@ -220,7 +216,6 @@ impl DashboardEntry {
         self.dto.session = arrival.session;
         self.dto.caller = arrival.caller;
         self.dto.window = u64::from(arrival.window.get());
-        self.dto.requests += 1;
         self.dto.last = wall_clock::unix_millis();
         self.summary = arrival.summary.filter(|_| !is_hidden);
         self.kept_keys = arrival.prefix_keys.kept_keys();

@@ -7,7 +7,8 @@ use http::StatusCode;
 
 use crate::costs::RequestCost;
 use crate::dashboard::RecentConversations;
-use crate::dashboard::dto::{ConversationCosts, RequestPoint};
+use crate::dashboard::days::{ConversationCosts, DayNumbers};
+use crate::dashboard::dto::RequestPoint;
 use crate::dashboard::entry::DashboardEntry;
 use crate::error::Fault;
 use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
@@ -16,6 +17,7 @@ use crate::report::ChatReport;
 use crate::summaries::CostMeter;
 use crate::wall_clock;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::cost::pricing::Price;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
@@ -29,6 +31,8 @@ pub(crate) struct DashboardRequest<'a> {
     pub(crate) summary: Option<Arc<str>>,
     /// Whether the mode and the request's own headers allow a compaction.
     pub(crate) may_compact: bool,
+    /// Price of cached input, if it is known.
+    pub(crate) cached_price: Option<Price>,
     /// Product in the client's `User-Agent`.
     pub(crate) agent: String,
     /// Session that the client states.
@@ -63,6 +67,8 @@ pub(crate) struct DashboardHandle {
     id: ConversationId,
     window: Tokens,
     model: Arc<str>,
+    /// Price of cached input, if it is known: of the tokens that mode shadow would have saved.
+    cached_price: Option<Price>,
     /// Whether a person wants this request to be compacted.
     pub(crate) compacts: bool,
 }
@@ -80,11 +86,11 @@ impl DashboardHandle {
     pub(super) fn new(
         recent: &Arc<RecentConversations>,
         id: ConversationId,
-        window: Tokens,
+        (window, cached_price): (Tokens, Option<Price>),
         model: &str,
     ) -> Self {
         let recent = Arc::clone(recent);
-        Self { recent, id, window, model: model.into(), compacts: false }
+        Self { recent, id, window, cached_price, model: model.into(), compacts: false }
     }
 
     pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
@@ -132,26 +138,22 @@ impl DashboardHandle {
         let mended =
             ended.refusal.is_some() && !is_error && report.actions().contains(&Action::Retry);
         let explanation = ended.explanation.filter(|_| ended.went_on);
+        let sizes = if ended.went_on { [before, after, planned] } else { [0; 3] };
+        // A request beyond the window is refused, and costs nothing.
+        let would_save = sizes[1].min(u64::from(window.get())).saturating_sub(sizes[2]);
+        let add = |numbers: &mut DayNumbers| {
+            numbers.add(is_error, mended, sizes, ended.cost);
+            numbers.money.add_shadow(would_save, self.cached_price);
+        };
         self.recent.record_end(self.id, |seen, hidden| {
             let dto = &mut seen.dto;
+            add(&mut dto.numbers);
             if ended.went_on {
-                dto.tokens_before += before;
-                dto.tokens_after += after;
-                dto.shadow_saved += after - shadow.unwrap_or(after).min(after);
                 dto.newest_after = after;
             }
-            dto.errors += u64::from(is_error);
             // A failed request leaves the wish to the next one.
             dto.compacts_next |= self.compacts && is_error;
-            dto.mended += u64::from(mended);
             dto.dropped_reasoning = dto.dropped_reasoning.max(ended.dropped_reasoning as u64);
-            if let Some(usage) = usage {
-                dto.prompt_tokens += u64::from(usage.input);
-                dto.cached_tokens += u64::from(usage.cached.unwrap_or(0));
-            }
-            if let Some(spent) = ended.cost {
-                dto.money.add(spent);
-            }
             dto.window_note = ended.window.or(dto.window_note);
             let explanation = explanation.map(|mut explanation| {
                 if hidden {
@@ -161,16 +163,13 @@ impl DashboardHandle {
             });
             seen.record_end(point, explanation)
         });
-        let sizes = if ended.went_on { [before, after, planned] } else { [0; 3] };
-        self.recent.record_total(&self.model, |numbers| {
-            numbers.add(is_error, mended, sizes, ended.cost);
-        });
+        self.recent.record_total(&self.model, add);
     }
 
     /// Records the cost of a request that the client left before it was answered: the provider
     /// charges for it all the same.
     pub(crate) fn record_abandoned(&self, spent: &RequestCost) {
-        self.update(|seen| seen.dto.money.add(spent));
+        self.update(|seen| seen.dto.numbers.money.add(spent));
         self.recent.record_total(&self.model, |numbers| numbers.money.add(spent));
     }
 
@@ -206,7 +205,7 @@ impl Drop for CompactionGuard {
         };
         self.handle.recent.record_total(&self.handle.model, |numbers| pay(&mut numbers.money));
         self.handle.update(|seen| {
-            pay(&mut seen.dto.money);
+            pay(&mut seen.dto.numbers.money);
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);
             }

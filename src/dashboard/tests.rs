@@ -32,6 +32,8 @@ fn arrival<T>(reads: usize, then: impl FnOnce(DashboardRequest<'_>) -> T) -> T {
         prefix_keys: &PrefixKeys::new(&conversation, Scope::new(&[7; 32], &[])),
         window: Tokens::new(1_000),
         summary: Some("summary".into()),
+        may_compact: true,
+        cached_price: None,
         agent: "agent".into(),
         session: "session".into(),
         caller: "caller".into(),

@@ -235,7 +235,7 @@ async fn a_text_kept_on_the_page_stands_from_the_next_break_on_until_it_is_taken
 async fn a_price_set_on_the_page_counts_for_an_unknown_model_and_survives_a_restart() {
     let user = User::start(&[]).await;
     user.forwarded(1).await;
-    assert_eq!(user.newest().await["money"]["unknown"], 1);
+    assert_eq!(user.newest().await["unknown"], 1);
     let mut browser = Browser::open(&user.link(), DESKTOP);
     choose(&mut browser, "Money");
     browser.wait_for("document.querySelector('form.price')");
@@ -253,9 +253,9 @@ async fn a_price_set_on_the_page_counts_for_an_unknown_model_and_survives_a_rest
     user.program.closed();
     let program = User::program(&model, &home, &[]);
     let user = User { caller: Caller::of(program.address()), home, model, program };
-    let before = user.newest().await["money"]["known"].as_u64().unwrap();
+    let before = user.newest().await["known"].as_u64().unwrap();
     user.forwarded(3).await;
-    assert_eq!(user.newest().await["money"]["known"], before + 1);
+    assert_eq!(user.newest().await["known"], before + 1);
     let state = [("XDG_STATE_HOME", user.home.path().to_str().unwrap())];
     user.program.closed();
     let file = user.home.path().join("longhaul/lessons.db.prices.json");

@@ -315,12 +315,27 @@ async fn mode_shadow_says_what_it_would_have_saved() {
     let numbers: Vec<&str> = readout.split("ed ").skip(1).collect();
     let sizes: Vec<&str> = numbers.iter().filter_map(|it| it.split(' ').next()).collect();
     assert_eq!(sizes[0], sizes[1], "what went out is what came: {readout}");
+    let one = busiest(&program).await;
+    let [saved, tokens] = ["would_save", "shadow_saved"].map(|field| one[field].as_u64().unwrap());
+    assert!(saved > 0 && saved <= tokens * 500, "at $0.50 for a million tokens: {one}");
+    browser.wait_for(
+        "document.querySelector('.cards').innerText.includes('at the price of cached input')",
+    );
+    browser.value("document.getElementById('tab-Money').click()");
+    browser.wait_for("document.querySelector('.money').innerText.includes('Would have saved')");
     assert!(words(&mut browser).contains("LONGHAUL_MODE=on"));
 }
 
 async fn after_the_demo_in_shadow() -> (Model, Program, Caller) {
     let model = Model::start(ModelOptions::with_window(10_000_000)).await.unwrap();
-    let settings = [("LONGHAUL_MODE", "shadow"), ("LONGHAUL_WINDOW", "32768")];
+    let home = tempfile::tempdir().unwrap();
+    let prices = home.path().join("prices.toml");
+    std::fs::write(&prices, "[[price]]\nmatch = '*'\ninput = 2\ncached = 0.5\n").unwrap();
+    let settings = [
+        ("LONGHAUL_MODE", "shadow"),
+        ("LONGHAUL_WINDOW", "32768"),
+        ("LONGHAUL_CONFIG", prices.to_str().unwrap()),
+    ];
     let program = Program::with_admin(&model.url(), &settings, Admin::Free);
     let caller = Caller::of(program.address());
     play_counted(&caller).await;
@@ -358,7 +373,8 @@ async fn totals_and_rows_survive_a_restart_without_text() {
     assert!(!title.is_empty() && !kept.contains(title), "{kept}");
     let program = Program::with_admin(&model.url(), &state, Admin::Free);
     let after = busiest_of_user(&program, &state).await;
-    for field in ["id", "requests", "tokens_before", "tokens_after", "money", "last"] {
+    for field in ["id", "requests", "tokens_before", "tokens_after", "unknown", "reported", "last"]
+    {
         assert_eq!(before[field], after[field], "{field}");
     }
     let mut browser = Browser::open(&link(&state), DESKTOP);

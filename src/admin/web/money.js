@@ -35,6 +35,12 @@ export function saved(money) {
   return usd(money.saved) + (unknown ? ', ' + unknown : '');
 }
 
+// What mode shadow would have saved, as far as prices are known. Null while that is unknown.
+export function wouldSave(money) {
+  const unknown = money.would_save_unknown > 0 ? `, unknown for ${short(money.would_save_unknown)} tokens` : '';
+  return money.would_save > 0 ? `${usd(money.would_save)} at the price of cached input${unknown}` : null;
+}
+
 export const isPriced = (money) => money.unknown === 0 && money.saved_unknown === 0;
 
 export function sum(rows) {
@@ -86,6 +92,7 @@ export function MoneyTable({ one, list, config, may }) {
   const rows = [
     ['Spent', spent(money)],
     ['Saved, compared with whole requests', saved(money)],
+    ...(one.shadow_saved > 0 ? [['Would have saved in mode on', wouldSave(money) ?? 'unknown']] : []),
     ['Read again after our edits', isKnown ? usd(money.rewrites) : 'unknown'],
     ['Summaries by a model', money.calls_unknown > 0 ? `${money.summaries > 0 ? usd(money.summaries) + ', ' : ''}unknown for ${plural(money.calls_unknown, 'call')}` : usd(money.summaries)],
     ['Net savings', balance === null ? 'unknown' : usd(balance)],

@@ -1,7 +1,7 @@
 // The first screen: what longhaul did, the trend, the feed of requests, and the costs by day.
 
 import { html, useEffect, useState } from '/web/vendor/preact.js';
-import { isPriced, net, saved, spent, sum, usd } from '/web/money.js';
+import { isPriced, net, saved, spent, sum, usd, wouldSave } from '/web/money.js';
 import { loadCounters, save, setting, state } from '/web/state.js';
 import { startOf, Trend } from '/web/trend.js';
 import { clock, day, done, length, mark, moment, percent, plural, short, sizes, took, when, whole } from '/web/format.js';
@@ -23,7 +23,7 @@ function Quota({ accounts }) {
 }
 
 const NOTHING = { requests: 0, errors: 0, mended: 0, tokens_before: 0, tokens_after: 0, shadow_saved: 0,
-  cost: 0, reported: 0, known: 0, unknown: 0, saved: 0, saved_unknown: 0, rewrites: 0, summaries: 0, calls_unknown: 0 };
+  cost: 0, reported: 0, known: 0, unknown: 0, saved: 0, saved_unknown: 0, rewrites: 0, summaries: 0, calls_unknown: 0, would_save: 0, would_save_unknown: 0 };
 
 // The known part of the savings, and what is not known of them.
 function savings(money) {
@@ -49,7 +49,7 @@ export function Headline({ overview, days, now }) {
     <section aria-label="Totals">
       <dl class="cards">
         <${Card} name=${isShadow ? 'Tokens that longhaul would have saved today' : 'Tokens saved today'} value=${short(tokens(today))}
-          note=${today.tokens_before > 0 && `${percent(tokens(today), today.tokens_before)} of ${short(today.tokens_before)} received`} since=${since(`${short(tokens(all))} of ${short(all.tokens_before)}`)} />
+          note=${today.tokens_before > 0 && [`${percent(tokens(today), today.tokens_before)} of ${short(today.tokens_before)} received`, isShadow && wouldSave(today)].filter(Boolean).join('; ')} since=${since(`${short(tokens(all))} of ${short(all.tokens_before)}`)} />
         ${isKnown && !isShadow ? html`<${Card} name=${(net(today) === null && is ? 'Saved today' : 'Net savings today') + ', against whole requests'} value=${is ? savings(today)[0] : usd(0)}
             note=${is && savings(today)[1]} since=${[is && 'spent ' + spent(today), since(savings(all)[0])].filter(Boolean).join('; ')} />`
           : html`<${Card} name="Spent today" value=${today.known > 0 ? usd(today.cost) : today.unknown > 0 ? 'unknown' : 'nothing'} note=${today.known + today.unknown > 0 && spent(today)} since=${since(spent(all))} />`}

@@ -63,7 +63,7 @@ function take(change, isWhole, base) {
   if (isWhole) forget(base);
   // A conversation that was evicted and has returned is in both lists.
   for (const id of change.evicted) { state.conversations.delete(keyOf(base, id)); state.details.delete(keyOf(base, id)); }
-  for (const one of change.conversations) state.conversations.set(keyOf(base, one.id), { ...one, base, key: keyOf(base, one.id) });
+  for (const one of change.conversations) state.conversations.set(keyOf(base, one.id), { ...one, money: one, base, key: keyOf(base, one.id) });
   const rows = change.feed.map((row) => ({ ...row, base, conversation: keyOf(base, row.conversation) }));
   state.feed = rows.concat(state.feed).sort((one, other) => other.at - one.at).slice(0, MAX_FEED);
   state.peers.set(base, change);
