@@ -11,7 +11,6 @@ mod overview;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +28,6 @@ use crate::dashboard::shared;
 use crate::explanation::RequestId;
 use crate::models;
 use crate::request::host_check::{Host, requested_hosts};
-use crate::wall_clock;
 use events::{EventStream, MAX_VIEWERS};
 use longhaul_core::cost::pricing::Price;
 pub(crate) use overview::Overview;
@@ -57,23 +55,12 @@ const LOCKED: HeaderValue = HeaderValue::from_static("");
 
 pub(crate) const EVENTS_PATH: &str = "/events";
 
-const CONTENTS: &str = "\
-/         the dashboard
-/livez    whether the process is alive
-/readyz   whether the process accepts new requests; not while it is stopping
-/metrics  the metrics, in the Prometheus text format
-/config   the settings and the source of each, without secrets
-/windows  the learned windows, as JSON; POST /windows/forget?model=NAME drops those of a model
-/conversations, /conversations/ID, /days, /quota, /events  the dashboard's data, as JSON
-/requests/last, /requests/ID, /conversations/ID/last  the explanation of a request, as JSON
-/export.json  the data to download
-/commands  POST a command of the page, as JSON
-/prices/MODEL  list prices to propose for a model, in billionths of a dollar for a million tokens
-";
+/// The list of pages, which answers an unknown path.
+const CONTENTS: &str = include_str!("admin/contents.txt");
 
 /// The pages of the admin listener.
 pub(crate) struct Admin {
-    overview: Arc<Overview>,
+    pub(crate) overview: Arc<Overview>,
     /// Permits for event streams.
     viewers: Arc<Semaphore>,
     /// The settings as JSON, without secrets.
@@ -81,8 +68,6 @@ pub(crate) struct Admin {
     /// Whether only programs on this machine can connect.
     is_on_loopback: bool,
     stopping: AtomicBool,
-    /// Start of service, in seconds since 1970.
-    started: u64,
     /// Token of the reader's link; `None` without a state folder.
     pub(crate) token: Option<HeaderValue>,
     /// Address of the page, once this process serves it.
@@ -107,13 +92,7 @@ impl Admin {
             settings: RwLock::new(Bytes::from(settings)),
             is_on_loopback: listen.ip().to_canonical().is_loopback(),
             stopping: AtomicBool::new(false),
-            started: wall_clock::unix_seconds(),
         }
-    }
-
-    /// Returns the user's state folder, if longhaul uses one.
-    pub(crate) fn folder(&self) -> Option<&Path> {
-        self.overview.folder()
     }
 
     pub(crate) fn set_settings(&self, settings: String) {
@@ -261,7 +240,10 @@ impl Admin {
     }
 
     fn metrics(&self) -> Response<Bytes> {
-        let source = MetricsSource { metrics: &self.overview.state.metrics, started: self.started };
+        let source = MetricsSource {
+            metrics: &self.overview.state.metrics,
+            started: self.overview.started / 1_000,
+        };
         ok(METRICS_TYPE, exposition::render(table::METRICS, &source).into())
     }
 }

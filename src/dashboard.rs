@@ -28,9 +28,10 @@ use dto::ConversationDetails;
 pub(crate) use dto::ConversationDto;
 use entry::DashboardEntry;
 pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
+use longhaul_core::units::scope::RecordKey;
 use set_prices::SetPrices;
+pub(crate) use shown::ListChange;
 use shown::ShownConversations;
-pub(crate) use shown::{FeedRow, ListChange};
 
 /// Recent conversations. Nothing is collected until [`enable`](Self::enable) was called.
 #[derive(Default)]
@@ -144,6 +145,15 @@ impl RecentConversations {
         self.update(id, |seen| seen.dto.compacts_next = true);
     }
 
+    /// Records that the agent read an original of the conversation whose kept texts have the key `list`.
+    pub(crate) fn record_recall(&self, list: RecordKey) {
+        self.change(|conversations, _| {
+            let found = conversations.newest_first().find(|seen| seen.kept_keys.contains(&list));
+            let id = found.map(|seen| seen.id);
+            id.and_then(|id| conversations.change(id, |seen| seen.dto.rereads += 1))
+        });
+    }
+
     /// Records a request; `None` if collecting is not enabled.
     pub(crate) fn record_request(
         self: &Arc<Self>,
@@ -161,8 +171,14 @@ impl RecentConversations {
         let conversation = arrival.conversation;
         let title = if has_title { None } else { entry::title(conversation) };
         let (body, model) = (entry::body(conversation), entry::model(conversation));
-        let mut handle =
-            DashboardHandle::new(self, id, (arrival.window, arrival.cached_price), &model);
+        let mut handle = DashboardHandle {
+            recent: Arc::clone(self),
+            id,
+            window: arrival.window,
+            model: (&*model).into(),
+            cached_price: arrival.cached_price,
+            compacts: false,
+        };
         self.change(|conversations, hidden| {
             let new = || DashboardEntry::new(id);
             let news = (title, body, model);

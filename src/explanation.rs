@@ -47,7 +47,7 @@ impl fmt::Display for RequestId {
 }
 
 /// Identifier of a conversation: the end of a keyed hash of its beginning.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ConversationId(u64);
 
 impl ConversationId {

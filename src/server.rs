@@ -162,11 +162,8 @@ impl Server {
             let rows = move || rows.rows_without_text();
             self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
             let set = Arc::clone(recent);
-            let restore = |rows| {
-                for price in rows {
-                    recent.prices.set(price);
-                }
-            };
+            let restore =
+                |rows: Vec<_>| rows.into_iter().rev().for_each(|it| _ = recent.prices.set(it));
             self.totals.extend(TotalsFile::open(config, PRICES, restore, move || set.prices.all()));
         }
         self.admin = Some(at);
@@ -284,7 +281,7 @@ fn spawn_companions(
     if let (Some(at), Some(admin)) = (admin, &current.admin) {
         companions.spawn(admin_listener::serve(at, Arc::clone(admin)));
         #[cfg(unix)]
-        if let Some(folder) = admin.folder().map(Path::to_path_buf) {
+        if let Some(folder) = admin.overview.folder().map(Path::to_path_buf) {
             companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
         }
     }

@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -34,7 +34,6 @@ const FOREIGN: Refused = Refused(
     StatusCode::FORBIDDEN,
     "commands are for the page on this machine, by the link that `longhaul dashboard` prints",
 );
-const NOT_A_POST: Refused = Refused(StatusCode::METHOD_NOT_ALLOWED, "a command is a POST");
 const NOT_JSON: Refused =
     Refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a command is application/json");
 const TOO_LONG: Refused = Refused(StatusCode::PAYLOAD_TOO_LARGE, "the command is too long");
@@ -78,16 +77,15 @@ impl Admin {
             Ok(()) => self.obey(request.into_body()).await,
             Err(refused) => Err(refused),
         };
-        let Err(Refused(status, why)) = done else {
-            return ok(JSON, Bytes::from_static(b"{}"));
-        };
-        let why = overview::json(&json!({ "error": why }));
-        let mut refusal = with_common_headers(status, JSON, why);
-        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        refusal
+        match done {
+            Ok(()) => ok(JSON, Bytes::from_static(b"{}")),
+            Err(Refused(status, why)) => {
+                with_common_headers(status, JSON, overview::json(&json!({ "error": why })))
+            }
+        }
     }
 
-    /// Checks that a request is a POST of JSON by the user's page, or by a program of the user.
+    /// Checks that a POST is JSON by the user's page, or by a program of the user.
     fn check<B>(&self, request: &Request<B>, peer: IpAddr) -> Result<(), Refused> {
         let headers = request.headers();
         let host = headers.get(HOST).map(HeaderValue::as_bytes);
@@ -101,8 +99,6 @@ impl Admin {
         let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         if !self.overview.takes_commands() {
             Err(OFF)
-        } else if request.method() != Method::POST {
-            Err(NOT_A_POST)
         } else if self.refusal(request, peer).is_some() || !is_own_page {
             Err(FOREIGN)
         } else if !kind.eq_ignore_ascii_case(b"application/json") {

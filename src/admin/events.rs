@@ -20,8 +20,6 @@ pub(crate) const MAX_VIEWERS: usize = 16;
 const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without a change after which a comment shows that the connection lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Time after which the browser connects again, in milliseconds.
-const RECONNECT_MILLIS: u32 = 2_000;
 
 /// Body of an event stream. Dropping it ends the stream.
 pub(crate) struct EventStream {
@@ -87,7 +85,7 @@ async fn send_changes(overview: Arc<Overview>, sender: mpsc::Sender<Bytes>) {
 fn event(page: &[u8], is_first: bool) -> Bytes {
     let mut event = BytesMut::with_capacity(page.len() + 64);
     if is_first {
-        event.put_slice(format!("retry: {RECONNECT_MILLIS}\nevent: all\n").as_bytes());
+        event.put_slice(b"event: all\n");
     }
     event.put_slice(b"data: ");
     event.put_slice(page);

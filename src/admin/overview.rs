@@ -5,7 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::dashboard::{ConversationDto, FeedRow, Outage, shared};
+use crate::dashboard::{ListChange, Outage, shared};
 use crate::learned::learned_models::{HeldWindow, LearnedModels};
 use crate::metrics::quota::Quota;
 use crate::proxy_state::ProxyState;
@@ -21,14 +21,12 @@ pub(crate) struct Overview {
     /// Base URL that agents on this machine use.
     agent_url: String,
     /// Start of service, in milliseconds since 1970.
-    started: u64,
+    pub(super) started: u64,
 }
 
 /// State of the process, and the conversations that changed.
 #[derive(Serialize)]
 struct OverviewDto<'o> {
-    /// Revision after these changes.
-    revision: u64,
     /// Base URL that agents on this machine use.
     agent_url: &'o str,
     version: &'static str,
@@ -42,13 +40,8 @@ struct OverviewDto<'o> {
     commands: bool,
     summaries: GuardHealth,
     quota: Vec<Quota>,
-    conversations: Vec<ConversationDto>,
-    /// Requests that have ended, oldest first.
-    feed: Vec<FeedRow>,
-    /// Identifiers of conversations that are not kept any more.
-    evicted: Vec<String>,
-    /// Number of conversations that are not kept any more, since the start.
-    evicted_count: u64,
+    #[serde(flatten)]
+    change: ListChange,
 }
 
 impl Overview {
@@ -62,7 +55,7 @@ impl Overview {
     }
 
     /// Returns the user's state folder, in which the other longhauls of the user have their sockets.
-    pub(super) fn folder(&self) -> Option<&Path> {
+    pub(crate) fn folder(&self) -> Option<&Path> {
         self.state.config.state_folder.as_deref()
     }
 
@@ -98,7 +91,6 @@ impl Overview {
         let change = self.state.recent.changes_since(revision);
         let revision = change.revision;
         let page = json(&OverviewDto {
-            revision,
             agent_url: &self.agent_url,
             version: env!("CARGO_PKG_VERSION"),
             started: self.started,
@@ -112,10 +104,7 @@ impl Overview {
             commands: self.takes_commands(),
             summaries: self.state.summary_guards.health(),
             quota: self.state.metrics.quotas.all(),
-            conversations: change.changed,
-            feed: change.feed,
-            evicted: change.evicted,
-            evicted_count: change.evicted_count,
+            change,
         });
         (revision, page)
     }

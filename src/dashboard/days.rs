@@ -18,7 +18,7 @@ const EARLIER_DAYS: &str = "(earlier days)";
 const HOUR_MILLIS: u64 = 60 * 60 * 1_000;
 const DAY_HOURS: u64 = 24;
 /// Maximum characters of a model's name, which the client chooses.
-const MAX_MODEL_CHARS: usize = 100;
+pub(super) const MAX_MODEL_CHARS: usize = 100;
 
 /// Totals by time, in UTC, and model: by hour today and yesterday, before by day.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub(crate) struct ConversationCosts {
     pub(crate) summaries: Usd,
     /// Number of summary calls whose cost is unknown.
     pub(crate) calls_unknown: u64,
-    /// What mode shadow would have saved, and the tokens of it whose price is unknown.
+    /// Amount that mode shadow would have saved, and the tokens of it whose price is unknown.
     pub(crate) would_save: Usd,
     pub(crate) would_save_unknown: u64,
 }

@@ -37,7 +37,7 @@ pub(crate) struct ConversationDto {
     pub(crate) numbers: DayNumbers,
     /// Size of the newest request that reached the upstream, by the plain estimate.
     pub(crate) newest_after: u64,
-    /// Calls that reread a cleared result.
+    /// Calls that reread a cleared result, and reads of originals.
     pub(crate) rereads: u64,
     /// Items and blocks of reasoning behind edits, lost to the model.
     pub(crate) lost_reasoning: u64,

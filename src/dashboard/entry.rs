@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::dashboard::days::MAX_MODEL_CHARS;
 use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::dashboard::handle::DashboardRequest;
 use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
@@ -16,6 +17,7 @@ use longhaul_core::units::scope::RecordKey;
 /// Maximum requests shown of each conversation, the most recent ones.
 const MAX_POINTS: usize = 400;
 
+#[derive(Default)]
 pub(super) struct DashboardEntry {
     pub(super) id: ConversationId,
     pub(super) dto: ConversationDto,
@@ -27,7 +29,7 @@ pub(super) struct DashboardEntry {
     /// Start times of the summaries being made.
     pub(super) compacting: Vec<u64>,
     /// Keys of the list of texts that stay in the conversation.
-    kept_keys: Vec<RecordKey>,
+    pub(super) kept_keys: Vec<RecordKey>,
     /// Messages of the removed results that the agent asked for again last, each with the number of that request.
     asked_again: VecDeque<(usize, u64)>,
 }
@@ -43,16 +45,7 @@ impl DashboardEntry {
     }
 
     fn with(id: ConversationId, dto: ConversationDto) -> Self {
-        Self {
-            id,
-            dto,
-            points: VecDeque::new(),
-            revision: 0,
-            summary: None,
-            compacting: Vec::new(),
-            kept_keys: Vec::new(),
-            asked_again: VecDeque::new(),
-        }
+        Self { id, dto, ..Self::default() }
     }
 
     pub(super) fn to_dto(&self) -> ConversationDto {
@@ -237,10 +230,10 @@ fn weight(explanation: Option<Arc<StoredExplanation>>) -> usize {
 }
 
 const MAX_TITLE_CHARS: usize = 80;
+/// Maximum characters of a link in a title, which leave room for the rest.
+const MAX_LINK_CHARS: usize = 32;
 /// Maximum characters of the text below the title.
 const MAX_BODY_CHARS: usize = 400;
-/// Maximum characters of a model's name, which the client chooses.
-pub(super) const MAX_MODEL_CHARS: usize = 100;
 
 /// Returns the beginning of the last user message.
 pub(super) fn body(conversation: &Conversation<'_>) -> Option<String> {
@@ -257,7 +250,11 @@ pub(super) fn model(conversation: &Conversation<'_>) -> String {
 pub(super) fn title(conversation: &Conversation<'_>) -> Option<String> {
     user_messages(conversation).find_map(|user| {
         let words = own_words(&conversation.text(user)).join(" ");
-        let title = wording::one_line(words.trim_start_matches(['#', ' ']), MAX_TITLE_CHARS);
+        let words = words.trim_start_matches(['#', ' ']).split_whitespace();
+        let chars =
+            |word: &str| if word.contains("://") { MAX_LINK_CHARS } else { MAX_TITLE_CHARS };
+        let words: Vec<_> = words.map(|word| wording::one_line(word, chars(word))).collect();
+        let title = wording::one_line(&words.join(" "), MAX_TITLE_CHARS);
         (!title.is_empty()).then_some(title)
     })
 }
@@ -292,6 +289,8 @@ mod tests {
         let instructions = "# AGENTS.md instructions for /home/x\n<INSTRUCTIONS>y</INSTRUCTIONS>";
         check(&[instructions, "Fix it"], Some("Fix it"));
         check(&["<b> is not closed"], Some("<b> is not closed"));
+        let link = format!("Look at https://example.com/{} and fix it", "a".repeat(90));
+        check(&[&link], Some("Look at https://example.com/aaaaaaaaaaa… and fix it"));
         check(&["  "], None);
     }
 }

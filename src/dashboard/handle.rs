@@ -9,7 +9,6 @@ use crate::costs::RequestCost;
 use crate::dashboard::RecentConversations;
 use crate::dashboard::days::{ConversationCosts, DayNumbers};
 use crate::dashboard::dto::RequestPoint;
-use crate::dashboard::entry::DashboardEntry;
 use crate::error::Fault;
 use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
 use crate::metrics::{Action, Ending, Label as _};
@@ -63,12 +62,12 @@ pub(crate) struct EndedRequest<'a> {
 /// Handle to one of the recent conversations.
 #[derive(Clone)]
 pub(crate) struct DashboardHandle {
-    recent: Arc<RecentConversations>,
-    id: ConversationId,
-    window: Tokens,
-    model: Arc<str>,
+    pub(super) recent: Arc<RecentConversations>,
+    pub(super) id: ConversationId,
+    pub(super) window: Tokens,
+    pub(super) model: Arc<str>,
     /// Price of cached input, if it is known: of the tokens that mode shadow would have saved.
-    cached_price: Option<Price>,
+    pub(super) cached_price: Option<Price>,
     /// Whether a person wants this request to be compacted.
     pub(crate) compacts: bool,
 }
@@ -81,18 +80,6 @@ pub(crate) struct CompactionGuard {
 }
 
 impl DashboardHandle {
-    /// Creates the handle for a request of the conversation `id`, whose model has the context
-    /// `window`.
-    pub(super) fn new(
-        recent: &Arc<RecentConversations>,
-        id: ConversationId,
-        (window, cached_price): (Tokens, Option<Price>),
-        model: &str,
-    ) -> Self {
-        let recent = Arc::clone(recent);
-        Self { recent, id, window, cached_price, model: model.into(), compacts: false }
-    }
-
     pub(crate) fn record_end(&self, ended: EndedRequest<'_>) {
         let report = ended.report;
         let before = u64::from(report.before.get());
@@ -169,29 +156,25 @@ impl DashboardHandle {
     /// Records the cost of a request that the client left before it was answered: the provider
     /// charges for it all the same.
     pub(crate) fn record_abandoned(&self, spent: &RequestCost) {
-        self.update(|seen| seen.dto.numbers.money.add(spent));
+        self.recent.update(self.id, |seen| seen.dto.numbers.money.add(spent));
         self.recent.record_total(&self.model, |numbers| numbers.money.add(spent));
     }
 
     /// Adds the results that the newest calls reread after they were cleared.
     pub(crate) fn record_rereads(&self, results: &[usize]) {
-        self.update(|seen| seen.record_rereads(results));
+        self.recent.update(self.id, |seen| seen.record_rereads(results));
     }
 
     /// Adds reasoning behind a new edit.
     pub(crate) fn record_lost_reasoning(&self, items: usize) {
-        self.update(|seen| seen.dto.lost_reasoning += items as u64);
+        self.recent.update(self.id, |seen| seen.dto.lost_reasoning += items as u64);
     }
 
     /// Records that a summary is being made, until the returned guard is dropped.
     pub(crate) fn begin_compaction(self, meter: &Arc<CostMeter>) -> CompactionGuard {
         let since = wall_clock::unix_millis();
-        self.update(|seen| seen.compacting.push(since));
+        self.recent.update(self.id, |seen| seen.compacting.push(since));
         CompactionGuard { handle: self, since, meter: Arc::clone(meter) }
-    }
-
-    fn update(&self, change: impl FnOnce(&mut DashboardEntry)) {
-        self.recent.update(self.id, change);
     }
 }
 
@@ -204,7 +187,7 @@ impl Drop for CompactionGuard {
             money.calls_unknown += unknown;
         };
         self.handle.recent.record_total(&self.handle.model, |numbers| pay(&mut numbers.money));
-        self.handle.update(|seen| {
+        self.handle.recent.update(self.handle.id, |seen| {
             pay(&mut seen.dto.numbers.money);
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);

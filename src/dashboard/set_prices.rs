@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::dashboard::entry::MAX_MODEL_CHARS;
+use crate::dashboard::days::MAX_MODEL_CHARS;
 use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
 
 /// Maximum models with a price; the oldest price makes room.
@@ -22,10 +22,8 @@ pub(crate) struct SetPrice {
 impl SetPrice {
     /// Returns the prices; `None` if one is not valid.
     fn prices(&self) -> Option<TokenPrices> {
-        let price = |dollars: Option<f64>| match dollars {
-            Some(dollars) => Price::nearest(dollars).map(Some),
-            None => Some(None),
-        };
+        let price =
+            |dollars: Option<f64>| dollars.map_or(Some(None), |it| Price::nearest(it).map(Some));
         let input = Price::nearest(self.input)?;
         Some(TokenPrices {
             origin: PriceOrigin::Setting,
@@ -38,7 +36,7 @@ impl SetPrice {
     }
 }
 
-/// The prices set so far, the newest last.
+/// The prices set so far, the newest first.
 #[derive(Default)]
 pub(crate) struct SetPrices(Mutex<Vec<SetPrice>>);
 
@@ -51,10 +49,8 @@ impl SetPrices {
         }
         let mut all = self.0.lock();
         all.retain(|known| known.model != price.model);
-        if all.len() == MAX_PRICES {
-            all.remove(0);
-        }
-        all.push(price);
+        all.insert(0, price);
+        all.truncate(MAX_PRICES);
         true
     }
 

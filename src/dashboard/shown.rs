@@ -36,7 +36,7 @@ pub(super) struct ShownConversations {
 
 /// A request of any conversation.
 #[derive(Clone, Serialize)]
-pub(crate) struct FeedRow {
+struct FeedRow {
     conversation: String,
     model: String,
     #[serde(flatten)]
@@ -44,16 +44,18 @@ pub(crate) struct FeedRow {
 }
 
 /// Changes of the list after a revision.
+#[derive(Serialize)]
 pub(crate) struct ListChange {
     /// Revision after these changes.
     pub(crate) revision: u64,
     /// Changed conversations, newest first.
-    pub(crate) changed: Vec<ConversationDto>,
+    pub(crate) conversations: Vec<ConversationDto>,
     /// Requests that have ended, oldest first.
-    pub(crate) feed: Vec<FeedRow>,
-    pub(crate) evicted: Vec<String>,
+    feed: Vec<FeedRow>,
+    /// Conversations that are not kept any more.
+    evicted: Vec<String>,
     /// Number of conversations evicted since the start.
-    pub(crate) evicted_count: u64,
+    evicted_count: u64,
 }
 
 impl ShownConversations {
@@ -63,7 +65,7 @@ impl ShownConversations {
         let evicted = self.evicted.iter().filter(|(at, _)| *at > revision);
         ListChange {
             revision: self.revision,
-            changed: changed.map(DashboardEntry::to_dto).collect(),
+            conversations: changed.map(DashboardEntry::to_dto).collect(),
             feed: feed.map(|(_, row)| row.clone()).collect(),
             evicted: evicted.map(|(_, id)| id.clone()).collect(),
             evicted_count: self.evicted_count,

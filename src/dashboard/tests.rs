@@ -52,7 +52,7 @@ fn shown() -> Arc<RecentConversations> {
 
 /// Returns the details of the only conversation.
 fn told(recent: &RecentConversations) -> Value {
-    let [told] = recent.changes_since(0).changed.try_into().unwrap();
+    let [told] = recent.changes_since(0).conversations.try_into().unwrap();
     serde_json::to_value(recent.details(&told.id, 0)).unwrap()
 }
 
@@ -61,7 +61,7 @@ fn records_nothing_while_the_dashboard_is_disabled() {
     let recent = Arc::<RecentConversations>::default();
     assert!(arrival(1, |arrival| recent.record_request(arrival)).is_none());
     recent.enable();
-    assert!(recent.changes_since(0).changed.is_empty());
+    assert!(recent.changes_since(0).conversations.is_empty());
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::config::{StoreConfig, StoreLocation};
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Names of the files with requests, tokens and costs by day, with the conversations, with the prices that a
-/// person set, and with the spending that has a cap. They follow the name of the store.
+/// Names of the files: requests, tokens and costs by day; the conversations; the prices that a person set; the
+/// spending that has a cap. They follow the name of the store.
 pub(crate) const DAYS: &str = ".days.json";
 pub(crate) const CONVERSATIONS: &str = ".conversations.json";
 pub(crate) const PRICES: &str = ".prices.json";

@@ -24,6 +24,7 @@ pub(super) async fn read(
 ) -> Result<String, Fault> {
     let store = state.store.originals().ok_or(Fault::RecallUnknown)?;
     let original = original(state, id).await?;
+    state.recent.record_recall(original.outline.kept_key());
     let mut answer = AnswerText::new(query, is_abandoned);
     if query.is_outline || query.is_history {
         let outline = one(store, original.outline).await?;

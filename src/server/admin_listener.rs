@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -69,7 +69,7 @@ pub(super) async fn serve(at: Result<TcpListener, SocketAddr>, admin: Arc<Admin>
         Ok(listener) => listener,
         Err(address) => loop {
             sleep(BIND_INTERVAL).await;
-            let folder = admin.folder().unwrap_or_else(|| Path::new(""));
+            let folder = admin.overview.folder().unwrap_or_else(|| Path::new(""));
             if shared::page(folder).await.is_none()
                 && let Ok(listener) = TcpListener::bind(address).await
             {
@@ -176,7 +176,7 @@ impl AdminConnection {
             }
             return reply.map(BodyExt::boxed_unsync);
         }
-        let page = if request.uri().path() == COMMANDS_PATH {
+        let page = if *request.method() == Method::POST && request.uri().path() == COMMANDS_PATH {
             self.admin.command(request, peer).await
         } else {
             self.admin.respond(&request, peer)
@@ -209,7 +209,7 @@ type PageBody = UnsyncBoxBody<Bytes, hyper::Error>;
 async fn forward(admin: &Admin, mut request: Request<Incoming>) -> Option<Response<Incoming>> {
     let rest = request.uri().path_and_query()?.as_str().strip_prefix(OTHERS)?;
     let (process, page) = rest.split_once('/')?;
-    let socket = shared::connect(admin.folder()?, process.parse().ok()?).await.ok()?;
+    let socket = shared::connect(admin.overview.folder()?, process.parse().ok()?).await.ok()?;
     let page = format!("/{page}").parse().ok()?;
     *request.uri_mut() = page;
     let (mut sender, connection) = client_http1::handshake(TokioIo::new(socket)).await.ok()?;

@@ -163,6 +163,12 @@ async fn rereading_a_cleared_result_is_counted_once() {
         let all = json_of(program.admin(), "/conversations").await;
         assert_eq!(all["conversations"][0]["rereads"], expect, "{paths:?}");
     }
+    // The result of the first call is message 2. The second request asked for it again.
+    let last = json_of(program.admin(), "/requests/last").await;
+    let rows = last["messages"].as_array().unwrap().iter();
+    let asked: Vec<_> = rows.filter(|row| row["asked_again"].is_u64()).collect();
+    assert_eq!((asked.len(), &asked[0]["number"]), (1, &json!(2)), "{asked:?}");
+    assert_eq!(asked[0]["asked_again"], 2);
 }
 
 #[tokio::test]

@@ -137,14 +137,24 @@ async fn data_that_come_before_the_first_paint_are_shown() {
 async fn axe_core_finds_nothing_in_either_scheme_on_a_desktop_and_a_phone() {
     let axe = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
     let axe = std::fs::read_to_string(axe).expect("tests/sdk/install installs axe-core");
-    let (_model, program, _caller) = after_the_demo(&[]).await;
+    let home = tempfile::tempdir().unwrap();
+    let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let program = Program::with_admin(&model.url(), &state, Admin::Free);
+    play_counted(&Caller::of(program.address())).await;
     for size in [DESKTOP, PHONE] {
-        let mut browser = Browser::open(&page(&program), size);
+        let mut browser = Browser::open(&link(&state), size);
         browser.wait_for("document.querySelector('.row')");
         browser.value(&format!("{axe}; true"));
-        for open in ["null", "'.row'", "'.request > button'"] {
+        for (open, shows) in [
+            ("null", "main"),
+            ("'.row'", "article .chart"),
+            ("'.request > button'", ".explanation table"),
+            ("'#tab-Money'", "form.price"),
+            ("'#tab-Keep'", "form.command textarea"),
+        ] {
             browser.value(&format!("document.querySelector({open})?.click()"));
-            browser.wait_for("document.querySelector('main')");
+            browser.wait_for(&format!("document.querySelector('{shows}')"));
             for scheme in ["light", "dark"] {
                 browser.prefers(scheme);
                 let found = browser.value(

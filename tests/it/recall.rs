@@ -13,8 +13,9 @@ use memchr::memmem;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, chat};
+use crate::dashboard::json_of;
 use crate::harness::{Nobody, Proxy, Wire};
-use crate::program::Program;
+use crate::program::{Admin, Program};
 use crate::redis_server::RedisServer;
 use crate::time_limit::bounded;
 use agent::{Agent, WINDOW, ids, play};
@@ -92,7 +93,7 @@ async fn recall_that_is_off_changes_no_byte_and_keeps_nothing() {
 #[tokio::test]
 async fn a_cleared_result_is_read_in_full_or_in_part_by_its_id() {
     let model = large_model().await;
-    let program = Program::told(&model.url(), &with(&[URL]));
+    let program = Program::with_admin(&model.url(), &with(&[URL]), Admin::Free);
     let body = chat(20, 500);
     Caller::of(program.address()).ask(body.clone()).await;
     let forwarded = last(&model);
@@ -101,6 +102,8 @@ async fn a_cleared_result_is_read_in_full_or_in_part_by_its_id() {
     let target = format!("/__longhaul__/recall/{}", named[0]);
     let (head, text) = get(program.address(), &target, "").await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let all = json_of(program.admin(), "/conversations").await;
+    assert_eq!(all["conversations"][0]["rereads"], 1, "the agent asked for it again");
     for field in [
         "content-type: text/plain; charset=utf-8",
         "x-content-type-options: nosniff",

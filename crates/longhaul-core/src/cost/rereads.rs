@@ -19,8 +19,8 @@ const PARSE_BUDGET_BYTES: usize = 1 << 20;
 /// Maximum newest calls to check; each is compared with all earlier calls.
 const MAX_CALLS: usize = 16;
 
-/// Returns the results that are cleared or replaced in `view` and that the newest calls ask for again, with
-/// the same tool and arguments: the message of each result, once for each such call.
+/// Returns the messages of results that are cleared or replaced in `view`, and that the newest calls ask for
+/// again. Such a call has the same tool and arguments. Each adds its message once.
 ///
 /// If several earlier calls are equal, only the latest counts: if its result is still visible, the
 /// agent had not lost anything. Only calls of the model's last message are checked, so that a call
