@@ -162,8 +162,11 @@ impl Server {
             let rows = move || rows.rows_without_text();
             self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
             let set = Arc::clone(recent);
-            let restore =
-                |rows: Vec<_>| rows.into_iter().rev().for_each(|it| _ = recent.prices.set(it));
+            let restore = |rows: Vec<_>| {
+                for price in rows.into_iter().rev() {
+                    recent.prices.set(price);
+                }
+            };
             self.totals.extend(TotalsFile::open(config, PRICES, restore, move || set.prices.all()));
         }
         self.admin = Some(at);

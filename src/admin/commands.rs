@@ -73,11 +73,7 @@ impl Admin {
         request: Request<Incoming>,
         peer: IpAddr,
     ) -> Response<Bytes> {
-        let done = match self.check(&request, peer) {
-            Ok(()) => self.obey(request.into_body()).await,
-            Err(refused) => Err(refused),
-        };
-        match done {
+        match self.obey(request, peer).await {
             Ok(()) => ok(JSON, Bytes::from_static(b"{}")),
             Err(Refused(status, why)) => {
                 with_common_headers(status, JSON, overview::json(&json!({ "error": why })))
@@ -108,8 +104,9 @@ impl Admin {
         }
     }
 
-    async fn obey(&self, body: Incoming) -> Result<(), Refused> {
-        let body = Limited::new(body, MAX_COMMAND_BYTES).collect().await;
+    async fn obey(&self, request: Request<Incoming>, peer: IpAddr) -> Result<(), Refused> {
+        self.check(&request, peer)?;
+        let body = Limited::new(request.into_body(), MAX_COMMAND_BYTES).collect().await;
         let body = body.map_err(|_| TOO_LONG)?.to_bytes();
         let command = serde_json::from_slice(&body).map_err(|_| NO_COMMAND)?;
         let overview = &self.overview;
@@ -163,9 +160,9 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::dashboard::shared;
     use crate::proxy_state::ProxyState;
 
+    const TOKEN: &str = "x-longhaul-token";
     const HERE: &str = "127.0.0.1";
     const THERE: &str = "192.0.2.7";
 
@@ -183,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         #[cfg(unix)]
         {
-            use std::os::unix::fs::PermissionsExt as _;
+            use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
         }
         let own = admin(Some(&folder), "true");
@@ -191,7 +188,7 @@ mod tests {
         let status = |admin: &Admin, peer: &str, without: &str, more: &[(&str, &str)]| {
             let right = [
                 ("host", "192.0.2.1:8485"),
-                (shared::TOKEN, token.to_str().unwrap()),
+                (TOKEN, token.to_str().unwrap()),
                 ("content-type", "Application/JSON; charset=utf-8"),
             ];
             let mut request = Request::post(COMMANDS_PATH);
@@ -206,8 +203,8 @@ mod tests {
             assert_eq!(status(&own, THERE, without, more), 403, "from another machine: {more:?}");
         };
         check("", &[], 200);
-        check(shared::TOKEN, &[], 403);
-        check(shared::TOKEN, &[(shared::TOKEN, "another")], 403);
+        check(TOKEN, &[], 403);
+        check(TOKEN, &[(TOKEN, "another")], 403);
         check("host", &[("host", "evil.example")], 403);
         check("", &[("origin", "http://192.0.2.1:8485")], 200);
         for origin in ["http://192.0.2.1", "https://192.0.2.1:8485", "null", "http://", ""] {

@@ -37,7 +37,7 @@ export function Keep({ one, kept }) {
     <form class="command" onSubmit=${(event) => { event.preventDefault(); order('keep', 'Kept.'); }}>
       <label>Text to keep<textarea rows="3" maxlength="4000" value=${text} onInput=${(event) => write(event.target.value)}></textarea></label>
       <button type="submit" disabled=${isBusy || isEmpty}>Keep</button>
-      <button type="button" disabled=${isBusy} onClick=${() => order('compact-again', 'The next request will be compacted.')}>${isEmpty ? 'Compact again' : 'Compact again and keep this'}</button>
+      <button type="button" disabled=${isBusy} onClick=${() => order('compact-again', '')}>${isEmpty ? 'Compact again' : 'Compact again and keep this'}</button>
     </form>
     ${one.compacts_next && html`<p>Its next request will be compacted: the model reads it anew once.</p>`}
     ${outcome}`;

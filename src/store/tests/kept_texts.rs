@@ -13,7 +13,7 @@ fn replica(far: &ScriptedStore) -> Store {
 async fn kept(store: &Store, keys: &PrefixKeys) -> Vec<String> {
     let model = || Scope::new(&[0; 32], &[]).named_key("m");
     store.refresh(keys, model).await;
-    let kept = store.kept_texts(keys);
+    let kept = store.kept_texts(&keys.kept_keys());
     let texts = kept.texts().iter();
     texts.map(|kept| kept.text.clone()).collect()
 }
