@@ -57,11 +57,10 @@ impl User {
 
     /// Asks for a page, or gives a command, with these header fields. Returns status and body.
     async fn exchange(&self, head: &str, fields: &[(&str, &str)], body: &str) -> (u16, Value) {
-        let mut request = format!("{head} HTTP/1.1\r\ncontent-length: {}\r\n", body.len());
-        for (name, value) in fields {
-            request += &format!("{name}: {value}\r\n");
-        }
-        request += &format!("\r\n{body}");
+        let fields = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        let fields = fields.collect::<Vec<_>>().concat();
+        let length = body.len();
+        let request = format!("{head} HTTP/1.1\r\ncontent-length: {length}\r\n{fields}\r\n{body}");
         let answer = crate::admin::told(self.program.admin(), &request).await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
