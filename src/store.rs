@@ -422,7 +422,7 @@ fn open_lessons(path: &Path, config: &StoreConfig) -> Option<Opened> {
     }
 }
 
-/// What a durable store keeps.
+/// Contents of a durable store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kept {
     Originals,

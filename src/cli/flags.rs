@@ -3,14 +3,9 @@
 use clap::{Arg, ArgMatches, Command};
 
 use super::commands::accepts_flag;
+use super::settings_files::{CONFIG_FLAG, ENV_FILE_FLAG};
 use crate::config::{Setting, settings_with_flags};
 use crate::error::Problem;
-
-/// The flag that names the settings file.
-pub(super) const CONFIG_FLAG: &str = "config";
-
-/// The flag that names a file of environment variables.
-pub(super) const ENV_FILE_FLAG: &str = "env-file";
 
 /// Returns every flag for a setting, as the program itself accepts them; without a command it is
 /// `serve`.

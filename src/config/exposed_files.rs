@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::locations::StoreLocation;
 use super::resolved::ResolvedSettings;
-use super::store::StoreLocation;
 use super::{Config, mounts, settings};
 use crate::error::Problem;
 

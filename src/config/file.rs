@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::resolved::RawValue;
+use super::raw_value::RawValue;
 use crate::error::Problem;
 
 /// Maximum size of the file. A settings file has a few kilobytes; a larger one was named by

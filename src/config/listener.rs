@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use super::resolved::{Origin, ResolvedSettings};
+use super::raw_value::Origin;
+use super::resolved::ResolvedSettings;
 use super::setting::Setting;
 use super::settings::{
     ADMIN_LISTEN, CLIENT_TOKENS_FILE, LISTEN, PUBLIC, TLS_CERTIFICATE_FILE, TLS_KEY_FILE,

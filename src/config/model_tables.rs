@@ -8,7 +8,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::parse::{HasKind, mismatch, optional, single_text};
-use super::resolved::RawValue;
+use super::raw_value::RawValue;
 use super::setting::{Kind, settings};
 use super::settings::ALL_SETTINGS;
 use super::tables::{Table, TableList};

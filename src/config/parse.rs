@@ -9,11 +9,10 @@ use ipnet::IpNet;
 
 use super::base_url::BaseUrl;
 use super::choices::{ChoiceSetting, SummaryModel};
+use super::locations::{CallerIdentity, ProxyUrl, StoreLocation};
+use super::raw_value::RawValue;
 use super::redact::without_credentials;
-use super::resolved::RawValue;
 use super::setting::Kind;
-use super::store::{CallerIdentity, StoreLocation};
-use super::upstream::ProxyUrl;
 use longhaul_core::cost::caps::Cap;
 use longhaul_core::cost::pricing::Price;
 use longhaul_core::overflow::ClassifierRules;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::parse::{mismatch, single_text};
-use super::resolved::RawValue;
+use super::raw_value::RawValue;
 use longhaul_console::amounts::{digits, token_count};
 use longhaul_core::cost::caps::Cap;
 use longhaul_core::policy::ThresholdSetting;

@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::layers::LISTS;
+use super::raw_value::{Origin, RawValue};
 use super::redact::{redacted_url, without_credentials};
-use super::resolved::{Origin, RawValue, ResolvedSettings};
+use super::resolved::ResolvedSettings;
 use super::setting::{Kind, Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
 use longhaul_console::table::Table;
@@ -288,7 +289,7 @@ fn default_value(entry: &Setting<()>) -> Value {
 
 #[cfg(test)]
 mod schema_tests {
-    use super::super::resolved::RawValue;
+    use super::super::raw_value::RawValue;
     use super::*;
 
     fn schema() -> Value {

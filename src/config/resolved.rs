@@ -1,10 +1,6 @@
-//! Unparsed values and their origins, and the resolved settings, each with both.
+//! The resolved settings, each with its value and origin.
 
-use std::fmt;
-use std::path::PathBuf;
-
-use serde::Serialize;
-
+use super::raw_value::{Origin, RawValue};
 use super::setting::Setting;
 use super::tables::{Table, TableList};
 use crate::error::Problem;
@@ -67,41 +63,5 @@ impl ResolvedSettings {
 
     pub(super) fn find(&self, key: &str) -> Option<&ResolvedSetting> {
         self.settings.iter().find(|(entry, ..)| entry.key == key)
-    }
-}
-
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(untagged)]
-pub(crate) enum RawValue {
-    /// A list, which only the file can express as one.
-    List(Vec<String>),
-    Text(String),
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
-    /// The built-in default.
-    Default,
-    Environment(String),
-    File(PathBuf, usize),
-    /// A flag, with its dashes.
-    Flag(String),
-}
-
-impl Origin {
-    /// Builds the problem for a value from here; `key` is the setting's.
-    pub(super) fn problem(&self, key: &str, reason: impl fmt::Display) -> Problem {
-        Problem::Setting(format!("{key} from {self}: {reason}"))
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::Environment(name) => write!(f, "env {name}"),
-            Self::File(path, line) => write!(f, "file {}:{line}", path.display()),
-            Self::Flag(flag) => write!(f, "flag {flag}"),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::parse::switch;
-use super::resolved::RawValue;
+use super::raw_value::RawValue;
 use longhaul_console::paragraphs::paragraph;
 
 const DOCUMENTATION: &str = include_str!("settings.txt");

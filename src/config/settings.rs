@@ -24,14 +24,13 @@ use super::choices::{
     Http2, LogFormat, LogLevel, Mode, PlacementSetting, RecallSetting, ResponsesWebSocket,
     SummaryApi, SummaryModel, SummaryStyle,
 };
+use super::locations::{CallerIdentity, ProxyUrl, StoreLocation};
 use super::parse::{
     address, address_or_off, base_url, choice, count, integer, networks, optional, optional_path,
     overflow_patterns, proxy_url, scope_by, store_location, summary_model, switch, text, text_list,
 };
 use super::quantities::{MAX_TOKENS as MOST, bytes, cap, duration, threshold, tokens};
 use super::setting::{Flag, Setting, settings};
-use super::store::{CallerIdentity, StoreLocation};
-use super::upstream::ProxyUrl;
 use longhaul_core::cost::caps::Cap;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::cache_price::CachePrice;

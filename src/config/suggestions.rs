@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::resolved::Origin;
+use super::raw_value::Origin;
 use super::setting::Setting;
 use super::settings::ALL_SETTINGS;
 use crate::error::Problem;

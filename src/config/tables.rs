@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::resolved::{Origin, RawValue};
+use super::raw_value::{Origin, RawValue};
 use super::setting::Setting;
 use super::suggestions::unknown_key;
 use crate::error::Problem;

@@ -1,6 +1,6 @@
 //! Tests of the list of settings.
 
-use super::super::resolved::RawValue;
+use super::super::raw_value::RawValue;
 use super::*;
 
 #[test]
