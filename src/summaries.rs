@@ -212,13 +212,8 @@ pub(crate) async fn write(
         let too_long = SummaryError::NotASummary(SummaryRejection::NotSmaller);
         return Err(failure.unwrap_or(too_long));
     }
-    // Anthropic lets nothing stand between the item and the messages that are sent by now.
-    if job.dialect == Dialect::Messages
-        && let Some(provider) = &mut provider
-    {
-        let words = summary::restated_words(&conversation, kept.end, &text, budgets);
-        let from = conversation.messages().len();
-        provider.restated = words.map(|text| RestatedWords { text, from });
+    if let Some(provider) = &mut provider {
+        provider.restated = summary::restated_words(&conversation, kept.end, &text, budgets);
     }
     let item = provider.as_ref().filter(|it| it.item.is_some());
     let after = item.map_or(after, |it| it.tokens);

@@ -14,8 +14,10 @@ pub mod user_messages;
 
 use crate::conversation::Conversation;
 use crate::conversation::tool_arguments::DecodedCalls;
+use crate::dialect::Dialect;
 use crate::dialect::reply::FinishReason;
 use crate::policy::SummaryBudgets;
+use crate::policy::record::RestatedWords;
 use crate::policy::segments::SegmentedText;
 use crate::text::wording;
 use crate::units::tokens::Tokens;
@@ -23,7 +25,6 @@ use digest::append_section;
 use prompts::Prompts;
 use sections::Section;
 use segments::SegmentPlace;
-use std::sync::Arc;
 use user_messages::{RulesAround, render_user_messages};
 
 /// The reason for rejecting a summary.
@@ -142,14 +143,17 @@ pub(crate) fn model_sections(text: &SegmentedText, until: usize) -> String {
     segments.collect::<Vec<_>>().join("\n\n")
 }
 
-/// Returns what the user said and demanded before the end of `text`, which replaces the messages from `from` on, as
-/// a replacement text of its own. `None` if the user said nothing.
+/// Returns what the user said and demanded before the end of `text`, for a later message. `text` replaces the
+/// messages from `from` on. `None` if the user said nothing, or the provider's item hides no words.
 pub fn restated_words(
     conversation: &Conversation<'_>,
     from: usize,
     text: &SegmentedText,
     budgets: &SummaryBudgets,
-) -> Option<Arc<str>> {
+) -> Option<RestatedWords> {
+    if conversation.dialect() != Dialect::Messages {
+        return None;
+    }
     let pinned = DecodedCalls::new(conversation, conversation.head_len()..from);
     let around = RulesAround { earlier: "", later: Vec::new() };
     let mut words = render_user_messages(&pinned, &around, budgets.user_messages, budgets.requests);
@@ -158,7 +162,10 @@ pub fn restated_words(
         sections.retain(Section::is_of_words);
         append_section(&mut words, &sections::join_escaped(&sections));
     }
-    (!words.is_empty()).then(|| wording::wrap_summary(&words).into())
+    // Anthropic lets nothing stand between the item and the messages that are sent by now.
+    let from = conversation.messages().len();
+    let text = (!words.is_empty()).then(|| wording::wrap_summary(&words).into());
+    text.map(|text| RestatedWords { text, from })
 }
 
 /// Returns `text` without reasoning. A reasoning tag that is never closed extends to the end.

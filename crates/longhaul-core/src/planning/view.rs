@@ -196,8 +196,8 @@ impl ForwardedView {
         self.provider.is_some()
     }
 
-    /// Returns the user's words and rules that no item of the provider states, and the message behind which
-    /// they stand, once the user has said more.
+    /// Returns the user's words that an item of the provider hides, and the message behind which they stand. The
+    /// message is `None` until the user says more.
     pub fn restated_words(
         &self,
         conversation: &Conversation<'_>,
