@@ -35,7 +35,9 @@ pub(crate) fn index_messages(
 ) -> String {
     let conversation = calls.conversation;
     let mut index = IdentifierIndex::from_messages(calls);
-    present.into_iter().for_each(|text| index.exclude(text));
+    for text in present {
+        index.exclude(text);
+    }
     for message in visible.filter_map(|at| conversation.message(at)) {
         index.exclude(&conversation.text(message));
         for_each_argument(calls, message, |value| index.exclude(value));

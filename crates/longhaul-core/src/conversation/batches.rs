@@ -126,7 +126,7 @@ impl Conversation<'_> {
         for (result, at) in answers.iter().zip(results.clone()) {
             let by_id = result.tool_call_id.map(|id| Some(id.decode(self.body)));
             let legacy = (result.role == Role::Function).then_some(None);
-            call_indices.push(open.resolve([by_id, legacy]));
+            call_indices.push(open.resolve(&[by_id, legacy]));
             if open.unanswered == 0 && !calls.is_empty() {
                 complete_at = complete_at.or(Some(at + 1));
             }
@@ -176,7 +176,7 @@ impl<'a> OpenCalls<'a> {
     /// Returns the call that a result with these ids belongs to: the first with one of the ids,
     /// answered or not. Marks the first unanswered call with one of the ids as answered: if two
     /// calls share an id, a second result answers the second call.
-    fn resolve(&mut self, ids: [Option<CallId<'a>>; 2]) -> Option<usize> {
+    fn resolve(&mut self, ids: &[Option<CallId<'a>>; 2]) -> Option<usize> {
         let runs = ids.iter().flatten().filter_map(|id| Some((id, self.by_id.get(id)?)));
         let place = runs.clone().filter_map(|(_, (calls, _))| calls.first().copied()).min();
         let waiting = runs.filter_map(|(id, (calls, answered))| Some((*calls.get(*answered)?, id)));

@@ -60,7 +60,8 @@ impl IdentifierIndex {
                 entry.count_sighting(found.cued, source, at);
             } else if self.entries.len() < MAX_IDENTIFIERS {
                 let entry = self.entries.entry(found.text.to_owned());
-                let entry = entry.or_insert(IdentifierStats::new(found.kind, source, self.texts));
+                let entry =
+                    entry.or_insert_with(|| IdentifierStats::new(found.kind, source, self.texts));
                 entry.count_sighting(found.cued, source, at);
             }
         });

@@ -91,12 +91,16 @@ impl ToolResult {
 pub(super) fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) -> Vec<ToolResult> {
     let sizes = conversation.batches().iter().map(|it| it.results.len());
     let mut results: Vec<ToolResult> = Vec::with_capacity(sizes.sum());
-    let mut reads = LatestReads::new(conversation);
+    let mut all = conversation.batches().iter().flat_map(|batch| batch.results.clone());
+    // Filled only if some result refers to an earlier one.
+    let mut reads = all.any(|at| is_pointer(conversation, at)).then(LatestReads::new);
     let mut words = rule.kept_words.as_ref().map(WordsInResults::new);
     for batch in conversation.batches() {
         let batch_first = results.len();
         for message in batch.results.clone() {
-            let points_at = reads.observe(conversation, batch, message, results.len());
+            let points_at = reads.as_mut().and_then(|latest| {
+                observe_read(latest, conversation, batch, message, results.len())
+            });
             let mut result = evaluate_result(conversation, batch, message, rule);
             if let Some(words) = &mut words
                 && result.decision == ClearDecision::Protected
@@ -191,40 +195,25 @@ fn evaluate_result(
     result
 }
 
-/// Latest full read of each file or resource. Filled only if some result refers to an earlier one.
-struct LatestReads {
-    pointers: Vec<usize>,
-    latest: HashMap<(String, String), usize>,
-}
+/// Latest full read of each file or resource, by the tool and the thing that the tool reads.
+type LatestReads = HashMap<(String, String), usize>;
 
-impl LatestReads {
-    fn new(conversation: &Conversation<'_>) -> Self {
-        let results = conversation.batches().iter().flat_map(|batch| batch.results.clone());
-        let pointers = results.filter(|&at| is_pointer(conversation, at)).collect();
-        Self { pointers, latest: HashMap::new() }
+/// Adds result number `index`, at message `at`, to `latest`. Returns the result that it refers to, if any.
+fn observe_read(
+    latest: &mut LatestReads,
+    conversation: &Conversation<'_>,
+    batch: &Batch,
+    at: usize,
+    index: usize,
+) -> Option<usize> {
+    let call = conversation.call_for_result(batch, at)?;
+    let tool = call.name?.decode(conversation.body()).into_owned();
+    let thing = ToolArguments::decode(conversation, call).primary()?.to_owned();
+    if is_pointer(conversation, at) {
+        return latest.get(&(tool, thing)).copied();
     }
-
-    /// Adds result number `index`, at message `at`. Returns the result that it refers to, if any.
-    fn observe(
-        &mut self,
-        conversation: &Conversation<'_>,
-        batch: &Batch,
-        at: usize,
-        index: usize,
-    ) -> Option<usize> {
-        if self.pointers.is_empty() {
-            return None;
-        }
-        let call = conversation.call_for_result(batch, at)?;
-        let tool = call.name?.decode(conversation.body()).into_owned();
-        let arguments = ToolArguments::decode(conversation, call);
-        let thing = arguments.primary()?.to_owned();
-        if self.pointers.binary_search(&at).is_ok() {
-            return self.latest.get(&(tool, thing)).copied();
-        }
-        self.latest.insert((tool, thing), index);
-        None
-    }
+    latest.insert((tool, thing), index);
+    None
 }
 
 /// Whether a result only refers to an earlier one; cached in the message's notes.
