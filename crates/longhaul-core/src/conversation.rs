@@ -14,7 +14,6 @@ mod request_params;
 mod role;
 pub(crate) mod rule_files;
 mod runs;
-pub(crate) mod token_sums;
 pub mod tool_arguments;
 
 use crate::conversation::containers::Container;

@@ -14,7 +14,6 @@
 
 mod cache_entry;
 mod cursor;
-mod memo;
 mod pages;
 mod parsed_messages;
 pub(crate) mod script_sample;
@@ -26,9 +25,8 @@ use pages::{CachePages, GENERATION_PAGES};
 use parsed_messages::{GENERATION_MESSAGES, MAX_STORED, ParsedMessages};
 use tool_definitions::{CachedDefinitions, GENERATION_DEFINITIONS};
 
-pub(crate) use cache_entry::CacheEntry;
+pub(crate) use cache_entry::{CacheEntry, MessageMemo, PrefixHashStep};
 pub(crate) use cursor::{ObjectStart, ParseCursor};
-pub(crate) use memo::{MessageMemo, PrefixHashStep};
 pub(crate) use parsed_messages::ParsedMessage;
 
 /// Keyed hash of a message, or of a page of messages, of one caller.
