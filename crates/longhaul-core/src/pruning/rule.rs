@@ -49,8 +49,8 @@ pub struct KeptWords {
 /// Tool results of a conversation and the progress of clearing them.
 ///
 /// Invariants: the rule has decided on all results before `cleared_end`. If there are results, `sums[k]` is
-/// the original size of the first `k`, `frees_sums[k]` what clearing frees of them, and `text_sums[k]` the part
-/// of that which is text of results.
+/// the original size of the first `k`, and `frees_sums[k]` what clearing frees of them. `text_sums[k]` is the part
+/// of the latter that is text of results.
 #[derive(Debug, Default)]
 pub struct PruneState {
     results: Vec<ToolResult>,
