@@ -268,28 +268,41 @@ async fn refusals_of_the_second_reports_are_mended_and_look_alikes_are_left_alon
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// Prints rates alone, so that no rule is built from the list.
+/// Lists from which no rule was built before their first reading, and the sealed half of the newest.
+const LISTS: [(&str, &str); 5] = [
+    ("9", include_str!("../../fixtures/unseen/blind_9.jsonl")),
+    ("10", include_str!("../../fixtures/unseen/blind_10.jsonl")),
+    ("11", include_str!("../../fixtures/unseen/blind_11.jsonl")),
+    ("12, built", include_str!("../../fixtures/unseen/blind_12_built.jsonl")),
+    (SEALED, include_str!("../../fixtures/unseen/blind_12_sealed.jsonl")),
+];
+const SEALED: &str = "12, sealed";
+
+/// Prints rates alone, so that no rule is built from the lists.
 #[tokio::test]
 async fn held_out_refusals_are_mended_and_look_alikes_are_left_alone() {
     let mut rates = BTreeMap::<_, (usize, usize)>::new();
-    let third = reported(include_str!("../../fixtures/unseen/blind_11.jsonl"));
-    let second = reported(include_str!("../../fixtures/unseen/blind_10.jsonl"));
-    let first = reported(include_str!("../../fixtures/unseen/blind_9.jsonl"));
-    for one in first.into_iter().chain(second).chain(third) {
-        let is_mended = one.is_overflow || one.cap.is_some();
-        for mode in &one.fails_when {
-            let rate = rates.entry((is_mended, mode.clone())).or_default();
-            rate.0 += usize::from(is_right(&one, mode).await);
-            rate.1 += 1;
+    for (list, text) in LISTS {
+        for one in reported(text) {
+            let is_mended = one.is_overflow || one.cap.is_some();
+            for mode in &one.fails_when {
+                let right = usize::from(is_right(&one, mode).await);
+                for list in [list, "all"] {
+                    let rate = rates.entry((list, is_mended, mode.clone())).or_default();
+                    *rate = (rate.0 + right, rate.1 + 1);
+                }
+            }
         }
     }
-    println!("{rates:?}");
-    for ((is_mended, mode), (right, all)) in rates {
+    println!("{rates:#?}");
+    for ((list, is_mended, mode), (right, all)) in rates {
         let least = match (is_mended, &*mode) {
             (true, "fresh") => 97,
             (true, _) => 90,
             (false, _) => 100,
         };
-        assert!(right * 100 >= all * least, "{mode} {is_mended}: {right} of {all}");
+        let is_held = list == "all" || list == SEALED;
+        let what = format!("{list} {mode} {is_mended}: {right} of {all}");
+        assert!(!is_held || right * 100 >= all * least, "{what}");
     }
 }

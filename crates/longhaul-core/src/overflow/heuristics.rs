@@ -36,7 +36,7 @@ const MAX_STATEMENTS: usize = 16;
 
 /// A limit stated in words may exceed the estimate of the refused request by at most this factor. No
 /// tokenizer is further from the estimate.
-const MAX_LIMIT_FACTOR: u32 = 4;
+const MAX_LIMIT_FACTOR: u64 = 4;
 
 /// Confidence that a refusal is an overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,11 +214,11 @@ impl Refusal<'_> {
             );
         };
         let stated = statement.stated_single(self.sizes).unwrap_or_default();
-        // A limit far above the request is the range of a parameter.
-        let highest = self.sizes.facts.tokens.saturating_mul(MAX_LIMIT_FACTOR);
-        if statement.counts_something_else(self.sizes)
-            || stated.limit.is_some_and(|it| it > highest)
-        {
+        // A limit far above the request is the range of a parameter, one far below bounds another text.
+        let size = self.sizes.tokens();
+        let limits = size / bytes::MAX_FACTOR..=size * MAX_LIMIT_FACTOR;
+        let is_other = stated.limit.is_some_and(|it| !limits.contains(&u64::from(it)));
+        if is_other || statement.counts_something_else(self.sizes) {
             return Confidence::Nothing.into();
         }
         Assessment {

@@ -23,7 +23,7 @@ pub(super) fn states_limit(text: &str, sent: u64) -> bool {
 }
 
 /// Factor above which a number is no size of a request.
-const MAX_FACTOR: u64 = 128;
+pub(super) const MAX_FACTOR: u64 = 128;
 
 /// Whether a statement compares a size above the bytes of the body, and states no size of the body. No token
 /// is shorter than a byte.

@@ -89,8 +89,9 @@ fn reaches_the_required_rate_on_held_out_refusals_and_look_alikes() {
     let mut rates = BTreeMap::<(String, String), (usize, usize)>::new();
     let second = reported(fixture_text!("unseen/blind_10.jsonl"));
     let third = reported(fixture_text!("unseen/blind_11.jsonl"));
+    let fourth = reported(fixture_text!("unseen/blind_12_built.jsonl"));
     let first = reported(fixture_text!("unseen/blind_9.jsonl"));
-    for one in first.into_iter().chain(second).chain(third) {
+    for one in first.into_iter().chain(second).chain(third).chain(fourth) {
         let is_smaller = one.is_overflow || one.cap.is_some();
         for mode in &one.fails_when {
             let group = if is_smaller { "refusals" } else { "look-alikes" };
