@@ -11,7 +11,7 @@ use crate::config::{Config, Mode};
 use crate::error::Problem;
 use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
 use crate::explanation::verdict::UntouchedReason;
-use crate::explanation::{ExplanationContext, table};
+use crate::explanation::{ExplanationContext, PlanCause, table};
 use longhaul_console::json::pretty_json;
 use longhaul_console::terminal;
 use longhaul_core::dialect::Dialect;
@@ -54,7 +54,10 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Done {
         Err(why) if as_json => {
             crate::cli::print(&pretty_json(&json!({ "untouched": ReasonReport::new(why) })))
         }
-        Err(why) => crate::cli::print(&format!("passed untouched: {}\n", why.description())),
+        Err(why) => {
+            let reason = why.description();
+            crate::cli::print(&format!("The request passes unchanged: {reason}.\n"))
+        }
     }
 }
 
@@ -102,7 +105,7 @@ fn explain_body(
         (None, true) => explanation.folded(false),
         (None, false) => explanation,
     };
-    let mut report = ExplanationReport::new(explanation, context, window.source());
+    let mut report = ExplanationReport::new(explanation, context, PlanCause::Plan, window.source());
     report.hint = clearing_hint(&conversation, &policy);
     report.add_subjects(&conversation);
     Ok((report, forwarded.ok()))

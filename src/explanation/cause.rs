@@ -135,6 +135,27 @@ fn plan_sentence(explanation: &RequestExplanation) -> String {
         (Some(_) | None, _) if explanation.changes().next().is_some() => {
             "earlier changes of this conversation are repeated".into()
         }
-        (Some(_) | None, _) => "nothing had to be changed".into(),
+        (Some(_) | None, _) => "no message was changed".into(),
     }
+}
+
+/// Names what fills a request that exceeds its window as forwarded, and what can be done. `None` if the request
+/// fits.
+pub(crate) fn overfull(explanation: &RequestExplanation) -> Option<String> {
+    let totals = &explanation.totals;
+    let (after, usable) = (totals.after, explanation.marks.usable);
+    if after <= usable {
+        return None;
+    }
+    let rows = explanation.rows.iter();
+    let head = rows.filter(|row| row.decision == MessageDecision::Head);
+    let head: Tokens = head.map(|row| row.becomes).sum();
+    let [after, usable, tools, head, rest] =
+        [after, usable, totals.tools, head, after - totals.tools - head]
+            .map(|tokens| with_thousands(tokens.get()));
+    Some(format!(
+        "{after} tokens go out, more than the {usable} that the reply leaves of the window: tool schemas \
+         {tools}, the system prompt and the first message {head}, later messages {rest}; offer fewer tools, \
+         shorten one of these texts, or take a model with a larger window"
+    ))
 }

@@ -6,12 +6,14 @@ use std::mem;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ChoiceSetting, Mode};
+use crate::explanation::cause::{PlanCause, overfull};
 use crate::explanation::stored::{ChangedText, ExplanationContext, StoredExplanation};
 use crate::explanation::verdict::{self, UntouchedReason};
 use longhaul_console::printable::printable_name;
 use longhaul_console::thousands::with_thousands;
 use longhaul_console::word::Word;
 use longhaul_core::conversation::Conversation;
+use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::explanation::{
     ExplanationRow, MessageDecision, RequestExplanation, call_subject,
 };
@@ -30,9 +32,9 @@ pub(crate) struct ExplanationReport {
     /// The request that was explained, if it passed through a running longhaul.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<RequestReport>,
-    /// Why the request was forwarded as it was, if it passed through a running longhaul.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) why: Option<String>,
+    /// Why the request is forwarded as it is.
+    #[serde(default)]
+    pub(crate) why: String,
     /// The reason the request is forwarded unchanged, if it is.
     pub(crate) untouched: Option<ReasonReport>,
     pub(crate) mode: Mode,
@@ -114,18 +116,34 @@ pub(crate) struct MessageRow {
 }
 
 impl ExplanationReport {
-    /// Reports `explanation`. `source` names the source of the policy window.
+    /// Reports `explanation`, the result of `cause`. `source` names the source of the policy window.
     pub(crate) fn new(
         mut explanation: RequestExplanation,
         context: ExplanationContext,
+        cause: PlanCause,
         source: String,
     ) -> Self {
+        let overfull = overfull(&explanation);
+        let untouched = context.untouched.map(|bypass| {
+            let reason = ReasonReport::new(bypass.into());
+            match &overfull {
+                Some(text) if bypass == Bypass::Nothing => {
+                    ReasonReport { reason: text.clone().into(), ..reason }
+                }
+                Some(_) | None => reason,
+            }
+        });
+        let why = match (&untouched, overfull) {
+            (Some(untouched), _) => format!("the request passes unchanged: {}", untouched.reason),
+            (None, Some(text)) => format!("{}; {text}", cause.sentence(&explanation)),
+            (None, None) => cause.sentence(&explanation),
+        };
         let rows = mem::take(&mut explanation.rows).into_iter();
         let messages = rows.map(|row| MessageRow::new(&explanation, row)).collect();
         Self {
             request: None,
-            why: None,
-            untouched: context.untouched.map(|why| ReasonReport::new(why.into())),
+            why,
+            untouched,
             mode: context.mode,
             profile: context.profile.name().into(),
             window: WindowReport { tokens: explanation.window, source },
@@ -149,17 +167,16 @@ impl ExplanationReport {
 
     pub(crate) fn of_request(stored: &StoredExplanation, request: RequestReport) -> Self {
         let source = Word(stored.window.source).to_string();
-        let mut report = Self::new(stored.numbers.clone(), stored.context, source);
+        let mut report = Self::new(stored.numbers.clone(), stored.context, stored.cause, source);
         // The source's own number is the one that people know.
         report.window.tokens = stored.window.tokens;
-        let sentence = stored.cause.sentence(&stored.numbers);
-        report.why = Some(match request.status.filter(|status| *status >= 400) {
-            Some(status) => format!(
-                "the provider answered with the error {status}{}; {sentence}",
-                request.error.as_deref().map_or_else(String::new, |name| format!(" {name}"))
-            ),
-            None => sentence,
-        });
+        if let Some(status) = request.status.filter(|status| *status >= 400) {
+            report.why = format!(
+                "the provider answered with the error {status}{}; {}",
+                request.error.as_deref().map_or_else(String::new, |name| format!(" {name}")),
+                report.why
+            );
+        }
         for message in &mut report.messages {
             let (number, decision) = (message.row.number, message.row.decision);
             message.since = stored.since.get(&number).copied();

@@ -11,7 +11,10 @@ use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal::wrapped;
 use longhaul_console::thousands::with_thousands;
 use longhaul_console::word::Word;
-use longhaul_core::planning::explanation::{DigestNumbers, RequestLayer};
+use longhaul_core::planning::explanation::{
+    ClearingTime, DigestNumbers, RequestLayer, RuleNumbers,
+};
+use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 
 /// Renders the header, the layers, the messages, the totals and the hint, to fit `width` columns.
@@ -30,7 +33,7 @@ pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String
         page.push_str(&layers(&report.numbers.layers).render(width));
         page.push('\n');
     }
-    page.push_str(&messages(report, width.is_some_and(|width| width < WIDE)).render(width));
+    page.push_str(&messages(report).render(width));
     page.push('\n');
     write_totals(&mut page, report, width);
     page
@@ -70,9 +73,6 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
         parts.push(short_usd(Usd::from_nanos(cost)));
     }
     head.push(["done".to_owned(), parts.join(", ")]);
-    if let Some(why) = &report.why {
-        head.push(["why".to_owned(), printable_name(why)]);
-    }
     let (lost, dropped) = (request.lost_reasoning, request.dropped_reasoning);
     if lost > 0 || dropped > 0 {
         let lost = format!("{lost} items of reasoning behind edits of this conversation");
@@ -85,32 +85,47 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
 }
 
 fn push_header(head: &mut Table, report: &ExplanationReport) {
+    head.push(["why".to_owned(), printable_name(&report.why)]);
     let window = &report.window;
     let marks = &report.numbers.marks;
+    let tokens = |tokens: Tokens| with_thousands(tokens.get());
     let described = format!(
-        "{} tokens ({}), usable {}, soft mark {}, hard mark {}",
-        with_thousands(window.tokens.get()),
+        "{} tokens ({}), of which the reply leaves {}",
+        tokens(window.tokens),
         printable_name(&window.source),
-        with_thousands(marks.usable.get()),
-        with_thousands(marks.soft.get()),
-        with_thousands(marks.hard.get())
+        tokens(marks.usable)
     );
     head.push(["window".to_owned(), described]);
+    let history = format!(
+        "a summary is prepared from {} tokens on, and replaces old history from {} on",
+        tokens(marks.soft),
+        tokens(marks.hard)
+    );
+    head.push(["history".to_owned(), history]);
+    let rule = report.numbers.rule.as_ref();
+    head.push(["results".to_owned(), rule.map_or_else(|| "are never cleared".into(), clearing)]);
     let profile = format!("{}, mode {}", report.profile, report.mode.name());
     head.push(["profile".to_owned(), profile]);
-    let prune = match &report.numbers.rule {
-        Some(rule) => format!(
-            "{}{}: protects {} tokens, frees more than {}, from {} user messages on",
-            Word(rule.when),
-            rule.at_tokens
-                .map_or_else(String::new, |at| format!(", {} tokens", with_thousands(at.get()))),
-            with_thousands(rule.protect_tokens.get()),
-            with_thousands(rule.minimum_tokens.get()),
-            rule.min_user_turns
-        ),
-        None => "off".to_owned(),
+}
+
+/// Describes the rule that clears old results.
+fn clearing(rule: &RuleNumbers) -> String {
+    let tokens = |tokens: Tokens| with_thousands(tokens.get());
+    let mut text = match rule.when {
+        ClearingTime::Always => "old ones are cleared".to_owned(),
+        ClearingTime::LikelyToPay => "old ones are cleared once that is likely to pay".to_owned(),
+        ClearingTime::Mark => {
+            format!("old ones are cleared at {} tokens", tokens(rule.at_tokens.unwrap_or_default()))
+        }
     };
-    head.push(["prune".to_owned(), prune]);
+    if rule.minimum_tokens > Tokens::ZERO {
+        _ = write!(text, ", if more than {} tokens can go", tokens(rule.minimum_tokens));
+    }
+    if rule.min_user_turns > 1 {
+        _ = write!(text, ", after {} user messages", rule.min_user_turns);
+    }
+    _ = write!(text, "; the newest {} tokens of results stay", tokens(rule.protect_tokens));
+    text
 }
 
 /// Returns a row for each layer of the request as forwarded.
@@ -141,57 +156,33 @@ fn range(from: usize, through: usize) -> String {
     format!("{from}–{through}")
 }
 
-/// Minimum columns of a terminal that shows the tools of each message next to the reason.
-const WIDE: usize = 100;
-
-/// Returns a row for each message, and one for the text that replaces history. If `is_narrow`, the reason
-/// begins with the tools.
-fn messages(report: &ExplanationReport, is_narrow: bool) -> Table {
+/// Returns a row for each message, and one for the text that replaces history.
+fn messages(report: &ExplanationReport) -> Table {
     let done = if report.request.is_some() { "was" } else { "would be" };
-    let columns = [
+    let mut table = Table::with_headings([
         (Align::Right, "#"),
         (Align::Left, "role"),
-        (Align::Left, "tool"),
         (Align::Right, "tokens"),
         (Align::Right, "becomes"),
         (Align::Left, done),
-        (Align::Left, "why"),
-    ];
-    let is_shown = |at: usize| at != TOOL || !is_narrow;
-    let columns = columns.into_iter().enumerate();
-    let columns = columns.filter(|(at, _)| is_shown(*at));
-    let mut table = Table::with_headings(columns.map(|(_, column)| column));
-    let mut push = |mut cells: [String; 7]| {
-        if is_narrow && !cells[TOOL].is_empty() {
-            cells[REASON] = format!("{}: {}", cells[TOOL], cells[REASON]);
-        }
-        let cells = cells.into_iter().enumerate();
-        table.push(cells.filter(|(at, _)| is_shown(*at)).map(|(_, cell)| cell));
-    };
-    let cells = |cells: [&str; 7]| cells.map(str::to_owned);
+    ]);
     let numbers = &report.numbers;
     if numbers.omitted > 0 {
-        let reason = format!("{} older rows are not kept", numbers.omitted);
-        push(cells(["…", "", "", "", "", "", &reason]));
+        table.push(["…", "", "", "", &format!("left out: {} older rows", numbers.omitted)]);
     }
     for row in &report.messages {
         if let Some(digest) = &numbers.digest
             && digest.from == row.row.number
         {
             let becomes = with_thousands(digest.tokens.get());
-            let reason = describe_digest(digest);
-            push(cells(["", "user", "", "", &becomes, "added", &reason]));
+            table.push(["", "user", "", &becomes, &describe_digest(digest)]);
         }
-        push(message_cells(row));
+        table.push(message_cells(row));
     }
     table
 }
 
-/// Columns of the tools and of the reason.
-const TOOL: usize = 2;
-const REASON: usize = 6;
-
-fn message_cells(message: &MessageRow) -> [String; 7] {
+fn message_cells(message: &MessageRow) -> [String; 5] {
     let row = &message.row;
     let (number, role) = match row.through {
         Some(through) => (
@@ -203,40 +194,30 @@ fn message_cells(message: &MessageRow) -> [String; 7] {
             row.role.map_or_else(String::new, |role| Word(role).to_string()),
         ),
     };
-    let mut reason = printable_name(&message.reason);
-    if let Some(subject) = &message.subject {
-        let subject = printable_name(subject);
-        reason = match reason.as_str() {
-            "" => subject,
-            why => format!("{subject}: {why}"),
-        };
+    let subject = message.subject.as_deref().unwrap_or_default();
+    let words = [&*message.action, &row.tool, subject].into_iter().filter(|word| !word.is_empty());
+    let mut done = words.map(printable_name).collect::<Vec<_>>().join(" ");
+    if !message.reason.is_empty() {
+        // Writing to a String cannot fail.
+        _ = write!(done, ": {}", printable_name(&message.reason));
     }
     if let Some(since) = message.since {
-        // Writing to a String cannot fail.
-        _ = write!(reason, "; since request {since}");
+        _ = write!(done, "; since request {since}");
     }
-    [
-        number,
-        role,
-        printable_name(&row.tool),
-        with_thousands(row.tokens.get()),
-        with_thousands(row.becomes.get()),
-        printable_name(&message.action),
-        reason,
-    ]
+    let becomes = if row.becomes == row.tokens {
+        String::new()
+    } else {
+        with_thousands(row.becomes.get())
+    };
+    [number, role, with_thousands(row.tokens.get()), becomes, done]
 }
 
-/// Describes the text that replaces history: the messages it covers, and where each segment ends if
-/// there are several.
+/// Describes the text that replaces history: the messages it covers, its segments if there are several, and
+/// what it leaves out.
 fn describe_digest(digest: &DigestNumbers) -> String {
-    let mut text = format!("replaces messages {} to {}", digest.from, digest.through);
+    let mut text = format!("added: replaces messages {} to {}", digest.from, digest.through);
     if digest.segments.len() > 1 {
-        let ends = digest.segments.iter().map(|segment| {
-            let tokens = with_thousands(segment.tokens.get());
-            format!("to {}: {tokens} tokens", segment.through)
-        });
-        let ends: Vec<String> = ends.collect();
-        _ = write!(text, "; segments {}", ends.join(", "));
+        _ = write!(text, ", in {} segments", digest.segments.len());
     }
     let shortened = digest.shortened;
     for (count, which) in [
@@ -259,21 +240,23 @@ fn describe_digest(digest: &DigestNumbers) -> String {
 fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usize>) {
     let totals = &report.numbers.totals;
     let mut push = |line: &str| page.push_str(&wrapped("", line, 0, width));
+    let forwards = match (report.mode, &report.request) {
+        (Mode::Shadow, _) | (_, None) => "longhaul would forward",
+        (_, Some(_)) => "longhaul forwarded",
+    };
     push(&format!(
-        "before {} tokens, after {} (tool schemas in both: {}); messages: {}, user messages: {}",
-        with_thousands(totals.before.get()),
+        "{forwards} {} of {} tokens. The request has {} messages, {} of them the user's, and {} tokens of \
+         tool schemas.",
         with_thousands(totals.after.get()),
-        with_thousands(totals.tools.get()),
+        with_thousands(totals.before.get()),
         totals.messages,
-        totals.user_messages
+        totals.user_messages,
+        with_thousands(totals.tools.get())
     ));
-    if let Some(untouched) = &report.untouched {
-        push(&format!("passed untouched: {}", untouched.reason));
-    }
     if report.mode == Mode::Shadow {
-        push("in mode shadow this is only reported, and the request passes untouched");
+        push("In mode shadow, the request passes unchanged.");
     }
     if let Some(hint) = &report.hint {
-        push(&format!("hint: {hint}"));
+        push(&format!("Hint: {hint}."));
     }
 }

@@ -83,7 +83,6 @@ export function Explanation({ point, base, onShown }) {
   if (error) return html`<p class="bad">No explanation: ${error}</p>`;
   if (!explanation) return html`<p class="dim" aria-busy="true">Loading the explanation …</p>`;
   const { request, prune } = explanation;
-  const failed = request.status >= 400;
   const openRow = (key) => {
     const text = place.current.querySelector(`[data-text="${key}"] details`);
     if (text) text.open = true;
@@ -93,7 +92,7 @@ export function Explanation({ point, base, onShown }) {
   };
   return html`
     <div class="explanation" ref=${place}>
-      <p><b>Why:</b> ${explanation.untouched && !failed ? explanation.untouched.reason : explanation.why}.</p>
+      <p><b>Why:</b> ${explanation.why}.</p>
       <${Bar} explanation=${explanation} onOpen=${openRow} />
       <p class="dim">Window ${whole(explanation.window.tokens)} (${explanation.window.source}); a summary is prepared from ${whole(explanation.marks.soft)} estimated tokens on, and used from ${whole(explanation.marks.hard)}.
         ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}

@@ -22,8 +22,8 @@ use tool_names::ToolNames;
 
 pub use layers::{LayerKind, RequestLayer};
 
-/// Maximum length of the argument that identifies a call, in characters: a path and its folders.
-const SUBJECT_CHARS: usize = 60;
+/// Maximum length of the argument that identifies a call, in characters: half a line of a terminal.
+const SUBJECT_CHARS: usize = 36;
 /// Maximum calls of one message whose arguments are named.
 const MAX_SUBJECTS: usize = 3;
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Maximum length of the names of a message's tools, in characters. Clients choose these names.
-const TOOL_CHARS: usize = 40;
+const TOOL_CHARS: usize = 38;
 
 /// Finds the names of the tools of messages.
 pub(super) struct ToolNames<'c, 'a> {
