@@ -108,6 +108,18 @@ pub(crate) fn near_names(host: &str, model: &str) -> Vec<&'static str> {
     near.into_iter().map(|(_, name)| name).take(NEAR_NAMES).collect()
 }
 
+/// Returns the model at a known provider whose window holds `least` tokens and whose name resembles `model` most.
+pub(crate) fn wider_model(host: HostKind, model: &str, least: Tokens) -> Option<&'static str> {
+    let HostKind::Provider(_) = host else {
+        return None;
+    };
+    let holds = |name: &&str| {
+        look_up(host, name).is_some_and(|found| found.limits.table_window().tokens() >= least)
+    };
+    let similarity = |name: &&str| strsim::jaro_winkler(name, model);
+    table::all_names(host).filter(holds).max_by(|a, b| similarity(a).total_cmp(&similarity(b)))
+}
+
 /// Window of a model whose name ends in `[1m]`, as coding agents mark it.
 const WIDE_WINDOW: Tokens = Tokens::new(1_000_000);
 

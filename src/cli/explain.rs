@@ -128,3 +128,34 @@ fn encoded(id: &str) -> String {
     let letters = id.chars().take(64);
     letters.filter(char::is_ascii_alphanumeric).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    #[test]
+    fn an_explanation_fits_a_terminal_of_80_columns() {
+        let mut lines = 0;
+        for folder in ["sessions", "sessions_responses", "messages/sessions"] {
+            let files = std::fs::read_dir(format!("fixtures/{folder}")).unwrap();
+            let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+            files.retain(|path| path.extension().is_some_and(|ending| ending == "gz"));
+            files.sort();
+            for path in files.iter().step_by(9) {
+                let mut body = Vec::new();
+                let file = std::fs::File::open(path).unwrap();
+                flate2::read::GzDecoder::new(file).read_to_end(&mut body).unwrap();
+                for (window, folds) in [("6000", true), ("32000", false)] {
+                    let config = Config::default_with([("window", window)]).unwrap();
+                    let (report, _) = explain_body(&config, &body, folds).unwrap();
+                    let page = table::render(&report, Some(80));
+                    let wide = page.lines().find(|line| line.chars().count() > 80);
+                    assert_eq!(wide, None, "{}", path.display());
+                    lines += page.lines().count();
+                }
+            }
+        }
+        assert!(lines > 500, "{lines}");
+    }
+}

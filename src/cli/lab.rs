@@ -17,10 +17,12 @@ use crate::config::{
 };
 use crate::error::Problem;
 use crate::explanation::verdict::UntouchedReason;
+use crate::models;
 use crate::summaries::reply::read_whole;
 use longhaul_core::overflow::ClassifierRules;
 use longhaul_core::policy::Profile;
 use longhaul_core::pruning::placeholder::Placeholder;
+use longhaul_core::units::tokens::Tokens;
 use longhaul_lab::error::{LabError, invalid_session};
 use longhaul_lab::eval::{ChoiceNames, SettingChange};
 use longhaul_lab::proxy::{
@@ -139,9 +141,13 @@ impl ProxySettings for Config {
             window: thresholds.window,
             actual_window: thresholds.actual_window,
             window_source: window.source(),
-            is_assumed: window.is_assumed(),
+            largest_window: window.largest_stated(),
             prices: self.prices(name),
         }
+    }
+
+    fn wider_model(&self, name: &str, least: Tokens) -> Option<&'static str> {
+        models::wider_model(self.upstream.base.host_kind(), name, least)
     }
 
     fn overflow_rules(&self) -> ClassifierRules {

@@ -73,6 +73,11 @@ impl<'c> ModelWindow<'c> {
         }
     }
 
+    /// Returns the largest window that a setting or the table states: a setting may be below the model's own.
+    pub(super) fn largest_stated(&self) -> Option<Tokens> {
+        self.sources.stated().max()
+    }
+
     /// Whether neither a setting, a profile nor the table gives the window, so that only the default
     /// is left. An answer of the upstream does not count: the clearing rule does not use it.
     pub(super) fn is_assumed(&self) -> bool {

@@ -11,9 +11,11 @@ use super::layers::LISTS;
 use super::raw_value::{Origin, RawValue};
 use super::redact::{redacted_url, without_credentials};
 use super::resolved::ResolvedSettings;
-use super::setting::{Kind, Setting, is_shared_variable};
+use super::setting::{DOCUMENTATION, Kind, Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
+use longhaul_console::paragraphs::paragraph;
 use longhaul_console::table::Table;
+use longhaul_console::terminal::wrapped;
 
 const COMMENT_WIDTH: usize = 96;
 
@@ -67,33 +69,33 @@ fn write_settings<'s>(
     }
 }
 
-/// Renders every setting in a Markdown table, as in `docs/reference/settings.md`.
+/// Renders every setting in Markdown lists, as in `docs/reference/settings.md`.
 pub(crate) fn settings_markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
          Printed by `longhaul defaults --table`. A key is `section.name` in the file. Flags override the\n\
          environment, and the environment overrides the file.\n\n\
-         | setting | default | environment | flag | what it does |\n|---|---|---|---|---|\n",
+         ## The ten that people change first\n\n",
     );
+    let section = |entry: &Setting<()>| entry.key.split_once('.').map_or("general", |(own, _)| own);
+    let first = paragraph(DOCUMENTATION, "first");
+    let entry = |key| ALL_SETTINGS.iter().find(|entry| entry.key == key);
+    for entry in first.split(' ').filter_map(entry) {
+        let doc = entry.doc();
+        let sentence = doc.split_inclusive(". ").next().unwrap_or_default();
+        let item = format!("- [`{}`](#{}): {sentence}", entry.key, section(entry));
+        page.push_str(&wrapped("", &item, 2, Some(COMMENT_WIDTH)));
+    }
+    let mut last = "";
     for entry in ALL_SETTINGS {
-        let code = |text: &str| match text {
-            "" => String::new(),
-            text => format!("`{}`", text.replace('|', "\\|")),
-        };
-        let own = entry.long_env();
-        let environment = match entry.short_env {
-            Some(short) => format!("{} {}", code(short), code(&own)),
-            None => code(&own),
-        };
-        let flag = entry.flag.map(|flag| code(&format!("--{} {}", flag.name, flag.value_name)));
-        let _ = writeln!(
-            page,
-            "| {} | {} | {environment} | {} | {} |",
-            code(entry.key),
-            code(&toml_literal(entry.default)),
-            flag.unwrap_or_default(),
-            entry.doc().replace('|', "\\|"),
-        );
+        if section(entry) != last {
+            last = section(entry);
+            let _ = write!(page, "\n## {last}\n");
+        }
+        let (key, default) = (entry.key, toml_literal(entry.default));
+        let names = names(entry).join("`, `");
+        let _ = write!(page, "\n- **`{key}`** = `{default}` (`{names}`)\n\n");
+        page.push_str(&wrapped("  ", &entry.doc(), 2, Some(COMMENT_WIDTH)));
     }
     page.push_str(
         "\nIn the file, `[[model]]` tables change settings for particular models, `[[mount]]` tables add\n\
@@ -115,10 +117,13 @@ fn write_comment(page: &mut String, entry: &Setting<()>) {
         line.push(' ');
         line.push_str(word);
     }
-    let mut names = vec![entry.long_env()];
-    names.extend(entry.short_env.map(str::to_owned));
-    names.extend(entry.flag.map(|flag| format!("--{} {}", flag.name, flag.value_name)));
-    let _ = writeln!(page, "{line}\n# Also: {}", names.join(", "));
+    let _ = writeln!(page, "{line}\n# Also: {}", names(entry).join(", "));
+}
+
+/// Returns the names of a setting in the environment and on the command line.
+fn names(entry: &Setting<()>) -> Vec<String> {
+    let flag = entry.flag.map(|flag| format!("--{} {}", flag.name, flag.value_name));
+    entry.env_names().chain(flag).collect()
 }
 
 /// Formats a default as TOML: numbers, switches and lists bare, everything else quoted.

@@ -1,7 +1,9 @@
 //! Why a request was forwarded as it was.
 
 use longhaul_console::thousands::with_thousands;
-use longhaul_core::planning::explanation::{ClearingTime, MessageDecision, RequestExplanation};
+use longhaul_core::planning::explanation::{
+    ClearingTime, MessageDecision, RequestExplanation, RuleNumbers,
+};
 use longhaul_core::units::tokens::Tokens;
 
 /// Event that led to the last plan of a request.
@@ -113,30 +115,39 @@ fn plan_sentence(explanation: &RequestExplanation) -> String {
     let summarised = changes(|decision| decision == MessageDecision::Summarised);
     let cleared = changes(|decision| matches!(decision, MessageDecision::ToolResult(_)));
     let summary = format!(
-        "the conversation reached its hard mark of {} tokens, so a summary replaces old history",
+        "the request reached {} tokens, so a summary replaces old history",
         with_thousands(explanation.marks.hard.get())
     );
-    match (&explanation.rule, cleared) {
-        (Some(rule), true) => {
-            let at = with_thousands(rule.at_tokens.unwrap_or_default().get());
-            let clears = match rule.when {
-                ClearingTime::Always | ClearingTime::LikelyToPay => format!(
-                    "the rule clears old results once more than {} tokens of them can go, in leaps \
-                     so that the provider's cache stays valid in between",
-                    with_thousands(rule.minimum_tokens.get())
-                ),
-                ClearingTime::Mark => {
-                    format!("the rule clears old results once the request reaches {at} tokens")
-                }
-            };
-            if summarised { format!("{summary}; {clears}") } else { clears }
-        }
-        (Some(_) | None, _) if summarised => summary,
-        (Some(_) | None, _) if explanation.changes().next().is_some() => {
+    match explanation.rule.as_ref().filter(|_| cleared).map(clearing) {
+        Some(clears) if summarised => format!("{summary}; {clears}"),
+        Some(clears) => clears,
+        None if summarised => summary,
+        None if explanation.changes().next().is_some() => {
             "earlier changes of this conversation are repeated".into()
         }
-        (Some(_) | None, _) => "no message was changed".into(),
+        None => "no message was changed".into(),
     }
+}
+
+/// Describes the rule that clears old results.
+pub(crate) fn clearing(rule: &RuleNumbers) -> String {
+    let tokens = |tokens: Tokens| with_thousands(tokens.get());
+    let minimum = tokens(rule.minimum_tokens);
+    let condition = match rule.when {
+        ClearingTime::Always => format!("more than {minimum} tokens of them can go"),
+        ClearingTime::LikelyToPay => {
+            format!("more than {minimum} tokens of them can go and that is likely to pay")
+        }
+        ClearingTime::Mark => {
+            format!("the request reaches {} tokens", tokens(rule.at_tokens.unwrap_or_default()))
+        }
+    };
+    let turns = match rule.min_user_turns {
+        0 | 1 => String::new(),
+        turns => format!(", from {turns} user messages on"),
+    };
+    let protected = tokens(rule.protect_tokens);
+    format!("old results are cleared once {condition}{turns}; the newest {protected} tokens stay")
 }
 
 /// Names what fills a request that exceeds its window as forwarded, and what can be done. `None` if the request
@@ -154,8 +165,8 @@ pub(crate) fn overfull(explanation: &RequestExplanation) -> Option<String> {
         [after, usable, totals.tools, head, after - totals.tools - head]
             .map(|tokens| with_thousands(tokens.get()));
     Some(format!(
-        "{after} tokens go out, more than the {usable} that the reply leaves of the window: tool schemas \
-         {tools}, the system prompt and the first message {head}, later messages {rest}; offer fewer tools, \
-         shorten one of these texts, or take a model with a larger window"
+        "{after} tokens go out, and the reply leaves {usable} of the window. Tool schemas ({tools}) and the \
+         system prompt with the first message ({head}) always stay; later messages take {rest}. Offer fewer \
+         tools, shorten one of these texts, or take a model with a larger window"
     ))
 }

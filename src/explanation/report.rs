@@ -13,7 +13,6 @@ use longhaul_console::printable::printable_name;
 use longhaul_console::thousands::with_thousands;
 use longhaul_console::word::Word;
 use longhaul_core::conversation::Conversation;
-use longhaul_core::dialect::bypass::Bypass;
 use longhaul_core::planning::explanation::{
     ExplanationRow, MessageDecision, RequestExplanation, call_subject,
 };
@@ -123,21 +122,14 @@ impl ExplanationReport {
         cause: PlanCause,
         source: String,
     ) -> Self {
-        let overfull = overfull(&explanation);
-        let untouched = context.untouched.map(|bypass| {
-            let reason = ReasonReport::new(bypass.into());
-            match &overfull {
-                Some(text) if bypass == Bypass::Nothing => {
-                    ReasonReport { reason: text.clone().into(), ..reason }
-                }
-                Some(_) | None => reason,
-            }
-        });
-        let why = match (&untouched, overfull) {
-            (Some(untouched), _) => format!("the request passes unchanged: {}", untouched.reason),
-            (None, Some(text)) => format!("{}; {text}", cause.sentence(&explanation)),
-            (None, None) => cause.sentence(&explanation),
+        let untouched = context.untouched.map(|why| ReasonReport::new(why.into()));
+        let mut why = match &untouched {
+            Some(untouched) => format!("the request passes unchanged: {}", untouched.reason),
+            None => cause.sentence(&explanation),
         };
+        if let Some(text) = overfull(&explanation) {
+            why = format!("{why}. {text}");
+        }
         let rows = mem::take(&mut explanation.rows).into_iter();
         let messages = rows.map(|row| MessageRow::new(&explanation, row)).collect();
         Self {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::config::{ChoiceSetting, Mode};
+use crate::explanation::cause::clearing;
 use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
 use longhaul_console::amounts::{percent, short_duration, short_usd};
 use longhaul_console::printable::printable_name;
@@ -11,9 +12,7 @@ use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal::wrapped;
 use longhaul_console::thousands::with_thousands;
 use longhaul_console::word::Word;
-use longhaul_core::planning::explanation::{
-    ClearingTime, DigestNumbers, RequestLayer, RuleNumbers,
-};
+use longhaul_core::planning::explanation::{DigestNumbers, RequestLayer};
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 
@@ -103,29 +102,9 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
     );
     head.push(["history".to_owned(), history]);
     let rule = report.numbers.rule.as_ref();
-    head.push(["results".to_owned(), rule.map_or_else(|| "are never cleared".into(), clearing)]);
+    head.push(["results".to_owned(), rule.map_or_else(|| "no result is cleared".into(), clearing)]);
     let profile = format!("{}, mode {}", report.profile, report.mode.name());
     head.push(["profile".to_owned(), profile]);
-}
-
-/// Describes the rule that clears old results.
-fn clearing(rule: &RuleNumbers) -> String {
-    let tokens = |tokens: Tokens| with_thousands(tokens.get());
-    let mut text = match rule.when {
-        ClearingTime::Always => "old ones are cleared".to_owned(),
-        ClearingTime::LikelyToPay => "old ones are cleared once that is likely to pay".to_owned(),
-        ClearingTime::Mark => {
-            format!("old ones are cleared at {} tokens", tokens(rule.at_tokens.unwrap_or_default()))
-        }
-    };
-    if rule.minimum_tokens > Tokens::ZERO {
-        _ = write!(text, ", if more than {} tokens can go", tokens(rule.minimum_tokens));
-    }
-    if rule.min_user_turns > 1 {
-        _ = write!(text, ", after {} user messages", rule.min_user_turns);
-    }
-    _ = write!(text, "; the newest {} tokens of results stay", tokens(rule.protect_tokens));
-    text
 }
 
 /// Returns a row for each layer of the request as forwarded.
@@ -204,11 +183,8 @@ fn message_cells(message: &MessageRow) -> [String; 5] {
     if let Some(since) = message.since {
         _ = write!(done, "; since request {since}");
     }
-    let becomes = if row.becomes == row.tokens {
-        String::new()
-    } else {
-        with_thousands(row.becomes.get())
-    };
+    let becomes =
+        if row.becomes == row.tokens { String::new() } else { with_thousands(row.becomes.get()) };
     [number, role, with_thousands(row.tokens.get()), becomes, done]
 }
 
@@ -241,7 +217,8 @@ fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usi
     let totals = &report.numbers.totals;
     let mut push = |line: &str| page.push_str(&wrapped("", line, 0, width));
     let forwards = match (report.mode, &report.request) {
-        (Mode::Shadow, _) | (_, None) => "longhaul would forward",
+        (Mode::Shadow, _) => "In mode shadow, the request passes unchanged. longhaul would forward",
+        (_, None) => "longhaul would forward",
         (_, Some(_)) => "longhaul forwarded",
     };
     push(&format!(
@@ -253,9 +230,6 @@ fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usi
         totals.user_messages,
         with_thousands(totals.tools.get())
     ));
-    if report.mode == Mode::Shadow {
-        push("In mode shadow, the request passes unchanged.");
-    }
     if let Some(hint) = &report.hint {
         push(&format!("Hint: {hint}."));
     }

@@ -130,7 +130,7 @@ fn bypass_description(bypass: Bypass) -> &'static str {
     match bypass {
         Bypass::Duplicate => "a key that longhaul uses appears twice in one object",
         Bypass::Malformed => "the body is not JSON in UTF-8",
-        Bypass::Nothing => "there is nothing to change",
+        Bypass::Nothing => "no rule applies",
         Bypass::Shape => "the body is JSON, but not a chat",
         Bypass::Signed => "the request is signed over its body",
         Bypass::Stateful => "the provider keeps or compacts the history",

@@ -41,6 +41,23 @@ fn every_row_is_found_under_its_own_host_and_name() {
 }
 
 #[test]
+fn a_wider_model_is_of_the_same_provider_and_holds_the_request() {
+    let wider = |host: &str, model: &str, least: u32| {
+        wider_model(HostKind::from_host(host), model, Tokens::new(least))
+    };
+    for (model, least) in [("gpt-4", 100_000), ("gpt-5-mini", 500_000), ("gpt-4o", 900_000)] {
+        let found = wider("api.openai.com", model, least).unwrap();
+        let limits = look_up_at("api.openai.com", found).unwrap().limits;
+        assert!(found.starts_with("gpt-") && found != model, "{model}: {found}");
+        assert_eq!(limits.provider, "openai");
+        assert!(limits.table_window().tokens() >= Tokens::new(least), "{found}");
+    }
+    assert_eq!(wider("api.openai.com", "gpt-4", u32::MAX), None);
+    assert_eq!(wider("localhost", "gpt-4", 1), None);
+    assert_eq!(wider("gateway.example", "gpt-4", 1), None);
+}
+
+#[test]
 fn rows_are_sound_and_sorted() {
     let mut last = ("", "");
     for row in table::all() {

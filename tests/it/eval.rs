@@ -263,6 +263,29 @@ async fn histories_that_fit_only_as_forwarded_are_counted_apart() {
     assert!(entries.contains(r#""kind":"overflow""#));
 }
 
+#[test]
+fn a_model_that_holds_the_session_is_named_and_a_smaller_window_may_be_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("session.json");
+    std::fs::write(&file, crate::sessions::named("cli-0219").body).unwrap();
+    let results = folder.path().join("results.jsonl");
+    // Nobody agrees to the cost, so that nothing reaches the upstream.
+    let plan = |model: &str| {
+        let arguments = ["eval", file.to_str().unwrap(), "--window", "8000", "--model", model];
+        let results = ["--summary-model", "none", "--results", results.to_str().unwrap()];
+        let key = [("OPENAI_API_KEY", "k")];
+        let output = crate::program::fed(&[&arguments[..], &results].concat(), &key, b"");
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        said(&output)
+    };
+    let holds = plan("gpt-5-mini");
+    assert!(holds.contains("changed requests\n") && holds.contains("nothing was spent"), "{holds}");
+    let outgrown = plan("gpt-4");
+    assert!(outgrown.contains("do not fit the model's window as they came"), "{outgrown}");
+    let advice = "longhaul: to compare those too, pass --model gpt-";
+    assert!(outgrown.contains(advice) && outgrown.contains("with --window 8000"), "{outgrown}");
+}
+
 #[tokio::test]
 async fn summaries_are_paid_for_once() {
     let mut evaluation = Evaluation::new(ModelOptions::with_window(200_000)).await;

@@ -126,7 +126,28 @@ fn hints_at_the_min_user_turns_setting_for_a_headless_session() {
     let set = stdout(&local, &one, &body);
     let told = report(&local, &[], &body);
     assert!(told["hint"].as_str().unwrap().contains("LONGHAUL_PRUNE_MIN_USER_TURNS=1"));
-    assert!(!set.contains("hint:") && set.contains(" cleared "), "{set}");
+    assert!(!set.contains("Hint:") && set.contains(" cleared "), "{set}");
+}
+
+#[test]
+fn a_head_that_fills_the_window_is_named_with_what_helps() {
+    let long = "word ".repeat(4_000);
+    let tool = json!({"type": "function", "function": {"name": "t", "description": long}});
+    let messages =
+        [json!({"role": "system", "content": long}), json!({"role": "user", "content": "hi"})];
+    let body = json!({"model": "m", "messages": messages, "tools": [tool]}).to_string();
+    let why = |window: &str| {
+        let said = report(&["--window", window], &[], body.as_bytes());
+        (said["why"].as_str().unwrap().to_owned(), said["untouched"]["reason"].clone())
+    };
+    let (said, reason) = why("8000");
+    assert_eq!(reason, "no rule applies");
+    for words in
+        ["10,0", "leaves 7,000", "(5,0", "always stay", "Offer fewer tools", "larger window"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(why("20000").0, "the request passes unchanged: no rule applies");
 }
 
 #[test]
@@ -278,7 +299,7 @@ fn untouched_request_shows_its_reason_and_keeps_its_bytes() {
     ] {
         assert_eq!(report(&[], env, body)["untouched"]["label"], label);
         let said = stdout(&[], env, body);
-        assert!(said.contains("passed untouched: "), "{label}: {said}");
+        assert!(said.contains("he request passes unchanged: "), "{label}: {said}");
         assert_eq!(explain(&["--body"], env, body).stdout, body, "{label}");
     }
 }

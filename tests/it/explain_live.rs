@@ -238,8 +238,5 @@ async fn each_compaction_adds_a_segment_and_leaves_the_earlier_ones_as_they_are(
     let newest = seen.last().unwrap();
     let last = page(&program, &["--last"]);
     assert!(newest.len() >= 2, "{newest:#?}");
-    for segment in newest {
-        let end = format!("to {}: ", segment["through"]);
-        assert!(last.contains(&end), "{end}: {last}");
-    }
+    assert!(last.contains(&format!(", in {} segments", newest.len())), "{last}");
 }

@@ -398,7 +398,7 @@ fn check_said(name: &str, value: &str) -> (Option<i32>, String) {
 #[test]
 fn switches_accept_eight_boolean_words_and_the_empty_value() {
     let page = include_str!("../../docs/reference/settings.md");
-    // | `key` | `false` | `DISABLE_…` `LONGHAUL_…` | …
+    // - **`key`** = `false` (`DISABLE_…`, `LONGHAUL_…`)
     let switches: Vec<(&str, &str)> = page
         .lines()
         .filter_map(|row| {

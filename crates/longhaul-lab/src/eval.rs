@@ -215,11 +215,15 @@ async fn run(
 ) -> Result<EvalReport, LabError> {
     let caller = Arc::new(caller);
     let progress = ProgressLine::new();
-    let (mut changed, mut may_fit) = (Vec::new(), Vec::new());
+    let (mut changed, mut may_fit, mut largest) = (Vec::new(), Vec::new(), Tokens::ZERO);
     for (number, session) in sessions.iter().enumerate() {
         progress.show_step("replaying session", number + 1, sessions.len());
-        let bodies = session.bodies();
-        may_fit.push(bodies.map(|body| caller.may_fit(session.dialect, &body)).collect());
+        let sizes = session.bodies().map(|body| caller.size(session.dialect, &body));
+        let fits = sizes.map(|size| {
+            largest = largest.max(size);
+            caller.may_fit(size)
+        });
+        may_fit.push(fits.collect());
         let mut of_arms = Vec::new();
         for arm in arms {
             let replayed = replay::replay(arm, session, &options.model, None, None).await?;
@@ -228,15 +232,23 @@ async fn run(
         changed.push(of_arms);
     }
     let choice = samples::choose(&changed, &may_fit, options.samples, options.seed);
+    let wider = || wider_model(arms, &options.model, largest);
     if choice.samples.is_empty() {
-        let reason = nothing_to_compare(&choice);
-        return Err(LabError::CommandLine(reason.to_owned()));
+        let reason = if choice.too_large > 0 {
+            format!("{TOO_LARGE}, so that there is nothing to compare; {}", wider())
+        } else {
+            NO_CHANGE.to_owned()
+        };
+        return Err(LabError::CommandLine(reason));
     }
     ask_all(&caller, options, sessions, arms, &choice.samples, &progress).await?;
     let planned = caller.spending.lock().planned;
     drop(progress);
     let count: usize = choice.samples.values().map(Vec::len).sum();
     print_error(&plan_text(options, &caller, planned, (count, &choice)));
+    if choice.too_large > 0 {
+        print_error(&format!("longhaul: to compare those too, {}\n", wider()));
+    }
     confirm_cost(options, planned)?;
     caller.begin_spending();
     let progress = ProgressLine::new();
@@ -279,7 +291,7 @@ fn new_caller(
         rules: settings.overflow_rules(),
         read_summary: settings.summary_reader(),
         output: options.output,
-        window: (!known.is_assumed).then_some(known.actual_window),
+        window: known.largest_window,
         failed_summaries: AtomicUsize::new(0),
         answers: AtomicUsize::new(0),
         needs_newer_key: AtomicBool::new(false),
@@ -307,15 +319,20 @@ async fn ask_all(
     Ok(found)
 }
 
-/// Returns the reason why no request was chosen.
-fn nothing_to_compare(choice: &Choice) -> &'static str {
-    if choice.too_large > 0 {
-        "no request that longhaul changes fits the model's window as it came, so that there is nothing to \
-         compare; ask a model with a larger window"
-    } else {
-        "longhaul changes no request of these sessions under these settings; give longer sessions, or \
-         another --window or --profile"
-    }
+const TOO_LARGE: &str = "no request that longhaul changes fits the model's window as it came";
+const NO_CHANGE: &str = "longhaul changes no request of these sessions under these settings; give longer \
+    sessions, or a --window below the model's, or another --profile";
+
+/// Advises a model that accepts the `largest` request as it came, at the same window of longhaul.
+fn wider_model(arms: &[Arm], model: &str, largest: Tokens) -> String {
+    let settings = arms.first().map(|arm| &arm.settings);
+    let wider = settings.and_then(|settings| settings.wider_model(model, largest));
+    let wider = wider.map_or_else(
+        || "ask a model with a larger window".to_owned(),
+        |wider| format!("pass --model {wider}"),
+    );
+    let window = settings.map_or(Tokens::ZERO, |settings| settings.known_model(model).window);
+    format!("{wider}, and keep the window of longhaul with --window {}", window.get())
 }
 
 /// Words the plan and its cost.

@@ -44,6 +44,9 @@ pub trait ProxySettings {
     /// Returns window and prices of a model without a conversation.
     fn known_model(&self, name: &str) -> KnownModel;
 
+    /// Returns a model of the same provider whose window holds `least` tokens, if the table has one.
+    fn wider_model(&self, name: &str, least: Tokens) -> Option<&'static str>;
+
     /// Returns the rules that recognise refusals for the size.
     fn overflow_rules(&self) -> ClassifierRules;
 
@@ -116,8 +119,8 @@ pub struct KnownModel {
     pub actual_window: Tokens,
     /// The source of the window in a word or two.
     pub window_source: String,
-    /// Whether the window is only the default: no setting, profile or table states one.
-    pub is_assumed: bool,
+    /// The largest window that a setting or the table states, in the model's own tokens.
+    pub largest_window: Option<Tokens>,
     /// The prices, if known.
     pub prices: Option<TokenPrices>,
 }

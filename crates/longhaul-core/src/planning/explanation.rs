@@ -23,7 +23,7 @@ use tool_names::ToolNames;
 pub use layers::{LayerKind, RequestLayer};
 
 /// Maximum length of the argument that identifies a call, in characters: half a line of a terminal.
-const SUBJECT_CHARS: usize = 36;
+const SUBJECT_CHARS: usize = 38;
 /// Maximum calls of one message whose arguments are named.
 const MAX_SUBJECTS: usize = 3;
 

@@ -97,9 +97,13 @@ impl PaidClient {
     /// Whether a request may fit the model's window: no source has the window, or the expected count
     /// exceeds the window by less than a quarter. Counts differ by about as much. Some local servers
     /// truncate a longer history without a word, so such a request is not sent.
-    pub(super) fn may_fit(&self, dialect: Dialect, body: &[u8]) -> bool {
-        let size = size(dialect, body, self.output, None);
-        self.window.is_none_or(|window| size.expected.percent(80) <= window)
+    pub(super) fn may_fit(&self, size: Tokens) -> bool {
+        self.window.is_none_or(|window| size.percent(80) <= window)
+    }
+
+    /// Returns the expected count of a request.
+    pub(super) fn size(&self, dialect: Dialect, body: &[u8]) -> Tokens {
+        size(dialect, body, self.output, None).expected
     }
 
     /// Returns the body that requests the step of `call`. `None` if its body is not a JSON object.
