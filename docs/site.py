@@ -31,6 +31,9 @@ def in_repository(path):
 
 def main():
     book = pathlib.Path(sys.argv[1]).resolve()
+    # mdBook copies what stands beside the pages.
+    for extra in [*book.rglob("*.py"), *book.rglob("book.toml")]:
+        extra.unlink()
     dead = []
     for page in sorted(book.rglob("*.html")):
         folder = page.parent.relative_to(book)

@@ -28,6 +28,16 @@ fn the_pages_of_settings_and_commands_are_what_the_program_prints() {
 }
 
 #[test]
+#[ignore = "needs python3"]
+fn the_pictures_are_what_the_program_prints() {
+    let draw = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/pictures/draw.py");
+    let check = if std::env::var_os("UPDATE").is_some() { "" } else { "--check" };
+    let mut command = std::process::Command::new("python3");
+    let output = command.arg(draw).args([env!("CARGO_BIN_EXE_longhaul"), check]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn the_page_of_faults_has_the_table_that_the_tests_play() {
     let (begin, end) = ("<!-- faults:begin -->\n", "<!-- faults:end -->");
     check("docs/reference/faults.md", |page| {

@@ -94,7 +94,7 @@ const DIGEST: &str = "its reply, at once, to a request with a digest in place of
 const DIGEST_LATER: &str = "the same, once it has waited as long as `summary.wait` says (20 s)";
 
 pub(crate) const FAULTS: &[Row] = &[
-    never(Client, Refuses, "the client is who connects"),
+    never(Client, Refuses, "the client opens the connection"),
     row(
         Client,
         Resets,

@@ -91,8 +91,8 @@ pub(crate) static EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         name: "hop-by-hop",
-        what: "`Connection` and the fields it names, `Keep-Alive`, `Proxy-Connection`, `TE` but for `trailers`, and `Upgrade` where nothing is upgraded do not pass; each side keeps or closes its own connection",
-        why: "they speak of one connection, and there are two (RFC 9110, 7.6.1)",
+        what: "`Connection` and the fields it names, `Keep-Alive`, `Proxy-Connection`, `TE` but for `trailers`, and `Upgrade` where nothing is upgraded are not forwarded",
+        why: "hop-by-hop fields belong to one connection (RFC 9110, 7.6.1)",
         forgive: |heard| {
             each(&mut heard.requests, drop_hop_by_hop);
             each(&mut heard.replies, drop_hop_by_hop);
