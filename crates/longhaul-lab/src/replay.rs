@@ -65,8 +65,11 @@ pub fn replay<E: From<LabError>>(
     let paths: Vec<&Path> = paths.map(PathBuf::as_path).collect();
     for path in &paths {
         std::fs::metadata(path).map_err(|error| {
-            let (path, reason) = (path.to_path_buf(), error.to_string());
-            vec![LabError::Input { path, reason }.into()]
+            let reason = format!(
+                "{error}; Claude Code keeps its logs in ~/.claude/projects, Codex in ~/.codex/sessions, pi in \
+                 ~/.pi/agent/sessions"
+            );
+            vec![LabError::Input { path: path.to_path_buf(), reason }.into()]
         })?;
     }
     let form = if matches.get_flag("json") { ReportForm::Json } else { ReportForm::Page };
