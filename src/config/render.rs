@@ -11,9 +11,8 @@ use super::layers::LISTS;
 use super::raw_value::{Origin, RawValue};
 use super::redact::{redacted_url, without_credentials};
 use super::resolved::ResolvedSettings;
-use super::setting::{DOCUMENTATION, Kind, Setting, is_shared_variable};
+use super::setting::{Kind, Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
-use longhaul_console::paragraphs::paragraph;
 use longhaul_console::table::Table;
 use longhaul_console::terminal::wrapped;
 
@@ -78,9 +77,8 @@ pub(crate) fn settings_markdown() -> String {
          ## The ten that people change first\n\n",
     );
     let section = |entry: &Setting<()>| entry.key.split_once('.').map_or("general", |(own, _)| own);
-    let first = paragraph(DOCUMENTATION, "first");
     let entry = |key| ALL_SETTINGS.iter().find(|entry| entry.key == key);
-    for entry in first.split(' ').filter_map(entry) {
+    for entry in include_str!("first_settings.txt").lines().filter_map(entry) {
         let doc = entry.doc();
         let sentence = doc.split_inclusive(". ").next().unwrap_or_default();
         let item = format!("- [`{}`](#{}): {sentence}", entry.key, section(entry));

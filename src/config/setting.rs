@@ -6,7 +6,7 @@ use super::parse::switch;
 use super::raw_value::RawValue;
 use longhaul_console::paragraphs::paragraph;
 
-pub(super) const DOCUMENTATION: &str = include_str!("settings.txt");
+const DOCUMENTATION: &str = include_str!("settings.txt");
 
 /// A setting with a value of type `T`. The file, environment and flag readers, the built-in
 /// default, `longhaul defaults` and `longhaul check` all derive from it.

@@ -281,9 +281,9 @@ fn a_model_that_holds_the_session_is_named_and_a_smaller_window_may_be_set() {
     let holds = plan("gpt-5-mini");
     assert!(holds.contains("changed requests\n") && holds.contains("nothing was spent"), "{holds}");
     let outgrown = plan("gpt-4");
-    assert!(outgrown.contains("do not fit the model's window as they came"), "{outgrown}");
-    let advice = "longhaul: to compare those too, pass --model gpt-";
-    assert!(outgrown.contains(advice) && outgrown.contains("with --window 8000"), "{outgrown}");
+    let reason = "no request that longhaul changes fits the model's window as it came";
+    assert!(outgrown.contains(reason) && outgrown.contains("; pass --model gpt-"), "{outgrown}");
+    assert!(outgrown.contains("with --window 8000"), "{outgrown}");
 }
 
 #[tokio::test]
@@ -299,6 +299,9 @@ async fn summaries_are_paid_for_once() {
     assert!(entries.contains(r#""kind":"summary""#), "{}", said(&output));
     assert!(!said(&output).contains(" 0 summaries"), "{}", said(&output));
     assert!(number(&first["too_large"]) > 0.0, "{first}");
+    let advice = "to compare those too, ask a model with a larger window, and keep the window of \
+        longhaul with --window 16000";
+    assert!(said(&output).contains(advice), "{}", said(&output));
     let asked = evaluation.seen().len();
     let again = evaluation.run(&arguments).await;
     assert_eq!(report(&again)["arms"], first["arms"]);

@@ -25,6 +25,9 @@ fn the_pages_of_settings_and_commands_are_what_the_program_prints() {
     check("config/default.toml", |_| stdout(&["defaults"], &[]));
     check("docs/reference/cli.md", |_| stdout(&["man", "--markdown"], &[]));
     check("docs/reference/settings.md", |_| stdout(&["defaults", "--table"], &[]));
+    let page = stdout(&["defaults", "--table"], &[]);
+    let first = page.lines().filter(|line| line.starts_with("- [`"));
+    assert_eq!(first.count(), include_str!("../../src/config/first_settings.txt").lines().count());
 }
 
 #[test]
