@@ -12,6 +12,7 @@ pub(crate) mod context;
 pub(crate) mod count;
 pub(crate) mod explanation;
 pub(crate) mod explicit_compaction;
+pub(crate) mod gateway;
 pub(crate) mod judge;
 mod keep;
 pub(crate) mod learn;

@@ -94,6 +94,8 @@ pub struct Config {
     pub mode: Mode,
     /// Whether a request that carries its own key may do more by its headers than the settings allow.
     pub headers_may_raise: bool,
+    /// Whether gateways get smaller messages back from `POST /v1/compress`.
+    pub compress_enabled: bool,
     /// Treatment of requests to speak the Responses API over a WebSocket.
     pub responses_websocket: ResponsesWebSocket,
     /// Upstream for requests outside every mount.
@@ -345,6 +347,7 @@ impl Config {
                 && !found.value(&settings::PUBLIC)?,
             mode: if acts { mode } else { Mode::Off },
             headers_may_raise: found.value(&settings::HEADERS_MAY_RAISE)?,
+            compress_enabled: found.value(&settings::COMPRESS_ENABLED)?,
             responses_websocket: found.value(&settings::RESPONSES_WEBSOCKET)?,
             upstream,
             mounts,

@@ -18,7 +18,7 @@ use crate::chat::prepare::{prepare, prepare_unregistered, read};
 use crate::chat::retry::next_step;
 use crate::chat::rewrite::{head_for, retry_body, retry_head};
 use crate::chat::unanswered_call::UnansweredCallGuard;
-use crate::chat::{count, explicit_compaction, plan, settle};
+use crate::chat::{count, explicit_compaction, gateway, plan, settle};
 use crate::config::{Config, Mode, ResponsesWebSocket};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ConnectionUse;
@@ -96,6 +96,9 @@ impl Proxy {
         // that is needed only until the reply begins is boxed, so it is freed by then.
         let reply = if explicit_compaction::is_compact_request(&request) {
             let answer = Box::pin(explicit_compaction::answer(state, request, &mut log));
+            answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
+        } else if gateway::is_compress_request(state, &request) {
+            let answer = Box::pin(gateway::answer(state, request, &mut log));
             answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
         } else if recall::is_recall_request(state, &request) {
             return match Box::pin(recall::answer(state, &request, &mut log)).await {
@@ -192,6 +195,7 @@ async fn forward(
                         scope,
                         overrides,
                         meter: Arc::clone(meter),
+                        from_gateway: None,
                         parent: log.trace.parent(),
                     };
                     return if Dialect::counted_path(head.uri.path()).is_some() {

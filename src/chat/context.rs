@@ -18,6 +18,7 @@ use crate::request::overrides::RequestOverrides;
 use crate::traces::ParentContext;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::caps::Caps;
+use longhaul_core::dialect::compress_api::SentPart;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -38,9 +39,19 @@ pub(crate) struct ChatRequest<'c> {
     pub(crate) scope: Scope,
     pub(crate) overrides: RequestOverrides,
     pub(crate) meter: Arc<TransferMeter>,
+    /// What a gateway sends of a chat, if a gateway gets its messages back.
+    pub(crate) from_gateway: Option<GatewayMessages>,
     /// Trace parent of the additional calls made for this request. `None` if the calls are not
     /// traced.
     pub(crate) parent: Option<ParentContext>,
+}
+
+/// The messages of a gateway, which come without instructions and tools.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GatewayMessages {
+    /// Tokens that the messages may take. `None`: what the model's window is expected to leave.
+    pub(super) budget: Option<Tokens>,
+    pub(super) part: SentPart,
 }
 
 /// The immutable state of one chat. The inputs and the plan of each send are in its
@@ -102,6 +113,10 @@ impl<'c> Chat<'c> {
 
     /// Returns whether a model or the digest rules write summaries.
     pub(super) fn summary_source(&self) -> SummarySource {
+        if self.request.from_gateway.is_some() {
+            // Neither the gateway nor the client has sent a key for a call.
+            return SummarySource::Digest;
+        }
         match (self.mode, &self.state().config.summary.model) {
             // Shadow mode requests no summaries: each is a paid call.
             (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {

@@ -77,12 +77,7 @@ pub(crate) async fn answer(
     }
     let overrides = state.overrides(&head.headers);
     let meter = &log.meter;
-    let reader = state.body_reader(&head, meter);
-    let received = meter.measure_wait(pin!(reader.receive(&head, body))).await?;
-    let body = match received {
-        Received::Chat(body) => body,
-        Received::Streamed { why, .. } => return Err(why.map_or(Fault::NotAChat, unread_fault)),
-    };
+    let body = receive_whole(state, &head, body, meter).await?;
     let parent = log.trace.parent();
     let (body, report) = compact_buffered(state, (head, overrides), &body, meter, parent).await?;
     let mut reply = Response::new(body);
@@ -90,6 +85,20 @@ pub(crate) async fn answer(
     reply.headers_mut().insert(CONTENT_TYPE, json);
     log.report = report;
     Ok(reply)
+}
+
+/// Buffers the body of a request that longhaul answers itself. Fails if the body cannot be buffered whole.
+pub(super) async fn receive_whole(
+    state: &ProxyState,
+    head: &Parts,
+    body: ClientBody,
+    meter: &Arc<TransferMeter>,
+) -> Result<BufferedBody, Fault> {
+    let reader = state.body_reader(head, meter);
+    match meter.measure_wait(pin!(reader.receive(head, body))).await? {
+        Received::Chat(body) => Ok(body),
+        Received::Streamed { why, .. } => Err(why.map_or(Fault::NotAChat, unread_fault)),
+    }
 }
 
 /// Compacts a body in memory for the operator, with the credentials in `head`. Returns the new body, or the
@@ -127,6 +136,7 @@ async fn compact_buffered(
         scope,
         overrides,
         meter: Arc::clone(meter),
+        from_gateway: None,
         parent,
     })
     .await;
@@ -142,7 +152,7 @@ async fn compact_buffered(
 
 /// Returns the route to the upstream's path for `dialect`, with the caller's own query. The summary
 /// is requested there.
-fn chat_route(state: &ProxyState, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
+pub(super) fn chat_route(state: &ProxyState, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
     let mut target = format!("/v1{}", dialect.path());
     if let Some(query) = head.uri.query() {
         target.extend(["?", query]);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::context::{Chat, ChatRequest};
+use crate::chat::context::{Chat, ChatRequest, GatewayMessages};
 use crate::chat::learn::{known_window, thinking};
 use crate::chat::summarise::call;
 use crate::chat::{keep, provider, recall, summarise};
@@ -19,12 +19,14 @@ use crate::request::receive::read_dialect;
 use crate::request::{caller_identity, headers};
 use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::dialect::compress_api::SentPart;
 use longhaul_core::dialect::thinking_binding::ThinkingBinding;
 use longhaul_core::policy::cache_price::CachePrice;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
-use longhaul_core::policy::{CompactionSettings, Profile};
+use longhaul_core::policy::{CompactionSettings, Profile, PruneTrigger};
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::Scope;
+use longhaul_core::units::tokens::Tokens;
 
 /// Parses a chat body, unless the request must be forwarded unchanged. The error is the reason for
 /// forwarding the request unchanged.
@@ -65,6 +67,9 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(state, &learned, overrides, &model, &prefix_keys);
     settings.by_provider = provider::writes_summaries(&request);
+    if let Some(GatewayMessages { part: SentPart::Results, .. }) = request.from_gateway {
+        keep_messages(&mut settings);
+    }
     // An edit of a result costs the reasoning behind the result. The provider's compaction costs none.
     let is_bound = request.conversation.thinking_binding() != ThinkingBinding::Never
         || learned.binding_models.contains(&model);
@@ -120,6 +125,13 @@ fn effective_settings(
         settings.placement = learned.placements.placement_for(model, prefix_keys.first_key());
     }
     settings
+}
+
+/// Leaves every message in its place: results are cleared at the hard threshold, and nothing is cut.
+fn keep_messages(settings: &mut CompactionSettings) {
+    settings.proactive = false;
+    settings.prune_trigger = Some(PruneTrigger::HardThreshold);
+    (settings.minimum, settings.user_turns) = (Some(Tokens::ZERO), Some(0));
 }
 
 fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<DashboardHandle> {

@@ -8,7 +8,9 @@ use longhaul_core::prefix::keys::PrefixKeys;
 /// Whether the provider writes the summaries of a conversation.
 pub(super) fn writes_summaries(request: &ChatRequest<'_>) -> bool {
     let model = &request.state.config.summary.model;
-    *model == SummaryModel::Provider && request.conversation.is_compacted_by_provider()
+    *model == SummaryModel::Provider
+        && request.from_gateway.is_none()
+        && request.conversation.is_compacted_by_provider()
 }
 
 /// Looks up the records of a conversation. Where no item of the provider may stand, the digests beside the items do.

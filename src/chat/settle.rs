@@ -125,6 +125,18 @@ pub(crate) async fn finish_explicit_compaction(chat: &Chat<'_>, attempt: &Attemp
     publish(chat, adopted).await;
 }
 
+/// Adopts the records of messages that a gateway sends to the provider. No reply will show whether the provider
+/// accepted them.
+pub(crate) async fn finish_for_gateway(chat: &Chat<'_>, attempt: &Attempt) {
+    let removal = adopt::adopt_removal(chat, attempt);
+    let adopted = adopt::adopt_plan(chat, attempt, CompactionTrigger::Proactive);
+    if adopted.is_none() {
+        adopt::renew_record(chat, &attempt.inputs.prior_records);
+    }
+    recall::keep_originals(chat, attempt.view());
+    publish(chat, adopted.or(removal)).await;
+}
+
 pub(crate) fn count_retry(chat: &Chat<'_>, attempt: &Attempt, outcome: RetryOutcome) {
     if let Some(retry) = attempt.retry {
         chat.state().metrics.retries.add(retry.reason(), outcome);

@@ -52,6 +52,7 @@ pub(super) async fn with_chat<T>(
         scope,
         overrides: RequestOverrides::from_headers(&head.headers),
         meter: Arc::default(),
+        from_gateway: None,
         parent: None,
     })
     .await;

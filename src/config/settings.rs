@@ -52,6 +52,7 @@ settings! { ALL_SETTINGS:
     RECALL_DISABLED: bool = switch, "recall_disabled" = "false",
         short_env = Some("DISABLE_RECALL"), restart;
     RECALL_URL: Option<BaseUrl> = optional!(base_url), "recall_url" = "", restart;
+    COMPRESS_ENABLED: bool = switch, "compress_enabled" = "false";
     PUBLIC: bool = switch, "public" = "false", restart;
     ALLOWED_HOSTS: Vec<String> = text_list, "allowed_hosts" = "[]";
     CLIENT_TOKENS_FILE: Option<PathBuf> = optional_path, "client_tokens_file" = "";

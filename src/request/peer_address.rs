@@ -28,6 +28,10 @@ impl PeerAddress {
         };
         Self { peer, whole }
     }
+
+    pub(crate) fn is_loopback(self) -> bool {
+        self.whole.is_loopback()
+    }
 }
 
 /// Header field in which each proxy appends the address of its client.

@@ -9,6 +9,7 @@
 mod body_reader;
 pub mod bypass;
 pub mod chat_completions;
+pub mod compress_api;
 pub mod dropped_reasoning;
 pub mod facts;
 pub mod messages;
@@ -117,12 +118,17 @@ impl Dialect {
         dispatch!(self, read_with(body, cache))
     }
 
-    /// Counts the messages of a body, or the items of its input.
-    pub fn count_items(self, body: &str) -> usize {
-        let list = match self {
+    /// Returns the key of the messages in a body, or of the items of its input.
+    fn list_key(self) -> &'static str {
+        match self {
             Self::ChatCompletions | Self::Messages => "messages",
             Self::Responses => "input",
-        };
+        }
+    }
+
+    /// Counts the messages of a body, or the items of its input.
+    pub fn count_items(self, body: &str) -> usize {
+        let list = self.list_key();
         let mut count = 0;
         // The count of a body that breaks off is that of its beginning.
         let _: Result<_, NotJson> = Scanner::new(body).object(|scanner, key| {

@@ -12,6 +12,7 @@ pub mod script_ratio;
 pub mod source;
 pub mod token_ratio;
 use crate::conversation::Conversation;
+use crate::dialect::compress_api::SentPart;
 use crate::overflow::Overflow;
 use crate::policy::{CompactionSettings, Policy};
 use crate::units::tokens::Tokens;
@@ -21,6 +22,10 @@ use token_ratio::{TokenCalibration, TokenRatio};
 /// A conversation counts as equally dense as the refused one if it exceeds the refused window by at
 /// most 1/`DENSITY_TOLERANCE`.
 const DENSITY_TOLERANCE: u32 = 8;
+
+/// Largest room that instructions and tools are expected to take. Those of Claude Code take 12,300 to 21,700
+/// tokens.
+const UNSEEN: Tokens = Tokens::new(22_000);
 
 /// Share of the capacity below which no default threshold lies, in percent. A request that cannot
 /// reach this size at any token ratio keeps its window.
@@ -130,6 +135,25 @@ impl TableWindow {
 }
 
 impl WindowSources {
+    /// Returns the sources of the window for messages that come without instructions and tools: `budget`, or
+    /// what the policy window is expected to leave.
+    #[must_use]
+    pub fn for_sent_part(self, budget: Option<Tokens>, part: SentPart) -> Self {
+        let (window, source) = self.policy_window();
+        // Models with small windows have small agents.
+        let left = window - UNSEEN.min(window.divided_by(8));
+        let left = match part {
+            SentPart::Messages => left,
+            // Results are two thirds of the recorded conversations, and the other third stays whole.
+            SentPart::Results => left.divided_by(2),
+        };
+        let sources = Self { refusal: None, reported: None, table: None, ..self };
+        match budget {
+            None if source == WindowSource::Assumed => Self { default: left, ..sources },
+            budget => Self { setting: Some(budget.unwrap_or(left)), ..sources },
+        }
+    }
+
     /// Returns the policy window and its source. The order of trust is: the setting, a refusal, the
     /// table, the default. A refusal overrides a setting that is larger than the refused window.
     pub fn policy_window(&self) -> (Tokens, WindowSource) {

@@ -55,6 +55,7 @@ const CHAT: Levels = Levels {
         &["plan", "retry"],
         &["count", "settle"],
         &["explicit_compaction"],
+        &["gateway"],
     ],
     together: &[],
 };

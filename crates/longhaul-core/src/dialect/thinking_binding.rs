@@ -92,6 +92,12 @@ impl Conversation<'_> {
         !self.params().thinking.is_empty()
     }
 
+    /// Whether thinking may be bound, and no rule tells by the model's name. Without the request's options,
+    /// nothing then shows whether thinking has to go after an edit, or to stay in an open turn.
+    pub fn has_thinking_without_rule(&self) -> bool {
+        self.has_bound_thinking() && rule_of(&self.model()).is_none()
+    }
+
     fn thinking_option(&self) -> ThinkingOption {
         let mut option = ThinkingOption::default();
         for (_, json) in &self.params().thinking {

@@ -47,13 +47,16 @@ pub fn has_own_shape(body: &[u8]) -> bool {
     let is_own = |(name, value): (Cow<'_, str>, &str)| match &*name {
         "system" => true,
         "tools" => value.contains("\"input_schema\""),
-        "messages" => {
-            let kinds = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
-            kinds.iter().any(|kind| has_type(value, kind))
-        }
+        "messages" => has_own_blocks(value),
         _ => false,
     };
     members(body).any(is_own) && members(body).any(|(name, _)| name == "messages")
+}
+
+/// Whether messages have blocks that only this dialect has.
+pub(in crate::dialect) fn has_own_blocks(messages: &str) -> bool {
+    let kinds = ["\"tool_use\"", "\"tool_result\"", "\"thinking\""];
+    kinds.iter().any(|kind| has_type(messages, kind))
 }
 
 /// Whether a JSON text contains a member `type` with the value `kind`, a string with its quotes. A
