@@ -114,12 +114,11 @@ async fn compress(
         // longhaul has checked the caller's token, and no reply of an upstream will.
         state.accepted.insert(scope.tag(), &owners);
     }
-    let chat_body = sent.chat_body();
-    // The body, the changed one and the reply.
-    let bytes = 3 * chat_body.len() as u64;
     let mut reservation = state.budget.owned_by(owners).reservation();
-    reservation.grow_to(bytes).map_err(|_| Fault::BuffersFull)?;
-    let body = BufferedBody::plain(chat_body.into()).with_reservation(reservation);
+    // The body of the chat, the changed one and the reply.
+    let grown = reservation.grow_to(3 * sent.bytes());
+    grown.map_err(|_| Fault::BuffersFull)?;
+    let body = BufferedBody::plain(sent.chat_body().into()).with_reservation(reservation);
     let cache = state.parse_caches.for_caller(scope);
     let Ok(conversation) = sent.dialect.read_cached(body.text(), scope, cache) else {
         return Ok(None);

@@ -37,6 +37,7 @@ mod fair_share;
 mod faults;
 mod forks;
 mod forward_proxies;
+mod gateways;
 mod generated;
 mod going_back;
 mod harness;

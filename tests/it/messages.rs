@@ -12,4 +12,4 @@ mod recorded;
 mod subject;
 pub(crate) mod thinking;
 mod thinking_changes;
-mod validity;
+pub(crate) mod validity;

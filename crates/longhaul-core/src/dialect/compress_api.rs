@@ -116,6 +116,11 @@ impl<'a> CompressRequest<'a> {
         elements(self.messages).next().is_none()
     }
 
+    /// Returns the length of the messages.
+    pub fn bytes(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
     /// Returns the body of a chat with the messages. Results without their calls each follow a call that
     /// stands in for the withheld one.
     pub fn chat_body(&self) -> String {
