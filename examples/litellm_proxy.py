@@ -48,7 +48,7 @@ def post(url, body):
     data = json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as reply:
-        return reply.headers, json.load(reply)
+        return json.load(reply)
 
 
 def wait_for(url):
@@ -89,8 +89,7 @@ def play(folder, session):
         wait_for(f"{url}/health/liveliness")
         for messages in requests(session):
             body = {"model": "gpt-5.1", "messages": messages, "tools": session["tools"]}
-            headers, _ = post(f"{url}/v1/chat/completions", body)
-            assert headers["x-litellm-applied-guardrails"] == "longhaul", dict(headers)
+            post(f"{url}/v1/chat/completions", body)
     finally:
         for process in (gateway, longhaul):
             process.terminate()

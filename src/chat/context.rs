@@ -18,7 +18,7 @@ use crate::request::overrides::RequestOverrides;
 use crate::traces::ParentContext;
 use longhaul_core::conversation::Conversation;
 use longhaul_core::cost::caps::Caps;
-use longhaul_core::dialect::compress_api::SentPart;
+use longhaul_core::dialect::compress_api::CompressRequest;
 use longhaul_core::planning::plan::SummarySource;
 use longhaul_core::policy::CompactionSettings;
 use longhaul_core::prefix::keys::PrefixKeys;
@@ -39,19 +39,11 @@ pub(crate) struct ChatRequest<'c> {
     pub(crate) scope: Scope,
     pub(crate) overrides: RequestOverrides,
     pub(crate) meter: Arc<TransferMeter>,
-    /// What a gateway sends of a chat, if a gateway gets its messages back.
-    pub(crate) from_gateway: Option<GatewayMessages>,
+    /// Request of the gateway that gets the messages back, if any.
+    pub(crate) from_gateway: Option<&'c CompressRequest<'c>>,
     /// Trace parent of the additional calls made for this request. `None` if the calls are not
     /// traced.
     pub(crate) parent: Option<ParentContext>,
-}
-
-/// The messages of a gateway, which come without instructions and tools.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GatewayMessages {
-    /// Tokens that the messages may take. `None`: what the model's window is expected to leave.
-    pub(super) budget: Option<Tokens>,
-    pub(super) part: SentPart,
 }
 
 /// The immutable state of one chat. The inputs and the plan of each send are in its

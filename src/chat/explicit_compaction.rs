@@ -152,7 +152,11 @@ async fn compact_buffered(
 
 /// Returns the route to the upstream's path for `dialect`, with the caller's own query. The summary
 /// is requested there.
-pub(super) fn chat_route(state: &ProxyState, head: &Parts, dialect: Dialect) -> Result<Route, Fault> {
+pub(super) fn chat_route(
+    state: &ProxyState,
+    head: &Parts,
+    dialect: Dialect,
+) -> Result<Route, Fault> {
     let mut target = format!("/v1{}", dialect.path());
     if let Some(query) = head.uri.query() {
         target.extend(["?", query]);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::body::client_body::ClientBody;
 use crate::callers::owners;
-use crate::chat::context::{Chat, ChatRequest, GatewayMessages};
+use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::explicit_compaction::{chat_route, receive_whole};
 use crate::chat::learn::thinking;
 use crate::chat::prepare::prepare_unregistered;
@@ -27,21 +27,18 @@ use crate::exchange::request_log::RequestLog;
 use crate::metrics::{Action, Label as _};
 use crate::proxy_state::ProxyState;
 use crate::request::buffered_body::BufferedBody;
-use crate::request::overrides::RequestOverrides;
 use crate::request::peer_address::{PeerAddress, client_address};
-use longhaul_core::dialect::compress_api::{BYPASS_HEADER, CompressRequest, PATH, error_body};
-use longhaul_core::units::scope::Scope;
+use longhaul_core::dialect::compress_api::{
+    BYPASS_HEADER, CompressRequest, PATH, SentPart, error_body,
+};
 
 /// Time that an answer may wait for the store. Gateways give up after ten seconds.
 const STORE_WAIT: Duration = Duration::from_secs(5);
-/// Part of a caller's scope that no path has, since none begins without a slash.
-const SPACE: &str = "messages of gateways";
 
 /// Whether a gateway requests smaller messages. If the setting is off, the path belongs to the upstream.
 pub(crate) fn is_compress_request(state: &ProxyState, request: &Request<ClientBody>) -> bool {
-    state.config.compress_enabled
-        && request.method() == Method::POST
-        && request.uri().path() == PATH
+    let is_asked = request.method() == Method::POST && request.uri().path() == PATH;
+    is_asked && state.config.compress_enabled
 }
 
 /// Answers with the messages of the request: changed by the records in use and by the rules, or as they came.
@@ -55,23 +52,17 @@ pub(crate) async fn answer(
     admit(state, &request)?;
     let (head, body) = request.into_parts();
     let body = receive_whole(state, &head, body, &log.meter).await?;
-    let overrides = state.overrides(&head.headers);
-    let mut status = StatusCode::OK;
-    let reply = match CompressRequest::parse(body.text()) {
+    let (status, reply) = match CompressRequest::parse(body.text()) {
+        Ok(sent) if is_bypassed(state, &head.headers) => (StatusCode::OK, sent.unchanged()),
+        Ok(sent) => {
+            let bytes = body.text().len() as u64;
+            let changed = compress(state, &head, &sent, bytes, log).await?;
+            (StatusCode::OK, changed.unwrap_or_else(|| sent.unchanged()))
+        }
         Err(why) => {
             state.metrics.faults.add(Fault::NotAChat);
             log.record_fault(Fault::NotAChat);
-            status = StatusCode::BAD_REQUEST;
-            error_body(why)
-        }
-        Ok(sent) => {
-            let is_left = sent.is_empty() || is_bypassed(&head.headers);
-            if is_left || state.mode(overrides) == Mode::Off {
-                sent.unchanged()
-            } else {
-                let changed = compress(state, (head, overrides), &sent, log).await?;
-                changed.unwrap_or_else(|| sent.unchanged())
-            }
+            (StatusCode::BAD_REQUEST, error_body(why))
         }
     };
     let mut reply = Response::new(Bytes::from(reply));
@@ -88,88 +79,84 @@ fn admit(state: &ProxyState, request: &Request<ClientBody>) -> Result<(), Fault>
     let connected = request.extensions().get::<PeerAddress>();
     let client = connected.map(|peer| client_address(*peer, trusted, request.headers()));
     let is_local = client.is_some_and(PeerAddress::is_loopback);
-    if is_local || !state.config.client_tokens.is_empty() {
-        Ok(())
-    } else {
-        Err(Fault::InvalidToken)
-    }
+    let is_served = is_local || !state.config.client_tokens.is_empty();
+    is_served.then_some(()).ok_or(Fault::InvalidToken)
 }
 
-fn is_bypassed(headers: &HeaderMap) -> bool {
+fn is_bypassed(state: &ProxyState, headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(BYPASS_HEADER).iter();
     values.any(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
+        || state.mode(state.overrides(headers)) == Mode::Off
 }
 
-/// Plans the chat that `sent` is of, and adopts its records. Returns the reply, or `None` to return the messages as
-/// they came.
+/// Plans the chat that `sent` is of, in a body of `bytes` bytes, and adopts its records. Returns the reply, or
+/// `None` to return the messages as they came.
 async fn compress(
     state: &Arc<ProxyState>,
-    (head, overrides): (Parts, RequestOverrides),
+    head: &Parts,
     sent: &CompressRequest<'_>,
+    bytes: u64,
     log: &mut RequestLog,
 ) -> Result<Option<String>, Fault> {
     let owners = owners::of_request(&head.extensions);
-    let scope = scope(state, &head, &sent.session);
+    let caller = state.scope(&PathAndQuery::from_static(PATH), head);
+    // The scope of a proxied request has one part: its path.
+    let scope = caller.of_part(&sent.session);
     if owners.is_accepted {
         // longhaul has checked the caller's token, and no reply of an upstream will.
         state.accepted.insert(scope.tag(), &owners);
     }
     let mut reservation = state.budget.owned_by(owners).reservation();
     // The body of the chat, the changed one and the reply.
-    let grown = reservation.grow_to(3 * sent.bytes());
-    grown.map_err(|_| Fault::BuffersFull)?;
+    reservation.grow_to(3 * bytes).map_err(|_| Fault::BuffersFull)?;
     let body = BufferedBody::plain(sent.chat_body().into()).with_reservation(reservation);
     let cache = state.parse_caches.for_caller(scope);
     let Ok(conversation) = sent.dialect.read_cached(body.text(), scope, cache) else {
         return Ok(None);
     };
-    let route = chat_route(state, &head, sent.dialect)?;
+    let route = chat_route(state, head, sent.dialect)?;
     let request = ChatRequest {
         state,
         route: &route,
-        head: &head,
+        head,
         body: &body,
         conversation: &conversation,
         scope,
-        overrides,
+        overrides: state.overrides(&head.headers),
         meter: Arc::clone(&log.meter),
-        from_gateway: Some(GatewayMessages { budget: sent.budget, part: sent.part }),
+        from_gateway: Some(sent),
         parent: None,
     };
     let deadline = Instant::now() + STORE_WAIT;
     let Ok((chat, mut inputs)) = timeout_at(deadline, prepare_unregistered(request)).await else {
         return Ok(None);
     };
-    if forbids_edits(&chat) {
+    if forbids_edits(&chat, sent.part) {
         return Ok(None);
     }
     inputs.prior_records = thinking::for_last_send(&chat, &inputs.prior_records);
     let (attempt, sending, report) = plan::first_send(&chat, inputs).await;
     explanation::record(&chat, &attempt, report.bypass(), log);
     if chat.mode == Mode::On {
-        let adopted = settle::finish_for_gateway(&chat, &attempt);
-        _ = timeout_at(deadline, adopted).await;
+        _ = timeout_at(deadline, settle::finish_for_gateway(&chat, &attempt)).await;
     }
+    report.record_metrics(&state.metrics);
     let actions: Vec<&str> = report.actions().iter().map(|act| act.label()).collect();
     let is_shadow = report.actions().contains(&Action::Shadow);
-    let after = if is_shadow { report.before } else { report.after };
-    let sizes = (report.before, after);
-    report.record_metrics(&state.metrics);
+    let sizes = (report.before, if is_shadow { report.before } else { report.after });
     log.report = report;
     let changed = sending.body.into_bytes();
     let changed = str::from_utf8(&changed).ok();
     Ok(changed.and_then(|changed| sent.changed(changed, sizes, &actions)))
 }
 
-/// Returns the scope of the caller's session. Requests to upstreams have no such scope.
-fn scope(state: &ProxyState, head: &Parts, session: &str) -> Scope {
-    let caller = state.scope(&PathAndQuery::from_static(PATH), head);
-    caller.of_part(SPACE).of_part(session)
-}
-
-/// Whether an edit may make the provider refuse thinking, whether the thinking stays or goes.
-fn forbids_edits(chat: &Chat<'_>) -> bool {
+/// Whether the provider may refuse thinking after an edit, and the thinking cannot leave with the edit.
+fn forbids_edits(chat: &Chat<'_>, part: SentPart) -> bool {
     let conversation = chat.request.conversation;
-    let stays = !chat.settings.remove_thinking && thinking::may_bind(chat);
-    conversation.has_thinking_without_rule() || (stays && conversation.has_bound_thinking())
+    let stays = match part {
+        SentPart::Messages => conversation.has_bound_thinking() && !chat.settings.remove_thinking,
+        // The gateway withholds the thinking, too.
+        SentPart::Results => true,
+    };
+    conversation.has_thinking_without_rule() || (stays && thinking::may_bind(chat))
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::context::{Chat, ChatRequest, GatewayMessages};
+use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::learn::{known_window, thinking};
 use crate::chat::summarise::call;
 use crate::chat::{keep, provider, recall, summarise};
@@ -67,8 +67,10 @@ pub(crate) async fn prepare_unregistered(request: ChatRequest<'_>) -> (Chat<'_>,
     let adopted = prior_records.adopted.as_ref().map(|found| &*found.record);
     let mut settings = effective_settings(state, &learned, overrides, &model, &prefix_keys);
     settings.by_provider = provider::writes_summaries(&request);
-    if let Some(GatewayMessages { part: SentPart::Results, .. }) = request.from_gateway {
-        keep_messages(&mut settings);
+    if request.from_gateway.is_some_and(|sent| sent.part == SentPart::Results) {
+        // Every message stays in its place: results are cleared at the hard threshold alone.
+        (settings.proactive, settings.prune_trigger) = (false, Some(PruneTrigger::HardThreshold));
+        (settings.minimum, settings.user_turns) = (Some(Tokens::ZERO), Some(0));
     }
     // An edit of a result costs the reasoning behind the result. The provider's compaction costs none.
     let is_bound = request.conversation.thinking_binding() != ThinkingBinding::Never
@@ -125,13 +127,6 @@ fn effective_settings(
         settings.placement = learned.placements.placement_for(model, prefix_keys.first_key());
     }
     settings
-}
-
-/// Leaves every message in its place: results are cleared at the hard threshold, and nothing is cut.
-fn keep_messages(settings: &mut CompactionSettings) {
-    settings.proactive = false;
-    settings.prune_trigger = Some(PruneTrigger::HardThreshold);
-    (settings.minimum, settings.user_turns) = (Some(Tokens::ZERO), Some(0));
 }
 
 fn register_on_dashboard(chat: &Chat<'_>, inputs: &PlanInputs) -> Option<DashboardHandle> {

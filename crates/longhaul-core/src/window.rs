@@ -292,6 +292,24 @@ mod tests {
     }
 
     #[test]
+    fn messages_alone_leave_room_for_what_they_lack() {
+        let table = |window| WindowSources { table: Some(TableWindow::Total(window)), ..NOTHING };
+        let left = |sources: WindowSources, budget, part| {
+            let (window, source) = sources.for_sent_part(budget, part).policy_window();
+            (window.get(), source)
+        };
+        let (all, set) = (SentPart::Messages, WindowSource::Setting);
+        assert_eq!(left(table(k(200)), None, all), (178_000, set));
+        assert_eq!(left(table(k(32)), None, all), (28_000, set));
+        assert_eq!(left(table(k(32)), None, SentPart::Results), (14_000, set));
+        assert_eq!(left(table(k(32)), Some(k(50)), SentPart::Results), (50_000, set));
+        assert_eq!(left(NOTHING, None, all), (178_000, WindowSource::Assumed));
+        let refused = RefusalWindow::Estimated(k(16));
+        let refused = WindowSources { refusal: Some(refused), ..table(k(32)) };
+        assert_eq!(left(refused, None, all), (14_000, set));
+    }
+
+    #[test]
     fn window_sources_have_a_fixed_precedence() {
         let mut sources = NOTHING;
         check(sources, 200, WindowSource::Assumed, 200);

@@ -1,7 +1,7 @@
 //! The window of a model, from the sources that a chat's caller has.
 
 use crate::chat::attempt::PlanInputs;
-use crate::chat::context::{Chat, GatewayMessages};
+use crate::chat::context::Chat;
 use crate::learned::windows::LearnedSizes;
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::record::CompactionRecord;
@@ -62,8 +62,8 @@ impl<'a> KnownWindow<'a> {
             },
             default: settings.window,
         };
-        if let Some(GatewayMessages { budget, part }) = chat.request.from_gateway {
-            return sources.for_sent_part(budget, part);
+        if let Some(sent) = chat.request.from_gateway {
+            return sources.for_sent_part(sent.budget, sent.part);
         }
         if counted == CountedRefusals::Model {
             return sources;

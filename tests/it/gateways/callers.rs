@@ -1,4 +1,4 @@
-//! Who is served, and whose records count.
+//! Callers that are served, and the records that count for them.
 
 use std::io::Write as _;
 
@@ -13,11 +13,15 @@ use crate::manual::ask;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Returns a request for the messages of a recorded session, with further fields.
-fn request(further: &Value) -> (Value, Vec<u8>) {
+/// Returns the last request of a recorded session.
+fn chat() -> Value {
     let last = session().unwrap().requests().next_back().unwrap().body();
-    let mut body: Value = serde_json::from_slice(&last).unwrap();
-    let messages = body["messages"].take();
+    serde_json::from_slice(&last).unwrap()
+}
+
+/// Returns a request for the messages of that session, with further fields.
+fn request(further: &Value) -> (Value, Vec<u8>) {
+    let messages = chat()["messages"].take();
     let mut request = json!({"messages": messages, "model": "gpt-5.1"});
     for (key, value) in further.as_object().unwrap() {
         request[key] = value.clone();
@@ -75,7 +79,7 @@ async fn records_of_gateways_and_of_proxied_callers_do_not_meet() {
     assert!(reply.after <= 20_000 && reply.applied.contains(&"digest".to_owned()), "{reply:?}");
 
     // A proxied caller with the same key and messages starts from no record.
-    let chat = json!({"model": "gpt-5.1", "messages": messages}).to_string();
+    let chat = chat().to_string();
     for path in ["/v1/chat/completions", "/v1/compress/chat/completions"] {
         let arrived = ask((Method::POST, &url, path), &key, chat.as_bytes()).await;
         assert_eq!(arrived.action(), "", "{path}");

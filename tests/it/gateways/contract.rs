@@ -34,7 +34,7 @@ async fn invalid_requests_get_the_error_of_the_form() {
 async fn empty_lists_and_bypassed_ones_come_back_as_they_came() {
     let service = Service::start(&[("window", "10000")]).await;
     let empty = Compressed::read(&service.post(&[], br#"{"messages":[],"model":"m"}"#).await);
-    assert_eq!((empty.messages.len(), empty.before), (0, 0));
+    assert_eq!((empty.messages.len(), empty.before, empty.after), (0, 0, 0));
 
     let last = session().unwrap().requests().next_back().unwrap().body();
     let chat: Value = serde_json::from_slice(&last).unwrap();
@@ -86,7 +86,8 @@ async fn odd_messages_come_back_as_they_came() {
         &many,
     ];
     for list in odd {
-        let body = format!(r#"{{"messages":{list},"model":"m","token_budget":99999999999999999999}}"#);
+        let body =
+            format!(r#"{{"messages":{list},"model":"m","token_budget":99999999999999999999}}"#);
         let reply = service.post(&[], body.as_bytes()).await;
         let shown = &list[..list.len().min(60)];
         assert_eq!(reply.status, 200, "{shown}");
@@ -117,7 +118,7 @@ async fn a_hundred_megabytes_are_answered() {
     let refused = small.post(&[], body.as_bytes()).await;
     assert_eq!((refused.status, refused.field("fault")), (413, Some("chat_too_large")));
     // The body fits, and the changed body beside it does not.
-    let half = json!({"messages": messages[..2], "model": "gpt-5.1", "pad": ""});
+    let half = json!({"messages": messages[..3], "model": "gpt-5.1", "pad": ""});
     let half = half.to_string().replace("0123456789abcdef", "01234567");
     let held = Service::start(&[("limits.body", "1MiB"), ("limits.buffered", "1MiB")]).await;
     let crowded = ask((Method::POST, &held.url(), PATH), &[], half.as_bytes()).await;

@@ -59,6 +59,20 @@ async fn results_without_calls_are_cleared_in_place_and_stay_cleared() {
 }
 
 #[tokio::test]
+async fn results_of_a_model_that_may_bind_its_thinking_stay() {
+    let service = Service::start(&[("window", "10000")]).await;
+    let last = session().unwrap().requests().next_back().unwrap().body();
+    let body: Value = serde_json::from_slice(&last).unwrap();
+    let part = sent_part(body["messages"].as_array().unwrap());
+    for (model, is_changed) in
+        [("claude-opus-5-1", false), ("smart", false), ("claude-opus-4-5", true), ("gpt-6.2", true)]
+    {
+        let reply = service.compress(&json!(part), model).await;
+        assert_eq!(reply.messages != part, is_changed, "{model}");
+    }
+}
+
+#[tokio::test]
 async fn messages_of_users_alone_come_back_as_they_came() {
     let service = Service::start(&[("window", "10000")]).await;
     let words = "word ".repeat(4_000);

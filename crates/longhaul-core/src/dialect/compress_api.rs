@@ -21,14 +21,11 @@ use std::borrow::Cow;
 pub const PATH: &str = "/v1/compress";
 /// Header that leaves the messages as they are, if its value is `true`.
 pub const BYPASS_HEADER: &str = "x-headroom-bypass";
-
 /// Members of a message that only chat completions have.
 const CHAT_KEYS: [&str; 4] =
     ["reasoning_content", "reasoning_details", "thinking_blocks", "tool_calls"];
 /// Role of a result in chat completions, as JSON.
 const RESULT: &str = r#""tool""#;
-/// Smallest budget that is tried. A smaller one leaves no room for anything but the newest messages.
-const MIN_BUDGET: Tokens = Tokens::new(1_000);
 
 /// The part of a chat that a gateway sends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,7 +46,7 @@ pub struct CompressRequest<'a> {
     model: &'a str,
     /// Dialect of the messages.
     pub dialect: Dialect,
-    /// What the messages are of their chat.
+    /// Part of the chat that the messages are.
     pub part: SentPart,
     /// Tokens that the messages may take. `None`: what the model's window is expected to leave.
     pub budget: Option<Tokens>,
@@ -77,48 +74,23 @@ struct Options {
 }
 
 impl<'a> CompressRequest<'a> {
-    /// Reads a request, and tells the form of its messages by their shape. Unknown fields count for nothing.
+    /// Reads a request. Unknown fields count for nothing.
     ///
     /// # Errors
     /// The reason why the request is invalid.
     pub fn parse(body: &'a [u8]) -> Result<Self, &'static str> {
         let body: Body<'_> =
             parse_object(body).ok_or("the body is no JSON object, or has a field twice")?;
-        let is_input = body.messages.is_none();
-        let list = body.messages.or(body.input).map(RawValue::get);
-        let messages = list
-            .filter(|json| json.starts_with('['))
-            .ok_or("the field messages is missing, or no list")?;
-        let model = body.model.map(RawValue::get);
-        let model = model
-            .filter(|json| json.starts_with('"'))
-            .ok_or("the field model is missing, or no string")?;
-        let (dialect, part) = match form(messages) {
-            (Dialect::ChatCompletions, SentPart::Messages) if is_input => {
-                (Dialect::Responses, SentPart::Messages)
-            }
-            form => form,
+        let json = |value: Option<&'a RawValue>, start: char| {
+            value.map(RawValue::get).filter(|json| json.starts_with(start))
         };
-        let budget = body.token_budget.0.filter(|tokens| *tokens > 0);
-        let session = body.config.0.and_then(|options| options.session_id);
-        Ok(Self {
-            messages,
-            model,
-            dialect,
-            part,
-            budget: budget.map(|tokens| Tokens::new(tokens).max(MIN_BUDGET)),
-            session: session.unwrap_or_default(),
-        })
-    }
-
-    /// Whether there are no messages.
-    pub fn is_empty(&self) -> bool {
-        elements(self.messages).next().is_none()
-    }
-
-    /// Returns the length of the messages.
-    pub fn bytes(&self) -> u64 {
-        self.messages.len() as u64
+        let messages = json(body.messages.or(body.input), '[')
+            .ok_or("the field messages is missing, or no list")?;
+        let model = json(body.model, '"').ok_or("the field model is missing, or no string")?;
+        let (dialect, part) = form(messages, body.messages.is_none());
+        let budget = body.token_budget.0.filter(|tokens| *tokens > 0).map(Tokens::new);
+        let session = body.config.0.and_then(|options| options.session_id).unwrap_or_default();
+        Ok(Self { messages, model, dialect, part, budget, session })
     }
 
     /// Returns the body of a chat with the messages. Results without their calls each follow a call that
@@ -138,19 +110,13 @@ impl<'a> CompressRequest<'a> {
 
     /// Returns the reply with the messages as they came.
     pub fn unchanged(&self) -> String {
-        reply(self.messages, Tokens::ZERO, Tokens::ZERO, &[])
+        reply(self.messages, (Tokens::ZERO, Tokens::ZERO), &[])
     }
 
-    /// Returns the reply with the messages of `body`, an edited [`chat_body`](Self::chat_body). `None` if
-    /// messages are missing.
-    pub fn changed(
-        &self,
-        body: &str,
-        (before, after): (Tokens, Tokens),
-        actions: &[&str],
-    ) -> Option<String> {
-        let key = self.dialect.list_key();
-        let (_, list) = members(body).find(|(name, _)| name == key)?;
+    /// Returns the reply with the messages of `body`, an edited [`chat_body`](Self::chat_body), their sizes
+    /// before and after, and the actions. `None` if messages are missing.
+    pub fn changed(&self, body: &str, sizes: (Tokens, Tokens), actions: &[&str]) -> Option<String> {
+        let list = member(body, self.dialect.list_key())?;
         let list = match self.part {
             SentPart::Messages => Cow::Borrowed(list),
             SentPart::Results => {
@@ -160,7 +126,7 @@ impl<'a> CompressRequest<'a> {
                 Cow::Owned(format!("[{}]", items.collect::<Option<Vec<_>>>()?.join(",")))
             }
         };
-        Some(reply(&list, before, after, actions))
+        Some(reply(&list, sizes, actions))
     }
 }
 
@@ -169,35 +135,28 @@ pub fn error_body(message: &str) -> String {
     json!({"error": {"type": "invalid_request", "message": message}}).to_string()
 }
 
-fn reply(messages: &str, before: Tokens, after: Tokens, actions: &[&str]) -> String {
-    let ratio = if before == Tokens::ZERO {
-        1.0
-    } else {
-        f64::from(after.get()) / f64::from(before.get())
-    };
-    let numbers = json!({
-        "tokens_before": before,
-        "tokens_after": after,
-        "tokens_saved": before - after,
-        "compression_ratio": ratio,
-        "transforms_applied": actions,
-    });
-    let numbers = numbers.to_string();
-    [r#"{"messages":"#, messages, ",", numbers.strip_prefix('{').unwrap_or_default()].concat()
+fn reply(messages: &str, (before, after): (Tokens, Tokens), actions: &[&str]) -> String {
+    let saved = (before - after).get();
+    let (before, after) = (before.get(), after.get());
+    let ratio = if before == 0 { 1.0 } else { f64::from(after) / f64::from(before) };
+    let sizes =
+        format!(r#""tokens_before":{before},"tokens_after":{after},"tokens_saved":{saved}"#);
+    let actions = json!(actions);
+    format!(
+        r#"{{"messages":{messages},{sizes},"compression_ratio":{ratio:?},"transforms_applied":{actions}}}"#
+    )
 }
 
-/// Tells the dialect of a list by its shape, and whether the list is all of a chat. A list that no dialect
-/// has is read as one of chat completions, whose reader refuses the list.
-fn form(list: &str) -> (Dialect, SentPart) {
-    let (mut count, mut is_chat, mut is_responses) = (0, false, false);
+/// Tells the dialect of a list by its shape, and whether the list is all of a chat. The reader of the
+/// dialect refuses a list that is neither.
+fn form(list: &str, is_input: bool) -> (Dialect, SentPart) {
+    let (mut count, mut is_chat, mut is_responses) = (0, false, is_input);
     let (mut has_results, mut has_answers) = (false, false);
     let read = Scanner::new(list).array(|scanner| {
         count += 1;
         let mut role = None;
         for (key, value) in members(scanner.value()?.slice(list)) {
-            if key == "role" {
-                role = Some(value);
-            }
+            role = if key == "role" { Some(value) } else { role };
             is_chat |= CHAT_KEYS.contains(&&*key);
         }
         is_responses |= role.is_none();
@@ -205,18 +164,15 @@ fn form(list: &str) -> (Dialect, SentPart) {
         has_results |= role == Some(RESULT);
         if count > MAX_PIECES { Err(NotJson) } else { Ok(()) }
     });
-    let dialect = if read.is_err() {
-        Dialect::ChatCompletions
-    } else if is_responses {
-        Dialect::Responses
+    if read.is_ok() && is_responses {
+        (Dialect::Responses, SentPart::Messages)
+    } else if read.is_ok() && has_results && !has_answers {
+        (Dialect::ChatCompletions, SentPart::Results)
     } else if !is_chat && !has_results && has_own_blocks(list) {
-        Dialect::Messages
+        (Dialect::Messages, SentPart::Messages)
     } else {
-        Dialect::ChatCompletions
-    };
-    let is_alone =
-        read.is_ok() && dialect == Dialect::ChatCompletions && has_results && !has_answers;
-    (dialect, if is_alone { SentPart::Results } else { SentPart::Messages })
+        (Dialect::ChatCompletions, SentPart::Messages)
+    }
 }
 
 fn member<'j>(item: &'j str, key: &str) -> Option<&'j str> {
@@ -230,8 +186,7 @@ fn is_result(item: &str) -> bool {
 /// Returns a result after a call that it answers.
 fn step_of_result(result: &str) -> String {
     let id = member(result, "tool_call_id").unwrap_or(r#""""#);
-    let call = format!(
-        r#"{{"id":{id},"type":"function","function":{{"name":"withheld","arguments":"{{}}"}}}}"#
-    );
-    format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}},{result}"#)
+    let call = r#""type":"function","function":{"name":"withheld","arguments":"{}"}"#;
+    let calls = format!(r#""tool_calls":[{{"id":{id},{call}}}]"#);
+    format!(r#"{{"role":"assistant","content":null,{calls}}},{result}"#)
 }

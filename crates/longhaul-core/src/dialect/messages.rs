@@ -14,8 +14,8 @@ use serde_json::json;
 pub(super) use crate::dialect::chat_completions::writer;
 use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
-pub(super) use reader::read_with;
 pub(super) use reader::has_own_blocks;
+pub(super) use reader::read_with;
 pub use reader::{has_own_shape, read};
 
 /// End of the path, after the version of the API. Gateways serve both below a path of their own.
