@@ -12,6 +12,7 @@ if it refused a request, or if more than one request in eight changed the cached
 import gzip
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -28,6 +29,8 @@ SESSION = ROOT / "fixtures/sessions/cli-0018.json.gz"
 WINDOW = "32768"
 # More than the session: the gateway never lets go of what the model said.
 ROOM = "200000"
+# LiteLLM refuses to start without a key.
+KEY = f"sk-{secrets.token_hex(32)}"
 CONFIG = """
 model_list:
   - model_name: gpt-5.1
@@ -46,18 +49,19 @@ def free_port():
 
 def post(url, body):
     data = json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
+    request = urllib.request.Request(url, data, headers)
     with urllib.request.urlopen(request, timeout=60) as reply:
         return json.load(reply)
 
 
-def wait_for(url):
+def wait_for(url, log):
     for _ in range(600):
         try:
             return urllib.request.urlopen(url, timeout=2).close()
         except OSError:
             time.sleep(0.2)
-    sys.exit(f"nothing answers at {url}")
+    sys.exit(f"nothing answers at {url}: {log.read_text()[-2000:]}")
 
 
 def requests(body):
@@ -69,6 +73,7 @@ def requests(body):
 
 def play(folder, session):
     strict = [PROGRAMS / "examples/strict_model", "--parts", folder / "parts", "--window", ROOM]
+    (folder / "parts").mkdir()
     model = subprocess.Popen(strict, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     base = model.stdout.readline().strip()
     ports = [free_port(), free_port()]
@@ -81,12 +86,12 @@ def play(folder, session):
     )
     gateway = subprocess.Popen(
         [LITELLM, "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(ports[1])],
-        env=clean | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        env=clean | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": KEY},
         stdout=(folder / "litellm.log").open("w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
         url = f"http://127.0.0.1:{ports[1]}"
-        wait_for(f"{url}/health/liveliness")
+        wait_for(f"{url}/health/liveliness", folder / "litellm.log")
         for messages in requests(session):
             body = {"model": "gpt-5.1", "messages": messages, "tools": session["tools"]}
             post(f"{url}/v1/chat/completions", body)
@@ -95,7 +100,8 @@ def play(folder, session):
             process.terminate()
             process.wait()
         totals, _ = model.communicate()
-    return json.loads(totals), (folder / "longhaul.log").read_text().count("action=prune")
+    lines = (folder / "longhaul.log").read_text().splitlines()
+    return json.loads(totals), sum("/v1/compress" in line and "prune" in line for line in lines)
 
 
 def main(path=SESSION):
