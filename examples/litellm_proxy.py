@@ -101,7 +101,7 @@ def play(folder, session):
             process.wait()
         totals, _ = model.communicate()
     lines = (folder / "longhaul.log").read_text().splitlines()
-    return json.loads(totals), sum("/v1/compress" in line and "prune" in line for line in lines)
+    return json.loads(totals), sum("/v1/compress" in line and 'action="prune' in line for line in lines)
 
 
 def main(path=SESSION):
