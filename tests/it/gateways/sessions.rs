@@ -70,7 +70,7 @@ impl Api {
             broken: |before, after| {
                 let allowed = broken_input_rules(before);
                 let broken = broken_input_rules(after).into_iter();
-                broken.filter(|rule| !allowed.contains(rule)).map(|it| it.to_string()).collect()
+                broken.filter(|rule| !allowed.contains(rule)).map(ToString::to_string).collect()
             },
         }
     }
