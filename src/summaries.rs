@@ -36,9 +36,7 @@ use longhaul_core::overflow::{
 };
 use longhaul_core::policy::Policy;
 use longhaul_core::policy::cut_point::PinnedHead;
-use longhaul_core::policy::record::{
-    CompactionRecord, ProviderCompaction, RecordMatch, RestatedWords,
-};
+use longhaul_core::policy::record::{CompactionRecord, ProviderCompaction, RecordMatch};
 use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
