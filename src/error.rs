@@ -60,6 +60,7 @@ faults! {
     BuffersFull = "crowded", SERVICE_UNAVAILABLE, MayHelp;
     NoDescriptors = "no_descriptors", SERVICE_UNAVAILABLE, MayHelp;
     NotAChat = "not_a_chat", BAD_REQUEST, Useless;
+    ForeignSignature = "foreign_signature", FORBIDDEN, Useless;
     ForeignPage = "foreign_page", FORBIDDEN, Useless;
     UnknownHost = "unknown_host", FORBIDDEN, Useless;
     KeyPath = "key_path", FORBIDDEN, Useless;

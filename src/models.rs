@@ -6,7 +6,7 @@
 //! At an unknown host, perhaps a gateway, the smallest window of any model with that name applies.
 //! For local hosts the table is not used: a server there has the window with which it was started.
 
-mod hosts;
+pub(crate) mod hosts;
 mod names;
 mod table;
 

@@ -55,6 +55,8 @@ pub(crate) struct SummaryJob {
     pub(crate) call_dialect: Dialect,
     /// The client's original request. The task outlives the request and parses this copy again.
     pub(crate) body: Bytes,
+    /// The path of that request.
+    pub(crate) path: Box<str>,
     /// The head of the request to the upstream, with the caller's credentials.
     pub(crate) head: Parts,
     /// Index of the first message that the summary does not cover.
@@ -170,7 +172,7 @@ pub(crate) async fn write(
     job: &SummaryJob,
     upstream: &Upstream,
 ) -> Result<(CompactionRecord, Option<SummaryError>), SummaryError> {
-    let read = job.dialect.read(&job.body);
+    let read = job.dialect.read(&job.body).and_then(|read| read.at_path(&job.path));
     let conversation = read.map_err(|_| SummaryError::NothingToAsk)?;
     let kept = PinnedHead::new(&conversation, &job.policy, job.base_record.as_ref());
     let covered = kept.end..job.summarised_until;

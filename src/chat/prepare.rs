@@ -40,7 +40,8 @@ pub(crate) fn read<'b>(
         return Err(Bypass::Signed);
     }
     let dialect = read_dialect(&head.method, head.uri.path()).ok_or(Bypass::Shape)?;
-    dialect.read_cached(body, scope, state.parse_caches.for_caller(scope))
+    let read = dialect.read_cached(body, scope, state.parse_caches.for_caller(scope))?;
+    read.at_path(head.uri.path())
 }
 
 /// Builds a chat and its plan inputs, after refreshing stored facts from other processes. Registers the

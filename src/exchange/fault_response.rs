@@ -9,7 +9,6 @@ use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::request_log::RequestLog;
 use crate::proxy_state::ProxyState;
 use crate::report;
-use longhaul_core::dialect::Dialect;
 
 const FAULT_HEADER: HeaderName = HeaderName::from_static("x-longhaul-fault");
 /// The `OpenAI` SDKs do not retry a request if its response sets this header to `false`.
@@ -42,7 +41,7 @@ pub(crate) fn answer_fault(
     // The cause may be another request's. Only a proxy with one user shows the cause to its client.
     let is_for_one = state.config.is_for_this_machine;
     let message = if is_for_one { detailed } else { fault.message(&origin) };
-    let mut reply = fault_response(fault, &message, log.error_dialect());
+    let mut reply = fault_response(fault, log.error_body(fault, &message));
     if let Ok(id) = HeaderValue::try_from(log.id.to_string()) {
         reply.headers_mut().insert(report::REQUEST, id);
     }
@@ -52,9 +51,8 @@ pub(crate) fn answer_fault(
     relay(reply.map(|body| ReplySource::Left(body.into())), log)
 }
 
-/// Builds the complete response for `fault`, in the error format of `dialect`.
-fn fault_response(fault: Fault, message: &str, dialect: Dialect) -> Response<Bytes> {
-    let body = dialect.error_body(fault.status().as_u16(), fault.code(), message);
+/// Builds the complete response for `fault`.
+fn fault_response(fault: Fault, body: Vec<u8>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = fault.status();
     let headers = response.headers_mut();
@@ -77,11 +75,18 @@ fn fault_response(fault: Fault, message: &str, dialect: Dialect) -> Response<Byt
 mod tests {
     use super::*;
     use crate::metrics::Label;
+    use longhaul_core::dialect::Dialect;
+
+    /// Builds the response to a chat completion.
+    fn answer(fault: Fault) -> Response<Bytes> {
+        let status = fault.status().as_u16();
+        fault_response(fault, Dialect::error_reply("/", status, fault.code(), "a message"))
+    }
 
     #[test]
     fn every_fault_response_is_an_api_error_object() {
         for fault in Fault::ALL {
-            let answer = fault_response(*fault, "a message", Dialect::ChatCompletions);
+            let answer = answer(*fault);
             let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             let error = body["error"].as_object().unwrap();
             let keys: Vec<&String> = error.keys().collect();
@@ -93,12 +98,7 @@ mod tests {
 
     #[test]
     fn sends_the_should_retry_header_if_a_retry_is_useless() {
-        let hint = |fault| {
-            fault_response(fault, "x", Dialect::ChatCompletions)
-                .headers()
-                .get(SHOULD_RETRY_HEADER)
-                .cloned()
-        };
+        let hint = |fault| answer(fault).headers().get(SHOULD_RETRY_HEADER).cloned();
         assert_eq!(hint(Fault::UpstreamTls), Some(HeaderValue::from_static("false")));
         assert_eq!(hint(Fault::UpstreamUnreachable), None);
     }

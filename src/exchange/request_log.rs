@@ -126,9 +126,9 @@ impl RequestLog {
         self.trace.set_operation(|| operation(&self.method, &self.path));
     }
 
-    /// Returns the dialect of longhaul's own error reply to the request.
-    pub(crate) fn error_dialect(&self) -> Dialect {
-        Dialect::of_error_reply(&self.path)
+    /// Formats the body of longhaul's own error reply to the request.
+    pub(crate) fn error_body(&self, fault: Fault, message: &str) -> Vec<u8> {
+        Dialect::error_reply(&self.path, fault.status().as_u16(), fault.code(), message)
     }
 
     /// Records that the body was read as a chat.

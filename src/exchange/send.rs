@@ -35,6 +35,11 @@ pub(crate) fn route<B>(
     state.keys.admit(request)?;
     let mapped = paths::map(&state.config.upstream.base, &requested)?;
     log.set_path(mapped.path());
+    if headers::has_host_signature(request.headers())
+        && state.config.upstream.base.checks_signatures()
+    {
+        return Err(Fault::ForeignSignature);
+    }
     state.keys.admit_path(request, mapped.path())?;
     Ok(Route { requested, mapped, client_version: request.version() })
 }

@@ -13,14 +13,17 @@ struct HostRow {
     provider: &'static str,
     /// Whether the provider makes the models that it serves, so that its rows state their own limits.
     is_maker: bool,
+    /// Whether the host accepts requests that are signed for the host.
+    checks_signatures: bool,
 }
 
 static HOSTS: LazyLock<Vec<HostRow>> = LazyLock::new(|| {
     let rows = HOSTS_TABLE.lines().filter(|line| !line.starts_with('#'));
     let parsed = rows.filter_map(|line| {
         let (pattern, rest) = line.split_once('\t')?;
-        let (provider, maker) = rest.split_once('\t').unwrap_or((rest, ""));
-        Some(HostRow { pattern, provider, is_maker: maker == "maker" })
+        let (provider, mark) = rest.split_once('\t').unwrap_or((rest, ""));
+        let (is_maker, checks_signatures) = (mark == "maker", mark == "signed");
+        Some(HostRow { pattern, provider, is_maker, checks_signatures })
     });
     parsed.collect()
 });
@@ -28,6 +31,12 @@ static HOSTS: LazyLock<Vec<HostRow>> = LazyLock::new(|| {
 /// Whether `provider` makes the models that it serves.
 pub(super) fn is_maker(provider: &str) -> bool {
     HOSTS.iter().any(|row| row.is_maker && row.provider == provider)
+}
+
+/// Whether `host` accepts signed requests, and only those that were signed for the host itself.
+pub(crate) fn checks_signatures(host: &str) -> bool {
+    let mut rows = HOSTS.iter().filter(|row| row.checks_signatures);
+    rows.any(|row| matches_pattern(&host.to_ascii_lowercase(), row.pattern))
 }
 
 /// Suffixes that no public host name has. A name without a dot is local, too.

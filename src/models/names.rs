@@ -65,9 +65,12 @@ fn without_version(name: &str) -> &str {
     number.rsplit_once("-v").filter(|(_, major)| is_number(major)).map_or(name, |(head, _)| head)
 }
 
-/// Strips `-20250514`, `@20250514` or `-2024-08-06`.
+/// Strips `-20250514`, `-2024-08-06`, or a version after `@`.
 fn without_date(name: &str) -> &str {
-    let Some((head, last)) = name.rsplit_once(['-', '@']) else {
+    if let Some((head, _)) = name.split_once('@').filter(|(head, _)| !head.is_empty()) {
+        return head;
+    }
+    let Some((head, last)) = name.rsplit_once('-') else {
         return name;
     };
     if last.len() == 8 && last.starts_with("20") && is_number(last) {
@@ -106,6 +109,7 @@ mod tests {
         check("gpt-4o-2024-08-06", "gpt-4o");
         check("claude-sonnet-4-20250514", "claude-sonnet-4");
         check("claude-sonnet-4@20250514", "claude-sonnet-4");
+        check("claude-sonnet-4@default", "claude-sonnet-4");
         check("openai/gpt-4o-2024-08-06", "gpt-4o-2024-08-06");
         check("us.anthropic.claude-sonnet-4-20250514-v1:0", "anthropic.claude-sonnet-4");
         check("anthropic.claude-opus-4-6-v1", "anthropic.claude-opus-4-6");

@@ -318,8 +318,12 @@ pub(crate) fn bears_client_login(headers: &HeaderMap) -> bool {
 
 /// Whether the request is signed over its body, so that a change would invalidate the signature.
 pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
-    BODY_SIGNATURES.iter().any(|name| headers.contains_key(name))
-        || headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
+    BODY_SIGNATURES.iter().any(|name| headers.contains_key(name)) || has_host_signature(headers)
+}
+
+/// Whether the request is signed over its body and its host.
+pub(crate) fn has_host_signature(headers: &HeaderMap) -> bool {
+    headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"))
 }
 
 /// Returns the present fields that `Connection` names. `Connection` may list very many, and is

@@ -82,13 +82,14 @@ impl MinRate {
 
 /// Returns the dialect of a request if it is a chat.
 pub(crate) fn chat_dialect(method: &Method, path: &str) -> Option<Dialect> {
-    Dialect::of_path(path).filter(|_| method == Method::POST)
+    read_dialect(method, path).filter(|_| Dialect::counted_path(path).is_none())
 }
 
 /// Returns the dialect of a request whose body is read: a chat, or a request that counts the tokens of
 /// a chat.
 pub(crate) fn read_dialect(method: &Method, path: &str) -> Option<Dialect> {
-    chat_dialect(method, Dialect::counted_path(path).unwrap_or(path))
+    let chat = Dialect::counted_path(path).unwrap_or(path);
+    Dialect::of_path(chat).filter(|_| method == Method::POST)
 }
 
 pub(crate) struct ChatBodyReader<'a> {

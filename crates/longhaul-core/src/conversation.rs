@@ -24,7 +24,7 @@ use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 pub use batches::Batch;
 pub(super) use cut_rules::{CutRules, NeighbourLink};
-pub use request_params::{HistoryKeeper, OutputLimit, RequestParams};
+pub use request_params::{HistoryKeeper, OutputLimit, PathParams, RequestParams};
 pub use role::Role;
 use runs::runs;
 use std::borrow::Cow;
@@ -247,8 +247,19 @@ impl<'a> Conversation<'a> {
         &self.params
     }
 
+    /// Adds what the path of the request states.
+    pub(crate) fn with_path(mut self, path: PathParams) -> Self {
+        self.params.streaming |= path.streams;
+        self.params.path = Some(path);
+        self
+    }
+
     /// Returns the requested model; empty if the request names none.
     pub fn model(&self) -> Cow<'a, str> {
+        let path = self.params.path.as_ref().filter(|path| !path.model.is_empty());
+        if let Some(path) = path {
+            return path.model.clone().into();
+        }
         self.params.model.map_or(Cow::Borrowed(""), |model| model.decode(self.body))
     }
 

@@ -12,6 +12,7 @@ pub mod chat_completions;
 pub mod compress_api;
 pub mod dropped_reasoning;
 pub mod facts;
+pub(crate) mod frames;
 pub mod messages;
 mod part_reader;
 mod provider_compaction;
@@ -35,6 +36,7 @@ use crate::json::scanner::{NotJson, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
+pub(crate) use request_head::percent_decoded;
 
 /// An API's wire format.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -49,7 +49,9 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
     let state = chat.state();
     let config = &state.config;
     let asks = config.upstream.query_windows && status.is_success() && !chat.model.is_empty();
-    if !asks || chat.configured_window().is_some() {
+    // A cloud whose path names the model lists other models at that place.
+    let has_path = chat.request.conversation.params().path.is_some();
+    if !asks || has_path || chat.configured_window().is_some() {
         return;
     }
     let known = KnownWindow::of_chat(chat, None);

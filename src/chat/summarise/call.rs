@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::ACCEPT;
 use http::request::Parts;
 
 use crate::body::request_body::{RequestBody, TransferMeter};
@@ -42,16 +44,21 @@ pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> Summar
 }
 
 /// Builds the head of a summary call: with the caller's own credentials, or with those of the
-/// summary endpoint if one is configured.
-fn summary_head(request: &ChatRequest<'_>) -> Option<(Parts, SummaryTarget)> {
+/// summary endpoint if one is configured. If the client's path names the model, that of the call names `model`.
+fn summary_head(request: &ChatRequest<'_>, model: Option<&str>) -> Option<(Parts, SummaryTarget)> {
     if let Some(endpoint) = &request.state.summary_endpoint {
         return Some((endpoint.request_head(call_dialect(request)), SummaryTarget::Dedicated));
     }
     let empty = RequestBody::from_bytes(Bytes::new(), &Arc::new(TransferMeter::default()));
     let framing = BodyFraming::Length(0);
-    let request = upstream_request(request.state, request.head, request.route, empty, framing);
-    let (mut head, _) = request.ok()?.into_parts();
+    let sent = upstream_request(request.state, request.head, request.route, empty, framing);
+    let (mut head, _) = sent.ok()?.into_parts();
     head.headers = headers::for_summary(&head.headers);
+    if let Some(path) = Dialect::path_of_own_call(head.uri.path(), model) {
+        let query = head.uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        head.uri = request.state.config.upstream.base.url_of(path + &query).ok()?;
+        head.headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    }
     Some((head, SummaryTarget::Conversation))
 }
 
@@ -192,13 +199,14 @@ pub(super) fn job(
     calls: usize,
 ) -> Option<SummaryJob> {
     let state = chat.state();
-    let (head, place) = summary_head(&chat.request)?;
     let (model, window) = summariser(chat, inputs);
+    let (head, place) = summary_head(&chat.request, model.as_deref())?;
     let (policy, known) = (&inputs.policy, &inputs.prior_records);
     Some(SummaryJob {
         dialect: chat.request.conversation.dialect(),
         call_dialect: call_dialect(&chat.request),
         body: chat.request.body.text().clone(),
+        path: chat.request.head.uri.path().into(),
         head,
         summarised_until: covers,
         // The next summary extends the newest one, whether or not that is in use.

@@ -37,11 +37,24 @@ pub struct RequestParams {
     /// Instructions outside the messages, if the dialect has a key for them. Their estimate is part
     /// of `tool_tokens`.
     pub instructions: Option<Literal>,
+    /// What the path states, if the path names the model.
+    pub path: Option<PathParams>,
     /// The party other than the client that keeps or compacts the history.
     pub history: HistoryKeeper,
     /// Whether the provider adds to the prompt what the body lacks. The provider's counts then cannot
     /// correct the estimate.
     pub is_partial: bool,
+}
+
+/// What the path of a request states in place of its body.
+#[derive(Clone, Debug)]
+pub struct PathParams {
+    /// The model. Empty if the body names the model.
+    pub model: String,
+    /// Whether the request is for a streamed reply.
+    pub streams: bool,
+    /// The party that pays, such as a project. Empty if the path names none.
+    pub tenant: String,
 }
 
 /// The party that keeps the history of a request, or compacts it. The later of two keepers leaves

@@ -2,6 +2,7 @@
 
 mod block;
 pub(super) mod client;
+pub(super) mod clouds;
 mod keys;
 mod reader;
 pub(super) mod reply;
@@ -28,7 +29,7 @@ pub(super) const COUNT_PATH: &str = "/count_tokens";
 pub(super) static FACTS: DialectFacts = DialectFacts {
     path: PATH,
     distinct_path: DISTINCT_PATH,
-    key_paths: &["messages", "messages/count_tokens"],
+    key_paths: &["messages", "messages/count_tokens", "model/*"],
     required_headers: client::REQUIRED_HEADERS,
     compaction_header: Some(client::COMPACTION_HEADER),
     key_header: Some(client::KEY_HEADER),

@@ -66,7 +66,10 @@ impl Conversation<'_> {
         let has_budget = options.any(|(_, it)| it.slice(self.body()).contains(TASK_BUDGET));
         // A compaction of the client's own is part of the head.
         let is_plain = self.head_len() == self.instructions_len();
-        is_listed && is_plain && !has_budget && self.params().history == HistoryKeeper::Client
+        // No cloud with a path of its own documents the order.
+        let has_own_path = self.params().path.is_some();
+        let is_clients = self.params().history == HistoryKeeper::Client;
+        is_listed && is_plain && !has_budget && !has_own_path && is_clients
     }
 
     /// Returns the first message that an item of the provider replaces, after a head of `pinned` messages. Anthropic

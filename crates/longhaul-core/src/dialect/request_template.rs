@@ -47,6 +47,11 @@ impl<'c> RequestTemplate<'c> {
         self.dialect == self.conversation.dialect()
     }
 
+    /// Whether the path of the call names the model, and whether the reply is streamed.
+    pub(crate) fn has_model_in_path(&self) -> bool {
+        self.is_own_endpoint && self.conversation.params().path.is_some()
+    }
+
     /// Returns a whole request body.
     pub(crate) fn render(&self, system: &str, user: &str, output: Tokens) -> String {
         self.dialect.summary_request(self, system, user, output)

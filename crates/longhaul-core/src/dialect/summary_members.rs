@@ -29,7 +29,9 @@ pub(super) fn client_members(template: &RequestTemplate<'_>, output: Tokens) -> 
     let (params, sent) = (client.params(), client.body());
     let mut body = String::from("{");
     let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
-    match (other_model, params.model) {
+    let path_model = params.path.as_ref().map(|path| &*path.model);
+    match (other_model.or(path_model), params.model) {
+        _ if template.has_model_in_path() => {}
         (Some(model), _) => push("\"model\"", &quote(&without_search(model))),
         (None, Some(model)) => push("\"model\"", &models_without_search(model.span().slice(sent))),
         (None, None) => {}

@@ -1,10 +1,12 @@
-//! Distinguishes JSON from an event stream by the first byte.
+//! Distinguishes JSON, an event stream and binary frames by the first byte.
 //!
 //! Content types are ignored, because they are wrong too often.
 
 /// Format of a reply body, by its first byte.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BodyFormat {
+    /// A stream of binary frames, whose first byte is that of a length below 16 MiB.
+    Frames,
     Json,
     /// Any other text, such as an HTML page; it is not read.
     Other,
@@ -23,6 +25,7 @@ impl BodyFormat {
         let start = chunk.iter().position(|byte| !is_blank(byte))?;
         let rest = chunk.get(start..)?;
         let form = match rest.first()? {
+            0 => Self::Frames,
             b'{' | b'[' => Self::Json,
             // A comment, or one of the four SSE fields.
             b':' | b'd' | b'e' | b'i' | b'r' => Self::Stream,

@@ -5,7 +5,7 @@ use crate::overflow::answer_scanner::AnswerScanner;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::stream_head::{ClassifierStep, StreamHead};
 use crate::overflow::{
-    ClassifierRules, Overflow, RequestFacts, RuleSet, Verdict, classify_refusal,
+    ClassifierRules, Overflow, RequestFacts, RuleSet, Verdict, classify_frames, classify_refusal,
     classify_unanswered,
 };
 use crate::sse::Splitter;
@@ -21,6 +21,8 @@ pub struct ReplyClassifier<'a> {
 
 #[derive(Debug)]
 enum ClassifierState {
+    /// A stream of binary frames with a success status, buffered until its first frame is whole.
+    Frames(Vec<u8>),
     /// A JSON body with a success status, buffered until it proves to be an answer.
     Json { bytes: Vec<u8>, answer: AnswerScanner },
     /// A body with an error status, classified once complete.
@@ -71,6 +73,10 @@ impl<'a> ReplyClassifier<'a> {
     pub fn push(&mut self, chunk: &[u8]) -> ClassifierStep {
         let rules = self.rules;
         match &mut self.state {
+            ClassifierState::Frames(bytes) => {
+                bytes.extend_from_slice(chunk);
+                classify_frames(bytes, rules).map_or(ClassifierStep::Hold, ClassifierStep::Settled)
+            }
             ClassifierState::Json { bytes, answer } => {
                 if answer.scan(chunk) {
                     return ClassifierStep::Settled(Verdict::Fine);
@@ -99,6 +105,7 @@ impl<'a> ReplyClassifier<'a> {
     pub fn finish(self) -> Verdict {
         let rules = self.rules;
         match self.state {
+            ClassifierState::Frames(_) => Verdict::Failed,
             ClassifierState::Json { bytes, .. } => classify_unanswered(self.dialect, &bytes, rules),
             ClassifierState::Refusal(bytes) => classify_refusal(self.status, &bytes, rules),
             ClassifierState::Stream { splitter, mut head } => {
@@ -123,6 +130,7 @@ impl<'a> ReplyClassifier<'a> {
             return ClassifierStep::Hold;
         };
         self.state = match form {
+            BodyFormat::Frames => ClassifierState::Frames(Vec::new()),
             BodyFormat::Json => ClassifierState::Json {
                 bytes: Vec::new(),
                 answer: AnswerScanner::new(self.dialect),

@@ -38,7 +38,7 @@ pub struct ReplyTail {
     event_start: EventStart,
     /// Whether bytes before `buffer` were discarded.
     is_truncated: bool,
-    /// Format of the reply, once known. Bytes of [`BodyFormat::Other`] are not kept.
+    /// Format of the reply, once known. Bytes of frames and of [`BodyFormat::Other`] are not kept.
     format: Option<BodyFormat>,
 }
 
@@ -78,7 +78,7 @@ impl ReplyTail {
         };
         match self.format {
             Some(BodyFormat::Json | BodyFormat::Stream) => {}
-            Some(BodyFormat::Other) | None => return,
+            Some(BodyFormat::Frames | BodyFormat::Other) | None => return,
         }
         if self.dialect.facts().counts_prompt_first {
             let room = START_BYTES.saturating_sub(self.start.len());
@@ -122,6 +122,8 @@ impl ReplyTail {
                     reply_end.complete_usage(dialect, &self.start);
                 }
             }
+            // Frames are relayed unread behind the first.
+            (Some(BodyFormat::Frames), _) => reply_end.has_content = true,
             // An HTML page or a line of text is never an answer.
             (Some(BodyFormat::Other), _) => reply_end.verdict = Verdict::Failed,
             (None, _) => {}

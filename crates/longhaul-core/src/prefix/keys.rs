@@ -64,7 +64,9 @@ impl PrefixKeys {
     /// working directories change.
     pub fn new(conversation: &Conversation<'_>, scope: Scope) -> Self {
         let form = conversation.dialect().form_version();
-        let start = blake3::keyed_hash(scope.bytes(), &form.to_le_bytes());
+        let tenant = conversation.params().path.as_ref().map_or("", |path| &path.tenant);
+        let start = [&form.to_le_bytes(), tenant.as_bytes()].concat();
+        let start = blake3::keyed_hash(scope.bytes(), &start);
         let mut hash: PrefixHash = start.into();
         let tag = scope.tag();
         let (instructions, head) = (conversation.instructions_len(), conversation.head_len());

@@ -1,6 +1,7 @@
 //! The credentials and headers of clients, and the requirements of Anthropic's servers.
 
 use crate::dialect::Dialect;
+use crate::dialect::messages::clouds::CloudPath;
 use crate::dialect::messages::{DISTINCT_PATH, PATH};
 
 /// The header in which a server expects a key.
@@ -36,7 +37,8 @@ pub(in crate::dialect) fn is_own_request<'a>(
         let rest = path.strip_prefix(prefix);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    is_under(PATH)
+    CloudPath::parse(path).is_some()
+        || is_under(PATH)
         || is_under(DISTINCT_PATH)
         || headers.any(|(name, value)| match name {
             VERSION_HEADER => true,

@@ -15,9 +15,9 @@ keys! {
         Tools = "tools",
     } shared {
         ProviderHistory = "compaction" | "thread",
-        // Keys of OpenRouter, after the first three.
-        Routing = "inference_geo" | "metadata" | "service_tier" | "models" | "provider" | "route"
-            | "transforms" | "user",
+        // Keys of clouds, then keys of OpenRouter, after the first three.
+        Routing = "inference_geo" | "metadata" | "service_tier" | "anthropic_beta"
+            | "anthropic_version" | "models" | "provider" | "route" | "transforms" | "user",
     }
 }
 

@@ -32,7 +32,10 @@ pub(in crate::dialect) fn body(
         body.extend([MAX_TOKENS_MEMBER, &output.to_string(), ","]);
     }
     body.extend(["\"system\":", &quote(system), ","]);
-    body.extend(["\"stream\":true,\"messages\":[", &user_message(&quote(user)), "]}"]);
+    if !template.has_model_in_path() {
+        body.push_str("\"stream\":true,");
+    }
+    body.extend(["\"messages\":[", &user_message(&quote(user)), "]}"]);
     body
 }
 
@@ -47,13 +50,14 @@ pub(in crate::dialect) fn append_prompt(
     output: Tokens,
 ) -> Option<String> {
     let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
-    let mut is_text = true;
+    let (mut is_text, mut names_model) = (true, false);
     let repeated = include_str!("repeated_keys.txt");
     let mut members = repeat_members(forwarded, repeated, |name, value| {
         if name == "output_config" {
             is_text = has_text_format(value.slice(forwarded));
         }
         has_automatic_mark |= name == "cache_control";
+        names_model |= name == "model";
         Some(match name {
             "messages" => forwarded.get(value.start()..upto)?.to_owned(),
             "model" => value.slice(forwarded).to_owned(),
@@ -85,7 +89,10 @@ pub(in crate::dialect) fn append_prompt(
     if !limits {
         members.push(format!("{MAX_TOKENS_MEMBER}{output}"));
     }
-    if !streams {
+    if !names_model {
+        // The path names the model, and whether the reply is streamed.
+        members.retain(|member| !member.starts_with("\"stream\":"));
+    } else if !streams {
         members.push("\"stream\":true".to_owned());
     }
     Some(object(&members))

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, percent_decoded};
 use crate::json::scanner::{NotJson, Scanner};
 use crate::overflow::error_details::plain_key;
 use crate::overflow::heuristics::statement::{
@@ -160,23 +160,6 @@ fn fnv(hash: u64, letter: char) -> u64 {
 /// Whether a letter belongs to Chinese, Japanese or Korean.
 fn is_unspaced(letter: char) -> bool {
     matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}')
-}
-
-/// Decodes `%41` and the like; invalid sequences stay.
-fn percent_decoded(target: &str) -> String {
-    let mut bytes = Vec::with_capacity(target.len());
-    let mut rest = target.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| byte == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(decoded.unwrap_or(if byte == b'+' { b' ' } else { byte }));
-        rest = match decoded {
-            Some(_) => after.get(2..).unwrap_or_default(),
-            None => after,
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Maximum nesting of a body whose texts are decoded.
