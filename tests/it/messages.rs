@@ -1,6 +1,7 @@
 //! Anthropic's Messages API: recorded sessions of Claude Code, random ones, and the whole proxy.
 
 mod client_compaction;
+mod clouds;
 mod counted;
 mod counted_output;
 mod histories;

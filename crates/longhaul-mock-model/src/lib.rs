@@ -11,6 +11,7 @@ mod answer;
 mod binding;
 mod bound_request;
 mod cache;
+mod cloud;
 mod count;
 pub mod judged_request;
 #[cfg(feature = "validity")]
@@ -35,6 +36,7 @@ pub mod thinking;
 #[cfg(feature = "validity")]
 mod validity;
 
+pub use cloud::frame;
 pub use count::TokenDensity;
 #[cfg(feature = "validity")]
 pub use messages::{

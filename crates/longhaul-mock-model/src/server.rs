@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::cloud::CloudRequest;
 use crate::judged_request::JudgedRequest;
 use crate::model_state::ModelState;
 use crate::options::ModelOptions;
@@ -120,6 +121,7 @@ async fn serve(
     let body = Limited::new(body, BODY_BYTES).collect().await.map_err(io::Error::other)?;
     let body = body.to_bytes();
     let path = head.uri.path();
+    let cloud = CloudRequest::parse(path).filter(|_| head.method == Method::POST);
     let turn = match Api::of_path(path).filter(|_| head.method == Method::POST) {
         Some(api) => state.judge(api, &body, Caller::of(&head.headers)),
         None if path.ends_with("/v1/messages/count_tokens") => {
@@ -130,7 +132,10 @@ async fn serve(
             let judged = state.compact(&body, Caller::of(&head.headers));
             judged.unwrap_or_else(|| JudgedRequest::not_a_chat(path))
         }
-        None => JudgedRequest::not_a_chat(path),
+        None => cloud.map_or_else(
+            || JudgedRequest::not_a_chat(path),
+            |cloud| cloud.judge(&state, &body, &head.headers),
+        ),
     };
     let target = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let seen =

@@ -71,7 +71,7 @@ impl Setup {
         .await;
     }
 
-    fn caller(&self) -> Caller {
+    pub(super) fn caller(&self) -> Caller {
         Caller::of(self.proxies[0].address)
     }
 

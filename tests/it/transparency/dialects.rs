@@ -3,11 +3,21 @@
 use super::case::Case;
 use super::{OK, post, request};
 
-/// Paths whose bodies longhaul reads, in addition to chat completions: the chats of both APIs, and the count of
-/// tokens.
-const PATHS: [&str; 3] = [RESPONSES, MESSAGES, "/v1/messages/count_tokens"];
+/// Paths whose bodies longhaul reads, in addition to chat completions: the chats of both APIs, also in the forms of
+/// clouds, and the counts of tokens.
+const PATHS: [&str; 6] = [
+    RESPONSES,
+    MESSAGES,
+    "/v1/messages/count_tokens",
+    GOOGLE,
+    INVOKE,
+    "/v1/projects/p/locations/global/publishers/anthropic/models/count-tokens:rawPredict",
+];
 const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
+const GOOGLE: &str =
+    "/v1/projects/p/locations/global/publishers/anthropic/models/m@20251001:streamRawPredict";
+const INVOKE: &str = "/model/us.anthropic.m-v1%3A0/invoke-with-response-stream";
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -19,9 +29,10 @@ pub(super) fn cases() -> Vec<Case> {
     }
     cases.extend(responses_bodies());
     cases.extend(messages_bodies());
-    for path in [RESPONSES, MESSAGES] {
+    for path in [RESPONSES, MESSAGES, GOOGLE, INVOKE] {
         cases.extend(errors(path));
     }
+    cases.extend(frames());
     cases.extend(answers());
     cases.extend(responses_streams());
     cases.extend(messages_streams());
@@ -144,8 +155,38 @@ fn errors(path: &'static str) -> Vec<Case> {
 fn small(path: &str) -> &'static str {
     match path {
         MESSAGES => r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}]}"#,
+        GOOGLE => {
+            r#"{"anthropic_version":"vertex-2023-10-16","max_tokens":9,"messages":[{"role":"user","content":"a"}]}"#
+        }
+        INVOKE => {
+            r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":9,"messages":[{"role":"user","content":"a"}]}"#
+        }
         _ => r#"{"model":"m","input":"a"}"#,
     }
+}
+
+/// Streams of binary frames, whole and broken, none of them an overflow. Checksums are left out.
+fn frames() -> Vec<Case> {
+    let event: &[u8] =
+        b"\0\0\0\x2d\0\0\0\x16\0\0\0\0\x0d:message-type\x07\0\x05event{\"p\":1}\0\0\0\0";
+    let error: &[u8] = b"\0\0\0\x3c\0\0\0\x1a\0\0\0\0\x0d:message-type\x07\0\x09exception{\"message\":\"slow\"}\0\0\0\0";
+    [
+        ("frames pass", [event, event].concat()),
+        ("an exception that is no overflow passes", error.to_vec()),
+        ("a frame that breaks off passes", event[..30].to_vec()),
+        ("a frame of false lengths passes", [b"\0\0\0\x08", event].concat()),
+        ("a frame of 16 MB that never comes passes", [b"\0\xff\xff\xff", event].concat()),
+    ]
+    .into_iter()
+    .map(|(name, frames)| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\nContent-Length: {}\r\n\r\n",
+            frames.len()
+        );
+        let reply = [head.as_bytes(), &frames].concat();
+        Case::plain(name, &[], post(INVOKE, small(INVOKE)), reply).on(INVOKE)
+    })
+    .collect()
 }
 
 /// Replies that are whole answers.
@@ -177,6 +218,11 @@ fn answers() -> Vec<Case> {
             MESSAGES,
             "an answer passes",
             r#"{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}} "#,
+        ),
+        answer(
+            GOOGLE,
+            "an answer passes",
+            r#"{"id":"msg_vrtx_1","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}"#,
         ),
         answer(
             MESSAGES,
@@ -280,6 +326,7 @@ fn messages_streams() -> Vec<Case> {
     const END: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
     vec![
         streamed(MESSAGES, "events go on one by one", &[START, PING], &[BLOCK, DELTA, PING, END]),
+        streamed(GOOGLE, "events go on one by one", &[START, PING], &[BLOCK, DELTA, PING, END]),
         streamed(
             MESSAGES,
             "thinking and calls go on one by one",
