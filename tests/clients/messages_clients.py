@@ -1,7 +1,7 @@
 """The clients that speak the Messages API."""
 
 from agents import opencode, pi, with_version, without_version
-from client import Client, Start, anthropic, javascript, python
+from client import KEY, Client, Start, anthropic, javascript, python
 
 # One file takes a twentieth of this window, as in real agents. The model signs its thinking, and
 # refuses thinking whose history changed.
@@ -26,9 +26,40 @@ def claude_code_resumed(at):
     return Start(start.command, start.environment, resumed=[resumed])
 
 
+QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+
 def claude_code_environment(at):
-    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-    return anthropic(at) | quiet
+    return anthropic(at) | QUIET
+
+
+def google(at):
+    return {
+        "CLAUDE_CODE_USE_VERTEX": "1",
+        "CLAUDE_CODE_SKIP_VERTEX_AUTH": "1",
+        "ANTHROPIC_VERTEX_BASE_URL": at.base,
+        "ANTHROPIC_VERTEX_PROJECT_ID": "p",
+        "ANTHROPIC_AUTH_TOKEN": KEY,
+        "CLOUD_ML_REGION": "global",
+    }
+
+
+def bedrock(at):
+    return {
+        "CLAUDE_CODE_USE_BEDROCK": "1",
+        "ANTHROPIC_BEDROCK_BASE_URL": at.base.removesuffix("/v1"),
+        "AWS_BEARER_TOKEN_BEDROCK": KEY,
+        "AWS_REGION": "us-east-1",
+    }
+
+
+def claude_code_at(cloud, model):
+    def start(at):
+        session = claude_code(at)
+        command = [model if word == MODEL else word for word in session.command]
+        return Start(command, cloud(at) | QUIET)
+
+    return start
 
 
 MESSAGES = {
@@ -42,6 +73,18 @@ MESSAGES = {
         pause=55,
         **CLAUDE_CODE,
     ),
+    "claude-code-google": Client(
+        "npm",
+        ["@anthropic-ai/claude-code@2.1.332"],
+        claude_code_at(google, MODEL),
+        **CLAUDE_CODE,
+    ),
+    "claude-code-bedrock": Client(
+        "npm",
+        ["@anthropic-ai/claude-code@2.1.332"],
+        claude_code_at(bedrock, f"us.anthropic.{MODEL}"),
+        **CLAUDE_CODE,
+    ),
     "claude-agent-sdk": Client(
         "pip",
         ["claude-agent-sdk==0.2.189"],
@@ -50,6 +93,18 @@ MESSAGES = {
     ),
     "anthropic-python": Client(
         "pip", ["anthropic==2.13.0"], python("anthropic_python.py", anthropic), **LARGE
+    ),
+    "anthropic-python-bedrock": Client(
+        "pip",
+        ["anthropic[bedrock]==2.13.0"],
+        python("anthropic_python.py", bedrock),
+        **LARGE,
+    ),
+    "anthropic-python-google": Client(
+        "pip",
+        ["anthropic[vertex]==2.13.0"],
+        python("anthropic_python.py", google),
+        **LARGE,
     ),
     "anthropic-python-tool-runner": Client(
         "pip",

@@ -166,9 +166,9 @@ def lines(log):
 
 
 def is_chat(line):
-    ends = ("/chat/completions", "/responses", "/v1/messages")
+    ends = ("/chat/completions", "/responses", "/v1/messages", "awPredict", "/invoke", "-stream")
     is_request = line.get("message") == "request" and line.get("method") == "POST"
-    return is_request and line["path"].endswith(ends)
+    return is_request and line["path"].endswith(ends) and "count-tokens" not in line["path"]
 
 
 class Program:

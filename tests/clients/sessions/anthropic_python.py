@@ -1,9 +1,10 @@
 """A tool-using session over Anthropic's Python SDK, streamed, with the automatic cache mark."""
 
+import os
 import sys
 from pathlib import Path
 
-from anthropic import Anthropic
+from anthropic import Anthropic, AnthropicBedrock, AnthropicVertex
 
 TOOLS = [
     {
@@ -32,8 +33,14 @@ def turn(client, messages):
 
 
 def main(task):
-    # The base URL and the key are ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY of the environment.
-    client = Anthropic(max_retries=0)
+    # The base URL and the key are variables of the environment, and their names those of a cloud.
+    if "ANTHROPIC_VERTEX_BASE_URL" in os.environ:
+        token = os.environ["ANTHROPIC_AUTH_TOKEN"]
+        client = AnthropicVertex(access_token=token, max_retries=0)
+    elif "ANTHROPIC_BEDROCK_BASE_URL" in os.environ:
+        client = AnthropicBedrock(max_retries=0)
+    else:
+        client = Anthropic(max_retries=0)
     messages = [{"role": "user", "content": task}]
     while True:
         message = turn(client, messages)
