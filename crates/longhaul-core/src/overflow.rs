@@ -43,10 +43,9 @@ mod tail;
 mod tests;
 mod vocabulary;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::dialect::Dialect;
-use crate::dialect::frames::{Frame, first_frame};
 use crate::dialect::reply::{EventKind, FinishReason};
 use crate::sse::{Event, Splitter};
 use crate::units::body_limits::BodyLimits;
@@ -317,20 +316,6 @@ fn classify_stated_error(dialect: Dialect, event: Event<'_>, rules: RuleSet<'_>)
         }
         Ok(_) | Err(_) => Verdict::Fine,
     }
-}
-
-/// Classifies a stream of binary frames with a success status by its first frame. Returns `None` if the end of
-/// that frame is not there yet.
-fn classify_frames(bytes: &[u8], rules: RuleSet<'_>) -> Option<Verdict> {
-    Some(match first_frame(bytes)? {
-        Frame::Event => Verdict::Fine,
-        Frame::Exception(code, message) => {
-            let (code, message) = (String::from_utf8_lossy(code), serde_json::from_slice(message));
-            let error = json!({"type": code, "error": message.unwrap_or(Value::Null)});
-            classify_failure(|details| details.add_value(&error), rules)
-        }
-        Frame::Unknown => Verdict::Failed,
-    })
 }
 
 /// Classifies an error with a success status.

@@ -2,6 +2,7 @@
 
 use longhaul::Config;
 use longhaul::config::{Mode, SummaryModel};
+use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{ErrorFamily, ModelOptions, RequestKind, SeenRequest, Verdict, frame};
 use serde_json::{Value, json};
 
@@ -122,7 +123,7 @@ async fn a_session_of_several_windows_breaks_no_rule_of_a_cloud() {
         let session = session();
         let messages = session["messages"].as_array().unwrap();
         let ends = (1..=messages.len()).filter(|end| messages[end - 1]["role"] == "user");
-        for end in ends.step_by(9) {
+        for end in ends.step_by(2) {
             let reply = setup.ask_in(form, &request(&session, end), true).await;
             assert_eq!(reply.status, 200, "{form:?}, {end}: {}", text(&reply));
         }
@@ -150,6 +151,7 @@ async fn calls_for_a_summary_name_another_model_in_the_path() {
         let named = |config: &mut Config| {
             only_recovery(config);
             config.summary.model = SummaryModel::Named(model.to_owned());
+            config.summary.window = Some(Tokens::new(30_000));
         };
         let setup = Setup::start(40_000, named).await;
         let reply = setup.ask_in(form, &session(), true).await;
@@ -172,7 +174,7 @@ async fn cached_calls_for_a_summary_have_the_form_of_the_cloud() {
         let session = session();
         let messages = session["messages"].as_array().unwrap();
         let ends = (1..=messages.len()).filter(|end| messages[end - 1]["role"] == "user");
-        for end in ends.step_by(9) {
+        for end in ends.step_by(2) {
             setup.ask_in(form, &request(&session, end), true).await;
         }
         let seen =
@@ -203,7 +205,8 @@ async fn a_window_is_learned_for_all_projects_of_a_caller() {
 async fn records_belong_to_a_project_and_to_the_header_of_the_scope_or_the_token() {
     let by_header = |config: &mut Config| {
         only_recovery(config);
-        let header = Config::default_with([("store.scope", "header:x-user")]).unwrap();
+        let header = [("store.scope", "header:x-user"), ("store.trusted_headers", "x-user")];
+        let header = Config::default_with(header).unwrap();
         config.store.scope = header.store.scope;
     };
     let (user, other) = (("x-user", "1"), ("x-user", "2"));

@@ -37,7 +37,7 @@ pub struct RequestParams {
     /// Instructions outside the messages, if the dialect has a key for them. Their estimate is part
     /// of `tool_tokens`.
     pub instructions: Option<Literal>,
-    /// What the path states, if the path names the model.
+    /// Statements of the path, if the path names the model.
     pub path: Option<PathParams>,
     /// The party other than the client that keeps or compacts the history.
     pub history: HistoryKeeper,
@@ -46,7 +46,7 @@ pub struct RequestParams {
     pub is_partial: bool,
 }
 
-/// What the path of a request states in place of its body.
+/// Statements of a request's path in place of its body.
 #[derive(Clone, Debug)]
 pub struct PathParams {
     /// The model. Empty if the body names the model.

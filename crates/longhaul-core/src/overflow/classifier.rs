@@ -1,11 +1,14 @@
 //! Classifies a reply incrementally from its decompressed bytes.
 
+use serde_json::{Value, json};
+
 use crate::dialect::Dialect;
+use crate::dialect::frames::{Frame, first_frame};
 use crate::overflow::answer_scanner::AnswerScanner;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::stream_head::{ClassifierStep, StreamHead};
 use crate::overflow::{
-    ClassifierRules, Overflow, RequestFacts, RuleSet, Verdict, classify_frames, classify_refusal,
+    ClassifierRules, Overflow, RequestFacts, RuleSet, Verdict, classify_failure, classify_refusal,
     classify_unanswered,
 };
 use crate::sse::Splitter;
@@ -143,4 +146,18 @@ impl<'a> ReplyClassifier<'a> {
         };
         self.push(rest)
     }
+}
+
+/// Classifies a stream of binary frames with a success status by its first frame. Returns `None` if the end of
+/// that frame is not there yet.
+fn classify_frames(bytes: &[u8], rules: RuleSet<'_>) -> Option<Verdict> {
+    Some(match first_frame(bytes)? {
+        Frame::Event => Verdict::Fine,
+        Frame::Exception(code, message) => {
+            let (code, message) = (String::from_utf8_lossy(code), serde_json::from_slice(message));
+            let error = json!({"type": code, "error": message.unwrap_or(Value::Null)});
+            classify_failure(|details| details.add_value(&error), rules)
+        }
+        Frame::Unknown => Verdict::Failed,
+    })
 }
