@@ -35,6 +35,8 @@ const MEMBERS: [&str; 17] = [
     "top_k",
     "top_p",
 ];
+/// The version of the API that newer SDKs state in place of that of a cloud.
+const API_VERSION: &str = "2026-10-21";
 const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 
 /// A cloud.
@@ -131,6 +133,8 @@ impl CloudRequest {
             Cloud::Bedrock => "bedrock-2023-05-31",
             Cloud::Google => "vertex-2023-10-16",
         };
+        let stated = members.get("anthropic_version").and_then(Value::as_str);
+        let is_versioned = stated.is_some_and(|it| it == version || it == API_VERSION);
         let streams = members.get("stream").and_then(Value::as_bool);
         let is_counted = self.verb == Verb::Count;
         let is_known = |name: &str| match name {
@@ -144,7 +148,7 @@ impl CloudRequest {
                 Cloud::Google => format!("{name}: Extra inputs are not permitted"),
             });
         }
-        if !is_counted && members.get("anthropic_version") != Some(&json!(version)) {
+        if !is_counted && !is_versioned {
             return Some("anthropic_version: Field required".to_owned());
         }
         if is_counted && !members.contains_key("model") {
