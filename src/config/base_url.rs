@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 use http::HeaderValue;
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
-use crate::models::{HostKind, hosts};
+use crate::models::HostKind;
 use longhaul_core::dialect::Dialect;
 
 /// An `http://` or `https://` base URL.
@@ -74,11 +74,6 @@ impl BaseUrl {
     /// Returns the kind of the host, computed once because each request needs it.
     pub(crate) fn host_kind(&self) -> HostKind {
         self.host_kind
-    }
-
-    /// Whether the host accepts signed requests, and only those that were signed for the host itself.
-    pub(crate) fn checks_signatures(&self) -> bool {
-        hosts::checks_signatures(self.authority.host())
     }
 
     /// Returns the authority as a value of the Host header.

@@ -11,6 +11,7 @@ use crate::error::Fault;
 use crate::exchange::request_log::RequestLog;
 use crate::metrics::RetryReason;
 use crate::metrics::quota::Quota;
+use crate::models::hosts;
 use crate::proxy_state::ProxyState;
 use crate::request::headers::BodyFraming;
 use crate::request::{headers, login, paths};
@@ -37,7 +38,7 @@ pub(crate) fn route<B>(
     log.set_path(mapped.path());
     let is_signed =
         headers::has_host_signature(request.headers()) && !state.keys.holds_upstream_key();
-    if is_signed && state.config.upstream.base.checks_signatures() {
+    if is_signed && hosts::checks_signatures(state.config.upstream.base.authority().host()) {
         return Err(Fault::ForeignSignature);
     }
     state.keys.admit_path(request, mapped.path())?;
