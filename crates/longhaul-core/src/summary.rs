@@ -14,7 +14,6 @@ pub mod user_messages;
 
 use crate::conversation::Conversation;
 use crate::conversation::tool_arguments::DecodedCalls;
-use crate::dialect::Dialect;
 use crate::dialect::reply::FinishReason;
 use crate::policy::SummaryBudgets;
 use crate::policy::record::RestatedWords;
@@ -151,7 +150,7 @@ pub fn restated_words(
     text: &SegmentedText,
     budgets: &SummaryBudgets,
 ) -> Option<RestatedWords> {
-    if conversation.dialect() != Dialect::Messages {
+    if !conversation.dialect().item_stands_first() {
         return None;
     }
     let pinned = DecodedCalls::new(conversation, conversation.head_len()..from);

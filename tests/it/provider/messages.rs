@@ -27,7 +27,7 @@ fn agent(session: &str, model: &str) -> Agent {
     Agent::new(session, model, json!({"type": "adaptive"}), Keeps::All)
 }
 
-/// What longhaul writes at the start of a message of its own.
+/// Start of a message of longhaul's own.
 const OWN_MESSAGE: &str = "[Earlier conversation, condensed by longhaul]";
 
 /// Returns the message of longhaul's own with the user's words, and the text of the message before it, if the

@@ -30,6 +30,11 @@ impl Dialect {
         }
     }
 
+    /// Whether nothing may stand before the provider's item, which then hides what the user said.
+    pub(crate) fn item_stands_first(self) -> bool {
+        self == Self::Messages
+    }
+
     /// Estimates an item that stands for history. `None` if no request can hold the item.
     pub fn tokens_of_compaction(self, item: &str) -> Option<Tokens> {
         let list = match self {
@@ -72,13 +77,9 @@ impl Conversation<'_> {
         is_listed && is_plain && !has_budget && !has_own_path && is_clients
     }
 
-    /// Returns the first message that an item of the provider replaces, after a head of `pinned` messages. Anthropic
-    /// lets nothing stand before the item.
+    /// Returns the first message that an item of the provider replaces, after a head of `pinned` messages.
     pub fn provider_item_from(&self, pinned: usize) -> usize {
-        match self.dialect() {
-            Dialect::Messages => 0,
-            Dialect::ChatCompletions | Dialect::Responses => pinned,
-        }
+        if self.dialect().item_stands_first() { 0 } else { pinned }
     }
 
     /// Returns the end of the history that the provider compacts if history has to end at `cut`. `None` if the

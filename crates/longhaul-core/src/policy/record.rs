@@ -81,7 +81,7 @@ pub struct ProviderCompaction {
     pub restated: Option<RestatedWords>,
 }
 
-/// What the user said and demanded in messages that an item of the provider replaces.
+/// Words of the user, and rules, in messages that an item of the provider replaces.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestatedWords {

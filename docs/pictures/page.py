@@ -1,4 +1,4 @@
-"""docs/page.py BINARY: draws docs/page.svg, a moving picture of what `longhaul demo --open` shows.
+"""docs/pictures/page.py BINARY: draws docs/pictures/page.svg, a moving picture of what `longhaul demo --open` shows.
 
 Chromium, the browser of the tests, plays the page without a window. The picture holds its screenshots, one for
 each change of the chart.
@@ -97,4 +97,4 @@ image:last-of-type{{opacity:1}}@media(prefers-reduced-motion:reduce){{image{{ani
 if len(svg) > MAX_BYTES:
     sys.exit(f"the picture has {len(svg)} bytes")
 pathlib.Path(__file__).with_name("page.svg").write_text(svg)
-print(f"docs/page.svg: {len(frames)} frames, {len(svg) // 1024} KiB")
+print(f"docs/pictures/page.svg: {len(frames)} frames, {len(svg) // 1024} KiB")
