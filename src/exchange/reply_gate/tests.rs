@@ -295,7 +295,7 @@ async fn releases_a_reply_at_once_if_holding_it_is_not_needed() {
 
 #[tokio::test(start_paused = true)]
 async fn recognises_a_non_api_reply_by_its_first_byte() {
-    for first in ["<html>", "\x00\x01"] {
+    for first in ["<html>", "\x01\x00", "\x00\x00\x00\x18ftypmp42"] {
         let before = Instant::now();
         let reply = reply(200, [chunk(first), Act::Hang]);
         let judged = judge(reply, HoldPolicy::Everything).await;
