@@ -54,7 +54,12 @@ const MESSAGE: (&str, &str) = (
     r#"{"model":"claude-sonnet-4-5","max_tokens":64,"messages":[{"role":"user","content":"Hello"}]}"#,
 );
 
-const PROVIDERS: [Provider; 10] = [
+const PREDICTION: (&str, &str) = (
+    "/v1/projects/p/locations/global/publishers/anthropic/models/claude-sonnet-4-5:rawPredict",
+    r#"{"anthropic_version":"vertex-2023-10-16","max_tokens":64,"messages":[{"role":"user","content":"Hello"}]}"#,
+);
+
+const PROVIDERS: [Provider; 11] = [
     Provider {
         heading: "OpenAI",
         authority: "api.openai.com",
@@ -101,6 +106,16 @@ const PROVIDERS: [Provider; 10] = [
         chats: "/anthropic/v1/messages",
         key_header: "authorization",
         asks: MESSAGE,
+        model: "claude-sonnet-4-5",
+        pages: &[],
+        window: None,
+    },
+    Provider {
+        heading: "Google Cloud",
+        authority: "aiplatform.googleapis.com",
+        chats: PREDICTION.0,
+        key_header: "authorization",
+        asks: PREDICTION,
         model: "claude-sonnet-4-5",
         pages: &[],
         window: None,
@@ -202,7 +217,10 @@ impl Front {
                 (200, std::fs::read(folder.join(file)).unwrap().into())
             }
             (&Method::POST, _) if path == self.provider.chats => {
-                let reply = self.model.ask_at(self.provider.asks.0, &[], body).await;
+                let bearer = field("authorization");
+                let fields = [("authorization", &*bearer)];
+                let fields = if bearer.is_empty() { &[] } else { &fields[..] };
+                let reply = self.model.ask_at(self.provider.asks.0, fields, body).await;
                 (reply.status, reply.body)
             }
             _ => (404, Bytes::new()),
@@ -349,6 +367,8 @@ async fn each_recipe_reaches_its_provider_with_the_key_and_finds_the_window() {
 #[tokio::test]
 async fn a_recipe_for_an_agent_names_the_default_address() {
     let lines = recipes().into_values().flatten();
-    let exports: Vec<&str> = lines.filter(|line| line.starts_with("export ")).collect();
-    assert_eq!(exports, ["export ANTHROPIC_BASE_URL=http://127.0.0.1:8484"]);
+    let bases = lines.filter(|line| line.contains("_BASE_URL="));
+    let paths = bases.map(|line| line.split_once("=http://127.0.0.1:8484").unwrap().1);
+    // The order is that of the headings.
+    assert_eq!(paths.collect::<Vec<_>>(), ["", "", "/v1"]);
 }

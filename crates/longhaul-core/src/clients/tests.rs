@@ -223,6 +223,7 @@ fn the_reason_of_a_rejection_stands_behind_a_clients_words() {
         (format!("{REJECTED}we do have\n\ntranscript_path{note}"), "we do have\n\ntranscript_path"),
         ("The user rejected this tool call. User feedback: 我自己開 live serve".to_owned(), "我自己開 live serve"),
         ("The user rejected permission to use this specific tool call with the following feedback: no tabs".to_owned(), "no tabs"),
+        ("exec command rejected by user: spaces only".to_owned(), "spaces only"),
         ("[write_to_file for 'a.tsx'] Result:\nThe user denied this operation and provided the following feedback:\n<feedback>\nthat broke it\n</feedback>".to_owned(), "that broke it"),
         (r#"{"status":"denied","feedback":"use \"let\""}"#.to_owned(), "use \"let\""),
         ("Plan rejected. User feedback: two phases\n\nThe plan is stored at: /x".to_owned(), "two phases"),
@@ -237,6 +238,7 @@ fn the_reason_of_a_rejection_stands_behind_a_clients_words() {
         REJECTED,
         r#"{"status":"denied","message":"The user denied this operation."}"#,
         "The user rejected permission to use this specific tool call.",
+        "exec command rejected by user",
     ] {
         assert_eq!(in_result("bash", None, text), None, "{text}");
         assert_eq!(in_result("ExitPlanMode", Some("p"), text), None, "{text}");
