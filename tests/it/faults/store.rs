@@ -43,6 +43,21 @@ async fn check(store: &str) {
     assert!(!log.contains("ERROR") && !log.contains("panic"), "{log}");
 }
 
+/// Returns what a gateway gets back for a chat of several windows.
+async fn compressed(store: &str) -> Bytes {
+    let environment = [
+        ("LONGHAUL_STORE", store),
+        ("LONGHAUL_STORE_SCOPE_SECRET", "a secret of thirty-two characters"),
+        ("LONGHAUL_COMPRESS_ENABLED", "true"),
+        ("LONGHAUL_WINDOW", "6000"),
+    ];
+    let program = Program::told(&Nobody::bind().base("/v1"), &environment);
+    let caller = Caller::of(program.address());
+    let reply = caller.ask_at("/v1/compress", &[], talk(24, 2_000)).await;
+    assert_eq!(reply.status, 200);
+    reply.body
+}
+
 async fn check_conduct(conduct: Conduct) {
     let endpoint = Endpoint::start(conduct).await;
     check(&format!("redis://{}", endpoint.address)).await;
@@ -63,6 +78,17 @@ async fn store_that_resets_connections_affects_no_request() {
 #[tokio::test]
 async fn store_that_stalls_affects_no_request() {
     check_conduct(Conduct::Stalls).await;
+}
+
+#[tokio::test]
+async fn a_gateway_gets_the_same_messages_if_the_store_stalls() {
+    let endpoint = Endpoint::start(Conduct::Stalls).await;
+    let stalled = compressed(&format!("redis://{}", endpoint.address)).await;
+    let expect = compressed("memory").await;
+    assert!(stalled == expect, "other messages came back");
+    let reply: serde_json::Value = serde_json::from_slice(&expect).unwrap();
+    assert!(reply["tokens_saved"].as_u64().unwrap() > 1_000, "{}", reply["tokens_saved"]);
+    endpoint.met().await;
 }
 
 #[tokio::test]
