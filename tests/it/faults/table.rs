@@ -277,6 +277,7 @@ pub(crate) const FAULTS: &[Row] = &[
         "the same; the first three requests 50 ms later, 100 ms where they compact, and then one a second",
         &[
             "store_that_stalls_affects_no_request",
+            "a_gateway_gets_the_same_messages_if_the_store_stalls",
             "replicas_continue_without_their_server_and_no_client_notices",
         ],
     ),

@@ -74,12 +74,15 @@ fn the_checks_of_a_release_are_all_of_ci_and_pass_over_none() {
 #[test]
 fn the_released_binary_is_stripped_although_its_package_overrides_the_profile() {
     let manifest: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();
-    let dist = &manifest["profile"]["dist"];
-    let strip = dist["strip"].as_str();
+    let release = &manifest["profile"]["release"];
+    let strip = release["strip"].as_str();
     assert_eq!(strip, Some("symbols"));
     // Cargo takes `strip` from an override alone, where the package has one.
     let binary = manifest["package"]["name"].as_str().unwrap();
-    if let Some(of_the_binary) = dist["package"].get(binary) {
-        assert_eq!(of_the_binary.get("strip").and_then(toml::Value::as_str), strip);
-    }
+    let of_the_binary = &release["package"][binary];
+    assert_eq!(of_the_binary.get("strip").and_then(toml::Value::as_str), strip);
+    // A package of a release inherits both.
+    let dist = &manifest["profile"]["dist"];
+    assert_eq!(dist["inherits"].as_str(), Some("release"));
+    assert!(dist.get("strip").is_none() && dist.get("package").is_none());
 }
