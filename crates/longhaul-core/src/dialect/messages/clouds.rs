@@ -1,5 +1,7 @@
 //! Paths of clouds, which name the model in place of the body.
 
+use std::sync::LazyLock;
+
 use serde_json::json;
 
 use crate::conversation::PathParams;
@@ -31,19 +33,21 @@ struct Row {
     tenant: Option<&'static str>,
 }
 
-fn rows() -> impl Iterator<Item = Row> {
-    PATHS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+/// Every request is compared with the rows, so they are read once.
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let rows = PATHS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let mut columns = line.split('\t');
         let (purpose, end) = (columns.next()?, columns.next()?);
         let end = end.split_once("{model}").unwrap_or(("", end));
         Some(Row { purpose, end, error: columns.next()?, tenant: columns.next() })
-    })
-}
+    });
+    rows.collect()
+});
 
 impl<'p> CloudPath<'p> {
     /// Takes a path apart. Returns `None` for a path of no cloud.
     pub(in crate::dialect) fn parse(path: &'p str) -> Option<Self> {
-        rows().find_map(|row| {
+        ROWS.iter().find_map(|&row| {
             let rest = path.strip_suffix(row.end.1)?;
             let has_model = !row.end.0.is_empty();
             let at = if has_model { rest.rfind('/')? + 1 } else { rest.len() };
@@ -63,7 +67,8 @@ impl<'p> CloudPath<'p> {
 
     pub(in crate::dialect) fn params(self) -> PathParams {
         PathParams {
-            model: percent_decoded(self.model),
+            // A plus sign in a path stands for itself.
+            model: percent_decoded(&self.model.replace('+', "%2B")),
             streams: self.row.purpose == "stream",
             tenant: self.tenant.to_owned(),
         }
@@ -71,10 +76,10 @@ impl<'p> CloudPath<'p> {
 
     /// Returns the path for a whole reply of the same model, or of `other`.
     pub(in crate::dialect) fn for_answer(self, other: Option<&str>) -> Option<String> {
-        let same_place = |row: &Row| row.purpose == "answer" && row.end.0 == self.row.end.0;
+        let same_place = |row: &&Row| row.purpose == "answer" && row.end.0 == self.row.end.0;
         let other = other.map(|name| name.replace('%', "%25").replace('/', "%2F"));
         let model = other.as_deref().unwrap_or(self.model);
-        Some([self.before, model, rows().find(same_place)?.end.1].concat())
+        Some([self.before, model, ROWS.iter().find(same_place)?.end.1].concat())
     }
 
     /// Formats an error of longhaul itself. Returns `None` if the cloud's errors are those of the API.
@@ -105,6 +110,7 @@ mod tests {
         let dated = "claude-haiku-4-5@20251001";
         for (path, expect) in [
             (format!("/v1/{models}/m:rawPredict"), found("/v1", "p", "m", answer)),
+            (format!("/v1/{models}/m+x:rawPredict"), found("/v1", "p", "m+x", answer)),
             (format!("/v1beta1/{models}/m:streamRawPredict"), found("/v1beta1", "p", "m", stream)),
             (format!("/{models}/{dated}:rawPredict"), found("", "p", dated, answer)),
             (
