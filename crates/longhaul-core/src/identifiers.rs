@@ -50,7 +50,7 @@ pub(crate) fn index_messages(
 pub(crate) fn merge_indexes(segments: &[[&str; 3]], present: &str, budget: Tokens) -> String {
     let mut all = IdentifierIndex::default();
     for (at, [user, prose, index]) in segments.iter().enumerate().rev() {
-        all.add_text(user, IdentifierSource::User, at);
+        all.add_user_text(user, at);
         all.add_text(prose, IdentifierSource::Assistant, at);
         for (label, source) in ORIGINS {
             let lines = index.lines();

@@ -1,5 +1,6 @@
 //! Index of the identifiers of texts, with the statistics that rank them.
 
+use crate::clients;
 use crate::collections::CacheHashState;
 use crate::conversation::tool_arguments::DecodedCalls;
 use crate::identifiers::for_each_argument;
@@ -8,6 +9,7 @@ use crate::identifiers::lexer;
 use crate::identifiers::likeness::{family, form};
 use crate::identifiers::rank::{IdentifierSource, IdentifierStats};
 use crate::text::labels::LINE_ENDS;
+use crate::user_words::{Piece, pieces};
 use std::collections::HashMap;
 
 /// Maximum identifiers to rank, which bounds memory at about 10 MB. The newest come first.
@@ -37,17 +39,27 @@ impl IdentifierIndex {
         let newest_first = calls.messages.clone().rev();
         let messages = newest_first.filter_map(|at| Some((at, conversation.message(at)?)));
         for (at, message) in messages.filter(|(_, message)| !message.role.is_tool_result()) {
-            let source = if message.role.is_user() {
-                IdentifierSource::User
+            let text = conversation.text(message);
+            if message.role.is_user() {
+                index.add_user_text(&text, at);
             } else {
-                IdentifierSource::Assistant
-            };
-            index.add_text(&conversation.text(message), source, at);
+                index.add_text(&text, IdentifierSource::Assistant, at);
+            }
             for_each_argument(calls, message, |value| {
                 index.add_text(value, IdentifierSource::Call, at);
             });
         }
         index
+    }
+
+    /// Adds what the user says in a text. Material that the user shows names nothing.
+    pub(super) fn add_user_text(&mut self, text: &str, at: usize) {
+        for piece in clients::own_words(text).into_iter().flat_map(pieces) {
+            match piece {
+                Piece::Said(said) => self.add_text(said, IdentifierSource::User, at),
+                Piece::Shown(shown) => self.add_text(shown, IdentifierSource::Call, at),
+            }
+        }
     }
 
     pub(super) fn add_text(&mut self, text: &str, source: IdentifierSource, at: usize) {

@@ -76,10 +76,10 @@ pub(super) fn merge(
     let bodies = |of: for<'s> fn(&Sections<'s>) -> &'s str| -> Vec<&str> {
         split.iter().map(|it| of(it).trim_end()).collect()
     };
-    let room = room - HEADING_TOKENS;
-    let agreements_room = room.percent(AGREEMENTS_PERCENT) - SECTION_GAP;
+    let whole = room - HEADING_TOKENS;
+    let agreements_room = whole.percent(AGREEMENTS_PERCENT) - SECTION_GAP;
     let agreements = merge_agreements(&bodies(|it| it.agreements), kept, agreements_room);
-    let room = room - Tokens::estimate_text(&agreements) - SECTION_GAP;
+    let room = whole - Tokens::estimate_text(&agreements) - SECTION_GAP;
     let mut text = merge_prose(&split, room.percent(PROSE_PERCENT) - SECTION_GAP);
     let mut user_room = room.percent(USER_PERCENT) - SECTION_GAP;
     let instructions = merge_instructions(&bodies(|it| it.instructions), user_room.divided_by(2));
@@ -97,7 +97,7 @@ pub(super) fn merge(
     let words: Vec<[&str; 3]> = words.collect();
     // Room of the requests: the size of the user messages beyond their share.
     let beyond = Tokens::estimate_text(&user_messages) - user_room;
-    let left = room + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
+    let left = whole + beyond - Tokens::estimate_text(&text) - SECTION_GAP - SECTION_GAP;
     let index = merge_indexes(&words, &text, left.min(room.percent(INDEX_PERCENT)));
     append_section(&mut text, &index);
     let count = segments.iter().map(|it| it.compactions).sum::<u32>();
@@ -186,6 +186,7 @@ fn thin_out(lines: &mut Vec<&str>) {
 mod tests {
     use super::*;
     use crate::policy::{CompactionSettings, Policy};
+    use crate::summary::agreements;
 
     const OLDER: &str = "# Part 1\n## Goal\nport the parser\n\n## Progress\n### Steps\n- read the lexer\n\n\
          ## What the User Said\n\n[User]: port it\n\n  ## Identifiers\n\n## Files Touched\n### Modified\n- src/lexer.rs\n\n\
@@ -231,6 +232,21 @@ mod tests {
         assert!((10..100).contains(&listed.len()), "{merged}");
         assert_eq!(listed.last(), Some(&"- wrote the part 99 of it"));
         assert!(listed.iter().all(|line| steps.iter().any(|step| step == line)));
+    }
+
+    #[test]
+    fn the_index_keeps_its_room_next_to_full_sections() {
+        let lines =
+            |line: &str| -> String { (0..99).map(|at| format!("{line} {at}.\n\n")).collect() };
+        let rules = lines("[Rules of AGENTS.md]: Never edit the generated file");
+        let older = OLDER
+            .replacen("- read the lexer", &lines("- read the part").replace("\n\n", "\n"), 1)
+            .replacen("[User]: port it\n\n", &lines("[User]: Port the part"), 1)
+            .replacen("## Files", &format!("{}\n\n{rules}## Files", agreements::HEADING), 1);
+        let merged = merged([&older, NEWER], 900, FirstRequest::Elsewhere).text;
+        for kept in ["generated file 9", "FACT-83412", "ZK-4417-QP", "KX-40917-LM"] {
+            assert!(merged.contains(kept), "{merged}");
+        }
     }
 
     #[test]
