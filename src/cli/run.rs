@@ -155,7 +155,7 @@ async fn serve_alongside(
         .map_err(|error| proxy_problem("install signal handlers", &error))?;
     let admin = config.admin;
     let mut server = Server::new(config, listener).await?;
-    let page = crate::cli::serve::start_admin(&mut server, admin, true, settings).await?;
+    let page = crate::cli::serve::start_admin(&mut server, admin, settings).await?;
     if let Some(address) = page {
         crate::cli::print_error(&format!(
             "longhaul: dashboard at http://{address} (`longhaul dashboard` prints the link)\n"

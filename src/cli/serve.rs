@@ -86,7 +86,7 @@ async fn serve_until_signal(
     let has_link = config.state_folder.is_some();
     let mut server = Server::new(config, listener).await?;
     let settings = report_json(&reload.resolved);
-    if let Some(address) = start_admin(&mut server, at, false, settings).await? {
+    if let Some(address) = start_admin(&mut server, at, settings).await? {
         let link = if has_link { " (`longhaul dashboard` prints the link)" } else { "" };
         _ = writeln!(greeting, "  dashboard, health and metrics at http://{address}{link}");
     }
@@ -130,12 +130,11 @@ fn is_at_terminal() -> bool {
 }
 
 /// Starts the admin pages. Returns their address, here or at another longhaul of the user, or `None` if there
-/// are none. Fails if an explicitly configured address is unavailable. A default address is skipped
-/// instead, or replaced by a free port if `takes_any`.
+/// are none. Fails if an explicitly configured address is unavailable. A free port takes the place of a
+/// default address that is taken.
 pub(super) async fn start_admin(
     server: &mut Server,
     at: AdminListener,
-    takes_any: bool,
     settings: String,
 ) -> Result<Option<SocketAddr>, Problem> {
     let Some(wanted) = at.address() else {
@@ -146,7 +145,7 @@ pub(super) async fn start_admin(
     let mut bound = TcpListener::bind(wanted).await.map_err(Some);
     if page.is_some() {
         bound = Err(None);
-    } else if bound.is_err() && is_default && takes_any {
+    } else if bound.is_err() && is_default {
         bound = TcpListener::bind((wanted.ip(), 0)).await.map_err(Some);
     }
     let set = match bound {

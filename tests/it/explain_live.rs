@@ -188,7 +188,7 @@ async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
     let output = output.output().unwrap();
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("is `longhaul serve` or `longhaul run` running"), "{said}");
+    assert!(said.contains("start `longhaul`, or `longhaul run -- AGENT`"), "{said}");
 }
 
 /// Builds a chat of `steps` steps of about 500 tokens, whose results are too short to clear.

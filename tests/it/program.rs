@@ -248,7 +248,7 @@ impl Program {
         let addresses = listening_addresses(BufReader::new(output));
         let next = || addresses.recv_timeout(START);
         program.address = next().expect("it prints `http://ADDRESS` first, where it listens");
-        if admin == Admin::Free {
+        if admin != Admin::Off {
             for _ in ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"] {
                 next().expect("then what agents are pointed at");
             }
