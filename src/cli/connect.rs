@@ -3,15 +3,20 @@
 mod format;
 pub(super) mod journal;
 
+use std::net::TcpStream;
+use std::time::Duration;
+
 use clap::ArgMatches;
 
 use super::agents::{Agent, Target};
 use crate::cli::run::variables::{ANTHROPIC_VARIABLE, may_have_anthropic_key};
 use crate::cli::{Done, Env};
-use crate::config::{Config, own_origin};
+use crate::config::{Config, own_origin, reachable_address};
 use crate::error::Problem;
 use format::{Format, Place};
 
+/// Time for a running longhaul on this machine to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Model in printed lines if the user names none.
 const ANY_MODEL: &str = "NAME";
 
@@ -41,7 +46,14 @@ pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done 
         .into());
     }
     if writes {
-        return Ok(journal::write(agent, &target, env, matches.get_flag("force"))?);
+        journal::write(agent, &target, env, matches.get_flag("force"))?;
+        let address = reachable_address(config.listen);
+        if TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_err() {
+            crate::cli::print_error(&format!(
+                "longhaul: nothing listens at {address} yet: start `longhaul` first\n"
+            ));
+        }
+        return Ok(());
     }
     print_lines(agent, &target, env)
 }

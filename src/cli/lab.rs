@@ -191,7 +191,9 @@ impl ProxySettings for Config {
             let link = page.as_ref().and_then(|page| page.local_addr().ok());
             let proxy = LoopbackProxy::start(config?, page).await?;
             if let Some(address) = link {
-                super::print_error(&format!("longhaul: the session plays at http://{address}\n"));
+                super::print_error(&format!(
+                    "longhaul: the session plays at http://{address}; Ctrl-C ends it\n"
+                ));
                 super::open_in_browser(&format!("http://{address}"));
             }
             Ok(RunningProxy::new(proxy.address, proxy))
