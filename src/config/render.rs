@@ -105,10 +105,17 @@ pub(crate) fn settings_markdown() -> String {
 }
 
 fn write_comment(page: &mut String, entry: &Setting<()>) {
-    for line in wrapped("", &entry.doc(), 0, Some(COMMENT_WIDTH - "# ".len())).lines() {
-        let _ = writeln!(page, "# {line}");
+    let mut line = String::from("#");
+    for word in entry.doc().split_whitespace() {
+        if line.len() + 1 + word.len() > COMMENT_WIDTH {
+            page.push_str(&line);
+            page.push_str("\n#");
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(word);
     }
-    let _ = writeln!(page, "# Also: {}", names(entry).join(", "));
+    let _ = writeln!(page, "{line}\n# Also: {}", names(entry).join(", "));
 }
 
 /// Returns the names of a setting in the environment and on the command line.
