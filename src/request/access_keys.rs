@@ -22,7 +22,7 @@ pub(crate) struct AccessKeys {
     /// Guard against web pages of other sites, where no token is required.
     page_guard: PageGuard,
     /// Whether the guard refuses all requests of other sites' pages, and those for unknown host names too.
-    /// Otherwise the operator has opened the listener, and a request with a credential of the page passes: a
+    /// Otherwise the operator has opened the listener, and a request with a credential of the page passes. Such a
     /// chat can spend no key of the settings, but may reach a model that needs no key.
     guards_all: bool,
 }
