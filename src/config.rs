@@ -241,7 +241,14 @@ impl Config {
         self.prices_at(self.upstream.base.authority().host(), model)
     }
 
-    pub(crate) fn prices_at(&self, host: &str, model: &str) -> Option<TokenPrices> {
+    /// Returns the prices of `model` where summaries are written.
+    pub(crate) fn summary_prices(&self, model: &str) -> Option<TokenPrices> {
+        let endpoint = self.summary.endpoint.as_ref();
+        let base = endpoint.map_or(&self.upstream.base, |endpoint| &endpoint.base);
+        self.prices_at(base.authority().host(), model)
+    }
+
+    fn prices_at(&self, host: &str, model: &str) -> Option<TokenPrices> {
         let set = self.prices.iter().find(|(of, _)| of.matches(model));
         set.map(|(_, prices)| *prices).or_else(|| models::prices(host, model))
     }

@@ -77,14 +77,11 @@ impl Proxy {
         log.connection = Some(in_use);
         log.mount.clone_from(&state.mount);
         let origin = CrossOriginFields::origin(request.headers());
-        if !is_clearly_framed(request.headers()) {
-            log.set_path(request.uri().path());
-            return answer_fault(state, Fault::TransferCoding, origin.as_ref(), log);
-        }
-        match state.acquire_slot(&mut request) {
+        let is_clear = is_clearly_framed(request.headers());
+        let acquired = is_clear.then(|| state.acquire_slot(&mut request));
+        match acquired.unwrap_or(Err(Fault::TransferCoding)) {
             Ok(slot) => {
-                let progress = Arc::clone(&slot.progress);
-                request.body_mut().set_progress(progress);
+                request.body_mut().progress = Some(Arc::clone(&slot.progress));
                 log.slot = Some(slot);
             }
             Err(fault) => {

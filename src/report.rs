@@ -106,12 +106,6 @@ impl ChatReport {
         }
     }
 
-    /// Records that the original was sent in the end, with none of the earlier changes.
-    pub(crate) fn revert_to_original(&mut self) {
-        self.after = self.before;
-        (self.pruned, self.reclaimed) = (0, Tokens::ZERO);
-    }
-
     /// Takes the sizes from the last forwarded view.
     pub(crate) fn update_sizes(&mut self, conversation: &Conversation<'_>, view: &ForwardedView) {
         self.after = view.tokens(conversation);
@@ -208,23 +202,6 @@ mod tests {
         report.add(Action::Prune);
         report.add(Action::Retry);
         assert_eq!(report.main_action(), Some(Action::Retry));
-    }
-
-    #[test]
-    fn reverting_to_the_original_resets_the_clearing_counts() {
-        let mut report = ChatReport {
-            before: Tokens::new(9),
-            after: Tokens::new(4),
-            pruned: 2,
-            reclaimed: Tokens::new(5),
-            ..ChatReport::bypassed(Bypass::Nothing)
-        };
-        report.add(Action::Prune);
-        report.add(Action::Original);
-        report.revert_to_original();
-        assert_eq!(report.action_labels().as_deref(), Some("prune, original"));
-        assert_eq!(report.after, report.before);
-        assert_eq!((report.pruned, report.reclaimed), (0, Tokens::ZERO));
     }
 
     #[test]

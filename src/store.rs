@@ -230,7 +230,7 @@ impl Store {
 
     /// Records that a request ending at this prefix has passed through.
     pub(crate) fn mark_seen(&self, key: RecordKey) {
-        self.memory.mark_seen(key);
+        self.memory.seen.insert(key, ());
         self.queue_change(key, Change::Seen);
     }
 

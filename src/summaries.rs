@@ -41,8 +41,8 @@ use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::summary::digest::summary_budgets;
 use longhaul_core::summary::prompts::Prompts;
 use longhaul_core::summary::request::{RequestTemplate, SummariserLimits, SummaryRequest};
-use longhaul_core::summary::segments::SegmentPlace;
-use longhaul_core::summary::{self, AcceptedSummary, SummaryRejection};
+use longhaul_core::summary::segments::{SegmentPlace, with_segment};
+use longhaul_core::summary::{self, SummaryRejection};
 use longhaul_core::units::tokens::Tokens;
 
 /// Timeout of one call. Reasoning models need minutes; a call that hangs must still end. Clients
@@ -140,10 +140,7 @@ impl SummaryError {
 
     /// Returns the status with which the upstream refused the call, if it did.
     pub(crate) fn status(self) -> Option<u16> {
-        match self {
-            Self::Refused(status) => Some(status.as_u16()),
-            Self::NotASummary(_) | Self::NothingToAsk | Self::TimedOut | Self::Unreachable => None,
-        }
+        if let Self::Refused(status) = self { Some(status.as_u16()) } else { None }
     }
 
     /// Returns the outcome to count in the metrics.
@@ -204,7 +201,7 @@ pub(crate) async fn write(
             prose = Some(summarise_transcript(job, upstream, &conversation, &place).await?);
         }
     }
-    let text = summary::compose(prose.as_ref(), &conversation, &place, budgets);
+    let text = with_segment(&conversation, &place, prose.as_deref(), budgets);
     let before = earlier.as_ref().map(|(text, _)| Tokens::estimate_text(text));
     let replaced = before.unwrap_or_default() + replaced;
     let after = Tokens::estimate_text(&text);
@@ -223,7 +220,7 @@ pub(crate) async fn write(
         segments: text.segments().to_vec(),
         form: text.form(),
         text: Some(Arc::clone(text.as_arc())),
-        summary: prose.map(|prose| prose.as_str().into()),
+        summary: prose.map(Into::into),
         previous_summary: base.and_then(|base| base.summary.clone()),
         head_dependence: job.head_dependence(),
         head: conversation.head_len(),
@@ -276,7 +273,7 @@ async fn summarise_transcript(
     upstream: &Upstream,
     conversation: &Conversation<'_>,
     place: &SegmentPlace<'_>,
-) -> Result<AcceptedSummary, SummaryError> {
+) -> Result<String, SummaryError> {
     let replaced = conversation.tokens_of(place.part());
     let summariser = SummariserLimits { window: job.window, max_calls: job.max_calls };
     let budgets = &job.policy.budgets;
@@ -287,9 +284,9 @@ async fn summarise_transcript(
         SummaryTarget::Dedicated => frame.for_other_endpoint().in_dialect(job.call_dialect),
         SummaryTarget::Conversation => frame,
     };
-    let mut prose: Option<AcceptedSummary> = None;
+    let mut prose: Option<String> = None;
     for part in 0..brief.parts.len() {
-        let running = prose.as_ref().map(AcceptedSummary::as_str);
+        let running = prose.as_deref();
         let body = brief.call_body(part, running, &frame);
         prose = Some(request_summary(job, upstream, body, replaced).await?);
     }
@@ -302,7 +299,7 @@ async fn request_summary(
     upstream: &Upstream,
     body: String,
     replaced: Tokens,
-) -> Result<AcceptedSummary, SummaryError> {
+) -> Result<String, SummaryError> {
     let answer = call(job, upstream, Bytes::from(body)).await?;
     let budgets = &job.policy.budgets;
     let accepted = summary::accept(&answer.text, answer.finish, &job.prompts, budgets, replaced);

@@ -27,7 +27,8 @@ pub(crate) struct ClientBody {
     /// `Some` until drop.
     body: Option<Incoming>,
     rest: UnreadRest,
-    progress: Option<Arc<BodyProgress>>,
+    /// Record of the body's arrival, which may end the body.
+    pub(crate) progress: Option<Arc<BodyProgress>>,
 }
 
 /// Reason why the rest of a body is missing.
@@ -72,11 +73,6 @@ impl ClientBody {
         };
         let body = Some(body);
         Request::from_parts(head, Self { body, rest, progress: None })
-    }
-
-    /// Records the arrival of the body in `progress`, which may end the body.
-    pub(crate) fn set_progress(&mut self, progress: Arc<BodyProgress>) {
-        self.progress = Some(progress);
     }
 
     fn record_frame(&self, frame: Option<&Result<Frame<Bytes>, hyper::Error>>) {

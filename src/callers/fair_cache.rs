@@ -35,28 +35,21 @@ pub(crate) trait CallerKey: Clone + Eq + Hash {
     fn caller(&self) -> ScopeTag;
 }
 
-impl CallerKey for RecallId {
-    fn caller(&self) -> ScopeTag {
-        self.scope()
-    }
+macro_rules! caller_keys {
+    ($($key:ty => $caller:ident;)+) => {$(
+        impl CallerKey for $key {
+            fn caller(&self) -> ScopeTag {
+                self.$caller()
+            }
+        }
+    )+};
 }
 
-impl CallerKey for RecordKey {
-    fn caller(&self) -> ScopeTag {
-        self.scope()
-    }
-}
-
-impl CallerKey for Scope {
-    fn caller(&self) -> ScopeTag {
-        self.tag()
-    }
-}
-
-impl CallerKey for ScopeTag {
-    fn caller(&self) -> ScopeTag {
-        *self
-    }
+caller_keys! {
+    RecallId => scope;
+    RecordKey => scope;
+    Scope => tag;
+    ScopeTag => clone;
 }
 
 /// The caller of a pair is that of its first element.

@@ -7,10 +7,9 @@ use crate::chat::notices;
 use crate::chat::refusal::Retry;
 use crate::metrics::{CompactionTrigger, LostBy};
 use longhaul_core::planning::plan::RequestPlan;
-use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::policy::thinking_removal::{StaleThinking, ThinkingRemoval};
-use longhaul_core::prefix::keys::{HeadDependence, PrefixKeys};
+use longhaul_core::prefix::keys::HeadDependence;
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 
@@ -162,21 +161,6 @@ fn head_dependence(known: &PriorRecords, record: &CompactionRecord) -> HeadDepen
     if is_dependent { HeadDependence::Dependent } else { HeadDependence::Independent }
 }
 
-/// Returns the prefix under which a new record is stored: the shortest that contains all changes.
-///
-/// Look-ups take the longest prefix with a record, so the prefix is at least as long as that of the
-/// record in use.
-fn prefix_of_new_record(
-    prefix_keys: &PrefixKeys,
-    known: &PriorRecords,
-    view: &ForwardedView,
-    further: usize,
-) -> Option<(usize, RecordKey)> {
-    let in_use = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
-    let least = view.changed_prefix_len().max(in_use + further);
-    prefix_keys.first_at_least(least)
-}
-
 pub(super) fn adopt_new_record(
     chat: &Chat<'_>,
     attempt: &Attempt,
@@ -185,9 +169,12 @@ pub(super) fn adopt_new_record(
 ) -> Option<RecordAdopted> {
     let (conversation, view) = (chat.request.conversation, attempt.view());
     let known = &attempt.inputs.prior_records;
-    // The record with the refused item keeps its own prefix.
-    let shorter = matches!(attempt.retry, Some(Retry::RefusedItem));
-    let prefix = prefix_of_new_record(&chat.prefix_keys, known, view, usize::from(shorter))?;
+    // The shortest prefix that contains all changes. Look-ups take the longest one with a record, so it is at least as
+    // long as that of the record in use. The record with the refused item keeps its own prefix.
+    let further = usize::from(matches!(attempt.retry, Some(Retry::RefusedItem)));
+    let in_use = known.adopted.as_ref().map_or(0, |found| found.prefix_end);
+    let least = view.changed_prefix_len().max(in_use + further);
+    let prefix = chat.prefix_keys.first_at_least(least)?;
     let base = known.adopted.as_ref().map(|base| &base.record);
     let done = view.to_record(conversation);
     // If a stored record has the same text, copy the model-written part from that record.

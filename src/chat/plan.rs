@@ -6,7 +6,7 @@
 //! | `plan_clearing_only` | its summaries were refused | cleared results; no summary is used or requested |
 //! | `current_plan` | otherwise | the records in use, the rules, and whether a summary is needed |
 //! | `plan_with_digest` | a needed summary did not arrive in time | a digest in place of the summary |
-//! | `compact_immediately` | the header requests a compaction; `compact_explicitly` with a longer wait | a compaction below the thresholds |
+//! | `compact_immediately` | the header requests a compaction; [`explicit_compaction`] with a longer wait | a compaction below the thresholds |
 //! | `fit_known_window` | the plan exceeds a window that is known | recovery before the first send |
 //! | [`plan_in_use`] | a count of tokens | as one of the first four, with nothing waited for |
 //!
@@ -140,8 +140,8 @@ fn lower_output_in_advance(plan: &mut RequestPlan, allowance: Option<OutputAllow
     true
 }
 
-/// Plans an explicit compaction (`/__longhaul__/compact`). Returns `None` if it would save
-/// nothing.
+/// Plans an explicit compaction (`/__longhaul__/compact`). Waits for the summary as long as a call may take. Returns
+/// `None` if it would save nothing.
 pub(super) async fn explicit_compaction(
     chat: &Chat<'_>,
     mut inputs: PlanInputs,
@@ -149,7 +149,12 @@ pub(super) async fn explicit_compaction(
     // The client sends the body itself, later.
     let known = inputs.prior_records.with_items_that(|_| false);
     inputs.prior_records = thinking::for_last_send(chat, &known);
-    let plan = compact_explicitly(chat, &mut inputs).await?;
+    if chat.request.conversation.is_stateful() {
+        return None;
+    }
+    let wait = chat.state().config.summary.wait_limit.max(CALL_TIMEOUT);
+    inputs.deadline = Some(Instant::now() + wait);
+    let plan = compact_immediately(chat, &mut inputs).await?;
     let sending = rewrite::rewritten_body(&chat.request, &plan.view).ok()??;
     let report = plan_report(chat.request.conversation, &plan);
     let attempt = Attempt { inputs, plan, retry: None, cause: PlanCause::Manual };
@@ -255,16 +260,6 @@ fn current_plan(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     let (policy, known) = (&inputs.policy, &inputs.prior_records);
     let source = chat.summary_source();
     plan(chat.request.conversation, policy, known, source)
-}
-
-/// Plans an explicit compaction. Waits for the summary as long as a call may take.
-async fn compact_explicitly(chat: &Chat<'_>, inputs: &mut PlanInputs) -> Option<RequestPlan> {
-    if chat.request.conversation.is_stateful() {
-        return None;
-    }
-    let wait = chat.state().config.summary.wait_limit.max(CALL_TIMEOUT);
-    inputs.deadline = Some(Instant::now() + wait);
-    compact_immediately(chat, inputs).await
 }
 
 /// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing. If the

@@ -127,15 +127,10 @@ impl Retry {
             Self::Compacted { step, .. } => report.add_recovery(conversation, view, step),
             Self::ClippedTexts
             | Self::FewerImages { .. }
+            | Self::Original { .. }
             | Self::OtherPlacement
             | Self::RefusedItem
-            | Self::WithoutStaleThinking => {
-                report.update_sizes(conversation, view);
-            }
-            Self::Original { .. } => {
-                report.revert_to_original();
-                report.update_sizes(conversation, view);
-            }
+            | Self::WithoutStaleThinking => report.update_sizes(conversation, view),
             Self::SmallerOutput { .. } => {}
         }
     }
@@ -156,9 +151,10 @@ impl Retry {
 
     /// Returns the evidence of the overflow that this retry follows, if any.
     pub(super) fn evidence(self) -> Option<Evidence> {
-        let Self::Compacted { refused, .. } = self else {
-            return None;
-        };
-        Some(refused.overflow.evidence)
+        if let Self::Compacted { refused, .. } = self {
+            Some(refused.overflow.evidence)
+        } else {
+            None
+        }
     }
 }

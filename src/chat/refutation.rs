@@ -7,7 +7,7 @@ use crate::exchange::reply_gate::JudgedReply;
 use crate::metrics::RetryOutcome;
 use crate::summaries::is_overload_status;
 use crate::upstream::UpstreamBody;
-use longhaul_core::overflow::{Evidence, Suspicion, Verdict};
+use longhaul_core::overflow::{Evidence, Overflow, Suspicion, Verdict};
 
 /// Classifies the reply to an attempt.
 pub(super) fn outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
@@ -31,10 +31,7 @@ pub(super) fn outcome(judged: &JudgedReply<UpstreamBody>) -> RetryOutcome {
 /// Whether the reply to a retry suggests that the first reply was not an overflow. The client then
 /// receives the first reply.
 pub(super) fn shows_other_cause(retry: Retry, judged: &JudgedReply<UpstreamBody>) -> bool {
-    let is_suspicion = match retry.evidence() {
-        Some(Evidence::EmptyReply | Evidence::Suspected(_)) => true,
-        Some(Evidence::Stated) | None => false,
-    };
+    let is_suspicion = retry.evidence().is_some_and(|evidence| evidence != Evidence::Stated);
     let drops_media = matches!(retry, Retry::FewerImages { .. });
     (is_suspicion && outcome(judged) != RetryOutcome::Accepted)
         || (drops_media && refutes_old_media(judged.verdict))
@@ -85,14 +82,12 @@ fn refutes_old_media(verdict: Verdict) -> bool {
 /// that failed show nothing. A stated overflow or a second byte limit confirms the suspicion.
 fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
     match verdict {
-        Verdict::Overflow(overflow) => match overflow.evidence {
-            Evidence::Stated => false,
-            // The words return with any status: a smaller request cures nothing.
-            Evidence::Suspected(_) => true,
-            Evidence::EmptyReply => is_refusal(status),
-        },
-        Verdict::BodyTooLarge(_) => false,
-        Verdict::Failed
+        Verdict::Overflow(Overflow { evidence: Evidence::Stated, .. })
+        | Verdict::BodyTooLarge(_) => false,
+        // The words return with any status: a smaller request cures nothing.
+        Verdict::Overflow(Overflow { evidence: Evidence::Suspected(_), .. }) => true,
+        Verdict::Overflow(Overflow { evidence: Evidence::EmptyReply, .. })
+        | Verdict::Failed
         | Verdict::Fine
         | Verdict::Malformed
         | Verdict::OutputAboveCap(_)
@@ -112,7 +107,6 @@ fn is_refusal(status: StatusCode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::overflow::Overflow;
     use longhaul_core::units::body_limits::BodyLimits;
 
     #[test]

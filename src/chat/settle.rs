@@ -248,20 +248,17 @@ fn settle_accepted_retry(
             adopt::adopt_new_record(chat, attempt, window, trigger)
         }
         Retry::OtherPlacement => settle_accepted_plan(chat, attempt),
-        Retry::ClippedTexts | Retry::FewerImages { .. } => {
+        Retry::ClippedTexts | Retry::FewerImages { .. } | Retry::RefusedItem => {
             record_acceptance(chat, attempt);
-            let base = attempt.inputs.adopted();
-            let window = base.and_then(|record| record.window);
-            adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Bytes)
+            let window = attempt.inputs.adopted().and_then(|record| record.window);
+            let is_item = matches!(retry, Retry::RefusedItem);
+            let trigger =
+                if is_item { CompactionTrigger::Proactive } else { CompactionTrigger::Bytes };
+            adopt::adopt_new_record(chat, attempt, window, trigger)
         }
         Retry::Original { why, suspected } => {
             placement::record_rewrite_refusal(chat, why, suspected);
             None
-        }
-        Retry::RefusedItem => {
-            record_acceptance(chat, attempt);
-            let window = attempt.inputs.adopted().and_then(|record| record.window);
-            adopt::adopt_new_record(chat, attempt, window, CompactionTrigger::Proactive)
         }
         Retry::SmallerOutput { refused } => {
             record_acceptance(chat, attempt);

@@ -6,8 +6,8 @@ mod model_report;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
-use http::header::{ACCEPT, AUTHORIZATION, HOST};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
 
 use super::windows;
 use crate::cli::{Done, Env};
@@ -17,6 +17,7 @@ use crate::config::{
 };
 use crate::error::Problem;
 use crate::learned::reported_windows::query::{QueryOutcome, WindowQuery};
+use crate::request::headers::for_model_query;
 use crate::server::{Certificates, refuse_self_loop};
 use crate::store::Store;
 use crate::summaries::SummaryUpstream;
@@ -38,7 +39,10 @@ pub(super) fn check(
     crate::cli::warn_unknown_variables(env);
     let found = found?;
     let config = Config::from_resolved(&found)?;
-    let problems = startup_problems(&config);
+    // The problems of `serve`, found by the same code without any connection. Three conditions only show at start:
+    // whether a port is free, whether a server answers, and whether another process has the store's file open.
+    let mut problems = problems_beside_store(&config);
+    problems.extend(Store::check(&config.store).err());
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -106,12 +110,8 @@ pub(super) fn ask_upstream(
 ) -> Result<(QueryOutcome, Option<String>), Problem> {
     let upstream = Upstream::new(&config.upstream, None)?;
     let base = &config.upstream.base;
-    let mut headers = HeaderMap::new();
-    headers.insert(HOST, base.host().clone());
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    if let Some(key) = key {
-        headers.insert(AUTHORIZATION, bearer(key)?);
-    }
+    let key = key.map(bearer).transpose()?;
+    let credentials = key.into_iter().map(|key| (AUTHORIZATION, key)).collect();
     let path = Some(base.path()).filter(|path| !path.is_empty());
     let question = WindowQuery {
         model: model.to_owned(),
@@ -119,21 +119,12 @@ pub(super) fn ask_upstream(
         host_kind: base.host_kind(),
         models_path: format!("{}/models", path.unwrap_or("/v1")),
         credentials: String::new(),
-        headers,
+        headers: for_model_query(&credentials, base.host()),
     };
     let outcome = crate::cli::runtime()?.block_on(question.run(&upstream));
     let fault = outcome.fault;
     let failure = fault.map(|fault| upstream.failure_message(fault, &base.origin()));
     Ok((outcome, failure))
-}
-
-/// Returns the start-up problems of `serve`, each once, found by the same code without any connection. Three
-/// conditions only show at start: whether a port is free, whether a server answers, and whether another
-/// process has the store's file open.
-fn startup_problems(config: &Config) -> Vec<Problem> {
-    let mut problems = problems_beside_store(config);
-    problems.extend(Store::check(&config.store).err());
-    problems
 }
 
 /// Returns the start-up problems but those of the store, each once.

@@ -12,8 +12,8 @@ use super::loopback::LoopbackProxy;
 use super::model_window::ModelWindow;
 use crate::cli::Done;
 use crate::config::{
-    BaseUrl, CallerIdentity, ChoiceSetting, ClientTokens, Config, Layers, Mode, Proxies,
-    StoreLocation, SummaryEndpoint, SummaryModel, SummaryStyle,
+    BaseUrl, CallerIdentity, ChoiceSetting, Config, Layers, Mode, Proxies, SummaryEndpoint,
+    SummaryModel, SummaryStyle,
 };
 use crate::error::Problem;
 use crate::explanation::verdict::UntouchedReason;
@@ -113,16 +113,8 @@ impl ProxySettings for Config {
     }
 
     fn summary_model(&self) -> Option<PricedModel> {
-        let SummaryModel::Named(name) = &self.summary.model else {
-            return None;
-        };
-        Some(PricedModel {
-            name: name.clone(),
-            prices: match &self.summary.endpoint {
-                Some(endpoint) => self.prices_at(endpoint.base.authority().host(), name),
-                None => self.prices(name),
-            },
-        })
+        let name = self.summary.model.name()?;
+        Some(PricedModel { name: name.to_owned(), prices: self.summary_prices(name) })
     }
 
     fn summary_endpoint(&self) -> Option<(Settings, Option<String>)> {
@@ -213,10 +205,7 @@ fn unchanging(config: &Config) -> Config {
     let mut config = config.clone();
     config.mode = Mode::Off;
     config.upstream.login = None;
-    config.tls = None;
-    config.client_tokens = ClientTokens::default();
     config.is_for_this_machine = true;
-    config.store.location = StoreLocation::Memory;
     config.mounts.clear();
     config
 }
@@ -235,8 +224,6 @@ fn isolated(config: &Config, target: ReplayTarget<'_>) -> io::Result<Config> {
     config.upstream.proxies = Proxies::default();
     config.upstream.query_windows = false;
     config.mounts.clear();
-    config.tls = None;
-    config.client_tokens = ClientTokens::default();
     let endpoint = config.summary.endpoint.take();
     if let Some(limits) = target.summaries {
         config.summary.wait_limit = limits.wait;
@@ -247,7 +234,6 @@ fn isolated(config: &Config, target: ReplayTarget<'_>) -> io::Result<Config> {
             authorization: None,
         });
     }
-    config.store.location = StoreLocation::Memory;
     config.store.scope = CallerIdentity::Credentials;
     config.report_headers = true;
     if config.mode == Mode::Shadow {

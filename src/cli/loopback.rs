@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::config::{ChoiceSetting as _, Config};
+use crate::config::{ChoiceSetting as _, ClientTokens, Config, StoreLocation};
 use crate::error::Problem;
 use crate::server::Server;
 
@@ -17,9 +17,12 @@ pub(super) struct LoopbackProxy {
 }
 
 impl LoopbackProxy {
-    /// Starts the proxy, with a dashboard at `page` if that is given. Fails if loopback cannot be used, or
-    /// the proxy refuses its settings.
-    pub(super) async fn start(config: Config, page: Option<TcpListener>) -> io::Result<Self> {
+    /// Starts the proxy, with a dashboard at `page` if that is given. Clients need neither TLS nor a token, and
+    /// nothing is stored. Fails if loopback cannot be used, or the proxy refuses its settings.
+    pub(super) async fn start(mut config: Config, page: Option<TcpListener>) -> io::Result<Self> {
+        config.tls = None;
+        config.client_tokens = ClientTokens::default();
+        config.store.location = StoreLocation::Memory;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let mode = format!(r#"[{{"key":"mode","value":"{}"}}]"#, config.mode.name());

@@ -10,10 +10,8 @@ use crate::admin::FORGET_PATH;
 use crate::cli::Done;
 use crate::config::Config;
 use crate::learned::learned_models::HeldWindow;
+use crate::metrics::quota::YEAR_9999;
 use longhaul_console::printable::printable_name;
-
-/// First second of the year 9999: a date of HTTP has four digits for the year.
-const YEAR_9999: u64 = 253_370_764_800;
 
 /// Drops the learned windows of a model from a running longhaul. Fails if no longhaul answers.
 pub(super) fn forget(config: &Config, matches: &ArgMatches) -> Done {

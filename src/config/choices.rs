@@ -143,6 +143,13 @@ pub enum SummaryModel {
     SameAsConversation,
 }
 
+impl SummaryModel {
+    /// Returns the name of the model; `None` unless the settings name one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        if let Self::Named(name) = self { Some(name) } else { None }
+    }
+}
+
 /// The API of a separate endpoint for summaries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SummaryApi {
@@ -189,7 +196,5 @@ words! {
     Profile { Auto = "auto", Standard = "standard", Local = "local", Frugal = "frugal" }
     CachePrice { Fiftieth = "fiftieth", Tenth = "tenth", Quarter = "quarter", Half = "half" }
     PruneTrigger { Always = "always", HardThreshold = "mark" }
-    Placeholder {
-        Fixed = "fixed", Described = "described"
-    }
+    Placeholder { Fixed = "fixed", Described = "described" }
 }

@@ -121,19 +121,25 @@ pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
     }
 }
 
-/// Parses a list of texts, separated by commas if given as one text. `[]` is the empty list, as in
-/// the file.
+/// Parses a list of texts, separated by commas if given as one text.
 pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
     match raw {
         RawValue::List(items) if items.iter().any(String::is_empty) => {
             Err("found an empty text in a list".into())
         }
-        RawValue::List(items) => Ok(items.clone()),
-        RawValue::Text(text) if text.trim() == "[]" => Ok(Vec::new()),
+        raw => Ok(list_items(raw, ',')),
+    }
+}
+
+/// Returns the items of a list, separated by `separator` if given as one text. `[]` is the empty list, as in the
+/// file.
+fn list_items(raw: &RawValue, separator: char) -> Vec<String> {
+    match raw {
+        RawValue::List(items) => items.clone(),
+        RawValue::Text(text) if text.trim() == "[]" => Vec::new(),
         RawValue::Text(text) => {
-            let items = text.split(',').map(str::trim);
-            let items = items.filter(|item| !item.is_empty());
-            Ok(items.map(str::to_owned).collect())
+            let items = text.split(separator).map(str::trim);
+            items.filter(|item| !item.is_empty()).map(str::to_owned).collect()
         }
     }
 }
@@ -149,17 +155,9 @@ pub(super) fn networks(raw: &RawValue) -> Result<Vec<IpNet>, String> {
 }
 
 /// Builds the classifier's rules with additional patterns. As one text, patterns are separated by
-/// newlines, because they may contain commas. `[]` is the empty list, as in the file.
+/// newlines, because they may contain commas.
 pub(super) fn overflow_patterns(raw: &RawValue) -> Result<ClassifierRules, String> {
-    let rules = match raw {
-        RawValue::List(items) => ClassifierRules::with_patterns(items),
-        RawValue::Text(text) if text.trim() == "[]" => ClassifierRules::with_patterns(&[]),
-        RawValue::Text(text) => {
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            ClassifierRules::with_patterns(&lines.map(str::to_owned).collect::<Vec<_>>())
-        }
-    };
-    rules.map_err(|refused| refused.to_string())
+    ClassifierRules::with_patterns(&list_items(raw, '\n'))
 }
 
 /// Builds the parser of a setting that may stay open: a blank value is `None`.

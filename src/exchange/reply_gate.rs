@@ -72,20 +72,15 @@ where
     let (parts, body) = response.into_parts();
     let mut held = PeekedBody::new(body).charged_to(budget.reservation());
     let status = parts.status.as_u16();
-    let verdict = if holding.holds(status) {
-        let decoder =
-            || Decoder::from_headers(&parts.headers)?.charged_to(budget.reservation()).ok();
-        match classifier(status).zip(decoder()) {
-            Some((reading, decoder)) if may_be_held(&held, reading.held_bytes()) => {
-                // A timeout drops the future between two frames, so no bytes are lost.
-                timeout(HELD_FOR, pin!(read(&mut held, reading, decoder)))
-                    .await
-                    .unwrap_or(Some(Verdict::Fine))
-            }
-            Some(_) | None => Some(Verdict::Fine),
+    let decoder = || Decoder::from_headers(&parts.headers)?.charged_to(budget.reservation()).ok();
+    let reading = holding.holds(status).then(|| classifier(status).zip(decoder())).flatten();
+    let verdict = match reading {
+        Some((reading, decoder)) if may_be_held(&held, reading.held_bytes()) => {
+            // A timeout drops the future between two frames, so no bytes are lost.
+            let judged = timeout(HELD_FOR, pin!(read(&mut held, reading, decoder))).await;
+            judged.unwrap_or(Some(Verdict::Fine))
         }
-    } else {
-        Some(Verdict::Fine)
+        Some(_) | None => Some(Verdict::Fine),
     };
     JudgedReply {
         response: Response::from_parts(parts, held),

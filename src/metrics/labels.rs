@@ -265,20 +265,16 @@ impl RetryReason {
 
 /// The principal action applied to a request; `None` if there was no action.
 impl Label for Option<Action> {
-    const ALL: &'static [Self] = &[
-        None,
-        Some(Action::Shadow),
-        Some(Action::GaveUp),
-        Some(Action::Original),
-        Some(Action::SmallerOutput),
-        Some(Action::FewerBytes),
-        Some(Action::Retry),
-        Some(Action::Clip),
-        Some(Action::Summary),
-        Some(Action::Digest),
-        Some(Action::Prune),
-        Some(Action::WithoutThinking),
-    ];
+    #[expect(clippy::indexing_slicing, reason = "the compiler evaluates the indices")]
+    const ALL: &'static [Self] = &{
+        let mut all = [None; Action::ALL.len() + 1];
+        let mut at = 0;
+        while at < Action::ALL.len() {
+            all[at + 1] = Some(Action::ALL[at]);
+            at += 1;
+        }
+        all
+    };
 
     fn label(self) -> &'static str {
         self.map_or("pass", Action::label)

@@ -54,14 +54,13 @@ pub(crate) struct Quota {
 impl Quota {
     /// Reads the headers of a reply. `None` if they state no window.
     pub(crate) fn read(headers: &HeaderMap, now: u64) -> Option<Self> {
-        let names = headers.keys().map(http::HeaderName::as_str);
-        let stated = names.filter_map(|name| {
+        let names = || headers.keys().map(http::HeaderName::as_str);
+        let stated = names().filter_map(|name| {
             let codex = name.strip_prefix("x-codex-")?;
             let place = codex.strip_suffix("-used-percent")?;
             codex_window(headers, place, now)
         });
-        let names = headers.keys().map(http::HeaderName::as_str);
-        let unified = names.filter_map(|name| {
+        let unified = names().filter_map(|name| {
             let place = name.strip_prefix(UNIFIED)?.strip_suffix("-utilization")?;
             claude_window(headers, place)
         });
@@ -241,7 +240,7 @@ impl QuotaWindow {
 }
 
 /// First second of the year 9999, which no date beyond can be written in.
-const YEAR_9999: u64 = 253_370_764_800;
+pub(crate) const YEAR_9999: u64 = 253_370_764_800;
 
 pub(crate) fn lines(accounts: &[Quota], now: u64) -> String {
     let mut page = String::new();

@@ -39,10 +39,8 @@ pub(crate) struct RecallQuery {
     pub(crate) lines: Option<(usize, usize)>,
 }
 
-/// A query that is not valid, with the reason.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct QueryError(&'static str);
+/// Reason why a query is not valid.
+pub(crate) type QueryError = &'static str;
 
 /// Pattern of a search: a regular expression, or plain text if the pattern is none.
 #[derive(Clone, Debug)]
@@ -52,7 +50,7 @@ impl Pattern {
     /// Compiles a pattern. Fails if the pattern is empty or too large.
     pub(crate) fn new(text: &str) -> Result<Self, QueryError> {
         if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
-            return Err(QueryError("grep takes a pattern of 1 to 1024 bytes"));
+            return Err("grep takes a pattern of 1 to 1024 bytes");
         }
         let build = |text: &str| {
             let mut builder = RegexBuilder::new(text);
@@ -63,7 +61,7 @@ impl Pattern {
             Err(regex::Error::Syntax(_)) => build(&regex::escape(text)),
             built => built,
         };
-        built.map(Self).map_err(|_| QueryError("the pattern of grep is too large"))
+        built.map(Self).map_err(|_| "the pattern of grep is too large")
     }
 
     /// Returns the first match in the piece of a line from `start` to `end`. Text around the piece counts
@@ -107,7 +105,7 @@ impl RecallQuery {
 
 /// Parses lines: `3-7`, `3-`, `-7` or `3`. Fails for any other text.
 pub(crate) fn parse_lines(text: &str) -> Result<(usize, usize), QueryError> {
-    let wrong = QueryError("lines takes A-B, A-, -B or A, counted from 1");
+    let wrong = "lines takes A-B, A-, -B or A, counted from 1";
     let number = |text: &str, empty: usize| match text {
         "" => Ok(empty),
         text => text.parse().map_err(|_| wrong),

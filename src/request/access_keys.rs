@@ -21,7 +21,10 @@ pub(crate) struct AccessKeys {
     key_paths: KeyPaths,
     /// Guard against web pages of other sites, where no token is required.
     page_guard: PageGuard,
-    guarded: GuardedRequests,
+    /// Whether the guard refuses all requests of other sites' pages, and those for unknown host names too.
+    /// Otherwise the operator has opened the listener, and a request with a credential of the page passes. Such a
+    /// chat can spend no key of the settings, but may reach a model that needs no key.
+    guards_all: bool,
 }
 
 /// Proof of who sends a request.
@@ -35,31 +38,16 @@ pub(crate) enum Authentication<'r> {
     Upstream,
 }
 
-/// The requests that are refused to web pages of other sites.
-#[derive(Clone, Copy)]
-enum GuardedRequests {
-    /// All requests, and those for unknown host names too.
-    All,
-    /// Requests without a credential of the page. The operator has opened the listener, and a chat can
-    /// spend no key of the settings, but may reach a model that needs no key.
-    WithoutCredential,
-}
-
 impl AccessKeys {
     pub(crate) fn new(config: &Config) -> Self {
         let ours = config.upstream.authorization.clone();
         let endpoint = config.summary.endpoint.as_ref();
         let summarisers = endpoint.and_then(|endpoint| endpoint.authorization.as_ref());
-        // Chats may spend the upstream's key, and the key for summaries.
-        let guarded = if ours.is_some() || summarisers.is_some() || config.is_for_this_machine {
-            GuardedRequests::All
-        } else {
-            GuardedRequests::WithoutCredential
-        };
         Self {
+            // Chats may spend the upstream's key, and the key for summaries.
+            guards_all: ours.is_some() || summarisers.is_some() || config.is_for_this_machine,
             tokens: config.client_tokens.clone(),
             page_guard: PageGuard::new(&config.allowed_hosts),
-            guarded,
             upstream_key: ours,
             key_paths: KeyPaths::new(&config.upstream.base, &config.upstream.key_paths),
         }
@@ -77,10 +65,12 @@ impl AccessKeys {
             // preflight allows. A key in the query or in a WebSocket's protocol needs no such answer, and
             // any page can invent one.
             let is_allowed = || is_preflight(request.method(), headers) || has_credential(headers);
-            return match self.guarded {
-                GuardedRequests::All => self.page_guard.admit(request),
-                GuardedRequests::WithoutCredential if is_allowed() => Ok(()),
-                GuardedRequests::WithoutCredential => self.page_guard.admit_page(headers),
+            return if self.guards_all {
+                self.page_guard.admit(request)
+            } else if is_allowed() {
+                Ok(())
+            } else {
+                self.page_guard.admit_page(headers)
             };
         }
         if is_preflight(request.method(), request.headers()) {

@@ -7,8 +7,8 @@ mod tests;
 use std::collections::HashSet;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE,
-    EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, AsHeaderName, CONNECTION, CONTENT_ENCODING,
+    CONTENT_LENGTH, COOKIE, EXPECT, Entry, HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, response};
@@ -62,6 +62,14 @@ impl BodyFraming {
         let is_told = head.version != Version::HTTP_2 || head.headers.contains_key(CONTENT_LENGTH);
         if is_told || body.is_end_stream() { Self::Unchanged } else { Self::Chunked }
     }
+
+    /// Returns the length of a body that was buffered.
+    fn length(self) -> Option<usize> {
+        match self {
+            Self::Length(length) | Self::DecodedLength(length) => Some(length),
+            Self::Unchanged | Self::Chunked | Self::Upgrade => None,
+        }
+    }
 }
 
 /// Spelling of `Transfer-Encoding` that some servers and gateways read as the field itself.
@@ -90,7 +98,7 @@ pub(crate) fn is_upgrade_request<B>(request: &Request<B>, protocols: &[String]) 
             .any(|option| option.eq_ignore_ascii_case("upgrade"))
 }
 
-fn list_elements(all: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+fn list_elements(all: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &[u8]> {
     let values = all.get_all(name).into_iter();
     let elements = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
     elements.map(<[u8]>::trim_ascii)
@@ -109,13 +117,9 @@ pub(crate) fn request(head: &Parts, host: &HeaderValue, framing: BodyFraming) ->
                 vacant.insert(host.clone());
             }
         } else if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
-            match framing {
-                BodyFraming::Unchanged | BodyFraming::Chunked | BodyFraming::Upgrade => {
-                    _ = kept.append(name, value.clone());
-                }
-                BodyFraming::Length(length) | BodyFraming::DecodedLength(length) => {
-                    set_length(&mut kept, length);
-                }
+            match framing.length() {
+                None => _ = kept.append(name, value.clone()),
+                Some(length) => set_length(&mut kept, length),
             }
         } else if name == TE {
             if accepts_trailers(value) && !kept.contains_key(TE) {
@@ -128,14 +132,10 @@ pub(crate) fn request(head: &Parts, host: &HeaderValue, framing: BodyFraming) ->
     if head.version == Version::HTTP_2 {
         join_cookies(&mut kept);
     }
-    match framing {
-        BodyFraming::Unchanged | BodyFraming::Upgrade => {}
-        BodyFraming::Chunked => {
-            _ = kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        }
-        BodyFraming::Length(length) | BodyFraming::DecodedLength(length) => {
-            set_length(&mut kept, length);
-        }
+    if let Some(length) = framing.length() {
+        set_length(&mut kept, length);
+    } else if let BodyFraming::Chunked = framing {
+        kept.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     kept
 }
@@ -287,9 +287,7 @@ pub(crate) fn add_compaction_header(dialect: Dialect, headers: &mut HeaderMap) {
     let Some((name, value)) = dialect.facts().compaction_header else {
         return;
     };
-    let mut stated =
-        headers.get_all(name).iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
-    if !stated.any(|feature| feature.trim_ascii() == value.as_bytes()) {
+    if !list_elements(headers, name).any(|feature| feature == value.as_bytes()) {
         headers.append(name, HeaderValue::from_static(value));
     }
 }

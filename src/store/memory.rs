@@ -27,11 +27,11 @@ const MAX_REFUSING_MODELS: usize = 16;
 /// the most.
 pub(super) struct MemoryStore {
     pub(super) records: FairCache<RecordKey, Arc<CachedRecord>>,
-    seen: FairCache<RecordKey, ()>,
+    pub(super) seen: FairCache<RecordKey, ()>,
     /// Prefixes at which an upstream refused a rewrite and accepted the original, with the models
     /// that did. The list is empty if another process has seen the refusal: any model may have
     /// refused.
-    refused: FairCache<RecordKey, Vec<NoteName>>,
+    pub(super) refused: FairCache<RecordKey, Vec<NoteName>>,
     /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
     /// another process, or this one after a restart, is refused once more first.
     pub(super) tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
@@ -207,11 +207,6 @@ impl MemoryStore {
         outcome
     }
 
-    /// Records that a request ending at this prefix has passed through.
-    pub(super) fn mark_seen(&self, key: RecordKey) {
-        self.seen.insert(key, ());
-    }
-
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
         self.ever_refused.store(true, Ordering::Release);
         self.tolerances.remove(&(key, model));
@@ -229,10 +224,6 @@ impl MemoryStore {
     pub(super) fn record_remote_refusal(&self, key: RecordKey) {
         self.ever_refused.store(true, Ordering::Release);
         self.refused.get_or_insert_with(key, Vec::new);
-    }
-
-    pub(super) fn is_refused_at(&self, key: RecordKey) -> bool {
-        self.refused.get(&key).is_some()
     }
 
     /// Returns how much of a rewrite the model accepts, as learned at the longest prefix of the

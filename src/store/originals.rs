@@ -191,16 +191,12 @@ impl OriginalStore {
                 true
             }
             Place::Durable(durable) => {
-                let mut ids = Vec::with_capacity(batch.len());
-                let mut writes = Vec::with_capacity(batch.len());
-                for (id, original) in batch {
+                let sealed = batch.into_iter().filter_map(|(id, original)| {
                     let key = id.record_key();
-                    if let Some(sealed) = self.sealer.seal(key, &original) {
-                        ids.push(id);
-                        let changes = vec![Change::Record(sealed)];
-                        writes.push(EntryWrite { key, changes });
-                    }
-                }
+                    let changes = vec![Change::Record(self.sealer.seal(key, &original)?)];
+                    Some((id, EntryWrite { key, changes }))
+                });
+                let (ids, writes): (Vec<RecallId>, Vec<EntryWrite>) = sealed.unzip();
                 let is_written = writes.is_empty() || write(durable, &writes).await;
                 for id in ids.into_iter().filter(|_| is_written) {
                     self.known.insert(id, Instant::now());

@@ -175,11 +175,11 @@ impl TieredStore {
             None => wanted.extend(inner.local_record_changes(key)),
         }
         if entry.seen {
-            inner.memory.mark_seen(key);
+            inner.memory.seen.insert(key, ());
         }
         if entry.refused {
             inner.memory.record_remote_refusal(key);
-        } else if inner.memory.is_refused_at(key) {
+        } else if inner.memory.refused.get(&key).is_some() {
             wanted.push(PendingChange::Change(Change::Refused));
         }
         for (name, sealed) in entry.notes {

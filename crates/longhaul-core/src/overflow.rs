@@ -56,7 +56,7 @@ use rule_set::{PAID_CONTEXT, RuleSet};
 
 pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
-pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, PatternError};
+pub use rules::{ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS};
 pub use stream_head::{ClassifierStep, StreamHead};
 pub use tail::{ReplyEnd, ReplyTail, TAIL_BYTES};
 

@@ -1,4 +1,4 @@
-//! Validates a summariser's answer and composes the replacement text.
+//! Validates a summariser's answer, and reads the replacement text.
 
 pub(crate) mod agreements;
 pub mod digest;
@@ -23,7 +23,6 @@ use crate::units::tokens::Tokens;
 use digest::append_section;
 use prompts::Prompts;
 use sections::Section;
-use segments::SegmentPlace;
 use user_messages::{RulesAround, render_user_messages};
 
 /// The reason for rejecting a summary.
@@ -45,17 +44,6 @@ pub enum SummaryRejection {
     MissingHeadings,
 }
 
-/// An accepted summary by a model: within its bounds, without reasoning and code fence.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct AcceptedSummary(String);
-
-impl AcceptedSummary {
-    /// The text of the summary.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// Maximum size of a summary, in multiples of its budget, after finished items are dropped.
 const MAX_OVERRUN: u32 = 3;
 
@@ -67,7 +55,7 @@ const REASONING_TAGS: [&str; 4] = ["think", "thinking", "analysis", "reasoning"]
 const TOOL_CALL_MARKERS: &str = include_str!("summary/tool_call_markers.txt");
 
 /// Validates the summariser's answer to `prompts` as a replacement for `replaced` tokens of
-/// history.
+/// history. Returns the summary, without reasoning and code fence.
 ///
 /// # Errors
 /// Returns the reason for the rejection. The history then stays unchanged, or the digest is used.
@@ -77,7 +65,7 @@ pub fn accept(
     prompts: &Prompts,
     budgets: &SummaryBudgets,
     replaced: Tokens,
-) -> Result<AcceptedSummary, SummaryRejection> {
+) -> Result<String, SummaryRejection> {
     match finish {
         FinishReason::Length | FinishReason::Other | FinishReason::WindowFull => {
             return Err(SummaryRejection::CutOff);
@@ -114,19 +102,7 @@ pub fn accept(
     if tokens > Tokens::new(budgets.prose.get().saturating_mul(MAX_OVERRUN)) {
         return Err(SummaryRejection::TooLong);
     }
-    Ok(AcceptedSummary(text))
-}
-
-/// Adds a segment to the replacement text: the summary of the new history if there is one, then the generated sections.
-/// `budgets` are those of all segments. The text may be used much later, when the messages now after it
-/// have been cleared, so `place` retains none.
-pub fn compose(
-    prose: Option<&AcceptedSummary>,
-    conversation: &Conversation<'_>,
-    place: &SegmentPlace<'_>,
-    budgets: &SummaryBudgets,
-) -> SegmentedText {
-    segments::with_segment(conversation, place, prose.map(AcceptedSummary::as_str), budgets)
+    Ok(text)
 }
 
 /// Returns the segments of `text`, which covers the messages before `until`, without the generated

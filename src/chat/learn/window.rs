@@ -7,7 +7,6 @@ use crate::chat::context::Chat;
 use crate::chat::learn::known_window::{CountedRefusals, KnownWindow, policy};
 use crate::chat::notices;
 use crate::chat::refusal::RefusedAttempt;
-use crate::config::SummaryModel;
 use crate::summaries::CallOverflow;
 use longhaul_core::overflow::Overflow;
 use longhaul_core::planning::splice::body_len;
@@ -68,28 +67,21 @@ pub(in crate::chat) fn learn_from_summary_call(chat: &Chat<'_>, refused: CallOve
         return;
     }
     let CallOverflow { tokens, status, overflow } = refused;
-    match &state.config.summary.model {
-        SummaryModel::Named(name) if **name != *chat.model => {
-            let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
-            if is_credible_limit(tokens, &overflow, sources.stated()) {
-                let windows = &chat.learned.windows;
-                windows.learn_from_refusal(name, tokens, &overflow);
-            }
+    if let Some(name) = state.config.summary.model.name().filter(|name| **name != *chat.model) {
+        let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
+        if is_credible_limit(tokens, &overflow, sources.stated()) {
+            chat.learned.windows.learn_from_refusal(name, tokens, &overflow);
         }
-        SummaryModel::Disabled
-        | SummaryModel::Named(_)
-        | SummaryModel::Provider
-        | SummaryModel::SameAsConversation => {
-            let refused = RefusedAttempt {
-                tokens,
-                window: policy(chat, None).thresholds.window,
-                status,
-                overflow,
-                body: BodyLimits::UNKNOWN,
-            };
-            learn_from_refusal(chat, &refused);
-        }
+        return;
     }
+    let refused = RefusedAttempt {
+        tokens,
+        window: policy(chat, None).thresholds.window,
+        status,
+        overflow,
+        body: BodyLimits::UNKNOWN,
+    };
+    learn_from_refusal(chat, &refused);
 }
 
 /// Returns the limits on the body that a refusal of `attempt` shows, beside the `stated` ones. Without a number, the

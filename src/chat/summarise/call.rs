@@ -13,7 +13,7 @@ use crate::chat::attempt::{Attempt, PlanInputs};
 use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::learn::known_window::{CountedRefusals, KnownWindow};
 use crate::chat::summarise::task::SummaryTask;
-use crate::config::{Config, SummaryModel, SummaryStyle};
+use crate::config::SummaryStyle;
 use crate::exchange::send::upstream_request;
 use crate::request::headers::{self, BodyFraming};
 use crate::summaries::{CompactionOrder, CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
@@ -75,33 +75,19 @@ fn call_dialect(request: &ChatRequest<'_>) -> Dialect {
 fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) {
     let state = chat.state();
     let set = state.config.summary.window;
-    match &state.config.summary.model {
-        SummaryModel::Named(name) => {
-            let marks = || {
-                let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
-                sources.policy(&chat.settings).thresholds
-            };
-            (Some(name.clone()), set.unwrap_or_else(|| marks().window))
+    let name = state.config.summary.model.name();
+    let window = || match name {
+        Some(name) => {
+            let sources = KnownWindow::of_model(chat, name).sources(CountedRefusals::Model);
+            sources.policy(&chat.settings).thresholds.window
         }
-        SummaryModel::Disabled | SummaryModel::Provider | SummaryModel::SameAsConversation => {
-            (None, set.unwrap_or(inputs.policy.thresholds.window))
-        }
-    }
-}
-
-fn summary_host(config: &Config) -> &str {
-    let endpoint = config.summary.endpoint.as_ref();
-    let base = endpoint.map_or(&config.upstream.base, |endpoint| &endpoint.base);
-    base.authority().host()
+        None => inputs.policy.thresholds.window,
+    };
+    (name.map(str::to_owned), set.unwrap_or_else(window))
 }
 
 fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
-    match &chat.state().config.summary.model {
-        SummaryModel::Named(name) => name,
-        SummaryModel::Disabled | SummaryModel::Provider | SummaryModel::SameAsConversation => {
-            &chat.model
-        }
-    }
+    chat.state().config.summary.model.name().unwrap_or(&chat.model)
 }
 
 /// Returns the trace context of a summary's calls, or `None` if the request is not traced.
@@ -115,7 +101,7 @@ fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
 fn cost_meter(chat: &Chat<'_>) -> CostMeter {
     let state = chat.state();
     let model = summary_model(chat);
-    let prices = state.config.prices_at(summary_host(&state.config), model);
+    let prices = state.config.summary_prices(model);
     let prices = prices.or_else(|| state.recent.prices.of(model));
     CostMeter::new(&state.metrics, prices).paid_by(&state.spending, state.config.caps, chat.payer())
 }

@@ -10,7 +10,7 @@ use super::Finding;
 use super::Outcome::{Failed, Passed, Skipped, Warned};
 use crate::cli::check::{KEY_VARIABLE, bearer};
 use crate::cli::loopback::LoopbackProxy;
-use crate::config::{ClientTokens, Config, StoreLocation};
+use crate::config::Config;
 use crate::models::HostKind;
 use crate::request::login::{WrongBase, wrong_base};
 use longhaul_console::loopback_client::{ERROR_CHARS, FAULT_HEADER, LoopbackClient, LoopbackReply};
@@ -50,10 +50,7 @@ impl Probe {
         let authorization = key.map(bearer).transpose();
         let authorization = authorization.map_err(|problem| problem.to_string())?;
         let mut config = config.clone();
-        config.tls = None;
-        config.client_tokens = ClientTokens::default();
         config.is_for_this_machine = true;
-        config.store.location = StoreLocation::Memory;
         let proxy = LoopbackProxy::start(config, None).await;
         let proxy = proxy.map_err(|error| error.to_string())?;
         Ok(Self {

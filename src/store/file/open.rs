@@ -58,34 +58,27 @@ impl<E: Into<redb::Error>> From<E> for OpenError {
     /// fault.
     fn from(error: E) -> Self {
         let error = error.into();
-        let is_damage = if let redb::Error::Io(error) = &error {
-            matches!(
+        let why = error.to_string();
+        if let redb::Error::Io(error) = error {
+            let is_damage = matches!(
                 error.kind(),
                 ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof
-            )
-        } else {
-            matches!(
-                error,
-                redb::Error::Corrupted(_)
-                    | redb::Error::RepairAborted
-                    | redb::Error::TableIsMultimap(_)
-                    | redb::Error::TableTypeMismatch { .. }
-                    | redb::Error::TypeDefinitionChanged { .. }
-                    | redb::Error::UpgradeRequired(_)
-            )
-        };
-        if is_damage {
-            Self::Damaged(error.to_string())
-        } else if let redb::Error::Io(error) = error {
-            Self::Io(error)
-        } else if matches!(
-            error,
-            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch
-        ) {
-            Self::Busy
-        } else {
-            Self::Io(io::Error::other(error.to_string()))
+            );
+            return if is_damage { Self::Damaged(why) } else { Self::Io(error) };
         }
+        if matches!(error, redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch) {
+            return Self::Busy;
+        }
+        let is_damage = matches!(
+            error,
+            redb::Error::Corrupted(_)
+                | redb::Error::RepairAborted
+                | redb::Error::TableIsMultimap(_)
+                | redb::Error::TableTypeMismatch { .. }
+                | redb::Error::TypeDefinitionChanged { .. }
+                | redb::Error::UpgradeRequired(_)
+        );
+        if is_damage { Self::Damaged(why) } else { Self::Io(io::Error::other(why)) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
+use redb::{AccessGuard, Database, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 use crate::store::durable::{Change, EntryWrite, ListedEntry, NoteName, StoredEntry, WriteResult};
 use crate::wall_clock;
@@ -40,19 +40,17 @@ pub(super) fn read(
         let bytes = key.to_bytes();
         let mark = marks.get(&bytes[..])?;
         let mark = mark.and_then(|mark| EntryMeta::decode(mark.value()));
-        let Some(mark) = mark.filter(|mark| mark.last_used >= since) else {
+        let Some(mut mark) = mark.filter(|mark| mark.last_used >= since) else {
             entries.push(None);
             continue;
         };
         if mark.last_used.saturating_add(TOUCH_INTERVAL_SECS) < now {
             to_touch.push(*key);
         }
-        let record = match mark.record_bytes {
-            0 => None,
-            _ => records.get(&bytes[..])?,
-        };
-        let record = record.map(|record| Bytes::copy_from_slice(record.value()));
-        entries.push(Some(mark.into_entry(record)));
+        if mark.record_bytes > 0 {
+            mark.entry.record = records.get(&bytes[..])?.map(copied);
+        }
+        entries.push(Some(mark.entry));
     }
     Ok((entries, to_touch))
 }
@@ -82,13 +80,12 @@ pub(super) fn list(
         if entries.len() == LIST_PAGE_ENTRIES || scope.is_some_and(|scope| scope != key.scope()) {
             break;
         }
-        let Some(mark) = EntryMeta::decode(mark.value()) else {
+        let Some(mut mark) = EntryMeta::decode(mark.value()) else {
             continue;
         };
         let idle = Duration::from_secs(now.saturating_sub(mark.last_used));
-        let record = records.get(&key.to_bytes()[..])?;
-        let record = record.map(|record| Bytes::copy_from_slice(record.value()));
-        entries.push(ListedEntry { key, entry: mark.into_entry(record), idle: Some(idle) });
+        mark.entry.record = records.get(&key.to_bytes()[..])?.map(copied);
+        entries.push(ListedEntry { key, entry: mark.entry, idle: Some(idle) });
     }
     Ok(entries)
 }
@@ -115,6 +112,10 @@ pub(super) fn write(
     Ok((winners, grown))
 }
 
+fn copied(record: AccessGuard<'_, &[u8]>) -> Bytes {
+    Bytes::copy_from_slice(record.value())
+}
+
 type OpenTable<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
 fn apply_write(
@@ -130,9 +131,9 @@ fn apply_write(
     let mut asked = false;
     for change in &write.changes {
         match change {
-            Change::Adopted => mark.adopted = true,
-            Change::Seen => mark.seen = true,
-            Change::Refused => mark.refused = true,
+            Change::Adopted => mark.entry.adopted = true,
+            Change::Seen => mark.entry.seen = true,
+            Change::Refused => mark.entry.refused = true,
             Change::Note(name, note) => mark.set_note(*name, note.clone()),
             Change::Discard(unreadable) => {
                 let is_it =
@@ -140,7 +141,7 @@ fn apply_write(
                 if is_it {
                     records.remove(&key[..])?;
                     mark.record_bytes = 0;
-                    mark.adopted = false;
+                    mark.entry.adopted = false;
                 }
             }
             Change::Record(record) => {
@@ -156,11 +157,8 @@ fn apply_write(
     marks.insert(&key[..], &mark.encode()[..])?;
     let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
-        let record = records.get(&key[..])?;
-        WriteResult {
-            record: record.map(|record| Bytes::copy_from_slice(record.value())),
-            adopted: mark.adopted,
-        }
+        let record = records.get(&key[..])?.map(copied);
+        WriteResult { record, adopted: mark.entry.adopted }
     } else {
         WriteResult::default()
     };
@@ -198,17 +196,14 @@ const ADOPTED: u8 = 1;
 const SEEN: u8 = 2;
 const REFUSED: u8 = 4;
 
-/// Marks and notes of an entry, its last use, and the size of its record.
+/// An entry without its record, its last use, and the size of the record.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct EntryMeta {
-    pub(super) adopted: bool,
-    pub(super) seen: bool,
-    pub(super) refused: bool,
+    entry: StoredEntry,
     /// Time of the last use, in seconds since 1970.
     pub(super) last_used: u64,
     /// Size of the record in bytes; 0 if there is none.
     pub(super) record_bytes: u32,
-    notes: Vec<(NoteName, Bytes)>,
 }
 
 impl EntryMeta {
@@ -225,23 +220,26 @@ impl EntryMeta {
             notes.push((NoteName(*name), Bytes::copy_from_slice(note)));
             rest = after;
         }
-        Some(Self {
+        let entry = StoredEntry {
+            record: None,
             adopted: bits & ADOPTED != 0,
             seen: bits & SEEN != 0,
             refused: bits & REFUSED != 0,
-            last_used: u64::from_le_bytes(*used),
-            record_bytes: u32::from_le_bytes(*record),
             notes,
-        })
+        };
+        let (last_used, record_bytes) = (u64::from_le_bytes(*used), u32::from_le_bytes(*record));
+        Some(Self { entry, last_used, record_bytes })
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        let bits = bit(self.adopted, ADOPTED) | bit(self.seen, SEEN) | bit(self.refused, REFUSED);
+        let entry = &self.entry;
+        let bits =
+            bit(entry.adopted, ADOPTED) | bit(entry.seen, SEEN) | bit(entry.refused, REFUSED);
         let mut bytes = vec![bits];
         bytes.extend(self.last_used.to_le_bytes());
         bytes.extend(self.record_bytes.to_le_bytes());
-        for (name, note) in &self.notes {
+        for (name, note) in &entry.notes {
             // Longer notes were rejected earlier.
             let length = u16::try_from(note.len()).unwrap_or(0);
             bytes.extend(name.0);
@@ -254,7 +252,7 @@ impl EntryMeta {
     /// Estimates the bytes that the entry takes in the file.
     pub(super) fn weight(&self) -> u64 {
         let bytes = |(_, note): &(NoteName, Bytes)| NOTE_OVERHEAD_BYTES + note.len();
-        let notes: usize = self.notes.iter().map(bytes).sum();
+        let notes: usize = self.entry.notes.iter().map(bytes).sum();
         ENTRY_OVERHEAD_BYTES
             + u64::from(self.record_bytes)
             + u64::try_from(notes).unwrap_or(u64::MAX)
@@ -265,21 +263,12 @@ impl EntryMeta {
         if u16::try_from(note.len()).is_err() {
             return;
         }
-        self.notes.retain(|(other, _)| *other != name);
-        if self.notes.len() == MAX_NOTES {
-            self.notes.remove(0);
+        let notes = &mut self.entry.notes;
+        notes.retain(|(other, _)| *other != name);
+        if notes.len() == MAX_NOTES {
+            notes.remove(0);
         }
-        self.notes.push((name, note));
-    }
-
-    pub(super) fn into_entry(self, record: Option<Bytes>) -> StoredEntry {
-        StoredEntry {
-            record,
-            adopted: self.adopted,
-            seen: self.seen,
-            refused: self.refused,
-            notes: self.notes,
-        }
+        notes.push((name, note));
     }
 }
 
@@ -317,13 +306,8 @@ mod meta_tests {
     use super::*;
 
     fn mark() -> EntryMeta {
-        let mut mark = EntryMeta {
-            adopted: true,
-            refused: true,
-            last_used: 1_700_000_000,
-            record_bytes: 80_000,
-            ..EntryMeta::default()
-        };
+        let entry = StoredEntry { adopted: true, refused: true, ..StoredEntry::default() };
+        let mut mark = EntryMeta { entry, last_used: 1_700_000_000, record_bytes: 80_000 };
         mark.set_note(NoteName([1; 8]), Bytes::from_static(b"one"));
         mark.set_note(NoteName([2; 8]), Bytes::new());
         mark
@@ -331,7 +315,8 @@ mod meta_tests {
 
     #[test]
     fn encoded_metadata_decodes_to_itself() {
-        let met = EntryMeta { seen: true, ..EntryMeta::default() };
+        let entry = StoredEntry { seen: true, ..StoredEntry::default() };
+        let met = EntryMeta { entry, ..EntryMeta::default() };
         for mark in [mark(), EntryMeta::default(), met] {
             assert_eq!(EntryMeta::decode(&mark.encode()), Some(mark));
         }
@@ -358,14 +343,14 @@ mod meta_tests {
     fn keeps_the_newest_note_per_name_and_drops_the_oldest_names() {
         let mut mark = mark();
         mark.set_note(NoteName([1; 8]), Bytes::from_static(b"new"));
-        assert_eq!(mark.notes.len(), 2);
+        assert_eq!(mark.entry.notes.len(), 2);
         for name in 10..10 + 15 {
             mark.set_note(NoteName([name; 8]), Bytes::new());
         }
-        assert_eq!(mark.notes.len(), MAX_NOTES);
+        assert_eq!(mark.entry.notes.len(), MAX_NOTES);
         let first = NoteName([1; 8]);
-        assert_eq!(mark.notes[0], (first, Bytes::from_static(b"new")));
+        assert_eq!(mark.entry.notes[0], (first, Bytes::from_static(b"new")));
         mark.set_note(NoteName([9; 8]), Bytes::from(vec![0; 1 << 16]));
-        assert_eq!(mark.notes[0].0, first, "too long for a note");
+        assert_eq!(mark.entry.notes[0].0, first, "too long for a note");
     }
 }

@@ -60,10 +60,8 @@ impl RedisClient {
     /// are invalid. The message never contains the password.
     pub(super) fn from_url(url: &str, config: &StoreConfig) -> Result<Self, String> {
         let (scheme, rest) = url.split_once("://").ok_or("it has no scheme")?;
-        let (scheme, cluster) = match scheme.strip_suffix("+cluster") {
-            Some(scheme) => (scheme, true),
-            None => (scheme, false),
-        };
+        let of_cluster = scheme.strip_suffix("+cluster");
+        let scheme = of_cluster.unwrap_or(scheme);
         let plain = match scheme {
             "rediss" => Some("redis"),
             "valkeys" => Some("valkey"),
@@ -72,7 +70,7 @@ impl RedisClient {
         let tls = plain.map(|_| connector(config.ca_file.as_deref())).transpose()?;
         // The dialer does the handshake, so that it can bound what the server sends.
         let scheme = plain.unwrap_or(scheme);
-        if !cluster {
+        if of_cluster.is_none() {
             let node = connection_info(scheme, rest)?;
             let dialer = Dialer::new(tls, node.redis_settings().clone());
             return Ok(Self::Single(node.addr().clone(), dialer));
@@ -164,14 +162,8 @@ impl RedisConnection {
 /// Returns the URLs, without their scheme, of the nodes that `rest` lists separated by commas. The
 /// part before an `@`, and the part after a `/`, apply to all of them.
 fn seed_urls(rest: &str) -> impl Iterator<Item = String> + '_ {
-    let (place, tail) = match rest.find(['/', '?']) {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
-    let (user, hosts) = match place.rfind('@') {
-        Some(at) => place.split_at(at + 1),
-        None => ("", place),
-    };
+    let (place, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (user, hosts) = place.split_at(place.rfind('@').map_or(0, |at| at + 1));
     let hosts = hosts.split(',').filter(|host| !host.is_empty());
     hosts.map(move |host| format!("{user}{host}{tail}"))
 }

@@ -95,29 +95,12 @@ pub(super) fn read_command(name: &str, ttl_ms: Option<u64>) -> Cmd {
 pub(super) fn parse_entry(answer: Value) -> Option<StoredEntry> {
     let mut entry = StoredEntry::default();
     let mut filled = false;
-    for (field, value) in pairs(answer)? {
+    // A map, or in the older protocol a flat list.
+    let fields: Vec<(Vec<u8>, Vec<u8>)> = redis::from_redis_value(answer).ok()?;
+    for (field, value) in fields {
         filled |= set_field(&mut entry, &field, value).is_some();
     }
     filled.then_some(entry)
-}
-
-fn pairs(answer: Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-    let text = |value| {
-        if let Value::BulkString(bytes) = value { Some(bytes) } else { None }
-    };
-    if let Value::Map(pairs) = answer {
-        let pairs = pairs.into_iter();
-        return pairs.map(|(f, v)| Some((text(f)?, text(v)?))).collect();
-    }
-    let Value::Array(values) = answer else {
-        return None;
-    };
-    let mut values = values.into_iter();
-    let mut found = Vec::with_capacity(values.len() / 2);
-    while let (Some(field), Some(value)) = (values.next(), values.next()) {
-        found.push((text(field)?, text(value)?));
-    }
-    Some(found)
 }
 
 fn set_field(entry: &mut StoredEntry, field: &[u8], value: Vec<u8>) -> Option<()> {

@@ -37,11 +37,7 @@ impl Dialect {
 
     /// Estimates an item that stands for history. `None` if no request can hold the item.
     pub fn tokens_of_compaction(self, item: &str) -> Option<Tokens> {
-        let list = match self {
-            Self::ChatCompletions | Self::Messages => "messages",
-            Self::Responses => "input",
-        };
-        let body = format!("{{\"{list}\":[{item}]}}");
+        let body = format!("{{\"{}\":[{item}]}}", self.list_key());
         self.read(body.as_bytes()).ok().map(|it| it.tokens())
     }
 }

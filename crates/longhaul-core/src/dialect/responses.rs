@@ -51,6 +51,14 @@ const ITEM_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 /// Bytes of an encrypted text that carry no tokens. Codex subtracts the number in its own estimate.
 const ENCRYPTION_OVERHEAD_BYTES: u32 = 650;
 
+/// Types of the items for calls that the provider itself makes and answers.
+const HOSTED: &str = "code_interpreter_call file_search_call image_generation_call mcp_call mcp_list_tools \
+                      web_search_call";
+
+fn is_hosted(item_type: &str) -> bool {
+    HOSTED.split(' ').any(|hosted| hosted == item_type)
+}
+
 /// Estimates the text in `chars` characters of encrypted base64, by Codex's own formula.
 fn encrypted_tokens(chars: u32) -> Tokens {
     let bytes = chars / 4 * 3;

@@ -91,28 +91,34 @@ pub(super) fn has_text_format(options: &str) -> bool {
 }
 
 /// Returns the members of a call in `cached` style, each as `key:value`, in the order of the forwarded
-/// request. `written` returns the value in place of one that it receives by its key and span. The
-/// other members stay byte for byte if a line of `repeated` is their key, and are left out otherwise.
-/// Lines that begin with `#` are comments. Returns `None` if `forwarded` is not a JSON object.
+/// request. Those of `set`, a key and a value each, take the place of the client's own, or come last. `written` returns
+/// the value in place of another that it receives by its key and span. The other members stay byte for byte if a line
+/// of `repeated` is their key, and are left out otherwise. Lines that begin with `#` are comments. Returns `None` if
+/// `forwarded` is not a JSON object.
 pub(super) fn repeat_members(
     forwarded: &str,
     repeated: &str,
+    set: &[(&str, &str)],
     mut written: impl FnMut(&str, Span) -> Option<String>,
 ) -> Option<Vec<String>> {
     let is_repeated =
         |name: &str| !name.starts_with('#') && repeated.lines().any(|key| key == name);
     let mut kept = Vec::new();
+    let mut missing = set.to_vec();
     let read = Scanner::new(forwarded).object(|scanner, key| {
         let value = scanner.value()?;
         let name = key.decode(forwarded);
         let spelt = key.span().slice(forwarded);
-        if let Some(value) = written(&name, value) {
+        missing.retain(|(key, _)| *key != name);
+        let own = set.iter().find(|(key, _)| *key == name).map(|(_, own)| (*own).to_owned());
+        if let Some(value) = own.or_else(|| written(&name, value)) {
             kept.push(format!("{spelt}:{value}"));
         } else if is_repeated(&name) {
             kept.push(format!("{spelt}:{}", value.slice(forwarded)));
         }
         Ok::<(), NotJson>(())
     });
+    kept.extend(missing.into_iter().map(|(key, value)| format!("\"{key}\":{value}")));
     read.ok().map(|_| kept)
 }
 

@@ -159,15 +159,15 @@ impl UsageObject<'_> {
         let input = if cache_excluded { sum } else { named };
         // Gemini and xAI count reasoning tokens in the total alone.
         let hidden = total.map(|total| total.saturating_sub(input));
-        let details = [&self.prompt_tokens_details, &self.input_tokens_details];
-        let cache_written =
-            details.into_iter().find_map(|details| details.0.as_ref()?.cache_write_tokens.tokens());
+        let lifetimes = self.cache_creation.0.as_ref();
+        let written_for_hour = lifetimes.and_then(|it| it.ephemeral_1h_input_tokens.tokens());
+        let cache_written = self.details().find_map(|details| details.cache_write_tokens.tokens());
         Some(Usage {
             input,
             output: output.map(|output| output.max(hidden.unwrap_or(0))),
             cached,
             written: cache_written.unwrap_or(written),
-            written_for_hour: self.written_for_hour().unwrap_or(0),
+            written_for_hour: written_for_hour.unwrap_or(0),
             cost: self.reported_cost(),
         })
     }
@@ -180,17 +180,14 @@ impl UsageObject<'_> {
 
     /// Returns the cached tokens reported by providers that count them within the prompt.
     fn cached_within_prompt(&self) -> Option<u32> {
-        let details = [&self.prompt_tokens_details, &self.input_tokens_details];
-        details
-            .into_iter()
-            .find_map(|details| details.0.as_ref()?.cached_tokens.tokens())
+        self.details()
+            .find_map(|details| details.cached_tokens.tokens())
             .or_else(|| self.cached_tokens.tokens())
             .or_else(|| self.prompt_cache_hit_tokens.tokens())
     }
 
-    fn written_for_hour(&self) -> Option<u32> {
-        let writes = self.cache_creation.0.as_ref()?;
-        writes.ephemeral_1h_input_tokens.tokens()
+    fn details(&self) -> impl Iterator<Item = &TokenDetails> {
+        self.prompt_tokens_details.0.iter().chain(&self.input_tokens_details.0)
     }
 
     /// Returns the cost that the provider reports, in dollars.

@@ -43,47 +43,6 @@ pub(super) struct CompiledRules {
     text_limits: Vec<Regex>,
 }
 
-/// Reason why configured patterns are rejected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PatternError {
-    /// The pattern matches the empty text, and therefore every error.
-    #[error("pattern {position}: matches every text")]
-    MatchesEmpty {
-        /// Position of the pattern, from 1.
-        position: usize,
-    },
-    /// The pattern names an unknown group.
-    #[error("pattern {position}: found the group `{group}`, expected {}", ALLOWED_GROUPS.join(", "))]
-    UnknownGroup {
-        /// Position of the pattern, from 1.
-        position: usize,
-        /// Name of the group.
-        group: String,
-    },
-    /// The pattern is longer than [`MAX_PATTERN_BYTES`].
-    #[error("pattern {position}: found {bytes} bytes, expected at most {MAX_PATTERN_BYTES}")]
-    TooLong {
-        /// Position of the pattern, from 1.
-        position: usize,
-        /// Length of the pattern in bytes.
-        bytes: usize,
-    },
-    /// There are more than [`MAX_PATTERNS`] patterns.
-    #[error("found {found} patterns, expected at most {MAX_PATTERNS}")]
-    TooMany {
-        /// Number of patterns.
-        found: usize,
-    },
-    /// The pattern is not a valid regular expression, or its compiled size is too large.
-    #[error("pattern {position}: {reason}")]
-    Syntax {
-        /// Position of the pattern, from 1.
-        position: usize,
-        /// Description of the problem.
-        reason: String,
-    },
-}
-
 impl ClassifierRules {
     /// Returns the rules of the table, without configured patterns.
     pub fn standard() -> &'static Self {
@@ -101,13 +60,15 @@ impl ClassifierRules {
     /// `total` and `excess` state the counts and take precedence over the table.
     ///
     /// # Errors
-    /// Returns an error if there are too many patterns, or for the first invalid pattern.
-    pub fn with_patterns(patterns: &[String]) -> Result<Self, PatternError> {
-        if patterns.len() > MAX_PATTERNS {
-            let found = patterns.len();
-            return Err(PatternError::TooMany { found });
+    /// What was found and expected, if there are too many patterns, or for the first invalid pattern.
+    pub fn with_patterns(patterns: &[String]) -> Result<Self, String> {
+        let found = patterns.len();
+        if found > MAX_PATTERNS {
+            return Err(format!("found {found} patterns, expected at most {MAX_PATTERNS}"));
         }
-        let compiled = (1..).zip(patterns).map(|(at, text)| compile_configured(at, text));
+        let compiled = (1..).zip(patterns).map(|(at, text)| {
+            compile_configured(text).map_err(|reason| format!("pattern {at}: {reason}"))
+        });
         Ok(Self { configured: compiled.collect::<Result<_, _>>()?, ..Self::standard().clone() })
     }
 
@@ -217,23 +178,22 @@ impl CompiledRules {
     }
 }
 
-fn compile_configured(position: usize, pattern: &str) -> Result<Regex, PatternError> {
-    if pattern.len() > MAX_PATTERN_BYTES {
-        let bytes = pattern.len();
-        return Err(PatternError::TooLong { position, bytes });
+fn compile_configured(pattern: &str) -> Result<Regex, String> {
+    let bytes = pattern.len();
+    if bytes > MAX_PATTERN_BYTES {
+        return Err(format!("found {bytes} bytes, expected at most {MAX_PATTERN_BYTES}"));
     }
     let mut builder = pattern_builder(pattern);
     builder.case_insensitive(true).size_limit(MAX_COMPILED_BYTES);
-    let compiled = builder
-        .build()
-        .map_err(|error| PatternError::Syntax { position, reason: syntax_reason(&error) })?;
+    let compiled = builder.build().map_err(|error| syntax_reason(&error))?;
     let mut groups = compiled.capture_names().flatten();
     if let Some(group) = groups.find(|name| !ALLOWED_GROUPS.contains(name)) {
-        let group = group.to_owned();
-        return Err(PatternError::UnknownGroup { position, group });
+        let expected = ALLOWED_GROUPS.join(", ");
+        return Err(format!("found the group `{group}`, expected {expected}"));
     }
+    // Such a pattern would match every error.
     if compiled.is_match(b"") {
-        return Err(PatternError::MatchesEmpty { position });
+        return Err("matches every text".to_owned());
     }
     Ok(compiled)
 }

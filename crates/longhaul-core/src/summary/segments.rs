@@ -25,8 +25,9 @@ const LATER_PERCENT: u32 = 15;
 const UNMERGED_PERCENT: u32 = 20;
 
 /// Adds a segment for the new history: the model's `prose` or else a digest, then the generated sections.
-/// `budgets` are those of all segments. The estimate is at most [`SummaryBudgets::nominal`] plus the frame.
-pub(crate) fn with_segment(
+/// `budgets` are those of all segments. The estimate is at most [`SummaryBudgets::nominal`] plus the frame. A text
+/// that is used later needs a `place` that retains no message: those behind it may be cleared by then.
+pub fn with_segment(
     conversation: &Conversation<'_>,
     place: &SegmentPlace<'_>,
     prose: Option<&str>,

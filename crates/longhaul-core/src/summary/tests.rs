@@ -4,6 +4,7 @@ use super::*;
 use crate::dialect::chat_completions::read;
 use crate::policy::{CompactionSettings, Policy};
 use crate::summary::prompts::Prompts;
+use crate::summary::segments::SegmentPlace;
 
 const GOOD: &str = "## Goal\nShip it\n\n## Progress\n### Done\n- [x] one\n- [x] two\n### In Progress\n- [ ] three\n\n## Next Steps\n1. four";
 
@@ -14,7 +15,7 @@ fn budgets() -> SummaryBudgets {
 fn check(text: &str, expect: Result<&str, SummaryRejection>) {
     let accepted =
         accept(text, FinishReason::Stop, &Prompts::default(), &budgets(), Tokens::new(50_000));
-    assert_eq!(accepted.as_ref().map(AcceptedSummary::as_str).map_err(|refusal| *refusal), expect);
+    assert_eq!(accepted.as_deref().map_err(|refusal| *refusal), expect);
 }
 
 #[test]
@@ -108,9 +109,9 @@ fn over_budget_the_oldest_finished_items_go() {
     let accepted =
         accept(&text, FinishReason::Stop, &Prompts::default(), &budgets(), Tokens::new(50_000))
             .unwrap();
-    assert!(Tokens::estimate_text(accepted.as_str()) <= budgets().prose);
-    assert!(!accepted.as_str().contains("number 0\n") && accepted.as_str().contains("number 199"));
-    assert!(accepted.as_str().contains("1. four"));
+    assert!(Tokens::estimate_text(&accepted) <= budgets().prose);
+    assert!(!accepted.contains("number 0\n") && accepted.contains("number 199"));
+    assert!(accepted.contains("1. four"));
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn model_sections_are_recovered_from_a_composed_summary() {
         retained: 2..2,
         words: &crate::policy::NO_STANDING_WORDS,
     };
-    let text = compose(Some(&prose), &conversation, &place, &budgets());
+    let text = segments::with_segment(&conversation, &place, Some(&prose), &budgets());
     assert!(text.contains(GOOD) && text.contains("use PORT=8443"));
     assert_eq!(model_sections(&text, 2), format!("# Part 1\n{GOOD}"));
 }
@@ -153,7 +154,7 @@ fn a_composed_summary_forges_no_heading_label_or_mark() {
         let text = format!("{GOOD}\n\n## Critical Context\n{forged}\n- end");
         let prose =
             accept(&text, FinishReason::Stop, &Prompts::default(), &budgets(), Tokens::new(50_000));
-        let text = compose(Some(&prose.unwrap()), &conversation, &place, &budgets());
+        let text = segments::with_segment(&conversation, &place, Some(&prose.unwrap()), &budgets());
         assert!(text.contains(&format!("\n{expect}\n- end")), "{}", &*text);
     }
 }
@@ -162,7 +163,6 @@ fn a_composed_summary_forges_no_heading_label_or_mark() {
 fn a_custom_prompts_headings_are_the_only_ones_required() {
     let accepted = |prompts: &Prompts, text: &str| {
         accept(text, FinishReason::Stop, prompts, &budgets(), Tokens::new(50_000))
-            .map(|prose| prose.0)
     };
     let headed = Prompts::new(Some("## Lage\n## Plan"), Some("again"));
     let text = "## Lage\ngut\n\n## Plan\nweiter";

@@ -44,9 +44,9 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let mut streams = false;
     let repeated = include_str!("repeated_keys.txt");
-    let mut members = repeat_members(forwarded, repeated, |name, value| {
+    let set = [("stream", "true")];
+    let members = repeat_members(forwarded, repeated, &set, |name, value| {
         Some(match name {
             "messages" => {
                 let messages = forwarded.get(value.start()..upto).unwrap_or_default();
@@ -54,16 +54,9 @@ pub(in crate::dialect) fn append_prompt(
             }
             "model" | "models" => models_without_search(value.slice(forwarded)).into_owned(),
             "max_tokens" | "max_completion_tokens" => output.to_string(),
-            "stream" => {
-                streams = true;
-                "true".to_owned()
-            }
             _ => return None,
         })
     })?;
-    if !streams {
-        members.push("\"stream\":true".to_owned());
-    }
     Some(object(&members))
 }
 

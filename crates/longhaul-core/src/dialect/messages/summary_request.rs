@@ -49,10 +49,10 @@ pub(in crate::dialect) fn append_prompt(
     prompt: &str,
     output: Tokens,
 ) -> Option<String> {
-    let (mut streams, mut limits, mut has_automatic_mark) = (false, false, false);
-    let (mut is_text, mut names_model) = (true, false);
+    let (mut is_text, mut names_model, mut has_automatic_mark) = (true, false, false);
     let repeated = include_str!("repeated_keys.txt");
-    let mut members = repeat_members(forwarded, repeated, |name, value| {
+    let set = [("max_tokens", &*output.to_string()), ("stream", "true")];
+    let mut members = repeat_members(forwarded, repeated, &set, |name, value| {
         if name == "output_config" {
             is_text = has_text_format(value.slice(forwarded));
         }
@@ -61,14 +61,6 @@ pub(in crate::dialect) fn append_prompt(
         Some(match name {
             "messages" => forwarded.get(value.start()..upto)?.to_owned(),
             "model" => value.slice(forwarded).to_owned(),
-            "max_tokens" => {
-                limits = true;
-                output.to_string()
-            }
-            "stream" => {
-                streams = true;
-                "true".to_owned()
-            }
             _ => return None,
         })
     })?;
@@ -86,14 +78,9 @@ pub(in crate::dialect) fn append_prompt(
         // The repeated messages end within an object: the prompt is its last block.
         close => messages.extend([",", &block, close, "]"]),
     }
-    if !limits {
-        members.push(format!("{MAX_TOKENS_MEMBER}{output}"));
-    }
     if !names_model {
         // The path names the model, and whether the reply is streamed.
         members.retain(|member| !member.starts_with("\"stream\":"));
-    } else if !streams {
-        members.push("\"stream\":true".to_owned());
     }
     Some(object(&members))
 }
@@ -109,7 +96,7 @@ pub(in crate::dialect) fn compaction_order(forwarded: &str, upto: usize) -> Opti
     let output = output.max(MIN_COMPACTION_OUTPUT + sent.params().reasoning_budget);
     let mut has_automatic_mark = false;
     let repeated = include_str!("repeated_keys.txt");
-    let mut members = repeat_members(forwarded, repeated, |name, value| {
+    let mut members = repeat_members(forwarded, repeated, &[], |name, value| {
         has_automatic_mark |= name == "cache_control";
         Some(match name {
             "messages" => [forwarded.get(value.start()..upto)?, "]"].concat(),

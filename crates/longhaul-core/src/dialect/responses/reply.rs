@@ -13,6 +13,7 @@ use crate::dialect::chat_completions::reply as chat;
 use crate::dialect::reply::{
     CompletionPart, EndFacts, EventInfo, EventKind, FinishReason, TextExtent,
 };
+use crate::dialect::responses::is_hosted;
 use crate::dialect::usage::{Usage, UsageObject};
 use crate::json::last_values::{SearchTerm, last_values};
 use crate::json::lenient::{Lenient, is_non_empty, parse, parse_object};
@@ -259,18 +260,7 @@ impl<'a> OutputItem<'a> {
 
     /// Whether the client has to answer the item.
     fn is_call(&self) -> bool {
-        let is_call = |name: &str| {
-            name.ends_with("_call")
-                && !matches!(
-                    name,
-                    "code_interpreter_call"
-                        | "file_search_call"
-                        | "image_generation_call"
-                        | "mcp_call"
-                        | "web_search_call"
-                )
-        };
-        self.item_type.0.is_some_and(is_call)
+        self.item_type.0.is_some_and(|name| name.ends_with("_call") && !is_hosted(name))
     }
 }
 

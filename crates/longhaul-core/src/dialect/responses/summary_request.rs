@@ -57,7 +57,7 @@ fn repeated(
 ) -> Option<(Vec<String>, bool)> {
     let (mut stored, mut has_items, mut is_text) = (None, false, true);
     let repeated = include_str!("repeated_keys.txt");
-    let mut members = repeat_members(forwarded, repeated, |name, value| {
+    let mut members = repeat_members(forwarded, repeated, &[], |name, value| {
         if name == "text" {
             is_text = has_text_format(value.slice(forwarded));
         }

@@ -5,8 +5,7 @@ use serde_json::json;
 use crate::dialect::Dialect;
 use crate::overflow::tests::finish;
 use crate::overflow::{
-    ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, Overflow, PatternError, ReplyClassifier,
-    Verdict,
+    ClassifierRules, MAX_PATTERN_BYTES, MAX_PATTERNS, Overflow, ReplyClassifier, Verdict,
 };
 
 const WORDING: &str = "Bucket brim-full: 60,000 drops and 500 to come, holds 16,384.";
@@ -73,7 +72,7 @@ fn a_veto_overrides_a_configured_pattern() {
 fn rejects_an_invalid_pattern_with_its_position() {
     let check = |pattern: &str, expect: &str| {
         let refused = ClassifierRules::with_patterns(&["a".into(), pattern.into()]).unwrap_err();
-        assert_eq!(refused.to_string(), expect);
+        assert_eq!(refused, expect);
     };
     check("(", "pattern 2: unclosed group");
     check("", "pattern 2: matches every text");
@@ -89,7 +88,7 @@ fn rejects_an_invalid_pattern_with_its_position() {
     let many = vec!["a".to_owned(); MAX_PATTERNS + 1];
     assert_eq!(
         ClassifierRules::with_patterns(&many).unwrap_err(),
-        PatternError::TooMany { found: 65 }
+        "found 65 patterns, expected at most 64"
     );
     assert!(ClassifierRules::with_patterns(&many[1..]).is_ok());
 }

@@ -10,7 +10,7 @@ use crate::dialect::request_values::{
     SeenKeys, expect_start, is_of_program, role_from_name, string_or_null,
 };
 use crate::dialect::responses::keys::ItemKey;
-use crate::dialect::responses::{ITEM_OVERHEAD_TOKENS, encrypted_tokens};
+use crate::dialect::responses::{ITEM_OVERHEAD_TOKENS, encrypted_tokens, is_hosted};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -330,12 +330,6 @@ impl ItemType {
     fn from_name(name: &str, has_call_id: bool) -> Self {
         match name {
             "additional_tools" => Self::AdditionalTools,
-            "code_interpreter_call"
-            | "file_search_call"
-            | "image_generation_call"
-            | "mcp_call"
-            | "mcp_list_tools"
-            | "web_search_call" => Self::Hosted,
             "compaction" | "compaction_summary" | "context_compaction" => Self::Compaction,
             "compaction_trigger" => Self::CompactionTrigger,
             "custom_tool_call_output" | "function_call_output" => Self::Output(OutputShape::Text),
@@ -350,6 +344,7 @@ impl ItemType {
             "local_shell_call_output" | "mcp_approval_response" => {
                 Self::Output(OutputShape::Opaque)
             }
+            _ if is_hosted(name) => Self::Hosted,
             _ if has_call_id && name.ends_with("_call") => Self::Call,
             _ if has_call_id && name.ends_with("_output") => Self::Output(OutputShape::Opaque),
             _ => Self::Unknown,
