@@ -33,7 +33,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
 use crate::dashboard::shared;
-use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TotalsFile};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -44,6 +43,7 @@ use crate::limits::{
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::proxy_state::ProxyState;
+use crate::store::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TITLES, TotalsFile};
 use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
@@ -154,20 +154,23 @@ impl Server {
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
         if keeps_totals(state) {
-            let (config, recent) = (&state.config.store, &state.recent);
-            let (days, rows) = (Arc::clone(recent), Arc::clone(recent));
+            let (config, store, recent) = (&state.config.store, &state.store, &state.recent);
+            let from = || Arc::clone(recent);
             let restore = |rows| recent.restore_days(rows);
-            self.totals.extend(TotalsFile::open(config, DAYS, restore, move || days.days()));
+            let (days, rows, texts, set) = (from(), from(), from(), from());
+            let days = TotalsFile::open(store, config, DAYS, restore, move || days.days());
             let restore = |rows| recent.restore_rows(rows);
             let rows = move || rows.rows_without_text();
-            self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
-            let set = Arc::clone(recent);
+            let rows = TotalsFile::open(store, config, CONVERSATIONS, restore, rows);
+            let restore = |rows| recent.restore_texts(rows);
+            let texts = TotalsFile::open(store, config, TITLES, restore, move || texts.texts());
             let restore = |rows: Vec<_>| {
                 for price in rows.into_iter().rev() {
                     recent.prices.set(price);
                 }
             };
-            self.totals.extend(TotalsFile::open(config, PRICES, restore, move || set.prices.all()));
+            let set = TotalsFile::open(store, config, PRICES, restore, move || set.prices.all());
+            self.totals.extend([days, rows, texts, set].into_iter().flatten());
         }
         self.admin = Some(at);
         Ok(())
@@ -268,9 +271,9 @@ fn keeps_totals(state: &ProxyState) -> bool {
 /// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
 fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
     let from = Arc::clone(&state.spending);
-    let restore = |rows| state.spending.restore(rows);
+    let (config, restore) = (&state.config.store, |rows| state.spending.restore(rows));
     keeps_totals(state)
-        .then(|| TotalsFile::open(&state.config.store, SPENT, restore, move || from.rows()))?
+        .then(|| TotalsFile::open(&state.store, config, SPENT, restore, move || from.rows()))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle

@@ -404,6 +404,43 @@ async fn totals_and_rows_survive_a_restart_without_text() {
     assert!(!folder.join("lessons.db.days.json").exists());
 }
 
+#[tokio::test]
+async fn titles_survive_a_restart_sealed_and_only_where_content_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
+    let shown = [state[0], ("LONGHAUL_ADMIN_SHOW_CONTENT", "true")];
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let started = |settings: &[_]| Program::with_admin(&model.url(), settings, Admin::Free);
+    let file = home.path().join("longhaul/lessons.db.titles");
+
+    let program = started(&shown);
+    assert_eq!(ask(&Caller::of(program.address()), "Repair the aqueduct").await, 200);
+    program.closed();
+    let sealed = std::fs::read(&file).unwrap();
+    assert!(memchr::memmem::find(&sealed, b"aqueduct").is_none());
+    let mode = std::fs::metadata(&file).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    let rows = std::fs::read_to_string(file.with_file_name("lessons.db.conversations.json"));
+    assert!(!rows.unwrap().contains("aqueduct"));
+
+    let program = started(&shown);
+    let after = busiest_of_user(&program, &state).await;
+    assert_eq!(after["title"], "Repair the aqueduct");
+    assert_eq!(after["body"], "Repair the aqueduct");
+    program.closed();
+    // Without the setting, the titles are neither shown nor kept.
+    let program = started(&state);
+    assert_eq!(busiest_of_user(&program, &state).await["title"], "");
+    program.closed();
+    let program = started(&shown);
+    let after = busiest_of_user(&program, &state).await;
+    assert_eq!((&after["title"], &after["requests"]), (&json!(""), &json!(1)));
+    program.closed();
+    assert!(file.exists());
+    assert!(crate::cli::stdout(&["store", "purge"], &state).contains("deleted"));
+    assert!(!file.exists());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs chromium"]
 async fn one_page_shows_all_longhauls_of_a_user_and_nothing_to_a_stranger() {
