@@ -112,11 +112,8 @@ impl RecentConversations {
     }
 
     /// Returns the conversations without any of their text, oldest first.
-    pub(crate) fn rows_without_text(&self) -> Vec<ConversationDto> {
-        let conversations = self.conversations.lock();
-        let mut rows: Vec<_> = conversations.newest_first().map(DashboardEntry::to_row).collect();
-        rows.reverse();
-        rows
+    pub(crate) fn rows(&self) -> Vec<ConversationDto> {
+        self.conversations.lock().newest_first().rev().map(DashboardEntry::to_row).collect()
     }
 
     /// Restores conversations of an earlier process, oldest first.
@@ -127,7 +124,7 @@ impl RecentConversations {
     }
 
     /// Returns identifier, title and last message of each conversation; none if text must be hidden.
-    pub(crate) fn texts(&self) -> Vec<[String; 3]> {
+    pub(crate) fn titles(&self) -> Vec<[String; 3]> {
         let conversations = self.conversations.lock();
         let shown = conversations.newest_first().filter(|_| self.shows_content());
         shown
@@ -136,7 +133,7 @@ impl RecentConversations {
     }
 
     /// Restores texts of an earlier process, unless text must be hidden.
-    pub(crate) fn restore_texts(&self, rows: Vec<[String; 3]>) {
+    pub(crate) fn restore_titles(&self, rows: Vec<[String; 3]>) {
         for [id, title, body] in rows.into_iter().filter(|_| self.shows_content()) {
             if let Some(id) = ConversationId::parse(&id) {
                 self.update(id, |seen| (seen.dto.title, seen.dto.body) = (title, body));

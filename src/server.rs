@@ -32,7 +32,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
-use crate::dashboard::shared;
+use crate::costs::spending::Spending;
+use crate::dashboard::{RecentConversations as Recent, shared};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -154,23 +155,19 @@ impl Server {
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
         if keeps_totals(state) {
-            let (config, store, recent) = (&state.config.store, &state.store, &state.recent);
-            let from = || Arc::clone(recent);
-            let restore = |rows| recent.restore_days(rows);
-            let (days, rows, texts, set) = (from(), from(), from(), from());
-            let days = TotalsFile::open(store, config, DAYS, restore, move || days.days());
-            let restore = |rows| recent.restore_rows(rows);
-            let rows = move || rows.rows_without_text();
-            let rows = TotalsFile::open(store, config, CONVERSATIONS, restore, rows);
-            let restore = |rows| recent.restore_texts(rows);
-            let texts = TotalsFile::open(store, config, TITLES, restore, move || texts.texts());
-            let restore = |rows: Vec<_>| {
-                for price in rows.into_iter().rev() {
+            let (at, recent) = ((&*state.store, &state.config.store), &state.recent);
+            let set_prices = |recent: &Recent, prices: Vec<_>| {
+                for price in prices.into_iter().rev() {
                     recent.prices.set(price);
                 }
             };
-            let set = TotalsFile::open(store, config, PRICES, restore, move || set.prices.all());
-            self.totals.extend([days, rows, texts, set].into_iter().flatten());
+            let files = [
+                TotalsFile::open(at, DAYS, recent, Recent::restore_days, Recent::days),
+                TotalsFile::open(at, CONVERSATIONS, recent, Recent::restore_rows, Recent::rows),
+                TotalsFile::open(at, TITLES, recent, Recent::restore_titles, Recent::titles),
+                TotalsFile::open(at, PRICES, recent, set_prices, |recent| recent.prices.all()),
+            ];
+            self.totals.extend(files.into_iter().flatten());
         }
         self.admin = Some(at);
         Ok(())
@@ -270,10 +267,9 @@ fn keeps_totals(state: &ProxyState) -> bool {
 
 /// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
 fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
-    let from = Arc::clone(&state.spending);
-    let (config, restore) = (&state.config.store, |rows| state.spending.restore(rows));
+    let (at, from) = ((&*state.store, &state.config.store), &state.spending);
     keeps_totals(state)
-        .then(|| TotalsFile::open(&state.store, config, SPENT, restore, move || from.rows()))?
+        .then(|| TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle

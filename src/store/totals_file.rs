@@ -40,14 +40,14 @@ pub(crate) struct TotalsFile {
 type Sealing = (Arc<RecordSealer>, RecordKey);
 
 impl TotalsFile {
-    /// Passes the rows of the file to `restore`; `rows` returns those to write. Returns `None` if the
+    /// Passes the rows of the file to `restore`; `rows` returns those of `source` to write. Returns `None` if the
     /// settings give no place for the file.
-    pub(crate) fn open<T: DeserializeOwned + Serialize>(
-        store: &Store,
-        config: &StoreConfig,
+    pub(crate) fn open<S: Send + Sync + 'static, T: DeserializeOwned + Serialize>(
+        (store, config): (&Store, &StoreConfig),
         name: &str,
-        restore: impl FnOnce(Vec<T>),
-        rows: impl Fn() -> Vec<T> + Send + Sync + 'static,
+        source: &Arc<S>,
+        restore: impl FnOnce(&S, Vec<T>),
+        rows: impl Fn(&S) -> Vec<T> + Send + Sync + 'static,
     ) -> Option<Arc<Self>> {
         let path = path(config, name)?;
         let sealing = (name == TITLES).then(|| {
@@ -59,8 +59,9 @@ impl TotalsFile {
         });
         let to_json = |rows: &Vec<T>| serde_json::to_vec(rows).unwrap_or_default();
         let written = Mutex::new(found.as_ref().map(to_json).unwrap_or_default());
-        restore(found.unwrap_or_default());
-        let rows = Box::new(move || to_json(&rows()));
+        restore(source, found.unwrap_or_default());
+        let source = Arc::clone(source);
+        let rows = Box::new(move || to_json(&rows(&source)));
         Some(Arc::new(Self { path, rows, written, sealing }))
     }
 
@@ -159,10 +160,9 @@ mod tests {
         let store = Store::open(&config.store, &Arc::default(), &Arc::default()).unwrap();
         let open = |name| {
             let found = Arc::new(Mutex::new(Vec::<u32>::new()));
-            let (to, from) = (Arc::clone(&found), Arc::clone(&found));
-            let restore = move |rows| *to.lock() = rows;
-            let rows = move || from.lock().clone();
-            let file = TotalsFile::open(&store, &config.store, name, restore, rows);
+            let restore = |found: &Mutex<_>, rows| *found.lock() = rows;
+            let rows = |found: &Mutex<Vec<_>>| found.lock().clone();
+            let file = TotalsFile::open((&store, &config.store), name, &found, restore, rows);
             (file.unwrap(), found)
         };
         for name in [DAYS, TITLES] {
