@@ -20,8 +20,8 @@ use longhaul_core::units::scope::{RecordKey, Scope};
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Names of the files: requests, tokens and costs by day; the conversations; their titles, sealed like records;
-/// the prices that a person set; the spending that has a cap. They follow the name of the store.
+/// Names of the files: totals by day; conversations; titles, sealed like records; prices that a person set; spending
+/// that has a cap. They follow the name of the store.
 pub(crate) const DAYS: &str = ".days.json";
 pub(crate) const CONVERSATIONS: &str = ".conversations.json";
 pub(crate) const TITLES: &str = ".titles";
