@@ -108,6 +108,10 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         let table = "document.querySelector('.explanation .scroll')";
         let is_cut = browser.value(&format!("{table}.scrollWidth > {table}.clientWidth"));
         assert_eq!(is_cut, false, "no column of the explanation is cut at {size:?}");
+        assert_eq!(browser.value(IS_TO_SCALE), true, "the bar of messages at {size:?}");
+        let is_low = "(() => { const plot = document.querySelector('.plot'); \
+            return plot.querySelector('canvas').clientHeight > plot.clientHeight; })()";
+        assert_eq!(browser.value(is_low), false, "the axis of the chart is cut at {size:?}");
         // The address alone leads there.
         let mut again = Browser::open(&format!("{}{address}", page(&program)), size);
         again.wait_for("document.querySelector('.explanation tr.cleared')");
@@ -277,6 +281,13 @@ pub(crate) fn words(browser: &mut Browser) -> String {
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
     words
 }
+
+/// Tests whether each message of the request as sent is as wide as its share of the tokens.
+const IS_TO_SCALE: &str = "(() => { const bar = document.querySelector('.bar'); \
+    const tokens = (cell) => Number(cell.title.match(/([\\d,]+) tokens/)[1].replaceAll(',', '')); \
+    const cells = [...bar.children]; const all = cells.reduce((sum, cell) => sum + tokens(cell), 0); \
+    return cells.length > 9 && cells.every((cell) => \
+      Math.abs(cell.getBoundingClientRect().width - bar.clientWidth * tokens(cell) / all) < 1); })()";
 
 /// Tests whether something is wider than the window.
 const IS_WIDE: &str = "document.documentElement.scrollWidth > innerWidth";
