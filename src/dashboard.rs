@@ -1,6 +1,6 @@
 //! Recent conversations for the dashboard: their subject, and what was done to each.
 //!
-//! The data is kept in memory only, is bounded, and is collected only if the dashboard is served.
+//! The data is bounded, and is collected only if the dashboard is served.
 
 pub(crate) mod days;
 pub(crate) mod dto;
@@ -11,7 +11,6 @@ pub(crate) mod shared;
 mod shown;
 #[cfg(test)]
 mod tests;
-pub(crate) mod totals_file;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,17 +112,32 @@ impl RecentConversations {
     }
 
     /// Returns the conversations without any of their text, oldest first.
-    pub(crate) fn rows_without_text(&self) -> Vec<ConversationDto> {
-        let conversations = self.conversations.lock();
-        let mut rows: Vec<_> = conversations.newest_first().map(DashboardEntry::to_row).collect();
-        rows.reverse();
-        rows
+    pub(crate) fn rows(&self) -> Vec<ConversationDto> {
+        self.conversations.lock().newest_first().rev().map(DashboardEntry::to_row).collect()
     }
 
     /// Restores conversations of an earlier process, oldest first.
     pub(crate) fn restore_rows(&self, rows: Vec<ConversationDto>) {
         for entry in rows.into_iter().filter_map(DashboardEntry::from_row) {
             self.change(|conversations, _| conversations.touch(entry.id, || entry, |_| ()));
+        }
+    }
+
+    /// Returns identifier, title and last message of each conversation; none if text must be hidden.
+    pub(crate) fn titles(&self) -> Vec<[String; 3]> {
+        let conversations = self.conversations.lock();
+        let shown = conversations.newest_first().filter(|_| self.shows_content());
+        shown
+            .map(|seen| [&seen.dto.id, &seen.dto.title, &seen.dto.body].map(String::clone))
+            .collect()
+    }
+
+    /// Restores texts of an earlier process, unless text must be hidden.
+    pub(crate) fn restore_titles(&self, rows: Vec<[String; 3]>) {
+        for [id, title, body] in rows.into_iter().filter(|_| self.shows_content()) {
+            if let Some(id) = ConversationId::parse(&id) {
+                self.update(id, |seen| (seen.dto.title, seen.dto.body) = (title, body));
+            }
         }
     }
 

@@ -32,8 +32,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
-use crate::dashboard::shared;
-use crate::dashboard::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TotalsFile};
+use crate::costs::spending::Spending;
+use crate::dashboard::{RecentConversations as Recent, shared};
 use crate::error::{Fault, Problem};
 use crate::exchange::client_connection::ClientConnection;
 use crate::exchange::tunnel::TunnelSlot;
@@ -44,6 +44,7 @@ use crate::limits::{
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::proxy_state::ProxyState;
+use crate::store::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TITLES, TotalsFile};
 use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
 use certificates::HandshakeResult;
@@ -154,20 +155,19 @@ impl Server {
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
         if keeps_totals(state) {
-            let (config, recent) = (&state.config.store, &state.recent);
-            let (days, rows) = (Arc::clone(recent), Arc::clone(recent));
-            let restore = |rows| recent.restore_days(rows);
-            self.totals.extend(TotalsFile::open(config, DAYS, restore, move || days.days()));
-            let restore = |rows| recent.restore_rows(rows);
-            let rows = move || rows.rows_without_text();
-            self.totals.extend(TotalsFile::open(config, CONVERSATIONS, restore, rows));
-            let set = Arc::clone(recent);
-            let restore = |rows: Vec<_>| {
-                for price in rows.into_iter().rev() {
+            let (at, recent) = ((&*state.store, &state.config.store), &state.recent);
+            let set_prices = |recent: &Recent, prices: Vec<_>| {
+                for price in prices.into_iter().rev() {
                     recent.prices.set(price);
                 }
             };
-            self.totals.extend(TotalsFile::open(config, PRICES, restore, move || set.prices.all()));
+            let files = [
+                TotalsFile::open(at, DAYS, recent, Recent::restore_days, Recent::days),
+                TotalsFile::open(at, CONVERSATIONS, recent, Recent::restore_rows, Recent::rows),
+                TotalsFile::open(at, TITLES, recent, Recent::restore_titles, Recent::titles),
+                TotalsFile::open(at, PRICES, recent, set_prices, |recent| recent.prices.all()),
+            ];
+            self.totals.extend(files.into_iter().flatten());
         }
         self.admin = Some(at);
         Ok(())
@@ -267,10 +267,9 @@ fn keeps_totals(state: &ProxyState) -> bool {
 
 /// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
 fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
-    let from = Arc::clone(&state.spending);
-    let restore = |rows| state.spending.restore(rows);
+    let (at, from) = ((&*state.store, &state.config.store), &state.spending);
     keeps_totals(state)
-        .then(|| TotalsFile::open(&state.config.store, SPENT, restore, move || from.rows()))?
+        .then(|| TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle

@@ -13,6 +13,7 @@ mod prefix_caches;
 mod redis;
 mod secret;
 mod tiered;
+pub(crate) mod totals_file;
 pub(crate) mod write_queue;
 
 use std::path::Path;

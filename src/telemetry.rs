@@ -9,6 +9,7 @@ mod otlp;
 #[cfg(not(feature = "otlp"))]
 pub(crate) mod otlp_disabled;
 pub(crate) mod repeats;
+mod words;
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
@@ -16,6 +17,8 @@ use std::path::Path;
 
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::time::ChronoLocal;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -87,7 +90,12 @@ fn start_log_to(
         LogFormat::Console | LogFormat::Auto => {
             lines.event_format(ConsoleFormat { has_colour }).boxed()
         }
-        LogFormat::Text => lines.with_ansi(has_colour).with_target(false).boxed(),
+        LogFormat::Text => lines
+            .with_ansi(has_colour)
+            .with_target(false)
+            .with_timer(ChronoLocal::new("%FT%T%.6f%:z".into()))
+            .fmt_fields(debug_fn(words::write_field))
+            .boxed(),
     };
     let started = registry.with(layer).try_init();
     debug_assert!(started.is_ok(), "the log was started twice");

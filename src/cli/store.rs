@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cli::Done;
 use crate::config::{Config, StoreLocation};
-use crate::dashboard::totals_file;
 use crate::error::Problem;
-use crate::store::{RecordListing, ScopeStats, StoreInspector};
+use crate::store::{RecordListing, ScopeStats, StoreInspector, totals_file};
 use crate::wall_clock;
 use longhaul_console::json::pretty_json;
 use longhaul_console::printable::shortened;

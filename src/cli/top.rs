@@ -10,12 +10,11 @@ use longhaul_console::terminal;
 use longhaul_core::units::usd::Usd;
 
 use super::live::{LiveList, LivePoint};
+use super::quota::lines;
 use crate::cli::Done;
 use crate::config::Config;
 use crate::dashboard::ConversationDto;
 use crate::error::Problem;
-use crate::metrics::quota::lines;
-use crate::wall_clock;
 
 /// Maximum conversations shown, the newest ones.
 const MAX_ROWS: usize = 20;
@@ -51,7 +50,7 @@ fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
     for seen in list.conversations.iter().take(MAX_ROWS) {
         table.push(row(config, seen));
     }
-    Ok(table.render(width) + &lines(&list.quota, wall_clock::unix_seconds()))
+    Ok(table.render(width) + &lines(&list.quota))
 }
 
 /// Returns the cells of a conversation. Unknown numbers stay empty.

@@ -1,7 +1,5 @@
 //! `longhaul forget`, and the learned windows that `longhaul check` prints.
 
-use std::time::{Duration, SystemTime};
-
 use clap::ArgMatches;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -10,7 +8,7 @@ use crate::admin::FORGET_PATH;
 use crate::cli::Done;
 use crate::config::Config;
 use crate::learned::learned_models::HeldWindow;
-use crate::metrics::quota::YEAR_9999;
+use crate::wall_clock;
 use longhaul_console::printable::printable_name;
 
 /// Drops the learned windows of a model from a running longhaul. Fails if no longhaul answers.
@@ -39,10 +37,7 @@ pub(super) fn print_held(config: &Config, model: Option<&str>) -> Done {
 }
 
 fn line(verb: &str, window: &HeldWindow) -> String {
-    let until = window.until.filter(|at| *at < YEAR_9999).map(|at| {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
-        format!(", held until {}", httpdate::fmt_http_date(at))
-    });
+    let until = window.until.map(|at| wall_clock::local(at, ", held until %d %b %Y %H:%M %:z"));
     let until = until.unwrap_or_default();
     // Clients choose the names of models.
     let model = printable_name(&window.model);

@@ -72,7 +72,7 @@ impl ShownConversations {
         }
     }
 
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &DashboardEntry> {
+    pub(super) fn newest_first(&self) -> impl DoubleEndedIterator<Item = &DashboardEntry> {
         self.entries.iter().rev().map(|seen| &**seen)
     }
 

@@ -3,8 +3,7 @@
 //! Headers: `x-codex-*` of the backend for `ChatGPT` logins, `anthropic-ratelimit-unified-*` of Anthropic's API.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -20,7 +19,7 @@ const MAX_WINDOWS: usize = 16;
 const MAX_NAME: usize = 32;
 /// Pause if the provider refuses requests, or does not state when a window resets.
 const UNSTATED_PAUSE: Duration = Duration::from_mins(5);
-const DAY_MINUTES: u64 = 24 * 60;
+pub(crate) const DAY_MINUTES: u64 = 24 * 60;
 pub(crate) const WINDOW_LABELS: [&str; 3] = ["5h", "7d", "other"];
 
 /// A window of an account's quota.
@@ -54,13 +53,14 @@ pub(crate) struct Quota {
 impl Quota {
     /// Reads the headers of a reply. `None` if they state no window.
     pub(crate) fn read(headers: &HeaderMap, now: u64) -> Option<Self> {
-        let names = || headers.keys().map(http::HeaderName::as_str);
-        let stated = names().filter_map(|name| {
+        let names = headers.keys().map(http::HeaderName::as_str);
+        let stated = names.filter_map(|name| {
             let codex = name.strip_prefix("x-codex-")?;
             let place = codex.strip_suffix("-used-percent")?;
             codex_window(headers, place, now)
         });
-        let unified = names().filter_map(|name| {
+        let names = headers.keys().map(http::HeaderName::as_str);
+        let unified = names.filter_map(|name| {
             let place = name.strip_prefix(UNIFIED)?.strip_suffix("-utilization")?;
             claude_window(headers, place)
         });
@@ -208,57 +208,4 @@ impl QuotaWindow {
             _ => "other",
         }
     }
-
-    /// Returns the window in words, at the Unix time `now` in seconds.
-    fn sentence(&self, now: u64) -> String {
-        let mut text = match self.minutes {
-            minutes if minutes.is_multiple_of(DAY_MINUTES) => {
-                format!("{} d", minutes / DAY_MINUTES)
-            }
-            minutes if minutes.is_multiple_of(60) => format!("{} h", minutes / 60),
-            minutes => format!("{minutes} min"),
-        };
-        if !self.limit.is_empty() {
-            _ = write!(text, " ({} alone)", self.limit);
-        }
-        _ = write!(text, ": {:.0}% used", self.used_percent);
-        if let Some(at) = self.resets_at.filter(|at| *at < YEAR_9999) {
-            let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(at));
-            let [day, time] = [5..11, 17..22].map(|span| date.get(span).unwrap_or_default());
-            let is_far = at.saturating_sub(now) >= DAY_MINUTES * 60;
-            _ = write!(
-                text,
-                ", resets {}{time} UTC",
-                if is_far { format!("{day} ") } else { String::new() }
-            );
-        }
-        if let Some(without) = self.without_percent {
-            _ = write!(text, "; about {without:.0}% without longhaul");
-        }
-        text
-    }
-}
-
-/// First second of the year 9999, which no date beyond can be written in.
-pub(crate) const YEAR_9999: u64 = 253_370_764_800;
-
-pub(crate) fn lines(accounts: &[Quota], now: u64) -> String {
-    let mut page = String::new();
-    for quota in accounts {
-        let name = if accounts.len() > 1 {
-            format!("{} {}", quota.source, quota.account)
-        } else {
-            quota.source.clone()
-        };
-        for window in &quota.windows {
-            _ = writeln!(page, "{name}, {}", window.sentence(now));
-        }
-        if quota.is_refused {
-            _ = writeln!(
-                page,
-                "{name}: the provider refuses requests at present, perhaps of one model"
-            );
-        }
-    }
-    page
 }

@@ -1,4 +1,4 @@
-//! Log lines for people: the time of day, then what happened, in the order in which people ask.
+//! Log lines for people: the local time of day, then what happened, in the order in which people ask.
 //!
 //! The line of a request reads: time, model, conversation, what was done, sizes, cache, cost, status,
 //! duration. Machines read the formats `text` and `json`, which have every field.
@@ -14,6 +14,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::words::words_for;
 use crate::wall_clock;
 use longhaul_console::printable::printable_name;
 use longhaul_console::thousands::with_thousands;
@@ -24,8 +25,6 @@ pub(super) const REQUEST: &str = "request";
 /// Digits of a conversation's identifier that a line shows. `longhaul explain --conversation` takes
 /// the beginning of an identifier.
 const SHOWN_DIGITS: usize = 8;
-/// Seconds of a day.
-const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConsoleFormat {
@@ -72,17 +71,17 @@ where
     ) -> fmt::Result {
         let mut fields = EventFields::default();
         event.record(&mut fields);
-        let now = wall_clock::unix_seconds();
-        let line = self.line(now, *event.metadata().level(), &fields);
+        let now = wall_clock::local(wall_clock::unix_seconds(), "%H:%M:%S%:z");
+        let line = self.line(&now, *event.metadata().level(), &fields);
         writeln!(writer, "{line}")
     }
 }
 
 impl ConsoleFormat {
-    /// Formats one event that happened at `now`, in seconds since 1970.
-    fn line(self, now: u64, level: Level, fields: &EventFields) -> String {
+    /// Formats one event that happened at `now`.
+    fn line(self, now: &str, level: Level, fields: &EventFields) -> String {
         let mut line = Line { text: String::with_capacity(128), has_colour: self.has_colour };
-        line.push(&time_of_day(now), DIM);
+        line.push(now, DIM);
         if fields.message == REQUEST {
             RequestLine::new(fields).write(&mut line);
             return line.text;
@@ -142,28 +141,13 @@ impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.set(field, printable_name(value));
     }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, value.to_string());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, value.to_string());
-    }
 }
 
 /// Returns a field as people write it: `refused tokens 37,140`.
 fn in_words(name: &str, value: &str) -> String {
-    let value =
-        value.parse().map_or_else(|_| value.to_owned(), |number: u64| with_thousands(number));
+    let words = || words_for(name, value).to_owned();
+    let value = value.parse().map_or_else(|_| words(), |number: u64| with_thousands(number));
     format!("{} {value}", name.replace('_', " "))
-}
-
-/// Returns the time of day in UTC.
-fn time_of_day(now: u64) -> String {
-    let seconds = now % DAY_SECONDS;
-    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}Z", seconds % 60)
 }
 
 #[cfg(test)]

@@ -108,6 +108,10 @@ async fn what_was_cleared_and_why_is_two_clicks_away() {
         let table = "document.querySelector('.explanation .scroll')";
         let is_cut = browser.value(&format!("{table}.scrollWidth > {table}.clientWidth"));
         assert_eq!(is_cut, false, "no column of the explanation is cut at {size:?}");
+        assert_eq!(browser.value(IS_TO_SCALE), true, "the bar of messages at {size:?}");
+        let is_low = "(() => { const plot = document.querySelector('.plot'); \
+            return plot.querySelector('canvas').clientHeight > plot.clientHeight; })()";
+        assert_eq!(browser.value(is_low), false, "the axis of the chart is cut at {size:?}");
         // The address alone leads there.
         let mut again = Browser::open(&format!("{}{address}", page(&program)), size);
         again.wait_for("document.querySelector('.explanation tr.cleared')");
@@ -278,6 +282,13 @@ pub(crate) fn words(browser: &mut Browser) -> String {
     words
 }
 
+/// Tests whether each message of the request as sent is as wide as its share of the tokens.
+const IS_TO_SCALE: &str = "(() => { const bar = document.querySelector('.bar'); \
+    const tokens = (cell) => Number(cell.title.match(/([\\d,]+) tokens/)[1].replaceAll(',', '')); \
+    const cells = [...bar.children]; const all = cells.reduce((sum, cell) => sum + tokens(cell), 0); \
+    return cells.length > 9 && cells.every((cell) => \
+      Math.abs(cell.getBoundingClientRect().width - bar.clientWidth * tokens(cell) / all) < 1); })()";
+
 /// Tests whether something is wider than the window.
 const IS_WIDE: &str = "document.documentElement.scrollWidth > innerWidth";
 
@@ -402,6 +413,43 @@ async fn totals_and_rows_survive_a_restart_without_text() {
     assert!(crate::cli::stdout(&["store", "purge"], &state).contains("deleted"));
     assert!(!folder.join("lessons.db.conversations.json").exists());
     assert!(!folder.join("lessons.db.days.json").exists());
+}
+
+#[tokio::test]
+async fn titles_survive_a_restart_sealed_and_only_where_content_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let state = [("XDG_STATE_HOME", home.path().to_str().unwrap())];
+    let shown = [state[0], ("LONGHAUL_ADMIN_SHOW_CONTENT", "true")];
+    let model = Model::start(ModelOptions::default()).await.unwrap();
+    let started = |settings: &[_]| Program::with_admin(&model.url(), settings, Admin::Free);
+    let file = home.path().join("longhaul/lessons.db.titles");
+
+    let program = started(&shown);
+    assert_eq!(ask(&Caller::of(program.address()), "Repair the aqueduct").await, 200);
+    program.closed();
+    let sealed = std::fs::read(&file).unwrap();
+    assert!(memchr::memmem::find(&sealed, b"aqueduct").is_none());
+    let mode = std::fs::metadata(&file).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
+    let rows = std::fs::read_to_string(file.with_file_name("lessons.db.conversations.json"));
+    assert!(!rows.unwrap().contains("aqueduct"));
+
+    let program = started(&shown);
+    let after = busiest_of_user(&program, &state).await;
+    assert_eq!(after["title"], "Repair the aqueduct");
+    assert_eq!(after["body"], "Repair the aqueduct");
+    program.closed();
+    // Without the setting, the titles are neither shown nor kept.
+    let program = started(&state);
+    assert_eq!(busiest_of_user(&program, &state).await["title"], "");
+    program.closed();
+    let program = started(&shown);
+    let after = busiest_of_user(&program, &state).await;
+    assert_eq!((&after["title"], &after["requests"]), (&json!(""), &json!(1)));
+    program.closed();
+    assert!(file.exists());
+    assert!(crate::cli::stdout(&["store", "purge"], &state).contains("deleted"));
+    assert!(!file.exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

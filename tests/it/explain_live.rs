@@ -8,14 +8,17 @@ use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
+use crate::journey::bodies;
 use crate::program::{Admin, Program};
 
 /// Settings under which old results are cleared early, and requests are logged for people.
-const EARLY: [(&str, &str); 4] = [
+const EARLY: [(&str, &str); 5] = [
     ("LONGHAUL_PRUNE_PROTECT_TOKENS", "1000"),
     ("LONGHAUL_PRUNE_MINIMUM_TOKENS", "1000"),
     ("LONGHAUL_PRUNE_MIN_USER_TURNS", "1"),
     ("LONGHAUL_LOG_FORMAT", "console"),
+    // Half an hour beside UTC, in a form that needs no table of time zones.
+    ("TZ", "IST-05:30"),
 ];
 
 fn explain(program: &Program, arguments: &[&str]) -> Output {
@@ -139,7 +142,7 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
         let log = program.ended();
         let line = log.lines().find(|line| line.contains(&conversation[..8]));
         let line = line.unwrap_or_else(|| panic!("{log}"));
-        assert!(line.contains("Z  m  ") && line.contains("cleared 3 results, "), "{line}");
+        assert!(line.contains("+05:30  m  ") && line.contains("cleared 3 results, "), "{line}");
         assert!(line.contains(" → ") && line.contains("  200  "), "{line}");
         assert!(!log.contains("\u{1b}["), "no colours in a pipe: {log}");
     }
@@ -239,4 +242,40 @@ async fn each_compaction_adds_a_segment_and_leaves_the_earlier_ones_as_they_are(
     let last = page(&program, &["--last"]);
     assert!(newest.len() >= 2, "{newest:#?}");
     assert!(last.contains(&format!(", in {} segments", newest.len())), "{last}");
+}
+
+/// Whether a field of a log has a value of several words for machines, such as `too_long`.
+fn is_for_machines(field: &str) -> bool {
+    let (_, value) = field.split_once('=').unwrap_or_default();
+    let value = value.trim_matches('"');
+    value.contains(['-', '_']) && value.chars().all(|c| c.is_ascii_lowercase() || "-_".contains(c))
+}
+
+#[tokio::test]
+async fn a_text_log_has_local_time_and_words_and_a_json_log_utc_and_labels() {
+    let text = [
+        "+05:30  INFO request ",
+        "cleared results",
+        "bypass=\"no rule applies\"",
+        "window_source=\"stated in a refusal\"",
+        "verdict=\"newest batch\"",
+    ];
+    let json = ["Z\",", "prune", "\"nothing\"", "\"refusal\"", "\"newest-batch\""];
+    for (format, expect) in [("text", text), ("json", json)] {
+        let model = Model::start(ModelOptions::default()).await.unwrap();
+        let settings =
+            [("LONGHAUL_LOG_FORMAT", format), ("LONGHAUL_LOG_LEVEL", "trace"), ("TZ", "IST-05:30")];
+        let program = Program::with_admin(&model.url(), &settings, Admin::Free);
+        let caller = Caller::of(program.address());
+        for body in bodies(&longhaul_mock_model::session().unwrap()) {
+            assert_eq!(caller.ask(body).await.status, 200);
+        }
+        let log = program.ended();
+        for part in expect {
+            assert!(log.contains(part), "{part}: {log}");
+        }
+        let for_machines = log.split_ascii_whitespace().find(|field| is_for_machines(field));
+        assert_eq!(for_machines, None, "{format}");
+    }
+    assert!(is_for_machines("why=\"too_long\"") && !is_for_machines("why=\"too long\""));
 }

@@ -150,7 +150,7 @@ function Plot({ points, onOpen }) {
         <ul class="legend">
           <li><i class="line sent"></i>received${isShadow && ' and forwarded'}</li>
           <li><i class=${'line kept' + (isShadow ? ' dashed' : '')}></i>${isShadow ? 'would forward' : 'forwarded'}</li>
-          <li><i class="area"></i>${isShadow ? 'would be saved' : 'saved'}</li>
+          ${points.some((point) => point.went_on && (point.shadow ?? point.after) < point.before) && html`<li><i class="area"></i>${isShadow ? 'would be saved' : 'saved'}</li>`}
           ${points.some(isStated) && html`<li><i class="line window"></i>window</li>`}
           ${[...marks.values()].map(([symbol, words, name]) => html`<li key=${symbol}><i class=${'mark ' + name}>${symbol}</i>${words}</li>`)}
         </ul>

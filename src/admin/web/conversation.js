@@ -64,9 +64,9 @@ export function windowWords(note) {
   return note ? whole(note.tokens) + ' (' + note.source + ')' : 'unknown';
 }
 
-// How often the agent asked for a cleared result again: the test of the clearing.
+// How often the agent asked for a cleared result again: the test of the clearing. Mode shadow clears none.
 function Again({ one, points }) {
-  const cleared = points.reduce((sum, point) => sum + point.newly_cleared, 0);
+  const cleared = points.reduce((sum, point) => sum + (point.shadow === null ? point.newly_cleared : 0), 0);
   if (cleared === 0 && one.rereads === 0) return null;
   return html` · asked again for ${whole(one.rereads)}${cleared > 0 && one.rereads <= cleared ? ' of ' + plural(cleared, 'cleared result') : ' cleared results'}`;
 }

@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::format::{Format, Place};
 use crate::cli::agents::{Agent, Target};
 use crate::cli::{Env, print_error, state_folder};
-use crate::dashboard::totals_file;
 use crate::error::Problem;
+use crate::store::totals_file;
 
 /// File of the journal in the state folder.
 const JOURNAL: &str = "connect.json";

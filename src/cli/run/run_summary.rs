@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::cli::agents::Agent;
+use crate::cli::quota::lines;
 use crate::error::Fault;
-use crate::metrics::quota::lines;
 use crate::metrics::{Action, Label as _, Metrics, StatusClass};
-use crate::wall_clock;
 use longhaul_console::thousands::with_thousands;
 use longhaul_core::dialect::Dialect;
 
@@ -46,7 +45,7 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
         _ = write!(text, "; failed: {}", faults.join(", "));
     }
     text.push('\n');
-    let quota = lines(&metrics.quotas.all(), wall_clock::unix_seconds());
+    let quota = lines(&metrics.quotas.all());
     for line in quota.lines() {
         _ = writeln!(text, "longhaul: {line}");
     }

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use super::super::words::words_for;
 use super::{BOLD, CYAN, DIM, EventFields, GREEN, Line, PLAIN, RED, SHOWN_DIGITS, YELLOW};
 use longhaul_console::amounts::{percent, short_duration, short_tokens, short_usd};
 use longhaul_core::units::usd::Usd;
-
-/// Names of actions, and after a tab the words for each.
-const ACTIONS: &str = include_str!("actions.tsv");
 
 pub(super) struct RequestLine<'f> {
     fields: &'f EventFields,
@@ -85,10 +83,7 @@ impl<'f> RequestLine<'f> {
                 format!("cleared {cleared} {results}")
             }
             "retry" => return None,
-            other => {
-                let mut rows = ACTIONS.lines().filter_map(|line| line.split_once('\t'));
-                rows.find(|(name, _)| *name == other).map_or(other, |(_, words)| words).to_owned()
-            }
+            other => words_for("action", other).to_owned(),
         })
     }
 
@@ -96,7 +91,7 @@ impl<'f> RequestLine<'f> {
     fn bypass(&self) -> String {
         match self.fields.text("bypass") {
             None | Some("nothing") => String::new(),
-            Some(reason) => format!("not changed: {reason}"),
+            Some(reason) => format!("not changed: {}", words_for("bypass", reason)),
         }
     }
 
@@ -117,7 +112,7 @@ impl<'f> RequestLine<'f> {
         line.push(&short_duration(Duration::from_millis(took)), PLAIN);
         match self.fields.text("ended") {
             None | Some("complete") => {}
-            Some(ended) => line.push(ended, YELLOW),
+            Some(ended) => line.push(words_for("ended", ended), YELLOW),
         }
     }
 }

@@ -10,7 +10,7 @@ fn fields(message: &str, values: &[(&'static str, &str)]) -> EventFields {
 }
 
 const PLAIN: ConsoleFormat = ConsoleFormat { has_colour: false };
-const NOON: u64 = 12 * 3_600;
+const NOON: &str = "12:00:00+02:00";
 
 #[test]
 fn the_line_of_a_request_says_what_happened_in_the_order_of_the_questions() {
@@ -35,14 +35,14 @@ fn the_line_of_a_request_says_what_happened_in_the_order_of_the_questions() {
     );
     assert_eq!(
         PLAIN.line(NOON, Level::INFO, &mended),
-        "12:00:00Z  gpt-4o  157975d7  refused at 35.7k (window 32.8k) → cleared 9 results, 35.9k → \
+        "12:00:00+02:00  gpt-4o  157975d7  refused at 35.7k (window 32.8k) → cleared 9 results, 35.9k → \
          3.9k, sent again  cache 52%  $0.090  200  44 ms"
     );
     let other =
         [("method", "GET"), ("path", "/v1/models"), ("status", "502"), ("duration_ms", "1")];
     assert_eq!(
-        PLAIN.line(NOON + 61, Level::INFO, &fields(REQUEST, &other)),
-        "12:01:01Z  GET /v1/models  502  1 ms"
+        PLAIN.line("12:01:01+02:00", Level::INFO, &fields(REQUEST, &other)),
+        "12:01:01+02:00  GET /v1/models  502  1 ms"
     );
 }
 
@@ -59,7 +59,7 @@ fn an_event_names_model_and_conversation_and_reads_as_words() {
     );
     assert_eq!(
         PLAIN.line(NOON, Level::INFO, &learned),
-        "12:00:00Z  gpt-4o  e73613c6  learned a window  refused tokens 37,140, was source assumed"
+        "12:00:00+02:00  gpt-4o  e73613c6  learned a window  refused tokens 37,140, was source assumed"
     );
     let failed = [
         ("model", "m"),
@@ -73,14 +73,17 @@ fn an_event_names_model_and_conversation_and_reads_as_words() {
     ];
     assert_eq!(
         PLAIN.line(NOON, Level::WARN, &fields(REQUEST, &failed)),
-        "12:00:00Z  m  e7  summary in use, 9 tokens  500  server_error  1 ms"
+        "12:00:00+02:00  m  e7  summary in use, 9 tokens  500  server_error  1 ms"
     );
 }
 
 #[test]
 fn colours_are_on_a_terminal_only() {
     let warning = fields("no answer", &[("status", "502")]);
-    assert_eq!(PLAIN.line(NOON, Level::WARN, &warning), "12:00:00Z  WARN  no answer  status 502");
+    assert_eq!(
+        PLAIN.line(NOON, Level::WARN, &warning),
+        "12:00:00+02:00  WARN  no answer  status 502"
+    );
     let coloured = ConsoleFormat { has_colour: true };
     let line = coloured.line(NOON, Level::WARN, &warning);
     assert!(line.contains("\u{1b}[33mWARN\u{1b}[0m"), "{line}");

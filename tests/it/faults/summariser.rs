@@ -48,7 +48,7 @@ async fn check_conduct(conduct: Conduct, wait: &str, why: Option<&str>) {
     endpoint.met().await;
 }
 
-const UNREACHABLE: Option<&str> = Some("unreachable");
+const UNREACHABLE: Option<&str> = Some("why=\"no call reached the upstream\"");
 
 #[tokio::test]
 async fn digest_replaces_the_summary_if_the_summariser_refuses_connections() {

@@ -37,7 +37,7 @@ const CLAUDE: &str = "anthropic-ratelimit-unified-status: rejected\r\n\
 async fn shown(program: &Program) -> String {
     let admin = program.admin().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.args(["quota", "--admin", &admin]).env_clear();
+    command.args(["quota", "--admin", &admin]).env_clear().env("TZ", "IST-05:30");
     let output = tokio::task::spawn_blocking(move || command.output().unwrap());
     let output = output.await.unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
@@ -53,7 +53,7 @@ async fn quota_is_shown_by_the_length_of_its_windows() {
             "/v1/responses",
             &login[..],
             &[
-                "chatgpt, 7 d: 12% used, resets 01 Jan 00:00 UTC",
+                "chatgpt, 7 d: 12% used, resets 01 Jan 05:30 +05:30",
                 "chatgpt, 5 h: 41% used, resets ",
                 "chatgpt, 5 h (bengalfox alone): 99% used",
             ][..],
@@ -64,7 +64,7 @@ async fn quota_is_shown_by_the_length_of_its_windows() {
             "/v1/messages",
             &claude[..],
             &[
-                "claude, 5 h: 63% used, resets 01 Jan 00:00 UTC",
+                "claude, 5 h: 63% used, resets 01 Jan 05:30 +05:30",
                 "claude, 7 d: 102% used",
                 "claude, 7 d (oi alone): 20% used",
                 "claude: the provider refuses requests at present, perhaps of one model",
