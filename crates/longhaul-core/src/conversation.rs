@@ -15,6 +15,7 @@ mod role;
 pub(crate) mod rule_files;
 mod runs;
 pub mod tool_arguments;
+pub mod tool_schemas;
 
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{CacheEntry, MessageMemo};
