@@ -5,7 +5,7 @@
 mod agent_summary;
 mod batches;
 mod bound_thinking;
-mod cache_marks;
+pub(crate) mod cache_marks;
 pub(crate) mod containers;
 pub(crate) mod cut_rules;
 pub mod images;
