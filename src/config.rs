@@ -96,6 +96,8 @@ pub struct Config {
     pub headers_may_raise: bool,
     /// Whether gateways get smaller messages back from `POST /v1/compress`.
     pub compress_enabled: bool,
+    /// Hosts at which a request for a Claude model without cache marks gets two.
+    pub mark_hosts: Vec<String>,
     /// Treatment of requests to speak the Responses API over a WebSocket.
     pub responses_websocket: ResponsesWebSocket,
     /// Upstream for requests outside every mount.
@@ -355,6 +357,7 @@ impl Config {
             mode: if acts { mode } else { Mode::Off },
             headers_may_raise: found.value(&settings::HEADERS_MAY_RAISE)?,
             compress_enabled: found.value(&settings::COMPRESS_ENABLED)?,
+            mark_hosts: found.value(&settings::MARK_HOSTS)?,
             responses_websocket: found.value(&settings::RESPONSES_WEBSOCKET)?,
             upstream,
             mounts,

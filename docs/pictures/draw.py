@@ -108,7 +108,7 @@ def terminal(command, lines, colours, columns):
 
 COLOURS = [(r"died.*", "#ff7b72"), (r"finished.*", "#7ee787"), (r"refused as too large.*", "#ffa657"),
            (r"a summary for old history.*", "#79c0ff"), (r"old tool results cleared.*", "#d2a8ff"),
-           (r"cleared [A-Z][a-z]* .*", "#d2a8ff"), (r"added: .*|summarised: .*", "#79c0ff"), (r"^(?:why|window|history|results|profile)\b", "#7ee787")]
+           (r"cleared [A-Z][a-z]* .*", "#d2a8ff"), (r"added: .*|summarised: .*", "#79c0ff"), (r"^(?:why|window|history|results|profile|tools)\b", "#7ee787")]
 
 
 def demo():

@@ -37,6 +37,8 @@ pub(crate) struct Attempt {
     pub(super) plan: RequestPlan,
     /// Details of the retry. `None` for the first send.
     pub(super) retry: Option<Retry>,
+    /// Whether longhaul added cache marks to the body.
+    pub(super) is_marked: bool,
     /// Event that led to the plan.
     pub(super) cause: PlanCause,
 }
@@ -62,7 +64,7 @@ impl PlanInputs {
 
 impl Attempt {
     pub(super) fn retry(inputs: PlanInputs, plan: RequestPlan, retry: Retry) -> Self {
-        Self { inputs, plan, cause: retry.cause(), retry: Some(retry) }
+        Self { inputs, plan, is_marked: false, cause: retry.cause(), retry: Some(retry) }
     }
 
     /// Returns the view of the conversation that is sent.

@@ -74,13 +74,15 @@ pub(crate) async fn first_send(
             (plan, report, sending)
         }
     };
-    let sending = sending.unwrap_or_else(|| chat.request.body.original());
+    let marked = rewrite::marked_body(chat, sending.as_ref());
+    let is_marked = marked.is_some();
+    let sending = marked.or(sending).unwrap_or_else(|| chat.request.body.original());
     let cause = match step {
         _ if chat.compact_now => PlanCause::Manual,
         Some(_) => PlanCause::FitWindow,
         None => PlanCause::Plan,
     };
-    let first = Attempt { inputs, plan, retry: None, cause };
+    let first = Attempt { inputs, plan, retry: None, is_marked, cause };
     (first, sending, report)
 }
 
@@ -157,7 +159,8 @@ pub(super) async fn explicit_compaction(
     let plan = compact_immediately(chat, &mut inputs).await?;
     let sending = rewrite::rewritten_body(&chat.request, &plan.view).ok()??;
     let report = plan_report(chat.request.conversation, &plan);
-    let attempt = Attempt { inputs, plan, retry: None, cause: PlanCause::Manual };
+    let cause = PlanCause::Manual;
+    let attempt = Attempt { inputs, plan, retry: None, is_marked: false, cause };
     Some((attempt, sending, report))
 }
 

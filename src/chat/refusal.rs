@@ -64,6 +64,8 @@ pub(super) struct RefusedAttempt {
 /// Kind of refusal of a rewritten request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RewriteRefusal {
+    /// With cache marks that longhaul added. They are suspected first.
+    CacheMarks,
     Malformed,
     /// For an unknown reason.
     Unexplained,

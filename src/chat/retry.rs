@@ -29,8 +29,9 @@ pub(crate) async fn next_step(
     if let Some(second) = retry_without_item(chat, first, verdict) {
         return RetryDecision::retry(second);
     }
+    let may_be_marks = first.is_marked && status == StatusCode::BAD_REQUEST;
     match verdict {
-        Verdict::Failed | Verdict::Fine => RetryDecision::Relay,
+        Verdict::Failed | Verdict::Fine if !may_be_marks => RetryDecision::Relay,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => {
             if let Verdict::Overflow(overflow) = verdict {
@@ -41,7 +42,7 @@ pub(crate) async fn next_step(
         Verdict::BodyTooLarge(stated) => {
             recovery::recover_from_body_limit(chat, first, status, stated).await
         }
-        Verdict::Malformed => {
+        Verdict::Failed | Verdict::Fine | Verdict::Malformed => {
             if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
                 return RetryDecision::retry(original);
             }
@@ -144,11 +145,13 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
     let max_input = marks.max_input(conversation.output_tokens());
     // Refusals of this kind do not concern a lowered output limit or removed thinking.
     let rewritten = first.plan.has_edits(conversation);
-    let fits = conversation.tokens() <= max_input
+    let fits = !rewritten
+        || conversation.tokens() <= max_input
         || KnownWindow::of_chat(chat, first.inputs.adopted()).is_assumed();
-    if !rewritten || !fits {
+    if !(rewritten || first.is_marked) || !fits {
         return None;
     }
+    let why = if first.is_marked { RewriteRefusal::CacheMarks } else { why };
     let policy = &first.inputs.policy;
     let summarised = first.view().is_condensed();
     let suspected = summarised.then_some(policy.placement);

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use http::request::Parts;
 
 use crate::chat::attempt::Attempt;
-use crate::chat::context::ChatRequest;
+use crate::chat::context::{Chat, ChatRequest};
 use crate::chat::refusal::Retry;
-use crate::request::buffered_body::FramedBody;
+use crate::request::buffered_body::{BufferedBody, FramedBody};
 use crate::request::headers;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
+use longhaul_core::overflow::Suspicion;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::planning::view::ForwardedView;
 
@@ -54,14 +55,34 @@ pub(super) fn rewritten_body(
     let Some(plan) = view.replacements(conversation) else {
         return Ok(None);
     };
-    let spliced = Splice::new(conversation, &plan).and_then(|splice| {
-        let sending = request.body.spliced(&splice);
-        let strays = splice.corrupted_bytes(sending.body.chunks());
-        request.state.metrics.corrupted_bytes.add(strays as u64);
-        (strays == 0).then_some(sending)
-    });
+    let spliced = Splice::new(conversation, &plan);
+    let spliced = spliced.and_then(|splice| apply(&splice, request.body, request));
     if spliced.is_none() {
         tracing::warn!("discarding a rewrite that is not sound");
     }
     spliced.map(Some).ok_or(Bypass::Unsound)
+}
+
+/// Applies a splice of `body`. `None` if a byte outside its edits changed.
+fn apply(splice: &Splice<'_>, body: &BufferedBody, of: &ChatRequest<'_>) -> Option<FramedBody> {
+    let sending = body.spliced(splice);
+    let strays = splice.corrupted_bytes(sending.body.chunks());
+    of.state.metrics.corrupted_bytes.add(strays as u64);
+    (strays == 0).then_some(sending)
+}
+
+/// Adds cache marks at the hosts that the operator names: to `rewritten`, or else to the client's own body. `None` if
+/// the body stays as it is.
+pub(super) fn marked_body(chat: &Chat<'_>, rewritten: Option<&FramedBody>) -> Option<FramedBody> {
+    let (request, config) = (&chat.request, &chat.state().config);
+    let host = config.upstream.base.authority().host();
+    let may_mark = config.mark_hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
+        && chat.model.to_ascii_lowercase().contains("claude")
+        && chat.recovery_enabled()
+        && request.from_gateway.is_none()
+        && !chat.learned.refuted.is_refuted(Suspicion::CacheMarks);
+    let text = rewritten.filter(|_| may_mark).map(|it| it.body.clone().into_bytes());
+    let body = request.body.with_text(text.unwrap_or_else(|| request.body.text().clone()));
+    let read = may_mark.then(|| request.conversation.dialect().read(body.text()));
+    apply(&Splice::with_cache_marks(&read?.ok()?)?, &body, request)
 }

@@ -107,6 +107,7 @@ settings! { ALL_SETTINGS:
         optional!(choice), "compact.cache_price" = "", per_model;
     COMPACT_KEEP_RECENT: Option<Tokens> =
         optional!(tokens::<0, MOST>), "compact.keep_recent_tokens" = "", per_model;
+    MARK_HOSTS: Vec<String> = text_list, "compact.mark_hosts" = "[]";
     CACHE_MARK_DISABLED: bool = switch, "compact.cache_mark_disabled" = "false",
         short_env = Some("DISABLE_CACHE_MARK");
 

@@ -161,9 +161,10 @@ pub(crate) fn overfull(explanation: &RequestExplanation) -> Option<String> {
     let rows = explanation.rows.iter();
     let head = rows.filter(|row| row.decision == MessageDecision::Head);
     let head: Tokens = head.map(|row| row.becomes).sum();
-    let [after, usable, tools, head, rest] =
-        [after, usable, totals.tools, head, after - totals.tools - head]
-            .map(|tokens| with_thousands(tokens.get()));
+    let tools = explanation.tool_schemas.tokens;
+    let head = head + totals.tools - tools;
+    let [after, usable, tools, head, rest] = [after, usable, tools, head, after - tools - head]
+        .map(|tokens| with_thousands(tokens.get()));
     Some(format!(
         "{after} tokens go out, and the reply leaves {usable} of the window. Tool schemas ({tools}) and the \
          system prompt with the first message ({head}) always stay; later messages take {rest}. Offer fewer \

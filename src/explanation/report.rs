@@ -9,6 +9,7 @@ use crate::config::{ChoiceSetting, Mode};
 use crate::explanation::cause::{PlanCause, overfull};
 use crate::explanation::stored::{ChangedText, ExplanationContext, StoredExplanation};
 use crate::explanation::verdict::{self, UntouchedReason};
+use longhaul_console::amounts::percent;
 use longhaul_console::printable::printable_name;
 use longhaul_console::thousands::with_thousands;
 use longhaul_console::word::Word;
@@ -42,6 +43,9 @@ pub(crate) struct ExplanationReport {
     /// The numbers; their rows are in `messages`.
     #[serde(flatten)]
     pub(crate) numbers: RequestExplanation,
+    /// Share of the window that the tool schemas take, in percent.
+    #[serde(default)]
+    pub(crate) tool_share: Option<u64>,
     /// A setting to change so that more is cleared, if one would help.
     pub(crate) hint: Option<String>,
     /// Failures after this request, if the reader asked for the last request.
@@ -132,6 +136,8 @@ impl ExplanationReport {
         }
         let rows = mem::take(&mut explanation.rows).into_iter();
         let messages = rows.map(|row| MessageRow::new(&explanation, row)).collect();
+        let [tools, window] = [explanation.tool_schemas.tokens, explanation.window];
+        let tool_share = percent(tools.get().into(), window.get().into());
         Self {
             request: None,
             why,
@@ -139,6 +145,7 @@ impl ExplanationReport {
             mode: context.mode,
             profile: context.profile.name().into(),
             window: WindowReport { tokens: explanation.window, source },
+            tool_share,
             numbers: explanation,
             hint: None,
             newer: None,

@@ -106,6 +106,17 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
     head.push(["history".to_owned(), history]);
     let rule = report.numbers.rule.as_ref();
     head.push(["results".to_owned(), rule.map_or_else(|| "no result is cleared".into(), clearing)]);
+    let schemas = &report.numbers.tool_schemas;
+    if let Some(share) = report.tool_share.filter(|_| !schemas.largest.is_empty()) {
+        let largest = schemas.largest.iter();
+        let largest =
+            largest.map(|(name, size)| [&printable_name(name), " ", &tokens(*size)].concat());
+        let largest = largest.collect::<Vec<_>>().join(", ");
+        let all = tokens(schemas.tokens);
+        let row =
+            format!("{all} tokens of schemas, {share}% of the window; the largest: {largest}");
+        head.push(["tools".to_owned(), row]);
+    }
     let profile = format!("{}, mode {}", report.profile, report.mode.name());
     head.push(["profile".to_owned(), profile]);
 }
@@ -225,13 +236,11 @@ fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usi
         (_, Some(_)) => "longhaul forwarded",
     };
     push(&format!(
-        "{forwards} {} of {} tokens. The request has {} messages, {} of them the user's, and {} tokens of \
-         tool schemas.",
+        "{forwards} {} of {} tokens. The request has {} messages, {} of them the user's.",
         with_thousands(totals.after.get()),
         with_thousands(totals.before.get()),
         totals.messages,
-        totals.user_messages,
-        with_thousands(totals.tools.get())
+        totals.user_messages
     ));
     if let Some(hint) = &report.hint {
         push(&format!("Hint: {hint}."));

@@ -47,6 +47,11 @@ impl BufferedBody {
         Self { text, encoded: Some(encoded), reservation: None }
     }
 
+    /// Returns a body of another text that is framed like this one.
+    pub(crate) fn with_text(&self, text: Bytes) -> Self {
+        Self { text, encoded: self.encoded.clone(), reservation: None }
+    }
+
     pub(crate) fn with_reservation(self, reservation: Reservation) -> Self {
         let room = Some(Arc::new(reservation));
         Self { reservation: room, ..self }

@@ -151,6 +151,43 @@ fn a_head_that_fills_the_window_is_named_with_what_helps() {
 }
 
 #[test]
+fn tool_schemas_have_their_share_of_the_window_and_the_largest_are_named() {
+    let text = |chars: usize| "x".repeat(chars);
+    let schemas = |schema: &dyn Fn(&str, usize) -> Value| {
+        let sizes = [("small", 40), ("Task", 8_000), ("Bash", 20_000), ("Edit", 4_000)];
+        json!(sizes.map(|(name, chars)| schema(name, chars)))
+    };
+    let chat = |name: &str, chars| json!({"type": "function", "function": {"name": name, "description": text(chars)}});
+    let flat =
+        |name: &str, chars| json!({"type": "function", "name": name, "description": text(chars)});
+    let ask = json!([{"role": "user", "content": "Mend the build."}]);
+    for (body, instructions) in [
+        (json!({"messages": ask, "tools": schemas(&chat)}), 0),
+        (
+            json!({"messages": ask, "tools": schemas(&flat), "system": text(4_000), "max_tokens": 9}),
+            1_000,
+        ),
+        (json!({"input": ask, "tools": schemas(&flat), "instructions": text(4_000)}), 1_000),
+    ] {
+        let body = body.to_string();
+        let said = report(&["--window", "100k"], &[], body.as_bytes());
+        let tools = &said["tool_schemas"];
+        let tokens = tools["tokens"].as_u64().unwrap();
+        assert!((8_000..8_200).contains(&tokens), "{tokens}");
+        assert_eq!(said["tool_share"], 8);
+        assert_eq!(said["totals"]["tools"].as_u64().unwrap(), tokens + instructions);
+        let named = tools["largest"].as_array().unwrap().iter().map(|it| it[0].as_str().unwrap());
+        assert_eq!(named.collect::<Vec<_>>(), ["Bash", "Task", "Edit"]);
+        let page = stdout(&["--window", "100k"], &[], body.as_bytes());
+        let row = page.lines().find(|line| line.starts_with("tools ")).unwrap();
+        assert!(
+            row.contains(" tokens of schemas, 8% of the window; the largest: Bash 5,0"),
+            "{row}"
+        );
+    }
+}
+
+#[test]
 fn help_shows_examples() {
     let help = stdout(&["--help"], &[], b"");
     let examples = ["longhaul explain request.json", "longhaul explain --body < request.json"];

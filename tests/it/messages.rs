@@ -1,5 +1,6 @@
 //! Anthropic's Messages API: recorded sessions of Claude Code, random ones, and the whole proxy.
 
+mod cache_marks;
 mod client_compaction;
 mod clouds;
 mod counted;

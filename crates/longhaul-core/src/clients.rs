@@ -8,6 +8,7 @@
 //! | `program` | element that the client's program wrote, or in which it shows material |
 //! | `user` | element whose content the user wrote |
 //! | `block` | first words of a program's text that has no element, and its last words; without these, all of it |
+//! | `pictures` | first words of a message in which the client shows pictures of the results before |
 //! | `skill-start` | first words of a message with the instructions of a skill |
 //! | `request` | first words of a line behind which the user's words begin, and the words after these |
 //! | `quoted` | words that begin an element of the program, before words of the user, and the words after them |
@@ -32,7 +33,7 @@ mod results;
 
 pub(crate) use files::{rule_file, workspace};
 pub use own_words::own_words;
-pub(crate) use own_words::{announces_result, loaded_skill};
+pub(crate) use own_words::{announces_result, loaded_skill, shows_result};
 pub(crate) use reads::{file_text, loads_skill, reads_file};
 pub(crate) use results::{ResultWords, answers_user, in_result, may_reject};
 

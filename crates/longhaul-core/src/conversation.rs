@@ -5,7 +5,7 @@
 mod agent_summary;
 mod batches;
 mod bound_thinking;
-mod cache_marks;
+pub(crate) mod cache_marks;
 pub(crate) mod containers;
 pub(crate) mod cut_rules;
 pub mod images;
@@ -15,6 +15,7 @@ mod role;
 pub(crate) mod rule_files;
 mod runs;
 pub mod tool_arguments;
+pub mod tool_schemas;
 
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::{CacheEntry, MessageMemo};

@@ -161,6 +161,8 @@ pub enum Evidence {
 pub enum Suspicion {
     /// Unknown words, by their fingerprint without digits.
     Words(u64),
+    /// The API accepts cache marks that longhaul adds. A refusal of marks refutes this.
+    CacheMarks,
     /// A limit on bytes. Such refusals have few words of their own.
     ByteLimit,
     /// The provider compacts conversations with the model of this key. No refusal suggests it, and a failed

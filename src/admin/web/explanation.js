@@ -82,7 +82,7 @@ export function Explanation({ point, base, onShown }) {
   }
   if (error) return html`<p class="bad">No explanation: ${error}</p>`;
   if (!explanation) return html`<p class="dim" aria-busy="true">Loading the explanation …</p>`;
-  const { request, prune } = explanation;
+  const { request, prune, tool_share, tool_schemas: tools } = explanation;
   const openRow = (key) => {
     const text = place.current.querySelector(`[data-text="${key}"] details`);
     if (text) text.open = true;
@@ -95,6 +95,7 @@ export function Explanation({ point, base, onShown }) {
       <p><b>Why:</b> ${explanation.why}.</p>
       <${Bar} explanation=${explanation} onOpen=${openRow} />
       <p class="dim">Window ${whole(explanation.window.tokens)} (${explanation.window.source}); a summary is prepared from ${whole(explanation.marks.soft)} estimated tokens on, and used from ${whole(explanation.marks.hard)}.
+        ${tools.tokens > 0 && ` Tool schemas take ${whole(tools.tokens)} estimated tokens, ${tool_share}% of the window; the largest: ${tools.largest.map(([name, tokens]) => `${name} ${whole(tokens)}`).join(', ')}.`}
         ${prune ? ` The rule keeps the newest ${whole(prune.protect_tokens)} tokens of results.` : ' Clearing is switched off.'}
         ${' '}Request <code>${request.id}</code>: <code>longhaul explain --request ${request.id}${location.port === '8485' ? '' : ' --admin ' + location.host}</code>.</p>
       ${explanation.layers.length > 0 && html`<${Layers} layers=${explanation.layers} />`}

@@ -7,6 +7,7 @@ use crate::chat::refusal::{Retry, RewriteRefusal};
 use crate::config::PlacementSetting;
 use crate::learned::summary_placements::ConversationModelKey;
 use crate::store::RewriteTolerance;
+use longhaul_core::overflow::Suspicion;
 use longhaul_core::planning::view::ForwardedView;
 use longhaul_core::policy::placement::{Placement, PlacementRefusals};
 
@@ -17,6 +18,9 @@ pub(in crate::chat) fn record_rewrite_refusal(
     suspected: Option<Placement>,
 ) {
     let goes_elsewhere = match why {
+        RewriteRefusal::CacheMarks => {
+            return chat.learned.refuted.record_refuted(Suspicion::CacheMarks);
+        }
         RewriteRefusal::Malformed => record_placement_refusal(chat, suspected),
         RewriteRefusal::Unexplained => suspect_rewrite(chat, suspected),
     };

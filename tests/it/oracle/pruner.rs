@@ -35,6 +35,8 @@ struct Result {
     size: usize,
     /// Tokens that clearing the result would free; 0 if it is never cleared.
     gain: usize,
+    /// Whether clearing frees anything: text, or a picture beside little of it.
+    leaves: bool,
     placeholder: String,
     pins: Option<usize>,
 }
@@ -66,7 +68,7 @@ pub(crate) fn prune(body: &str, rule: &Rule) -> Outcome {
                 sum += result.size;
                 sum > rule.protect
             })
-            .filter(|result| Some(result.run) != newest && result.gain > 0)
+            .filter(|result| Some(result.run) != newest && result.leaves)
             .filter(|result| !pinned.contains(&result.message))
             .filter(|result| !cleared.contains(&result.message))
             .collect();
@@ -109,6 +111,12 @@ fn replacement(content: &str, placeholder: &str) -> String {
         Some(mark) => format!(r#"[{{"type":"text","text":{text},"cache_control":{mark}}}]"#),
         None => format!(r#"[{{"type":"text","text":{text}}}]"#),
     }
+}
+
+/// Whether an array has a picture. Quotation marks within a text are escaped.
+fn shows_picture(content: &str) -> bool {
+    let has = |kind: &str| content.contains(kind);
+    content.starts_with('[') && (has(r#""type":"image_url""#) || has(r#""type":"image""#))
 }
 
 fn answers(message: &Message) -> bool {
@@ -192,6 +200,7 @@ fn results(messages: &[Message], contents: &[Option<&str>], rule: &Rule) -> Vec<
             run,
             size,
             gain: if kept { 0 } else { gain },
+            leaves: !kept && (gain > 0 || contents[at].is_some_and(shows_picture)),
             placeholder,
             pins,
         });

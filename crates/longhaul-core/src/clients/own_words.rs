@@ -41,6 +41,11 @@ pub(crate) fn announces_result(text: &str) -> bool {
     result_line(text).is_some_and(|(tool, _)| !answers_user(tool))
 }
 
+/// Whether the client wrote the text of a user message, to show pictures of the results before.
+pub(crate) fn shows_result(text: &str) -> bool {
+    row_of("pictures", text).is_some()
+}
+
 /// Splits the line above a result off a text, and returns the tool in that line and the result.
 pub(super) fn result_line(text: &str) -> Option<(&str, &str)> {
     let line = text.split('\n').next()?;

@@ -1,11 +1,14 @@
 //! Cache marks of the replacement text: marks that move there, and marks that longhaul adds.
 
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, PartKind, Role};
+use crate::json::span::Span;
 use memchr::memmem::Finder;
 use std::ops::Range;
 
 /// Maximum cache marks of a request. Source: Anthropic's documentation of prompt caching.
 const MAX_CACHE_MARKS: u8 = 4;
+/// Mark with the shortest lifetime. Marks with a longer one have to precede it.
+pub(crate) const CACHE_MARK: &str = r#"{"type":"ephemeral"}"#;
 
 impl<'a> Conversation<'a> {
     /// Whether a message carries a cache mark.
@@ -47,6 +50,61 @@ impl<'a> Conversation<'a> {
         let key = format!("\"{}\"", self.dialect().facts().cache_mark_key);
         let is_named = self.message(at)?.span.slice(self.body).contains(&key);
         (!is_named).then(|| self.added_cache_mark(at..at + 1))?
+    }
+
+    /// Returns the texts, each with its offset, that give two marks to a request without any. One stands behind the
+    /// instructions, one behind the newest message that the next request surely repeats.
+    ///
+    /// A string becomes a text part wherever a mark stands or stood, so that the content keeps its form.
+    pub(crate) fn marks_to_insert(&self) -> Vec<(usize, String)> {
+        let role = |at: usize| self.message(at).map(|it| it.role).unwrap_or_default();
+        let is_answered = self.messages().iter().any(|it| it.role == Role::Assistant);
+        let is_repeated = is_answered || self.params().tool_schemas.is_some();
+        let facts = self.dialect().facts();
+        if !facts.allows_added_cache_marks || !is_repeated || self.count_cache_marks() > 0 {
+            return Vec::new();
+        }
+        // Clients append words for one request to the results of a step, or to the words of the user.
+        let may_stand = |at: &usize| {
+            let before = at.checked_sub(1).map(role);
+            let begins = before.is_none_or(|it| it == Role::Assistant || it.is_instruction());
+            let ends = role(*at).is_tool_result() && !role(at + 1).is_tool_result();
+            ends || begins && role(*at).is_user()
+        };
+        let places = (0..self.messages().len()).filter(may_stand);
+        let mut places: Vec<Span> = places.filter_map(|at| self.mark_place(at)).collect();
+        let newest = places.last().copied();
+        let last = self.instructions_len().checked_sub(1);
+        let head = self.instructions_place().or_else(|| self.mark_place(last?));
+        places.extend(head);
+        let insertions = places.into_iter().flat_map(|place| {
+            let is_marked = [head, newest].contains(&Some(place));
+            let mark = format!(",\"{}\":{CACHE_MARK}", facts.cache_mark_key);
+            let mark = if is_marked { mark } else { String::new() };
+            if place.slice(self.body).starts_with('"') {
+                let open = ["[", facts.text_part_start].concat();
+                return [(place.start(), open), (place.end(), mark + "}]")];
+            }
+            [(place.end() - 1, mark), (place.end(), String::new())]
+        });
+        insertions.collect()
+    }
+
+    /// Returns the string or the object at message `at` that may carry a mark.
+    fn mark_place(&self, at: usize) -> Option<Span> {
+        let message = self.message(at)?;
+        let (text, last) = (self.texts(message).last(), self.parts(message).last());
+        let is_blank = text.is_some_and(|it| it.decode(self.body).trim().is_empty());
+        let is_fit = last.is_none_or(|it| matches!(it.kind, PartKind::Image | PartKind::Text));
+        let block = self.container(at).map(|_| message.span).or_else(|| Some(last?.span));
+        block.or_else(|| Some(text?.span())).filter(|_| is_fit && !is_blank)
+    }
+
+    /// Returns the instructions outside the messages: the string, or the array up to the end of its last block.
+    fn instructions_place(&self) -> Option<Span> {
+        let value = self.params().instructions?.span();
+        let end = value.slice(self.body).rfind(['"', '}']).filter(|end| *end > 1)?;
+        Span::new(value.start(), value.start() + end + 1)
     }
 
     /// Counts the marks of the body, wherever they are, up to [`MAX_CACHE_MARKS`]. A key of the same name
@@ -94,6 +152,7 @@ impl<'a> Conversation<'a> {
 mod tests {
     use crate::conversation::parse_cache::ParseCache;
     use crate::dialect::Dialect;
+    use crate::planning::splice::Splice;
     use crate::units::scope::Scope;
 
     #[test]
@@ -146,5 +205,89 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Forwards a body with the marks that longhaul adds, each written as `<mark>`.
+    fn marked(dialect: Dialect, body: &str) -> String {
+        let conversation = dialect.read(body.as_bytes()).unwrap();
+        let Some(splice) = Splice::with_cache_marks(&conversation) else {
+            return "as it came".to_owned();
+        };
+        let marked = String::from_utf8(splice.apply()).unwrap();
+        assert_eq!(splice.corrupted_bytes([marked.as_bytes()]), 0);
+        marked.replace(r#","cache_control":{"type":"ephemeral"}"#, "<mark>")
+    }
+
+    #[test]
+    fn marks_stand_behind_the_instructions_and_the_newest_repeated_message() {
+        let step = |id: u8| {
+            format!(
+                r#"{{"role":"assistant","tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"role":"tool","tool_call_id":"{id}","content":"r{id}"}}"#
+            )
+        };
+        let part = |text: &str, mark: &str| {
+            format!(r#""content":[{{"type":"text","text":"{text}"{mark}}}]"#)
+        };
+        let head = r#"{"role":"system","content":"s"},{"role":"user","content":"a"}"#;
+        let once = r#"{"role":"user","content":"for this request alone"}"#;
+        let body = format!(r#"{{"messages":[{head},{},{},{once}]}}"#, step(1), step(2));
+        let expect = body
+            .replace(r#""content":"s""#, &part("s", "<mark>"))
+            .replace(r#""content":"a""#, &part("a", ""))
+            .replace(r#""content":"r1""#, &part("r1", ""))
+            .replace(r#""content":"r2""#, &part("r2", "<mark>"));
+        assert_eq!(marked(Dialect::ChatCompletions, &body), expect);
+        // An empty text carries no mark.
+        let empty = body.replace(r#""content":"r2""#, r#""content":"""#);
+        let expect = expect
+            .replace(&part("r1", ""), &part("r1", "<mark>"))
+            .replace(&part("r2", "<mark>"), r#""content":"""#);
+        assert_eq!(marked(Dialect::ChatCompletions, &empty), expect);
+    }
+
+    #[test]
+    fn marks_of_messages_stand_on_blocks_and_never_within_results() {
+        let system = r#""system":[{"type":"text","text":"s"},{"type":"text","text":"t"}]"#;
+        let step = |content: &str| {
+            format!(
+                r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"1","name":"f","input":{{}}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"1","content":{content}}},{{"type":"text","text":"once"}}]}}"#
+            )
+        };
+        for content in
+            [r#""r""#, r#"[{"type":"text","text":"r"}]"#, r#"[{"type":"image","source":{}}]"#]
+        {
+            let body = format!(
+                r#"{{"messages":[{{"role":"user","content":"a"}},{}],{system}}}"#,
+                step(content)
+            );
+            let expect = body
+                .replace(r#""content":"a""#, r#""content":[{"type":"text","text":"a"}]"#)
+                .replace(
+                    &format!(r#""content":{content}}}"#),
+                    &format!(r#""content":{content}<mark>}}"#),
+                )
+                .replace(r#""text":"t""#, r#""text":"t"<mark>"#);
+            assert_eq!(marked(Dialect::Messages, &body), expect);
+            let strings = body.replace(system, r#""system":"s""#);
+            let expect = expect.replace(
+                r#""system":[{"type":"text","text":"s"},{"type":"text","text":"t"<mark>}]"#,
+                r#""system":[{"type":"text","text":"s"<mark>}]"#,
+            );
+            assert_eq!(marked(Dialect::Messages, &strings), expect);
+        }
+    }
+
+    #[test]
+    fn a_request_that_nothing_repeats_and_one_with_a_mark_stay_as_they_came() {
+        let once = r#"{"messages":[{"role":"user","content":"a"}],"system":"s"}"#;
+        let tools = once.replace("{\"messages", r#"{"tools":[{"name":"f"}],"messages"#);
+        let own = tools.replace(r#""name":"f""#, r#""name":"f","cache_control":null"#);
+        for dialect in [Dialect::ChatCompletions, Dialect::Messages] {
+            assert_eq!(marked(dialect, once), "as it came");
+            assert!(marked(dialect, &tools).contains("<mark>"));
+            assert_eq!(marked(dialect, &own), "as it came");
+        }
+        let responses = r#"{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}"#;
+        assert_eq!(marked(Dialect::Responses, responses), "as it came");
     }
 }

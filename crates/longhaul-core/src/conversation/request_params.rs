@@ -1,8 +1,10 @@
 //! Parameters of a request other than its messages.
 
+use crate::conversation::tool_schemas::ToolSchemas;
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
+use std::sync::Arc;
 
 /// The output limit of a request, with its position so that it can be lowered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,8 +26,10 @@ pub struct RequestParams {
     pub streaming: bool,
     /// The limit of output tokens.
     pub output_limit: Option<OutputLimit>,
-    /// Plain estimate of the tool and function schemas.
+    /// Plain estimate of the tool and function schemas, and of `instructions`.
     pub tool_tokens: Tokens,
+    /// The tool schemas alone; `None` if the request has none.
+    pub tool_schemas: Option<Arc<ToolSchemas>>,
     /// `prompt_cache_key`, if it is a string.
     pub prompt_cache_key: Option<Literal>,
     /// Keys and values that select who may serve the request, and on whose behalf.
@@ -34,8 +38,7 @@ pub struct RequestParams {
     pub thinking: Vec<(Literal, Span)>,
     /// Reasoning tokens that the request grants; zero if it states none.
     pub reasoning_budget: Tokens,
-    /// Instructions outside the messages, if the dialect has a key for them. Their estimate is part
-    /// of `tool_tokens`.
+    /// Instructions outside the messages, if the dialect has a key for them.
     pub instructions: Option<Literal>,
     /// Statements of the path, if the path names the model.
     pub path: Option<PathParams>,

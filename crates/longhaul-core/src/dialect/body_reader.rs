@@ -1,6 +1,7 @@
 //! State of one pass over a request body, and the members that every dialect reads alike.
 
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
+use crate::conversation::tool_schemas::ToolSchemas;
 use crate::conversation::{Message, Pieces, RequestParams};
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
@@ -9,7 +10,7 @@ use crate::dialect::request_values::{Key, SeenKeys, read_request};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
-use crate::units::tokens::Tokens;
+use std::sync::Arc;
 
 /// Maximum messages, parts and calls of one body together. Data derived from an empty message takes
 /// about 400 bytes, which no memory budget includes. A history of 80 MB has 40,000 pieces.
@@ -127,17 +128,20 @@ impl<Own> BodyReader<'_, Own> {
         let cursor = self.cursor.as_ref();
         let cursor = cursor.filter(|_| scanner.peek() == Some(b'['));
         let ahead = scanner.remaining();
-        if let Some((bytes, tokens)) = cursor.and_then(|cursor| cursor.lookup_tools(ahead)) {
+        let known = cursor.and_then(|cursor| cursor.lookup_tools(ahead));
+        let schemas = if let Some((bytes, schemas)) = known {
             scanner.advance(bytes)?;
-            self.params.tool_tokens += tokens;
-            return Ok(());
-        }
-        let schemas = scanner.value()?.slice(scanner.text());
-        let tokens = Tokens::estimate_text(schemas);
-        if let Some(cursor) = cursor {
-            cursor.store_tools(ahead, schemas, tokens);
-        }
-        self.params.tool_tokens += tokens;
+            schemas
+        } else {
+            let json = scanner.value()?.slice(scanner.text());
+            let schemas = Arc::new(ToolSchemas::measure(json));
+            if let Some(cursor) = cursor {
+                cursor.store_tools(ahead, json, Arc::clone(&schemas));
+            }
+            schemas
+        };
+        self.params.tool_tokens += schemas.tokens;
+        self.params.tool_schemas = Some(schemas);
         Ok(())
     }
 }

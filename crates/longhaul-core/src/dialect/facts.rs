@@ -43,7 +43,7 @@ pub struct DialectFacts {
     /// Whether a result may carry such a mark. Other APIs differ in the results that they accept.
     pub(crate) marks_results: bool,
     /// Beginning of a text part, up to its text.
-    pub(super) text_part_start: &'static str,
+    pub(crate) text_part_start: &'static str,
     /// Key of a signature of calls, which Gemini checks in the newest turn.
     pub(crate) call_signature: Option<&'static str>,
     /// Key of the array that has an element in answers only, at the top of a body.

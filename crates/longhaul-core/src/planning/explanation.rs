@@ -7,6 +7,7 @@ mod layers;
 mod tool_names;
 
 use crate::conversation::tool_arguments::ToolArguments;
+use crate::conversation::tool_schemas::ToolSchemas;
 use crate::conversation::{Conversation, Message, Role};
 use crate::planning::plan::RuleDecisions;
 use crate::planning::view::ForwardedView;
@@ -187,7 +188,7 @@ pub struct RequestTotals {
     pub before: Tokens,
     /// The request as forwarded.
     pub after: Tokens,
-    /// The tool schemas, part of both.
+    /// The tool schemas and the instructions outside the messages, part of both.
     pub tools: Tokens,
     /// Number of messages.
     pub messages: usize,
@@ -217,6 +218,9 @@ pub struct RequestExplanation {
     pub measured: Tokens,
     /// The sizes of the request.
     pub totals: RequestTotals,
+    /// The tool schemas.
+    #[serde(default)]
+    pub tool_schemas: Arc<ToolSchemas>,
     /// The replacement text, if any.
     pub digest: Option<DigestNumbers>,
     /// The layers that have messages, oldest first; none if nothing is replaced or cleared.
@@ -258,6 +262,7 @@ impl RequestExplanation {
                 messages: messages.len(),
                 user_messages: u32::try_from(users.count()).unwrap_or(u32::MAX),
             },
+            tool_schemas: conversation.params().tool_schemas.clone().unwrap_or_default(),
             digest: view.summary_tokens().map(|tokens| DigestNumbers {
                 from: view.history_from(),
                 through: view.summarised_until().saturating_sub(1),

@@ -27,7 +27,7 @@ pub enum Piece<'s> {
 
 /// A body with its replacements.
 ///
-/// Invariant: edits are sorted, disjoint and on token boundaries of the body, and do not make the body longer.
+/// Invariant: edits are sorted, disjoint and on token boundaries of the body. Only cache marks make it longer.
 #[derive(Debug)]
 pub struct Splice<'a> {
     body: &'a str,
@@ -62,6 +62,17 @@ impl<'a> Splice<'a> {
             return None;
         }
         Some(Self { body, edits, length: body.len() + inserted - deleted })
+    }
+
+    /// Adds cache marks to a body without any. `None` if a later request is unlikely to repeat its beginning.
+    pub fn with_cache_marks(conversation: &Conversation<'a>) -> Option<Self> {
+        let insertions = conversation.marks_to_insert().into_iter();
+        let edit = |(at, insert)| Some(ByteEdit { delete: Span::new(at, at)?, insert });
+        let mut edits: Vec<ByteEdit> = insertions.map(edit).collect::<Option<_>>()?;
+        edits.sort_by_key(|edit| edit.delete.start());
+        let body = conversation.body();
+        let inserted: usize = edits.iter().map(|edit| edit.insert.len()).sum();
+        (inserted > 0).then(|| Self { body, edits, length: body.len() + inserted })
     }
 
     /// Returns the bytes of the rewritten body.

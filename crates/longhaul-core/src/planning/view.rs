@@ -43,6 +43,8 @@ pub struct ForwardedView {
     /// Calls whose arguments are clipped, each with the message of its result.
     clipped_calls: Vec<(usize, CallClip)>,
     clips: Vec<Clip>,
+    /// Messages in which a client shows pictures of results that left, ascending.
+    pictures: Vec<usize>,
     images_before: usize,
     output_limit: Option<Tokens>,
     /// Messages whose bound thinking is removed, ascending and disjoint.
@@ -120,6 +122,7 @@ impl ForwardedView {
     pub(crate) fn set_cleared(&mut self, prune_state: &PruneState) {
         self.cleared_before = prune_state.cleared_before();
         self.clipped_calls = prune_state.clipped_calls().collect();
+        self.pictures = prune_state.left_pictures().collect();
         self.cleared = prune_state.cleared().cloned().collect();
     }
 
@@ -395,7 +398,8 @@ impl ForwardedView {
         let clips = self.clips.iter().map(|clip| clip.message + 1);
         let cleared = self.cleared.iter().map(|cleared| cleared.message + 1);
         let calls = self.clipped_calls.iter().map(|(result, _)| result + 1);
-        let all = clips.chain(cleared).chain(calls).chain([self.images_before]);
+        let pictures = self.pictures.last().map_or(0, |at| at + 1);
+        let all = clips.chain(cleared).chain(calls).chain([self.images_before, pictures]);
         all.fold(self.summarised_until, usize::max)
     }
 
@@ -462,8 +466,10 @@ impl ForwardedView {
         conversation: &'c Conversation<'_>,
     ) -> impl Iterator<Item = (usize, usize, Tokens)> + 'c {
         let standing = self.summarised_until..self.images_before.max(self.summarised_until);
+        let pictures = self.pictures.iter().copied().filter(move |at| *at >= standing.end);
         (0..self.history_from().min(self.images_before))
-            .chain(standing)
+            .chain(standing.clone())
+            .chain(pictures)
             .filter_map(|at| Some((at, conversation.message(at)?)))
             .filter(move |&(at, message)| {
                 !message.role.is_instruction()

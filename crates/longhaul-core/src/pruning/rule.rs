@@ -108,6 +108,12 @@ impl PruneState {
         decided.filter_map(|result| Some((result.message, result.clip?)))
     }
 
+    /// Returns the messages in which a client shows pictures of results that were passed.
+    pub(crate) fn left_pictures(&self) -> impl Iterator<Item = usize> {
+        let decided = self.cleared_by(Clearing::Past).iter();
+        decided.filter(|it| it.pictures > Tokens::ZERO).map(|it| it.message + 1)
+    }
+
     /// Returns the original size of all results.
     pub(crate) fn total_tokens(&self) -> Tokens {
         self.sums.last().copied().unwrap_or_default()
@@ -283,6 +289,7 @@ impl PruneState {
         let (frees, text) = (result.frees, result.frees - result.non_text);
         self.restored += usize::from(result.decision == ClearDecision::Cleared);
         (result.frees, result.non_text, result.clip) = (Tokens::ZERO, Tokens::ZERO, None);
+        result.pictures = Tokens::ZERO;
         for (sums, less) in [(&mut self.frees_sums, frees), (&mut self.text_sums, text)] {
             sums.iter_mut().skip(at + 1).for_each(|sum| *sum -= less);
         }

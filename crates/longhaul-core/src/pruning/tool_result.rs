@@ -1,7 +1,8 @@
 //! Tool results of a conversation, and the tokens that clearing each would free.
 
+use crate::clients::shows_result;
 use crate::conversation::tool_arguments::ToolArguments;
-use crate::conversation::{Batch, Content, Conversation, Message};
+use crate::conversation::{Batch, Content, Conversation, Message, images};
 use crate::pruning::argument_clip;
 use crate::pruning::placeholder::{self, PlaceholderText};
 use crate::pruning::rule::PruneRule;
@@ -66,12 +67,15 @@ pub struct ToolResult {
     pub tokens: Tokens,
     /// Decision on the result.
     pub decision: ClearDecision,
-    /// Tokens that clearing frees, with those of `clip`.
+    /// Tokens that clearing frees, with those of `clip` and `pictures`.
     pub frees: Tokens,
-    /// The part of `frees` that is not text of the result: mostly images, and `clip`.
+    /// The part of `frees` that is not text of the result: mostly images, `clip` and `pictures`.
     pub(super) non_text: Tokens,
     /// Clip of the call that the result answers, in force once the rule has passed the result.
     pub(crate) clip: Option<CallClip>,
+    /// Tokens that markers save in place of the batch's pictures in the next message, where a client shows them. The
+    /// markers are in force once the rule has passed the batch.
+    pub(crate) pictures: Tokens,
     /// Text that replaces the result if it is cleared.
     pub placeholder: PlaceholderText,
     /// Index of the earlier result that this one refers to.
@@ -81,9 +85,19 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Returns the tokens that a placeholder frees, without those of the clipped call.
+    /// Returns the tokens that a placeholder frees, without those of the clipped call and of pictures behind.
     pub(crate) fn own_frees(&self) -> Tokens {
-        self.frees - self.clip.map(|clip| clip.saves).unwrap_or_default()
+        self.frees - self.frees_elsewhere()
+    }
+
+    fn frees_elsewhere(&self) -> Tokens {
+        self.clip.map(|clip| clip.saves).unwrap_or_default() + self.pictures
+    }
+
+    /// Whether the content stays for no reason but its size and age.
+    fn may_leave(&self) -> bool {
+        use ClearDecision::{Empty, NotShorter, Placeholder, Protected};
+        matches!(self.decision, Empty | NotShorter | Placeholder | Protected)
     }
 }
 
@@ -117,9 +131,11 @@ pub(super) fn list_results(conversation: &Conversation<'_>, rule: &PruneRule) ->
                 (result.frees, result.non_text) = (Tokens::ZERO, Tokens::ZERO);
             }
             result.clip = call_clip(conversation, batch, &result).filter(|_| rule.clips_calls);
-            let saves = result.clip.map(|clip| clip.saves).unwrap_or_default();
-            result.frees += saves;
-            result.non_text += saves;
+            if message + 1 == batch.results.end && result.may_leave() {
+                result.pictures = shown_pictures(conversation, batch.results.end);
+            }
+            result.frees += result.frees_elsewhere();
+            result.non_text += result.frees_elsewhere();
             results.push(result);
         }
     }
@@ -136,11 +152,9 @@ fn call_clip(
     batch: &Batch,
     result: &ToolResult,
 ) -> Option<CallClip> {
-    use ClearDecision::{Empty, NotShorter, Placeholder, Protected};
-    let leaves = matches!(result.decision, Empty | NotShorter | Placeholder | Protected);
     let number = batch.call_index(result.message)?;
     let is_in_order = batch.results.start + number == result.message;
-    if !leaves || !is_in_order || batch.complete_at.is_none() {
+    if !result.may_leave() || !is_in_order || batch.complete_at.is_none() {
         return None;
     }
     let at = batch.results.start.checked_sub(1)?;
@@ -148,6 +162,15 @@ fn call_clip(
     let saves = argument_clip::saved_tokens(conversation, message, number);
     let is_clipped = saves > Tokens::ZERO && !conversation.signs_calls(message);
     is_clipped.then_some(CallClip { message: at, saves })
+}
+
+/// Returns the tokens that markers save in place of the pictures of results that a client shows in the user
+/// message at `at`. Zero if the message is the user's own.
+fn shown_pictures(conversation: &Conversation<'_>, at: usize) -> Tokens {
+    let message = conversation.message(at).filter(|it| it.role.is_user());
+    let shown = message.filter(|it| shows_result(&conversation.text(it)));
+    let pictures = shown.map(|it| images::image_parts(conversation, it));
+    pictures.into_iter().flatten().map(|(_, saves)| saves).sum()
 }
 
 /// Computes how much clearing one result would free, or why it is never cleared.
@@ -175,8 +198,14 @@ fn evaluate_result(
         message.text_tokens,
         rule.recall.as_ref(),
     );
-    let gain = result.tokens - result.placeholder.max_tokens();
-    result.decision = if result.tokens == Tokens::ZERO && conversation.text(message).is_empty() {
+    let parts = conversation.parts(message).iter();
+    let non_text = parts.map(|part| part.tokens).sum();
+    // A picture leaves with its result, however short the text beside it.
+    let has_picture = images::image_parts(conversation, message).next().is_some();
+    let counted = if has_picture { result.tokens + non_text } else { result.tokens };
+    let is_empty = result.tokens == Tokens::ZERO && conversation.text(message).is_empty();
+    let gain = counted - result.placeholder.max_tokens();
+    result.decision = if is_empty && !has_picture {
         ClearDecision::Empty
     } else if message.is_fixed || rule.exempt_tools.iter().any(|exempt| *exempt == tool) {
         ClearDecision::Exempt
@@ -187,9 +216,8 @@ fn evaluate_result(
     } else if rule.keep_errors && conversation.reports_failure(message) {
         ClearDecision::Error
     } else {
-        let parts = conversation.parts(message).iter();
-        result.non_text = parts.map(|part| part.tokens).sum();
-        result.frees = gain + result.non_text;
+        result.non_text = non_text;
+        result.frees = result.tokens + non_text - result.placeholder.max_tokens();
         ClearDecision::Protected
     };
     result

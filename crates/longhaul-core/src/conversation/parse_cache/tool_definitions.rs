@@ -2,7 +2,8 @@
 
 use crate::collections::two_generation_cache::ShardedCache;
 use crate::conversation::parse_cache::{Fingerprint, ParseCursor};
-use crate::units::tokens::Tokens;
+use crate::conversation::tool_schemas::ToolSchemas;
+use std::sync::Arc;
 
 /// Definitions in one generation, by their first bytes: one client's agents often share those.
 pub(super) const GENERATION_DEFINITIONS: usize = 4_096;
@@ -10,29 +11,29 @@ pub(super) const GENERATION_DEFINITIONS: usize = 4_096;
 pub(super) type CachedDefinitions = ShardedCache<u64, ToolDefinitions>;
 
 /// The raw `tools` array of one body. Its end is found from its own bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ToolDefinitions {
     fingerprint: Fingerprint,
     bytes: usize,
-    tokens: Tokens,
+    schemas: Arc<ToolSchemas>,
 }
 
 impl ParseCursor<'_> {
-    /// Returns the length of the definitions at the start of `rest`, in bytes, and their plain estimate.
-    /// Returns `None` if they are not cached.
-    pub(crate) fn lookup_tools(&self, rest: &str) -> Option<(usize, Tokens)> {
+    /// Returns the length of the definitions at the start of `rest`, in bytes, and their sizes. Returns
+    /// `None` if they are not cached.
+    pub(crate) fn lookup_tools(&self, rest: &str) -> Option<(usize, Arc<ToolSchemas>)> {
         let known = self.cache.tools.get(&self.tools_key(rest))?;
         let bytes = rest.as_bytes().get(..known.bytes)?;
         let is_it = self.cache.fingerprint(self.scope, bytes) == known.fingerprint;
-        is_it.then_some((known.bytes, known.tokens))
+        is_it.then_some((known.bytes, known.schemas))
     }
 
-    /// Stores the plain estimate of the definitions `tools` at the start of `rest`.
-    pub(crate) fn store_tools(&self, rest: &str, tools: &str, tokens: Tokens) {
+    /// Stores the sizes of the definitions `tools` at the start of `rest`.
+    pub(crate) fn store_tools(&self, rest: &str, tools: &str, schemas: Arc<ToolSchemas>) {
         let known = ToolDefinitions {
             fingerprint: self.cache.fingerprint(self.scope, tools.as_bytes()),
             bytes: tools.len(),
-            tokens,
+            schemas,
         };
         self.cache.tools.insert(self.tools_key(rest), known);
     }
@@ -60,10 +61,11 @@ mod tests {
         let found = cursor.lookup_tools(&[tools, ",\"model\":\"m\"}"].concat());
         let key = if dialect == Dialect::Responses { "input" } else { "messages" };
         let body = format!(r#"{{"{key}":[],"tools":{tools},"model":"m"}}"#);
-        let fresh = dialect.read(body.as_bytes()).unwrap().params().tool_tokens;
+        let conversation = dialect.read(body.as_bytes()).unwrap();
+        let fresh = conversation.params().tool_schemas.clone().unwrap();
         let cached = dialect.read_cached(body.as_bytes(), scope(caller), cache);
-        assert_eq!(cached.unwrap().params().tool_tokens, fresh);
-        (fresh, found.is_some_and(|found| found == (tools.len(), fresh)))
+        assert_eq!(cached.unwrap().params().tool_schemas.as_ref(), Some(&fresh));
+        (fresh.tokens, found.is_some_and(|found| found == (tools.len(), fresh)))
     }
 
     #[test]

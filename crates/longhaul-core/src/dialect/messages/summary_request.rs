@@ -3,6 +3,7 @@
 use super::reader::read;
 use super::writer::user_message;
 use crate::conversation::Conversation;
+use crate::conversation::cache_marks::CACHE_MARK;
 use crate::dialect::Dialect;
 use crate::dialect::request_template::RequestTemplate;
 use crate::dialect::summary_members::{client_members, has_text_format, object, repeat_members};
@@ -12,8 +13,6 @@ use crate::units::tokens::Tokens;
 
 /// Maximum cache marks of a request.
 const MAX_CACHE_MARKS: usize = 4;
-/// Mark with the shortest lifetime. Marks with a longer one have to precede it.
-const CACHE_MARK: &str = r#"{"type":"ephemeral"}"#;
 /// Cache mark as a key. Quotation marks within a text are escaped, so a match is a key.
 const CACHE_MARK_KEY: &str = r#""cache_control""#;
 

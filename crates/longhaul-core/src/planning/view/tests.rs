@@ -1,6 +1,7 @@
 //! Tests of a view: the forwarded content, its size, and the resulting record.
 
 mod calls;
+mod pictures;
 
 use super::*;
 use crate::dialect::chat_completions::read;

@@ -113,7 +113,7 @@ fn only_ingested_results_are_clearable() {
 }
 
 #[test]
-fn an_image_is_freed_with_its_text_and_kept_without_text() {
+fn an_image_is_freed_with_and_without_text() {
     let weigh = |content: &str| {
         let body =
             body(&["", ""]).replacen(r#""content":"""#, &format!(r#""content":{content}"#), 1);
@@ -122,12 +122,18 @@ fn an_image_is_freed_with_its_text_and_kept_without_text() {
         (result.decision, result.tokens, result.frees)
     };
     let text = format!(r#"{{"type":"text","text":"{}"}}"#, long());
-    let image = r#"{"type":"image_url","image_url":{"url":"data:,"}}"#;
+    let image = r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,xxxxxxxxxx"}}"#;
     let (decision, tokens, frees) = weigh(&format!("[{text}]"));
     let with_image = weigh(&format!("[{text},{image}]"));
     assert_eq!(with_image, (decision, tokens, frees + Tokens::new(1_200)));
-    let alone = weigh(&format!("[{image}]"));
-    assert_eq!(alone, (ClearDecision::Empty, Tokens::ZERO, Tokens::ZERO));
+    let placeholder = Tokens::estimate_text("[Old tool result content cleared]");
+    let without_text = (decision, Tokens::ZERO, Tokens::new(1_200) - placeholder);
+    assert_eq!(weigh(&format!("[{image}]")), without_text);
+    let short = r#"{"type":"text","text":"done"}"#;
+    let (_, tokens, frees) = weigh(&format!("[{short},{image}]"));
+    assert_eq!((tokens, frees), (Tokens::new(1), Tokens::new(1_201) - placeholder));
+    let reference = r#"{"type":"file","file_id":"f"}"#;
+    assert_eq!(weigh(&format!("[{reference}]")).0, ClearDecision::Empty);
 }
 
 #[test]
