@@ -63,7 +63,7 @@ fn the_card_of_a_home_sums_up_what_a_replay_of_each_log_shows() {
             "2× at the wall 2 with a request over the model's window, 0 compacted by the agent",
             "2 sessions Claude Code 1, Codex 1;",
             &format!("{answered} requests answered"),
-            "4 lines or files that cannot be read",
+            "5 lines or files in an unknown form",
         ],
     );
     // The same sessions by another way through the program.

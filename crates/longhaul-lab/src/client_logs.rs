@@ -91,7 +91,12 @@ impl ClientLogs {
         self.longest = self.longest.max(Some((requests, source)));
         self.bytes += found.iter().map(|logged| logged.body.len()).sum::<usize>();
         self.conversations.extend(found);
-        while self.bytes > KEPT_BYTES {
+        self.make_room(KEPT_BYTES);
+    }
+
+    /// Drops the smallest conversations until the others have at most `most` bytes.
+    fn make_room(&mut self, most: usize) {
+        while self.bytes > most {
             let sized = self.conversations.iter().map(|logged| logged.body.len()).enumerate();
             let Some((at, bytes)) = sized.min_by_key(|(_, bytes)| *bytes) else {
                 return;
@@ -181,5 +186,28 @@ pub(crate) fn content_text(content: &Value) -> String {
             texts.join("\n")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_conversations_give_way_and_are_counted() {
+        let mut logs = ClientLogs::default();
+        for words in [3, 900, 40, 500] {
+            let said = "word ".repeat(words);
+            let mut transcript = Transcript::default();
+            transcript.add_user(&said);
+            transcript.add_text(None, "Done.");
+            logs.add(transcript.finish(LogSource::Pi, "a.jsonl"));
+        }
+        logs.make_room(logs.bytes - 1_000);
+        let kept: Vec<usize> = logs.conversations.iter().map(|one| one.body.len()).collect();
+        assert_eq!(kept.iter().filter(|bytes| **bytes > 2_000).count(), 2, "{kept:?}");
+        assert_eq!((logs.dropped, kept.iter().sum::<usize>()), (4 - kept.len(), logs.bytes));
+        assert_eq!(logs.sources.get(&LogSource::Pi), Some(&(4, 4)));
+        assert_eq!(logs.longest, Some((1, LogSource::Pi)));
     }
 }

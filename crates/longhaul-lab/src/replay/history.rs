@@ -148,12 +148,25 @@ impl HistoryReport {
         if logs.conversations.is_empty() {
             return Err(no_session(folders, &logs));
         }
-        let mut report = Self::counted(&logs);
+        let sources = logs.sources.iter().map(|(source, (logs, _))| (source.name(), *logs));
+        let compacted = logs.conversations.iter().filter(|logged| logged.compacted_by_agent);
+        let (compacted_by_agent, all) = (compacted.count(), logs.conversations.len());
         let (mut long, total) = long_sessions(logs.conversations);
-        report.short -= long.len();
+        let short = logs.dropped + all - long.len();
         long.truncate(most);
         let played: u64 = long.iter().map(|(tokens, _)| u64::from(tokens.get())).sum();
-        report.played_percent = percent(played, total);
+        let mut report = Self {
+            sources: sources.collect(),
+            days: DAYS,
+            short,
+            compacted_by_agent,
+            skipped: logs.skipped,
+            older: logs.older,
+            has_database: logs.has_database,
+            played_percent: percent(played, total),
+            played: Vec::new(),
+            profiles: Vec::new(),
+        };
         for (number, (profile, settings)) in profiles.iter().enumerate() {
             let mut row = ProfileRow::new(profile);
             for (tokens, logged) in &long {
@@ -177,23 +190,6 @@ impl HistoryReport {
             report.profiles.push(row);
         }
         Ok(report)
-    }
-
-    fn counted(logs: &ClientLogs) -> Self {
-        let sources = logs.sources.iter().map(|(source, (logs, _))| (source.name(), *logs));
-        let compacted = logs.conversations.iter().filter(|logged| logged.compacted_by_agent);
-        Self {
-            sources: sources.collect(),
-            days: DAYS,
-            short: logs.conversations.len() + logs.dropped,
-            compacted_by_agent: compacted.count(),
-            skipped: logs.skipped,
-            older: logs.older,
-            has_database: logs.has_database,
-            played_percent: 0,
-            played: Vec::new(),
-            profiles: Vec::new(),
-        }
     }
 
     pub(super) fn json(&self) -> String {

@@ -27,17 +27,13 @@ const PLACES: &str = include_str!("wrapped/places.tsv");
 /// compact by themselves between 77 and 95.
 const NEAR: u64 = 75;
 
-/// A conversation that may be played.
-struct Candidate {
-    replay: SessionReplay,
-    /// Tokens of the largest prompt, in percent of the window, rounded up.
-    fill: u64,
-    compacted_by_agent: bool,
-}
+/// A conversation that may be played: its largest prompt in percent of the window, rounded up, whether the
+/// agent compacted the conversation, and its replay.
+type Candidate = (u64, bool, SessionReplay);
 
-/// The outcome of the conversations.
+/// Counts of the conversations.
 #[derive(Debug, Default)]
-struct Outcome {
+struct Tally {
     /// Those that were played, and those of them whose model has list prices.
     all: ProfileRow,
     priced: ProfileRow,
@@ -68,14 +64,14 @@ pub fn wrapped(settings: &dyn ProxySettings, matches: &ArgMatches) -> Result<Str
     if logs.conversations.is_empty() {
         return Err(no_session(&folders, &logs));
     }
-    let mut outcome = Outcome::default();
-    let candidates = outcome.candidates(settings, std::mem::take(&mut logs.conversations));
+    let mut tally = Tally::default();
+    let candidates = tally.candidates(settings, std::mem::take(&mut logs.conversations));
     let most = matches.get_one::<usize>("sessions").copied().unwrap_or_default();
-    outcome.farther = logs.dropped + candidates.len().saturating_sub(most);
+    tally.farther = logs.dropped + candidates.len().saturating_sub(most);
     for candidate in candidates.iter().take(most) {
-        outcome.play(settings, candidate)?;
+        tally.play(settings, candidate)?;
     }
-    let values = card::values(&logs, &outcome);
+    let values = card::values(&logs, &tally);
     if let Some(file) = matches.get_one::<PathBuf>("svg") {
         let written = std::fs::write(file, card::filled(card::PICTURE, &values));
         written
@@ -97,7 +93,7 @@ fn own_places() -> Vec<PathBuf> {
     PLACES.lines().filter_map(place).collect()
 }
 
-impl Outcome {
+impl Tally {
     /// Returns the conversations that may be played, the nearest to its window first.
     fn candidates(
         &mut self,
@@ -123,21 +119,24 @@ impl Outcome {
             known.actual_window -= Tokens::new(head);
             let is_known = known.largest_window.is_some() && logged.largest_prompt <= window;
             if is_known && u64::from(head) < window / 2 {
-                let compacted_by_agent = logged.compacted_by_agent;
-                found.push(Candidate { replay, fill, compacted_by_agent });
+                found.push((fill, logged.compacted_by_agent, replay));
             } else {
                 self.unknown += 1;
             }
         }
-        found.sort_by_key(|candidate| Reverse(candidate.fill));
+        found.sort_by_key(|(fill, ..)| Reverse(*fill));
         found
     }
 
     /// Plays a conversation. Fails if loopback cannot be used.
-    fn play(&mut self, settings: &dyn ProxySettings, one: &Candidate) -> Result<(), LabError> {
-        let report = one.replay.play(settings)?;
-        let is_over = one.fill > 100;
-        let is_compacted = !is_over && one.compacted_by_agent && one.fill >= NEAR;
+    fn play(
+        &mut self,
+        settings: &dyn ProxySettings,
+        (fill, compacted_by_agent, replay): &Candidate,
+    ) -> Result<(), LabError> {
+        let report = replay.play(settings)?;
+        let is_over = *fill > 100;
+        let is_compacted = !is_over && *compacted_by_agent && *fill >= NEAR;
         // What longhaul once replaced stays replaced, so the last request is smaller too.
         let stays_below = report.totals().tokens_forwarded < report.totals().tokens_sent;
         let finishes = !report.is_broken_off() && stays_below;

@@ -1,6 +1,6 @@
 //! The card as text and as a picture, from the same values.
 
-use super::Outcome;
+use super::Tally;
 use crate::client_logs::ClientLogs;
 use longhaul_console::amounts::{percent, short_tokens, short_usd};
 use longhaul_console::terminal::{paragraph, wrapped};
@@ -13,10 +13,10 @@ pub(super) const PICTURE: &str = include_str!("card.svg");
 const COLUMNS: usize = 36;
 
 /// Returns the values of the card by their names in its forms.
-pub(super) fn values(logs: &ClientLogs, outcome: &Outcome) -> Vec<(&'static str, String)> {
+pub(super) fn values(logs: &ClientLogs, tally: &Tally) -> Vec<(&'static str, String)> {
     let count = |number: usize| with_thousands(number as u64);
-    let (hits, finished) = (outcome.over + outcome.compacted, outcome.finished);
-    let (sent, saved) = (outcome.all.totals.tokens_sent, outcome.all.totals.tokens_saved);
+    let (hits, finished) = (tally.over + tally.compacted, tally.finished);
+    let (sent, saved) = (tally.all.totals.tokens_sent, tally.all.totals.tokens_saved);
     let share = percent(saved.unsigned_abs(), sent).unwrap_or_default();
     let (tokens, less) =
         (short_tokens(saved.unsigned_abs()), if saved < 0 { "more" } else { "less" });
@@ -28,7 +28,7 @@ pub(super) fn values(logs: &ClientLogs, outcome: &Outcome) -> Vec<(&'static str,
             format!("Hit the wall {hits} times. {finished} of {hits} would have finished. {saved}.")
         }
     };
-    let (with, without) = (outcome.priced.cost_with, outcome.priced.cost_without);
+    let (with, without) = (tally.priced.cost_with, tally.priced.cost_without);
     let cost = percent(with.as_nanos().unsigned_abs(), without.as_nanos().unsigned_abs());
     let paid = match cost {
         Some(_) => format!("{} of {}, by known list prices", short_usd(with), short_usd(without)),
@@ -40,23 +40,23 @@ pub(super) fn values(logs: &ClientLogs, outcome: &Outcome) -> Vec<(&'static str,
     vec![
         ("headline", headline),
         ("hits", count(hits)),
-        ("over", count(outcome.over)),
-        ("compacted", count(outcome.compacted)),
+        ("over", count(tally.over)),
+        ("compacted", count(tally.compacted)),
         ("finished", format!("{finished} of {hits}")),
         ("tokens", tokens),
         ("less", less.to_owned()),
         ("share", format!("{share}% of the {}", short_tokens(sent))),
         ("cost", cost.map_or_else(|| "unknown".to_owned(), |cost| format!("{cost}%"))),
         ("paid", paid),
-        ("played", count(outcome.played)),
+        ("played", count(tally.played)),
         ("days", super::DAYS.to_string()),
         ("sessions", count(logs.sources.values().map(|(logs, _)| logs).sum())),
         ("sources", sources.collect::<Vec<_>>().join(", ")),
         ("requests", count(logs.sources.values().map(|(_, requests)| requests).sum())),
         ("longest", count(longest)),
         ("agent", agent.to_owned()),
-        ("farther", count(outcome.farther)),
-        ("unknown", count(outcome.unknown)),
+        ("farther", count(tally.farther)),
+        ("unknown", count(tally.unknown)),
         ("older", count(logs.older)),
         ("skipped", count(logs.skipped)),
     ]
