@@ -112,15 +112,20 @@ fn a_window_that_nobody_states_or_the_log_refutes_is_no_wall() {
     let usage = r#""role":"assistant","usage":{"input":90000,"cacheRead":10000}"#;
     write(home.path(), "logs/1_s.jsonl", &pi().replace(r#""role":"assistant""#, usage));
     let logs = home.path().join("logs");
+    let left_out = "1 whose window or size is not known";
     let page = card(home.path(), &["--window", "64k", logs.to_str().unwrap()]);
-    check(
-        &page,
-        &["Hit the wall once.", "of 1 conversations played", "1 whose window is not known"],
-    );
+    check(&page, &["Hit the wall once.", "of 1 conversations played", left_out]);
     let page = card(home.path(), &[logs.to_str().unwrap()]);
-    check(&page, &["of 1 conversations played", "1 whose window is not known"]);
+    check(&page, &["of 1 conversations played", left_out]);
     let page = card(home.path(), &["--sessions", "0", "--window", "64k", logs.to_str().unwrap()]);
     check(&page, &["of 0 conversations played", "1 farther from it", "unknown input cost"]);
+
+    // A provider that counted less than the strict model saw no request over the window.
+    let counted = usage.replace("90000", "40000");
+    write(home.path(), "logs/1_s.jsonl", &pi().replace(r#""role":"assistant""#, &counted));
+    fs::remove_file(logs.join("rollout-1.jsonl")).unwrap();
+    let page = card(home.path(), &["--window", "64k", logs.to_str().unwrap()]);
+    check(&page, &["No session met its window.", "of 1 conversations played", "0 whose window"]);
 }
 
 #[test]

@@ -44,7 +44,7 @@ struct Tally {
     compacted: usize,
     /// Those of both that finish with longhaul.
     finished: usize,
-    /// Those whose window no table states, or whose log states larger prompts.
+    /// Those whose window no table states, or whose log states larger prompts, or prompts of half the size.
     unknown: usize,
     /// Those farther from their window than all that were played.
     farther: usize,
@@ -108,17 +108,19 @@ impl Tally {
             let known = &mut replay.known;
             let window = u64::from(known.actual_window.get());
             let tokens = TokenDensity::STANDARD.request_tokens(&logged.body).unwrap_or_default();
-            let size = tokens.max(logged.largest_prompt);
+            // What the provider counted decides: the model's own count is an estimate, and a log lacks the
+            // system prompt and the tools.
+            let size = if logged.largest_prompt > 0 { logged.largest_prompt } else { tokens };
             let fill = (size * 100).div_ceil(window.max(1));
             if size < u64::from(SHORT.get()) && fill < NEAR {
                 continue;
             }
-            // A log holds neither the system prompt nor the tools.
-            let head = u32::try_from(size - tokens).unwrap_or(u32::MAX);
-            known.window -= Tokens::new(head);
-            known.actual_window -= Tokens::new(head);
+            let count = |tokens: u64| Tokens::new(u32::try_from(tokens).unwrap_or(u32::MAX));
+            let (more, less) = (tokens.saturating_sub(size), size.saturating_sub(tokens));
+            known.window = known.window + count(more) - count(less);
+            known.actual_window = known.actual_window + count(more) - count(less);
             let is_known = known.largest_window.is_some() && logged.largest_prompt <= window;
-            if is_known && u64::from(head) < window / 2 {
+            if is_known && more.max(less) < window / 2 {
                 found.push((fill, logged.compacted_by_agent, replay));
             } else {
                 self.unknown += 1;
