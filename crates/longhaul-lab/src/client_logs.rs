@@ -203,7 +203,7 @@ mod tests {
             transcript.add_text(None, "Done.");
             logs.add(transcript.finish(LogSource::Pi, "a.jsonl"));
         }
-        logs.make_room(logs.bytes - 1_000);
+        logs.make_room(logs.bytes - 300);
         let kept: Vec<usize> = logs.conversations.iter().map(|one| one.body.len()).collect();
         assert_eq!(kept.iter().filter(|bytes| **bytes > 2_000).count(), 2, "{kept:?}");
         assert_eq!((logs.dropped, kept.iter().sum::<usize>()), (4 - kept.len(), logs.bytes));
