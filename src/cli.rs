@@ -176,6 +176,8 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
         Some("statusline") => statusline::statusline(&config()?),
         Some("store") => store::store(&config()?, own),
         Some("top") => top::top(&config()?),
+        #[cfg(feature = "lab")]
+        Some("wrapped") => lab::wrapped(&config()?, own),
         _ => serve::serve(resolved()?, file.path(), env, resolved),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -212,7 +214,9 @@ fn command() -> Command {
 /// Returns a text of the help without the lines on commands that the build leaves out.
 fn of_this_build(text: &str) -> String {
     let is_missing = |line: &&str| {
-        let mut words = ["longhaul demo", "demo:", "longhaul eval", "  eval ", "--replay"].iter();
+        let mut words =
+            ["longhaul demo", "demo:", "longhaul eval", "  eval ", "--replay", "longhaul wrapped"]
+                .iter();
         cfg!(not(feature = "lab")) && words.any(|word| line.contains(word))
     };
     let lines = text.lines().filter(|line| !is_missing(line));

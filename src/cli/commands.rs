@@ -51,6 +51,7 @@ static COMMANDS: LazyLock<Vec<CommandText>> = LazyLock::new(|| {
 pub(super) fn all() -> impl Iterator<Item = Command> {
     let built = COMMANDS.iter();
     let built = built.filter(|text| cfg!(feature = "mcp") || text.name != "mcp");
+    let built = built.filter(|text| cfg!(feature = "lab") || text.name != "wrapped");
     built.filter_map(|text| match text.name.as_str() {
         "demo" | "eval" => lab::command(&text.name),
         "defaults" => {
@@ -129,6 +130,7 @@ impl ArgumentText {
             }
             #[cfg(feature = "mcp")]
             "loopback" => ValueParser::new(super::mcp::parse_loopback),
+            "count" => value_parser!(usize).into(),
             "path" => value_parser!(PathBuf),
             "scope" => ValueParser::new(store::parse_scope),
             "shell" => EnumValueParser::<Shell>::new().into(),

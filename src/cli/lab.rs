@@ -1,4 +1,4 @@
-//! The commands of the lab: `demo`, `eval` and `explain --replay`, and the proxy as the lab receives it.
+//! The commands of the lab: `demo`, `eval`, `explain --replay` and `wrapped`, and the proxy as the lab receives it.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -77,6 +77,11 @@ pub(super) fn eval(layers: impl Fn() -> Layers, matches: &ArgMatches, key: Optio
 pub(super) fn replay(config: &Config, layers: impl Fn() -> Layers, matches: &ArgMatches) -> Done {
     let profiles = || profile_settings(layers);
     super::print(&longhaul_lab::replay::replay(config, profiles, matches)?)
+}
+
+/// Prints the card of `wrapped`. Fails if there is no log, or the output cannot be written.
+pub(super) fn wrapped(config: &Config, matches: &ArgMatches) -> Done {
+    super::print(&longhaul_lab::replay::wrapped::wrapped(config, matches).map_err(Problem::from)?)
 }
 
 /// Returns the settings under each profile. If a flag names a profile, only under that one.

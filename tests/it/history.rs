@@ -18,11 +18,11 @@ fn text(seed: usize, tokens: usize) -> String {
 
 /// Number of tool results of a session, and the size of each in tokens: more than any window of
 /// 32,768.
-const RESULTS: usize = 14;
+pub(crate) const RESULTS: usize = 14;
 const RESULT_TOKENS: usize = 4_000;
 
 /// A log of Claude Code: a line for each block of a message, and lines of other kinds.
-fn claude_code() -> String {
+pub(crate) fn claude_code() -> String {
     let mut log = json!({"type": "file-history-snapshot", "messageId": "m", "snapshot": {}})
         .to_string()
         + "\n";
@@ -61,7 +61,7 @@ fn claude_code() -> String {
     log
 }
 
-fn codex() -> String {
+pub(crate) fn codex() -> String {
     let line = |kind: &str, payload: Value| {
         json!({"timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "payload": payload})
             .to_string()
@@ -95,7 +95,7 @@ fn codex() -> String {
     log
 }
 
-fn pi() -> String {
+pub(crate) fn pi() -> String {
     let mut log = json!({"type": "session", "version": 3, "id": "s", "timestamp": "2026-11-20T10:00:00Z", "cwd": "/p"}).to_string() + "\n";
     let mut line = |id: String, message: Value| {
         log.push_str(

@@ -104,3 +104,4 @@ mod validity;
 mod windows;
 #[cfg(not(feature = "otlp"))]
 mod without_tracing;
+mod wrapped;

@@ -10,6 +10,7 @@ mod pi;
 mod transcript;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +21,8 @@ use transcript::Transcript;
 
 /// Maximum bytes of one log file. A log of a month of work has tens of megabytes.
 const FILE_BYTES: u64 = 1 << 30;
+/// Maximum bytes of all conversations that are kept at once. The smallest give way.
+const KEPT_BYTES: usize = 1 << 29;
 
 /// An agent whose logs are read.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -49,6 +52,14 @@ impl LogSource {
 #[derive(Debug, Default)]
 pub(crate) struct ClientLogs {
     pub(crate) conversations: Vec<LoggedConversation>,
+    /// Bytes of the conversations.
+    bytes: usize,
+    /// Conversations that gave way to larger ones.
+    pub(crate) dropped: usize,
+    /// Logs, and requests that the model answered, of each agent.
+    pub(crate) sources: BTreeMap<LogSource, (usize, usize)>,
+    /// The agent with the most answered requests in one log, and their number.
+    pub(crate) longest: Option<(usize, LogSource)>,
     /// Lines or files in an unknown form.
     pub(crate) skipped: usize,
     /// Files that changed last before the period.
@@ -58,21 +69,42 @@ pub(crate) struct ClientLogs {
 }
 
 impl ClientLogs {
-    /// Reads every log below `folder` that changed within `period`.
-    pub(crate) fn read(folder: &Path, period: Duration) -> Self {
+    /// Reads every log below `folders` that changed within `period`.
+    pub(crate) fn read(folders: &[&Path], period: Duration) -> Self {
         let since = SystemTime::now().checked_sub(period);
         let since = since.unwrap_or(SystemTime::UNIX_EPOCH);
         let mut logs = Self::default();
-        walk::visit(folder, since, &mut logs);
+        for folder in folders {
+            walk::visit(folder, since, &mut logs);
+        }
         logs
     }
 
-    /// Adds everything that was found elsewhere.
-    pub(crate) fn absorb(&mut self, other: Self) {
-        self.conversations.extend(other.conversations);
-        self.skipped += other.skipped;
-        self.older += other.older;
-        self.has_database |= other.has_database;
+    /// Adds the conversations of one log.
+    fn add(&mut self, found: Vec<LoggedConversation>) {
+        let Some(source) = found.first().map(|logged| logged.source) else {
+            return;
+        };
+        let requests = found.iter().map(|logged| logged.requests).sum();
+        let (logs, answered) = self.sources.entry(source).or_default();
+        (*logs, *answered) = (*logs + 1, *answered + requests);
+        self.longest = self.longest.max(Some((requests, source)));
+        self.bytes += found.iter().map(|logged| logged.body.len()).sum::<usize>();
+        self.conversations.extend(found);
+        self.make_room(KEPT_BYTES);
+    }
+
+    /// Drops the smallest conversations until the others have at most `most` bytes.
+    fn make_room(&mut self, most: usize) {
+        while self.bytes > most {
+            let sized = self.conversations.iter().map(|logged| logged.body.len()).enumerate();
+            let Some((at, bytes)) = sized.min_by_key(|(_, bytes)| *bytes) else {
+                return;
+            };
+            self.conversations.swap_remove(at);
+            self.bytes -= bytes;
+            self.dropped += 1;
+        }
     }
 
     /// Reads a log of one JSON value per line.
@@ -92,13 +124,13 @@ impl ClientLogs {
             }
         }
         if let Some(reader) = reader {
-            self.conversations.extend(reader.finish(name));
+            self.add(reader.finish(name));
         }
     }
 
     fn add_exported(&mut self, name: &str, value: &Value) {
         match opencode::exported(name, value) {
-            Some(found) => self.conversations.extend(found),
+            Some(found) => self.add(found),
             None => self.skipped += 1,
         }
     }
@@ -146,7 +178,7 @@ fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
 }
 
 /// Returns the text of a content: a text itself, or the texts of its parts on lines.
-fn content_text(content: &Value) -> String {
+pub(crate) fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -154,5 +186,28 @@ fn content_text(content: &Value) -> String {
             texts.join("\n")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_conversations_give_way_and_are_counted() {
+        let mut logs = ClientLogs::default();
+        for words in [3, 900, 40, 500] {
+            let said = "word ".repeat(words);
+            let mut transcript = Transcript::default();
+            transcript.add_user(&said);
+            transcript.add_text(None, "Done.");
+            logs.add(transcript.finish(LogSource::Pi, "a.jsonl"));
+        }
+        logs.make_room(logs.bytes - 300);
+        let kept: Vec<usize> = logs.conversations.iter().map(|one| one.body.len()).collect();
+        assert_eq!(kept.iter().filter(|bytes| **bytes > 2_000).count(), 2, "{kept:?}");
+        assert_eq!((logs.dropped, kept.iter().sum::<usize>()), (4 - kept.len(), logs.bytes));
+        assert_eq!(logs.sources.get(&LogSource::Pi), Some(&(4, 4)));
+        assert_eq!(logs.longest, Some((1, LogSource::Pi)));
     }
 }

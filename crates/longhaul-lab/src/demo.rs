@@ -152,6 +152,5 @@ fn render(report: &DemoReport, options: &DemoOptions) -> String {
     let paint = if io::stdout().is_terminal() && !plain { Paint::Colours } else { Paint::Plain };
     let rows = if options.all { RowSelection::All } else { RowSelection::Notable };
     let page = table::render_page(report, rows, paint, longhaul_console::terminal::width());
-    page + "\nNext: longhaul run -- claude, or another agent.\nYour own past sessions: longhaul explain --replay \
-            ~/.claude/projects\n"
+    page + "\nNext: longhaul run -- claude, or another agent.\nYour own past sessions: longhaul wrapped\n"
 }

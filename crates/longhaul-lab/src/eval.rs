@@ -44,24 +44,8 @@ use sessions::EvalSession;
 use spending::{Planned, Spending};
 use upstream_client::UpstreamClient;
 
-const LONG: &str = "\
-    Asks a model for its next step at some requests of your own sessions: with the history as it \
-    came, with the same history once more as a control, and with the history as longhaul \
-    forwards it. Compares the steps: tool, main argument, files, and whether the model refuses \
-    or asks back. Shows how often the steps agree, with intervals, and says if there are too few \
-    requests to tell.\n\n\
-    Only requests that longhaul changes are chosen, spread over the sessions. The command states \
-    the cost and asks before it spends. Answers are kept in a results file; run the command \
-    again to go on. The key is read from OPENAI_API_KEY. Sessions are last request bodies, logs \
-    of Claude Code, Codex, OpenCode and pi, or folders of them.";
-
-const EXAMPLES: &str = "\
-Examples:
-  longhaul eval sessions/*.json.gz --model gpt-5-mini
-  longhaul eval ~/.claude/projects --upstream openrouter.ai/api/v1 --model NAME
-  longhaul eval session.json --upstream http://127.0.0.1:8080/v1 --model NAME
-  longhaul eval session.json --model NAME --profile auto --profile frugal
-  longhaul eval session.json --model NAME --max-cost 2 --json";
+const LONG: &str = include_str!("eval/about.txt");
+const EXAMPLES: &str = include_str!("eval/examples.txt");
 
 /// Maximum requests to evaluate.
 const MAX_SAMPLES: u64 = 1_000;

@@ -5,18 +5,20 @@
 
 mod history;
 mod session_report;
+pub mod wrapped;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, value_parser};
 
+use crate::client_logs::LoggedConversation;
 use crate::command::runtime;
 use crate::error::LabError;
 use crate::play::{Summariser, play_through_proxy};
 use crate::proxy::{KnownModel, ProxyRole, ProxySettings, ReplayTarget, Settings};
 use crate::recorded_session::RecordedSession;
-use history::{HistoryReport, SESSIONS};
+use history::{HistoryReport, SESSIONS, provider_base};
 use longhaul_console::terminal;
 use longhaul_core::dialect::Dialect;
 use longhaul_mock_model::ModelOptions;
@@ -134,6 +136,14 @@ struct SessionReplay {
 impl SessionReplay {
     fn read(settings: &dyn ProxySettings, file: &Path) -> Result<Self, LabError> {
         Self::new(settings, RecordedSession::read(file)?, file)
+    }
+
+    /// Reads a conversation of a log. Returns `None` if the log holds no request that longhaul reads.
+    fn of_log(settings: &dyn ProxySettings, logged: &LoggedConversation) -> Option<Self> {
+        // Window and prices depend on the provider.
+        let own = provider_base(logged).map(|base| settings.at_upstream(base));
+        let session = RecordedSession::from_body(&logged.name, &logged.body).ok()?;
+        Self::new(own.as_deref().unwrap_or(settings), session, Path::new(&logged.name)).ok()
     }
 
     /// Reads the model of `session`, which `file` holds.

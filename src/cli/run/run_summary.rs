@@ -69,8 +69,8 @@ fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[
         && let Some(Agent { name, .. }) = agent
     {
         return format!(
-            "longhaul: no chat came through: {name} may read its endpoint from a file; \
-             `longhaul connect {name} --write` points it to a running longhaul\n"
+            "longhaul: no chat came through: {name} may read its endpoint from a file, or leave the work \
+             to a server that runs already; `longhaul connect {name} --write` points both to a running longhaul\n"
         );
     }
     if all > 0 {

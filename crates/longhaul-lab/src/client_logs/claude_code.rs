@@ -24,6 +24,11 @@ pub(super) fn read(line: &Value, transcript: &mut Transcript) {
     let Some(message) = line.get("message") else {
         return;
     };
+    // The client writes an error as a message of this model. No request holds such a message.
+    if text(message, "model") == Some("<synthetic>") {
+        return;
+    }
+    transcript.note_prompt(line);
     let content = message.get("content").unwrap_or(&Value::Null);
     match text(line, "type") {
         Some("user") => read_user(content, transcript),

@@ -15,6 +15,7 @@ pub(super) fn is_line(line: &Value) -> bool {
 }
 
 pub(super) fn read(line: &Value, transcript: &mut Transcript) {
+    transcript.note_prompt(line);
     let payload = line.get("payload").unwrap_or(&Value::Null);
     match text(line, "type") {
         Some("session_meta") => {

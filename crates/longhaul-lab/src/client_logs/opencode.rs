@@ -43,7 +43,7 @@ pub(super) fn read_storage(storage: &Path, since: SystemTime, logs: &mut ClientL
             read_message(&info, &parts, &mut transcript);
         }
         let name = session.file_name().unwrap_or_default().to_string_lossy();
-        logs.conversations.extend(transcript.finish(LogSource::OpenCode, &name));
+        logs.add(transcript.finish(LogSource::OpenCode, &name));
     }
 }
 
@@ -52,6 +52,7 @@ fn read_message(info: &Value, parts: &[Value], transcript: &mut Transcript) {
     if info.get("summary") == Some(&Value::Bool(true)) {
         transcript.end_with_compaction();
     }
+    transcript.note_prompt(info);
     let model = info.get("model").unwrap_or(info);
     transcript.set_model(text(model, "modelID"), text(model, "providerID"));
     for part in parts {

@@ -15,6 +15,7 @@ pub(super) fn is_line(line: &Value) -> bool {
 }
 
 pub(super) fn read(line: &Value, transcript: &mut Transcript) {
+    transcript.note_prompt(line);
     match text(line, "type") {
         Some("model_change") => transcript.set_model(text(line, "modelId"), text(line, "provider")),
         Some("compaction") => {

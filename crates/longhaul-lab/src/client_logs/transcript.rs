@@ -6,6 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::LogSource;
 
+/// Places of the token counts of a prompt, as its provider gave them: of Claude Code, Codex, pi and OpenCode.
+/// No entry has those of two agents.
+const PROMPT_COUNTS: &str = include_str!("prompt_counts.txt");
+
 /// A conversation of a log, as the body of its last request.
 #[derive(Debug)]
 pub(crate) struct LoggedConversation {
@@ -18,6 +22,10 @@ pub(crate) struct LoggedConversation {
     pub(crate) body: Vec<u8>,
     /// Whether the agent itself compacted the conversation at its end.
     pub(crate) compacted_by_agent: bool,
+    /// Requests that the model answered.
+    pub(crate) requests: usize,
+    /// Tokens of the largest prompt as the provider counted it; 0 if the log states none.
+    pub(crate) largest_prompt: u64,
 }
 
 /// The messages of a log so far, in the order in which they were sent.
@@ -32,8 +40,10 @@ pub(super) struct Transcript {
     provider: Option<String>,
     /// Whether the log is a subagent's, by its first message.
     is_sidechain: Option<bool>,
-    /// Conversations that ended with a compaction by the agent.
-    finished: Vec<Vec<Value>>,
+    /// Tokens of the largest prompt since the last compaction.
+    largest_prompt: u64,
+    /// Conversations that ended with a compaction by the agent, and their largest prompts.
+    finished: Vec<(Vec<Value>, u64)>,
 }
 
 impl Transcript {
@@ -44,6 +54,12 @@ impl Transcript {
         if let Some(provider) = provider {
             self.provider = Some(provider.to_owned());
         }
+    }
+
+    /// Notes the size of a prompt if `entry` states one: a line of a log, or the head of a message.
+    pub(super) fn note_prompt(&mut self, entry: &Value) {
+        let counts = PROMPT_COUNTS.lines().filter_map(|place| entry.pointer(place)?.as_u64());
+        self.largest_prompt = self.largest_prompt.max(counts.fold(0, u64::saturating_add));
     }
 
     /// Whether a message belongs to the same agent as the first one of the log.
@@ -106,7 +122,8 @@ impl Transcript {
     pub(super) fn end_with_compaction(&mut self) {
         self.close_step();
         if !self.messages.is_empty() {
-            self.finished.push(std::mem::take(&mut self.messages));
+            let messages = std::mem::take(&mut self.messages);
+            self.finished.push((messages, std::mem::take(&mut self.largest_prompt)));
         }
     }
 
@@ -139,16 +156,18 @@ impl Transcript {
     pub(super) fn finish(mut self, source: LogSource, name: &str) -> Vec<LoggedConversation> {
         self.close_step();
         let compactions = self.finished.len();
-        let last = std::mem::take(&mut self.messages);
+        let last = (std::mem::take(&mut self.messages), self.largest_prompt);
         let model = self.model.unwrap_or_else(|| "unknown".to_owned());
         let all = self.finished.into_iter().chain([last]).enumerate();
-        let spoken = all.filter(|(_, messages)| messages.iter().any(|one| one["role"] == "user"));
-        let made = spoken.map(|(at, messages)| LoggedConversation {
+        let spoken = all.filter(|(_, (all, _))| all.iter().any(|one| one["role"] == "user"));
+        let made = spoken.map(|(at, (messages, largest_prompt))| LoggedConversation {
             source,
             name: if compactions == 0 { name.to_owned() } else { format!("{name} ({})", at + 1) },
             provider: self.provider.clone(),
             body: request_body(&model, &messages),
             compacted_by_agent: at < compactions,
+            requests: messages.iter().filter(|one| one["role"] == "assistant").count(),
+            largest_prompt,
         });
         made.collect()
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::transcript::LoggedConversation;
 use super::{ClientLogs, FILE_BYTES, LogSource, opencode};
+use crate::progress::ProgressLine;
 use longhaul_console::input::open_input;
 use longhaul_core::dialect::Dialect;
 
@@ -20,12 +21,13 @@ pub(super) const ENTRIES: usize = 200_000;
 /// Adds the logs below `folder` that changed since `since`. Links are not followed.
 pub(super) fn visit(folder: &Path, since: SystemTime, logs: &mut ClientLogs) {
     let mut open: Vec<(PathBuf, usize)> = vec![(folder.to_owned(), 0)];
-    let mut seen = 0;
+    let (mut seen, progress) = (0, ProgressLine::new());
     while let Some((path, depth)) = open.pop() {
         let Ok(data) = fs::symlink_metadata(&path) else {
             continue;
         };
         seen += 1;
+        progress.show(&format!("reading logs: file {seen}"));
         if seen > ENTRIES {
             return;
         }
@@ -99,14 +101,17 @@ fn read_whole(path: &Path, name: &str, logs: &mut ClientLogs) {
         logs.skipped += 1;
         return;
     }
-    if Dialect::read_any(&body).is_ok() {
-        logs.conversations.push(LoggedConversation {
+    let read = Dialect::read_any(&body);
+    if let Ok(requests) = read.map(|conversation| conversation.request_points().count()) {
+        logs.add(vec![LoggedConversation {
             source: LogSource::RequestBody,
             name: name.to_owned(),
             provider: None,
             body,
             compacted_by_agent: false,
-        });
+            requests,
+            largest_prompt: 0,
+        }]);
         return;
     }
     let value = serde_json::from_slice::<Value>(&body);

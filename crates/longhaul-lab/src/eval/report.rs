@@ -223,11 +223,7 @@ const HEADINGS: [&str; 9] = [
     "asks back",
 ];
 
-const LEGEND: &str = "pairs: requests with an answer to all three histories. same step: answers that \
-    agree with the first answer to the history as it came, in kind, tools and main arguments. \
-    control: the same history, asked twice. difference: in percentage points, with Newcombe's \
-    interval for pairs. same tools, same files: the forwarded history, then the control. asks back: \
-    questions to the user, then those of the control.";
+const LEGEND: &str = include_str!("legend.txt");
 
 impl EvalReport {
     /// Renders the report as JSON.

@@ -57,7 +57,7 @@ pub(super) fn read(paths: &[PathBuf], model: &str) -> Result<Vec<EvalSession>, V
             continue;
         }
         let age = if path.is_dir() { Duration::from_hours(24 * DAYS) } else { ANY_AGE };
-        let logs = ClientLogs::read(path, age);
+        let logs = ClientLogs::read(&[path], age);
         let found = logs
             .conversations
             .iter()

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::client_logs::content_text;
+
 /// Returns the text of the first user message that was forwarded but never sent, if there is one.
 pub(super) fn injected_text(sent: &[u8], forwarded: &[u8]) -> Option<String> {
     let sent = messages(sent);
@@ -9,7 +11,7 @@ pub(super) fn injected_text(sent: &[u8], forwarded: &[u8]) -> Option<String> {
         .iter()
         .filter(|message| message.get("role").is_some_and(|role| role == "user"))
         .find(|message| !sent.contains(message))
-        .and_then(|message| content_text(message.get("content")?))
+        .and_then(|message| message.get("content").map(content_text))
 }
 
 fn messages(body: &[u8]) -> Vec<Value> {
@@ -23,15 +25,6 @@ fn messages(body: &[u8]) -> Vec<Value> {
         Some(Value::Array(messages)) => messages,
         _ => Vec::new(),
     }
-}
-
-fn content_text(content: &Value) -> Option<String> {
-    if let Some(text) = content.as_str() {
-        return Some(text.to_owned());
-    }
-    let parts = content.as_array()?.iter();
-    let texts: Vec<&str> = parts.filter_map(|part| part.get("text")?.as_str()).collect();
-    Some(texts.join("\n"))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::SessionReplay;
 use super::session_report::{NEXT, SessionReport};
-use crate::client_logs::{ClientLogs, LogSource, LoggedConversation};
+use crate::client_logs::{ClientLogs, LoggedConversation};
 use crate::error::LabError;
 use crate::play::totals::{PlayTotals, percent};
 use crate::proxy::Settings;
-use crate::recorded_session::RecordedSession;
+use longhaul_console::amounts::short_usd;
 use longhaul_console::json::pretty_json;
 use longhaul_console::printable::printable_name;
 use longhaul_console::table::{Align, Table};
@@ -26,9 +26,9 @@ use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
 
 /// Size below which longhaul changes a conversation at no usual window, in tokens.
-const SHORT: Tokens = Tokens::new(20_000);
+pub(super) const SHORT: Tokens = Tokens::new(20_000);
 /// The days whose logs are read.
-const DAYS: u64 = 30;
+pub(super) const DAYS: u64 = 30;
 /// The sessions that are played, unless the command names a number: as many as a person waits for.
 pub(super) const SESSIONS: usize = 8;
 
@@ -38,7 +38,7 @@ pub(super) struct HistoryReport {
     /// Sessions per agent.
     sources: Vec<(&'static str, usize)>,
     days: u64,
-    /// Sessions that no profile changes, because they are short.
+    /// Conversations that no profile changes, because they are short, or that longer ones left no room for.
     short: usize,
     /// Sessions that the agent itself compacted, or that it continued from such a compaction.
     compacted_by_agent: usize,
@@ -69,14 +69,14 @@ struct PlayedSession {
 }
 
 /// The sums over the played sessions under one profile.
-#[derive(Debug, Serialize)]
-struct ProfileRow {
+#[derive(Debug, Default, Serialize)]
+pub(super) struct ProfileRow {
     profile: &'static str,
-    totals: PlayTotals,
+    pub(super) totals: PlayTotals,
     /// Whether both costs are in dollars by list prices. If not, they count new tokens.
     listed: bool,
-    cost_with: Usd,
-    cost_without: Usd,
+    pub(super) cost_with: Usd,
+    pub(super) cost_without: Usd,
     /// Sessions that ended early.
     broken_off: usize,
 }
@@ -94,7 +94,7 @@ fn long_sessions(all: Vec<LoggedConversation>) -> (Vec<(Tokens, LoggedConversati
 }
 
 /// Returns the base URL of the provider that the log names, if known.
-fn provider_base(logged: &LoggedConversation) -> Option<&'static str> {
+pub(super) fn provider_base(logged: &LoggedConversation) -> Option<&'static str> {
     match logged.provider.as_deref() {
         Some("anthropic") => Some("https://api.anthropic.com/v1"),
         Some("openai" | "openai-codex") => Some("https://api.openai.com/v1"),
@@ -103,11 +103,13 @@ fn provider_base(logged: &LoggedConversation) -> Option<&'static str> {
     }
 }
 
-fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
-    let path = folders.first().copied().unwrap_or_else(|| Path::new("")).to_owned();
+/// Returns the error for folders without a session, with the next step.
+pub(super) fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
+    let folders: Vec<String> = folders.iter().map(|one| one.display().to_string()).collect();
+    let path = folders.join(", ").into();
     let mut reason = format!(
         "no session of the last {DAYS} days, in a log of Claude Code, Codex, OpenCode or pi, or as a \
-         request body"
+         request body; name the folder of your logs, or begin a session: longhaul run -- claude"
     );
     if logs.older > 0 {
         _ = write!(reason, "; {} files are older", logs.older);
@@ -121,42 +123,16 @@ fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
 
 impl ProfileRow {
     fn new(profile: &'static str) -> Self {
-        Self {
-            profile,
-            totals: PlayTotals::default(),
-            listed: true,
-            cost_with: Usd::ZERO,
-            cost_without: Usd::ZERO,
-            broken_off: 0,
-        }
+        Self { profile, listed: true, ..Self::default() }
     }
 
-    fn add(&mut self, outcome: &SessionReport) {
+    pub(super) fn add(&mut self, outcome: &SessionReport) {
         let (with, without, listed) = outcome.cost();
         self.totals += outcome.totals();
         self.listed &= listed;
         self.cost_with += with;
         self.cost_without += without;
         self.broken_off += usize::from(outcome.is_broken_off());
-    }
-}
-
-impl PlayedSession {
-    fn new(
-        logged: &LoggedConversation,
-        replay: &SessionReplay,
-        tokens: Tokens,
-        outcome: &SessionReport,
-    ) -> Self {
-        Self {
-            agent: logged.source.name(),
-            name: logged.name.clone(),
-            model: replay.model.clone(),
-            requests: outcome.totals().requests,
-            tokens: tokens.get(),
-            window: outcome.window,
-            overflows: tokens.get() > outcome.window,
-        }
     }
 }
 
@@ -168,67 +144,52 @@ impl HistoryReport {
         folders: &[&Path],
         most: usize,
     ) -> Result<Self, LabError> {
-        let mut logs = ClientLogs::default();
-        for folder in folders {
-            logs.absorb(ClientLogs::read(folder, Duration::from_hours(24 * DAYS)));
-        }
+        let logs = ClientLogs::read(folders, Duration::from_hours(24 * DAYS));
         if logs.conversations.is_empty() {
             return Err(no_session(folders, &logs));
         }
-        let mut report = Self::counted(&logs);
+        let sources = logs.sources.iter().map(|(source, (logs, _))| (source.name(), *logs));
+        let compacted = logs.conversations.iter().filter(|logged| logged.compacted_by_agent);
+        let (compacted_by_agent, all) = (compacted.count(), logs.conversations.len());
         let (mut long, total) = long_sessions(logs.conversations);
-        report.short = report.sources.iter().map(|(_, count)| count).sum::<usize>() - long.len();
+        let short = logs.dropped + all - long.len();
         long.truncate(most);
         let played: u64 = long.iter().map(|(tokens, _)| u64::from(tokens.get())).sum();
-        report.played_percent = percent(played, total);
+        let mut report = Self {
+            sources: sources.collect(),
+            days: DAYS,
+            short,
+            compacted_by_agent,
+            skipped: logs.skipped,
+            older: logs.older,
+            has_database: logs.has_database,
+            played_percent: percent(played, total),
+            played: Vec::new(),
+            profiles: Vec::new(),
+        };
         for (number, (profile, settings)) in profiles.iter().enumerate() {
             let mut row = ProfileRow::new(profile);
             for (tokens, logged) in &long {
-                // Window and prices depend on the provider.
-                let own = provider_base(logged).map(|base| settings.at_upstream(base));
-                let settings = own.as_deref().unwrap_or(&**settings);
-                // Logs without a request were skipped before.
-                let Ok(session) = RecordedSession::from_body(&logged.name, &logged.body) else {
+                let Some(replay) = SessionReplay::of_log(&**settings, logged) else {
                     continue;
                 };
-                let replay = SessionReplay::new(settings, session, Path::new(&logged.name));
-                let Ok(replay) = replay else {
-                    continue;
-                };
-                let outcome = replay.play(settings)?;
+                let outcome = replay.play(&**settings)?;
                 if number == 0 {
-                    let session = PlayedSession::new(logged, &replay, *tokens, &outcome);
-                    report.played.push(session);
+                    report.played.push(PlayedSession {
+                        agent: logged.source.name(),
+                        name: logged.name.clone(),
+                        requests: outcome.totals().requests,
+                        tokens: tokens.get(),
+                        window: outcome.window,
+                        overflows: tokens.get() > outcome.window,
+                        model: replay.model,
+                    });
                 }
                 row.add(&outcome);
             }
             report.profiles.push(row);
         }
         Ok(report)
-    }
-
-    fn counted(logs: &ClientLogs) -> Self {
-        let mut sources: Vec<(LogSource, usize)> = Vec::new();
-        for logged in &logs.conversations {
-            match sources.iter_mut().find(|(source, _)| *source == logged.source) {
-                Some((_, count)) => *count += 1,
-                None => sources.push((logged.source, 1)),
-            }
-        }
-        sources.sort_unstable();
-        let compacted = logs.conversations.iter().filter(|logged| logged.compacted_by_agent);
-        Self {
-            sources: sources.into_iter().map(|(source, count)| (source.name(), count)).collect(),
-            days: DAYS,
-            short: 0,
-            compacted_by_agent: compacted.count(),
-            skipped: logs.skipped,
-            older: logs.older,
-            has_database: logs.has_database,
-            played_percent: 0,
-            played: Vec::new(),
-            profiles: Vec::new(),
-        }
     }
 
     pub(super) fn json(&self) -> String {
@@ -308,7 +269,7 @@ impl HistoryReport {
             let totals = &row.totals;
             let cost = |usd: Usd| usd.as_nanos().unsigned_abs();
             let (with, without) = (cost(row.cost_with), cost(row.cost_without));
-            let paid = if row.listed { dollars(with) } else { "–".to_owned() };
+            let paid = if row.listed { short_usd(row.cost_with) } else { "–".to_owned() };
             table.push([
                 row.profile.to_owned(),
                 format!("{}/{}", totals.answered, totals.requests),
@@ -326,14 +287,4 @@ impl HistoryReport {
     }
 }
 
-/// Formats billionths of a dollar as dollars and cents.
-fn dollars(nanos: u64) -> String {
-    const NANOS_PER_CENT: u64 = 10_000_000;
-    let cents = (nanos + NANOS_PER_CENT / 2) / NANOS_PER_CENT;
-    format!("${}.{:02}", cents / 100, cents % 100)
-}
-
-const LEGEND: &str = "input cost: by list prices, summaries included. of none: beside the same \
-    requests without a proxy and with an endless window. forwarded: the share of the sent tokens. \
-    overflows: requests that the model refused first, and longhaul sent again. Logs hold no system \
-    prompt and no tool schemas, so the true requests were larger. Nothing was sent anywhere.";
+const LEGEND: &str = include_str!("legend.txt");

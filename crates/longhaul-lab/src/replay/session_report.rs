@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::play::outcome::{PlayOutcome, error_text};
 use crate::play::row::PlayRow;
 use crate::play::totals::{PlayTotals, percent};
+use longhaul_console::amounts::short_usd;
 use longhaul_console::json::pretty_json;
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal::paragraph;
@@ -114,18 +115,11 @@ impl InputCost {
     /// list prices are known.
     fn describe(self) -> String {
         let [with, without] = [self.with, self.without].map(|usd| usd.as_nanos().unsigned_abs());
-        let share = percent(with, without);
-        if self.listed {
-            let cents = (without + NANOS_PER_CENT / 2) / NANOS_PER_CENT;
-            format!("{share}% of ${}.{:02}", cents / 100, cents % 100)
-        } else {
-            format!("{share}%")
-        }
+        let paid =
+            if self.listed { format!(" of {}", short_usd(self.without)) } else { String::new() };
+        format!("{}%{paid}", percent(with, without))
     }
 }
-
-/// Billionths of a dollar in a cent.
-const NANOS_PER_CENT: u64 = 10_000_000;
 
 /// Returns the prices for a model without list prices: one for a new token, a tenth for a cached
 /// one, as most providers charge.
@@ -182,11 +176,7 @@ const COLUMNS: usize = 9;
 const HEADING: [&str; COLUMNS] =
     ["session", "window", "answered", "sent", "kept", "changes", "cached", "summaries", "cost"];
 
-const LEGEND: &str = "sent: tokens of all requests as the agent sent them. kept: the share of them that \
-    was forwarded. changes: requests that did not begin with all of the previous one. cached: the \
-    share of the input that the provider's prompt cache would hold. cost: of the input, relative to \
-    no proxy and an unlimited window; by list prices if the model has them, otherwise with a cached \
-    token at a tenth of a new one.";
+const LEGEND: &str = include_str!("sessions_legend.txt");
 
 impl SessionReport {
     fn table_row(&self) -> [String; COLUMNS] {
@@ -274,7 +264,7 @@ mod tests {
     fn direct_cost_assumes_each_request_caches_the_previous_one() {
         let rows = [row(1_000, 1_000, 0), row(3_000, 3_000, 1_000)];
         let whole = 1_000 * 2_000 + 2_000 * 2_000 + 1_000 * 500;
-        check(&rows, Some(listed()), (whole, whole), "100% of $0.01");
+        check(&rows, Some(listed()), (whole, whole), "100% of $0.0065");
     }
 
     #[test]
@@ -283,7 +273,7 @@ mod tests {
         cleared.tokens_for_summaries = 100;
         let rows = [row(1_000, 1_000, 0), cleared];
         let with = 1_000 * 2_000 + 1_000 * 2_000 + 500 * 500 + 100 * 2_000;
-        check(&rows, Some(listed()), (with, 6_500_000), "68% of $0.01");
+        check(&rows, Some(listed()), (with, 6_500_000), "68% of $0.0065");
     }
 
     #[test]
@@ -301,7 +291,7 @@ mod tests {
             &[row(1_000, 500, 100)],
             Some(writes),
             (400 * 4_000 + 100 * 500, 4_000_000),
-            "41% of $0.00",
+            "41% of $0.0040",
         );
     }
 
