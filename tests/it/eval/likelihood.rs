@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use longhaul_mock_model::{ModelOptions, serve_connections};
+use longhaul_mock_model::{ChatBehaviour, ModelOptions, RefusalReply, serve_connections};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -69,12 +69,13 @@ fn tokens(message: &Value) -> Vec<String> {
 
 /// The reply to a request, which must ask for scores and for one token alone.
 fn scored(body: &Value) -> Value {
-    let messages = body["messages"].as_array().unwrap();
+    let (messages, none) = (body["messages"].as_array().unwrap(), Value::from("none"));
     let ends_in_step = messages.last().unwrap()["role"] == "assistant";
     assert_eq!(body["model"], "asked");
     assert_eq!(body["prompt_logprobs"], 0);
     assert_eq!(body["max_tokens"], 1);
-    assert_eq!(body["tool_choice"], "none");
+    let has_tools = body.get("tools").is_some();
+    assert_eq!(body.get("tool_choice"), has_tools.then(|| &none), "a choice needs tools");
     assert_eq!(body["add_generation_prompt"], !ends_in_step);
     assert!(body.get("stream").is_none());
     let mut prompt: Vec<String> = messages.iter().flat_map(tokens).collect();
@@ -120,6 +121,10 @@ fn coded(letter: char) -> Value {
             message["content"] = format!("{letter}-code-{step} {text}").into();
         } else if message["role"] == "assistant" && step >= DISTANCE {
             message["content"] = format!("again {letter}-code-{}", step - DISTANCE).into();
+        }
+        if message["role"] == "assistant" {
+            let arguments = json!({ "path": format!("{letter}-{step}.txt") }).to_string();
+            message["tool_calls"][0]["function"]["arguments"] = arguments.into();
         }
     }
     body
@@ -179,7 +184,7 @@ async fn the_loss_is_that_of_the_tokens_that_a_history_no_longer_shows() {
     }
     assert!(number(&figures["tokens"]) < number(&figures["whole_tokens"]));
     let newest = &report["arms"][1];
-    assert_eq!(newest["name"], "newest messages, as many as as configured");
+    assert_eq!(newest["name"], "newest messages (size: placeholder fixed)");
     assert_eq!(newest["likelihood"]["steps"], samples.len());
     assert!(number(&newest["likelihood"]["tokens"]) < number(&figures["whole_tokens"]));
     assert!(number(&newest["likelihood"]["loss"]) >= expected, "{newest}");
@@ -199,6 +204,15 @@ async fn an_upstream_without_scores_ends_the_run_at_its_first_reply() {
     let reason = "the upstream returns no log-probabilities of the prompt";
     assert!(said(&output).contains(reason), "{}", said(&output));
     assert_eq!(evaluation.seen().len(), 1);
+
+    let words = "Unrecognized request argument supplied: prompt_logprobs";
+    let error = json!({"error": {"message": words}}).to_string();
+    let refusal = RefusalReply::new(400, "application/json", error);
+    evaluation.model.change(|options| options.chat = ChatBehaviour::Replies(refusal));
+    let output = evaluation.run(&[&UNPAID[..], &arguments, &FIXED].concat()).await;
+    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+    assert!(said(&output).contains(words), "{}", said(&output));
+    assert_eq!(evaluation.seen().len(), 2);
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ impl ArmFlags {
             let names = names.map(|change| format!("{} {}", change.flag, change.value));
             let name = names.collect::<Vec<_>>().join(", ");
             let name = if name.is_empty() { "as configured".to_owned() } else { name };
-            let name = if is_newest { format!("newest messages, as many as {name}") } else { name };
+            let name = if is_newest { format!("newest messages (size: {name})") } else { name };
             Ok(Arm { name, settings: settings(changes)?, is_newest })
         });
         arms.collect()

@@ -204,9 +204,10 @@ async fn make(
 ) -> Result<HashMap<String, StepOutcome>, LabError> {
     let mut outcomes = HashMap::new();
     let mut known = HashSet::new();
-    let mut left = calls.into_iter().rev().collect::<Vec<_>>();
+    let mut left = calls;
     // Two arms may forward the same bytes.
     left.retain(|(key, _)| known.insert(key.clone()));
+    left.reverse();
     let mut running = JoinSet::new();
     let mut problem = None;
     loop {

@@ -156,6 +156,9 @@ impl PaidClient {
             EntryKind::Overflow
         } else if is_answer {
             EntryKind::Step
+        } else if self.is_scoring && reply.status == StatusCode::BAD_REQUEST {
+            // Every other prompt would be refused for the same reason.
+            return Err(LabError::Unanswered(format!("{}: {}", call.place, error_text(&reply))));
         } else {
             return Ok(CallOutcome::Failed(error_text(&reply)));
         };

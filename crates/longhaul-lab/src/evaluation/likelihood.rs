@@ -61,3 +61,6 @@ pub(crate) fn newest(whole: &Conversation<'_>, like: &Conversation<'_>) -> Optio
     let (first, newest) = (messages.get(next - 1)?, messages.get(cut)?);
     Some(format!("{},{}", body.get(..first.span.end())?, body.get(newest.span.start()..)?))
 }
+
+#[cfg(test)]
+mod tests;

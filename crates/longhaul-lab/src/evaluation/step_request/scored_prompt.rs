@@ -31,10 +31,10 @@ pub(crate) fn scoring_request(body: &[u8], step: &str) -> Option<Bytes> {
         "tool_choice" => MemberEdit::Remove,
         _ => MemberEdit::Keep,
     })?;
+    // A server without a parser of calls refuses tools of which the model may choose.
+    let choice = edited.has("tools").then(|| "\"tool_choice\":\"none\"".to_owned());
     let turn = format!("\"add_generation_prompt\":{}", step.is_empty());
-    // A server that cannot read calls refuses tools of which the model may choose.
-    let options = ["\"prompt_logprobs\":0", "\"tool_choice\":\"none\"", &turn];
-    edited.members.extend(options.map(str::to_owned));
+    edited.members.extend(["\"prompt_logprobs\":0".to_owned(), turn].into_iter().chain(choice));
     Some(edited.finish().into())
 }
 
@@ -71,3 +71,6 @@ impl ScoredPrompt {
         (count > 0 && ids(expected) == ids(&self.tokens)).then_some(self)
     }
 }
+
+#[cfg(test)]
+mod tests;
