@@ -84,7 +84,7 @@ struct EvalOptions {
     #[arg(help = "Limit each answer to this many tokens [default: 1024]")]
     #[arg(value_parser = output_limit)]
     output: Tokens,
-    /// Score the recorded steps instead: how likely are they? Needs a server with prompt_logprobs, such as vLLM
+    /// Score the recorded steps instead: how likely are they? Needs a server such as vLLM
     #[arg(long = "likelihood")]
     is_scoring: bool,
     /// Stop before everything in the results file costs more than this

@@ -45,7 +45,7 @@ impl Likelihood {
         let squares: f64 = sessions.values().map(square).sum();
         let count: f64 = sessions.values().map(|_| 1.0).sum();
         let half = Z * (squares * count / (count - 1.0)).sqrt() / tokens;
-        found.interval = (count > 1.0).then(|| [found.loss - half, found.loss + half]);
+        found.interval = (count > 1.0).then_some([found.loss - half, found.loss + half]);
         (found.steps > 0).then_some(found)
     }
 }

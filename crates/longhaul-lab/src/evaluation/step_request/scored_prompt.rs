@@ -47,11 +47,11 @@ impl ScoredPrompt {
     /// Reads a reply. `None` if a token has no log-probability; the first one cannot have any.
     pub(crate) fn read(reply: &[u8]) -> Option<Self> {
         let reply: Value = serde_json::from_slice(reply).ok()?;
-        let all = reply["prompt_logprobs"].as_array()?;
+        let all = reply.get("prompt_logprobs")?.as_array()?;
         let before = all.len().saturating_sub(MAX_STEP).max(1);
         let token = |place: &Value| {
             let (id, score) = place.as_object()?.iter().next()?;
-            Some((id.clone(), score["logprob"].as_f64()?))
+            Some((id.clone(), score.get("logprob")?.as_f64()?))
         };
         let tokens = all.get(before..)?.iter().map(token).collect::<Option<_>>()?;
         Some(Self { before, tokens })
