@@ -60,7 +60,7 @@ fn tokens(message: &Value) -> Vec<String> {
     let mut text = message["content"].as_str().unwrap_or_default().to_owned();
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let [name, arguments] = ["name", "arguments"].map(|key| call["function"][key].as_str());
-        text += &format!(" {} {}", name.unwrap(), arguments.unwrap());
+        text = format!("{text} {} {}", name.unwrap(), arguments.unwrap());
     }
     let header = format!("<{}>", message["role"].as_str().unwrap());
     let words = text.split_whitespace().map(str::to_owned);
@@ -75,7 +75,7 @@ fn scored(body: &Value) -> Value {
     assert_eq!(body["prompt_logprobs"], 0);
     assert_eq!(body["max_tokens"], 1);
     let has_tools = body.get("tools").is_some();
-    assert_eq!(body.get("tool_choice"), has_tools.then(|| &none), "a choice needs tools");
+    assert_eq!(body.get("tool_choice"), has_tools.then_some(&none), "a choice needs tools");
     assert_eq!(body["add_generation_prompt"], !ends_in_step);
     assert!(body.get("stream").is_none());
     let mut prompt: Vec<String> = messages.iter().flat_map(tokens).collect();
@@ -153,13 +153,13 @@ async fn the_loss_is_that_of_the_tokens_that_a_history_no_longer_shows() {
     for sample in samples {
         let step = usize::try_from(sample["request"].as_u64().unwrap()).unwrap() - 1;
         let letter = &sample["session"].as_str().unwrap()[..1];
-        let code = format!("{letter}-code-{}", step.wrapping_sub(DISTANCE));
+        let code = id(&format!("{letter}-code-{}", step.wrapping_sub(DISTANCE))).to_string();
         let of = |history: &Value| -> f64 {
             assert_eq!(history["outcome"], "scored", "{sample}");
             let tokens = history["tokens"].as_array().unwrap();
             let expected = if step < DISTANCE { 3 } else { 5 };
             assert_eq!(tokens.len(), expected, "{sample}");
-            let place = tokens.iter().find(|token| token[0] == id(&code).to_string());
+            let place = tokens.iter().find(|token| token[0] == *code);
             place.map_or(0.0, |token| number(&token[1]))
         };
         let [whole, forwarded] = [&sample["original"], &sample["arms"][0]["step"]].map(of);
