@@ -5,6 +5,7 @@
 
 mod endpoints;
 mod harness;
+mod likelihood;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 
 use crate::command::{hide_defaults, runtime};
 use crate::error::LabError;
+use crate::evaluation::step_request::scored_prompt::DIALECT;
 use crate::progress::{ProgressLine, print_error};
 use crate::proxy::{PricedModel, ProxySettings, Settings};
 use arms::{Arm, ArmFlags};
@@ -44,7 +45,7 @@ use sessions::EvalSession;
 use spending::{Planned, Spending};
 use upstream_client::UpstreamClient;
 
-const LONG: &str = include_str!("eval/about.txt");
+const DETAILS: &str = include_str!("eval/details.txt");
 const EXAMPLES: &str = include_str!("eval/examples.txt");
 
 /// Maximum requests to evaluate.
@@ -56,7 +57,7 @@ const MAX_CONCURRENCY: u64 = 32;
 pub fn command(names: ChoiceNames) -> Command {
     let command = hide_defaults(EvalOptions::augment_args(Command::new("eval")))
         .about("Compare what a model does next with the original history and with longhaul's")
-        .long_about(LONG)
+        .long_about(DETAILS)
         .after_help(EXAMPLES);
     arms::with_names(command, names)
 }
@@ -83,6 +84,9 @@ struct EvalOptions {
     #[arg(help = "Limit each answer to this many tokens [default: 1024]")]
     #[arg(value_parser = output_limit)]
     output: Tokens,
+    /// Score the recorded steps instead: how likely are they? Needs a server such as vLLM
+    #[arg(long = "likelihood")]
+    is_scoring: bool,
     /// Stop before everything in the results file costs more than this
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     max_cost: Option<Usd>,
@@ -122,7 +126,7 @@ pub fn eval<E: From<LabError>>(
 ) -> Result<String, Vec<E>> {
     let options = EvalOptions::from_arg_matches(matches);
     let options = options.map_err(|error| vec![LabError::CommandLine(error.to_string()).into()])?;
-    let arms = options.arms.arms(settings)?;
+    let arms = options.arms.arms(options.is_scoring, settings)?;
     let report = eval_arms(&options, &arms, key);
     report.map_err(|errors| errors.into_iter().map(E::from).collect())
 }
@@ -146,6 +150,11 @@ fn eval_arms(
         let reason = "longhaul changes nothing: the mode is off; pass --mode on".to_owned();
         return Err(LabError::CommandLine(reason).into());
     }
+    let is_other = |session: &&EvalSession| options.is_scoring && session.dialect != DIALECT;
+    if let Some(EvalSession { name, .. }) = sessions.iter().find(is_other) {
+        let reason = format!("{name}: --likelihood takes chat completions and logs of agents");
+        return Err(LabError::CommandLine(reason).into());
+    }
     let same_file = |one: &Path, other: &Path| {
         let full = |path: &Path| std::fs::canonicalize(path).ok();
         one == other || full(one).is_some_and(|path| full(other) == Some(path))
@@ -164,12 +173,11 @@ fn eval_arms(
         let caller = new_caller(options, settings, (upstream, summaries), results);
         run(options, &sessions, arms, caller).await
     })?;
-    write_page(&page, &page::render(&report))?;
-    print_error(&format!(
-        "longhaul: answers are in {}, disagreements in {}\n",
-        options.results.display(),
-        page.display()
-    ));
+    print_error(&format!("longhaul: answers are in {}\n", options.results.display()));
+    if !options.is_scoring {
+        write_page(&page, &page::render(&report))?;
+        print_error(&format!("longhaul: disagreements are in {}\n", page.display()));
+    }
     match report.failure() {
         Some(reason) => {
             Err(LabError::Unanswered(format!("no call had an answer: {reason}")).into())
@@ -210,7 +218,10 @@ async fn run(
         may_fit.push(fits.collect());
         let mut of_arms = Vec::new();
         for arm in arms {
-            let replayed = replay::replay(arm, session, &options.model, None, None).await?;
+            let mut replayed = replay::replay(arm, session, &options.model, None, None).await?;
+            for (at, is_changed) in replayed.changed.iter_mut().enumerate() {
+                *is_changed &= !options.is_scoring || session.recording.step_after(at).is_some();
+            }
             of_arms.push(replayed.changed);
         }
         changed.push(of_arms);
@@ -274,11 +285,12 @@ fn new_caller(
         spending: Mutex::new(spending),
         rules: settings.overflow_rules(),
         read_summary: settings.summary_reader(),
-        output: options.output,
+        output: if options.is_scoring { Tokens::new(1) } else { options.output },
         window: known.largest_window,
         failed_summaries: AtomicUsize::new(0),
         answers: AtomicUsize::new(0),
         needs_newer_key: AtomicBool::new(false),
+        is_scoring: options.is_scoring,
     }
 }
 

@@ -91,6 +91,12 @@ impl RecordedSession {
         self.whole.requests().map(|request| request.body())
     }
 
+    /// Returns the recorded step after the request at `at`. `None` if the recording ends there, or the user
+    /// went on without waiting.
+    pub(crate) fn step_after(&self, at: usize) -> Option<&str> {
+        str::from_utf8(self.whole.requests().nth(at)?.reply()?).ok()
+    }
+
     /// Returns the requests in order, every other one as a stream.
     pub(crate) fn requests(&self) -> impl Iterator<Item = SessionRequest> + '_ {
         let streamed = self.streamed.as_ref().unwrap_or(&self.whole).requests();

@@ -50,13 +50,17 @@ pub(super) struct Arm {
     /// The values that distinguish the arm, for people.
     pub(super) name: String,
     pub(super) settings: Settings,
+    /// Whether the newest messages stand in the place of the forwarded ones, in the same size.
+    pub(super) is_newest: bool,
 }
 
 impl ArmFlags {
-    /// Returns an arm for each combination of the values, under the settings that `settings` returns. Fails
-    /// if the settings are invalid, or there are more than [`MAX_ARMS`] combinations.
+    /// Returns an arm for each combination of the values, under the settings that `settings` returns. With
+    /// `has_newest`, another one has the newest messages. Fails if the settings are invalid, or there are
+    /// more than [`MAX_ARMS`] combinations.
     pub(super) fn arms<E: From<LabError>>(
         &self,
+        has_newest: bool,
         settings: impl Fn(&[SettingChange<'_>]) -> Result<Settings, Vec<E>>,
     ) -> Result<Vec<Arm>, Vec<E>> {
         let choices = [
@@ -87,14 +91,15 @@ impl ArmFlags {
                 return Err(vec![LabError::CommandLine(reason).into()]);
             }
         }
-        let arms = combinations.into_iter().map(|changes| {
+        let kinds = [false, true].into_iter().filter(|is_newest| has_newest || !is_newest);
+        let each = |changes| kinds.clone().map(move |is_newest| (changes, is_newest));
+        let arms = combinations.iter().flat_map(each).map(|(changes, is_newest)| {
             let names = changes.iter();
             let names = names.map(|change| format!("{} {}", change.flag, change.value));
-            let names: Vec<String> = names.collect();
-            Ok(Arm {
-                name: if names.is_empty() { "as configured".to_owned() } else { names.join(", ") },
-                settings: settings(&changes)?,
-            })
+            let name = names.collect::<Vec<_>>().join(", ");
+            let name = if name.is_empty() { "as configured".to_owned() } else { name };
+            let name = if is_newest { format!("newest messages (size: {name})") } else { name };
+            Ok(Arm { name, settings: settings(changes)?, is_newest })
         });
         arms.collect()
     }

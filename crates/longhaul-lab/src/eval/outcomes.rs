@@ -16,6 +16,7 @@ use super::sessions::EvalSession;
 use crate::error::LabError;
 use crate::evaluation::agent_step::AgentStep;
 use crate::evaluation::changes::{MessageChange, changed_messages};
+use crate::evaluation::step_request::scored_prompt::{ScoredPrompt, scoring_request, shortest};
 use crate::progress::ProgressLine;
 use longhaul_console::amounts::short_usd;
 use longhaul_core::conversation::Conversation;
@@ -34,6 +35,8 @@ const SHOWN_MESSAGES: usize = 3;
 pub(super) enum StepOutcome {
     /// The model answered.
     Step(AgentStep),
+    /// The upstream scored the recorded step.
+    Scored(ScoredPrompt),
     /// The history does not fit the model's window.
     DoesNotFit,
     /// The upstream failed.
@@ -73,10 +76,25 @@ pub(super) struct Sample {
 impl StepOutcome {
     /// Returns the step, if the model answered.
     pub(super) fn step(&self) -> Option<&AgentStep> {
-        match self {
-            Self::Step(step) => Some(step),
-            Self::DoesNotFit | Self::Failed { .. } | Self::NotSent | Self::Unchanged => None,
-        }
+        if let Self::Step(step) = self { Some(step) } else { None }
+    }
+
+    /// Returns the score of the recorded step, if the upstream scored it.
+    pub(super) fn score(&self) -> Option<&ScoredPrompt> {
+        if let Self::Scored(scored) = self { Some(scored) } else { None }
+    }
+
+    /// Leaves the tokens of the step in a score. The scores of the shortest history with and without it tell their
+    /// number.
+    fn of_step(self, with: &Self, without: &Self) -> Self {
+        let Self::Scored(scored) = self else {
+            return self;
+        };
+        let Some((with, without)) = with.score().zip(without.score()) else {
+            return Self::NotSent;
+        };
+        let reason = "the server writes the step in other tokens after this history".to_owned();
+        scored.step(with, without).map_or(Self::Failed { reason }, Self::Scored)
     }
 }
 
@@ -101,13 +119,15 @@ pub(super) async fn ask(
             originals.insert(at, body.into());
         }
     }
+    let shortest = shortest(&caller.model.name);
     let mut calls: Vec<(String, StepCall)> = Vec::new();
     let mut planned = Vec::new();
     for (at, original) in &originals {
-        let mut plan = |body: &Bytes, repetition, history: &str| {
+        let mut plan = |body: &Bytes, step: &str, repetition, history: &str| {
+            let scoring = caller.is_scoring.then(|| scoring_request(body, step));
             let call = StepCall {
                 dialect: session.dialect,
-                body: body.clone(),
+                body: scoring.flatten().unwrap_or_else(|| body.clone()),
                 repetition,
                 place: format!("{}, request {}, {history}", session.name, at + 1),
             };
@@ -115,23 +135,30 @@ pub(super) async fn ask(
             calls.push((key.clone(), call));
             key
         };
-        let pair = [plan(original, 0, "as it came"), plan(original, 1, "control")];
+        let step = session.recording.step_after(*at).unwrap_or_default();
+        let again = if caller.is_scoring { &shortest } else { original };
+        // The smallest call comes first: an upstream without scores costs no more. Unless steps are scored, both
+        // calls of the control are one.
+        let [without, control] = ["", step].map(|step| plan(again, step, 1, "control"));
+        let own = [plan(original, step, 0, "as it came"), control, without];
         let forwarded: Vec<Forwarded> = arms
             .iter()
             .zip(&replays)
             .map(|(arm, replayed)| match replayed.bodies.get(at) {
-                Some(body) => Forwarded::Changed(plan(body, 0, &arm.name)),
+                Some(body) => Forwarded::Changed(plan(body, step, 0, &arm.name)),
                 None if replayed.changed.get(*at) == Some(&false) => Forwarded::Unchanged,
                 None => Forwarded::Unknown,
             })
             .collect();
-        planned.push((*at, pair, forwarded));
+        planned.push((*at, own, forwarded));
     }
     let outcomes = make(caller, calls, concurrency, progress).await?;
     let outcome = |key: &String| outcomes.get(key).cloned().unwrap_or(StepOutcome::NotSent);
-    let samples = planned.into_iter().map(|(at, pair, forwarded)| {
+    let samples = planned.into_iter().map(|(at, own, forwarded)| {
         let original = originals.get(&at).cloned().unwrap_or_default();
-        let [first, second] = pair.each_ref().map(outcome);
+        let [_, control, without] = own.each_ref().map(outcome);
+        let outcome = |key: &String| outcome(key).of_step(&control, &without);
+        let [first, second, _] = own.each_ref().map(outcome);
         let arms = forwarded.iter().zip(&replays).map(|(forwarded, replayed)| {
             let step = match forwarded {
                 Forwarded::Changed(key) => outcome(key),
@@ -177,9 +204,10 @@ async fn make(
 ) -> Result<HashMap<String, StepOutcome>, LabError> {
     let mut outcomes = HashMap::new();
     let mut known = HashSet::new();
-    let mut left = calls.into_iter().rev().collect::<Vec<_>>();
+    let mut left = calls;
     // Two arms may forward the same bytes.
     left.retain(|(key, _)| known.insert(key.clone()));
+    left.reverse();
     let mut running = JoinSet::new();
     let mut problem = None;
     loop {
@@ -218,10 +246,11 @@ fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
         CallOutcome::Recorded(entry) => match entry.kind {
             EntryKind::Overflow => StepOutcome::DoesNotFit,
             EntryKind::Step | EntryKind::Summary => {
-                AgentStep::read(dialect, entry.reply.as_bytes()).map_or_else(
-                    || StepOutcome::Failed { reason: "the reply holds no step".to_owned() },
-                    |(step, _)| StepOutcome::Step(step),
-                )
+                let scored = serde_json::from_str(&entry.reply).ok().map(StepOutcome::Scored);
+                let step = || AgentStep::read(dialect, entry.reply.as_bytes());
+                let outcome = scored.or_else(|| Some(StepOutcome::Step(step()?.0)));
+                let reason = "the reply holds no step".to_owned();
+                outcome.unwrap_or(StepOutcome::Failed { reason })
             }
         },
     }

@@ -138,6 +138,7 @@ fn step_text(outcome: &StepOutcome) -> String {
         StepOutcome::DoesNotFit => return "(does not fit the model's window)".to_owned(),
         StepOutcome::Failed { reason } => return format!("(failed: {reason})"),
         StepOutcome::NotSent => return "(not asked)".to_owned(),
+        StepOutcome::Scored(_) => return "(scored)".to_owned(),
         StepOutcome::Unchanged => return "(forwarded as it came)".to_owned(),
     };
     let kind = match step.kind {

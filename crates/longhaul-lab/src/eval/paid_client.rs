@@ -11,6 +11,7 @@ use super::results_file::{Entry, EntryKind, ResultsFile};
 use super::spending::{CallCost, CallSize, Reserved, Spending};
 use super::upstream_client::{KEY_VARIABLE, UpstreamClient};
 use crate::error::LabError;
+use crate::evaluation::step_request::scored_prompt::ScoredPrompt;
 use crate::evaluation::step_request::{
     OutputKey, asks_for_newer_output_key, read_step, step_request,
 };
@@ -29,6 +30,9 @@ use longhaul_core::window::script_ratio;
 
 /// Maximum output of a summary whose call states no limit.
 const SUMMARY_OUTPUT: Tokens = Tokens::new(8_192);
+
+const NO_SCORES: &str = "the upstream returns no log-probabilities of the prompt; --likelihood needs a server that \
+     knows prompt_logprobs, such as vLLM";
 
 /// The parts of a run that its calls share.
 pub(super) struct PaidClient {
@@ -54,6 +58,8 @@ pub(super) struct PaidClient {
     pub(super) answers: AtomicUsize,
     /// Whether the upstream demanded the newer key of the output limit.
     pub(super) needs_newer_key: AtomicBool,
+    /// Whether recorded steps are scored. Otherwise, the model takes steps of its own.
+    pub(super) is_scoring: bool,
 }
 
 /// A request for the next step.
@@ -137,7 +143,6 @@ impl PaidClient {
         };
         Self::check_key(self.upstream.base_for(call.dialect), &reply)?;
         let overflows = self.is_overflow(call, &reply, size);
-        let text = String::from_utf8_lossy(&reply.body).into_owned();
         let part = read_step(call.dialect, &reply.body);
         let usage = part.as_ref().and_then(|part| part.usage);
         let is_answer = reply.status.is_success() && part.is_some() && !overflows;
@@ -151,11 +156,20 @@ impl PaidClient {
             EntryKind::Overflow
         } else if is_answer {
             EntryKind::Step
+        } else if self.is_scoring && reply.status == StatusCode::BAD_REQUEST {
+            // Every other prompt would be refused for the same reason.
+            return Err(LabError::Unanswered(format!("{}: {}", call.place, error_text(&reply))));
         } else {
             return Ok(CallOutcome::Failed(error_text(&reply)));
         };
         let mut entry = Entry::new(kind, &key, call.place.clone(), &self.model.name);
-        entry.reply = text;
+        entry.reply = if is_answer && self.is_scoring {
+            let scored = ScoredPrompt::read(&reply.body);
+            let scored = scored.ok_or_else(|| LabError::Unanswered(NO_SCORES.to_owned()))?;
+            serde_json::to_string(&scored).unwrap_or_default()
+        } else {
+            String::from_utf8_lossy(&reply.body).into_owned()
+        };
         self.record(entry, usage, cost).map(CallOutcome::Recorded)
     }
 

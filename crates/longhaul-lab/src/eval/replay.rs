@@ -12,6 +12,7 @@ use super::paid_client::PaidClient;
 use super::replay_upstream::{ReplayUpstream, Stopped};
 use super::sessions::EvalSession;
 use crate::error::LabError;
+use crate::evaluation::likelihood::newest;
 use crate::proxy::{ProxyRole, ReplayTarget, SummaryLimits};
 use crate::session_runner::SessionRunner;
 use longhaul_mock_model::{Model, ModelOptions};
@@ -27,7 +28,7 @@ const SUMMARIES_PER_HOUR: usize = 100_000;
 pub(super) struct Replayed {
     /// Whether each request was changed, in order. Shorter than the session if the replay ended early.
     pub(super) changed: Vec<bool>,
-    /// The wanted requests that were changed, as longhaul forwarded them.
+    /// The wanted requests that were changed, with the history of the arm.
     pub(super) bodies: BTreeMap<usize, Bytes>,
 }
 
@@ -75,7 +76,10 @@ pub(super) async fn replay(
         let is_changed = forwarded != body;
         replayed.changed.push(is_changed);
         if is_changed && wanted.is_some_and(|wanted| wanted.contains(&at)) {
-            replayed.bodies.insert(at, forwarded);
+            let read = |body| session.dialect.read(body).ok();
+            let newest = || newest(&read(&body)?, &read(&forwarded)?).map(Bytes::from);
+            let history = if arm.is_newest { newest() } else { Some(forwarded.clone()) };
+            replayed.bodies.extend(history.map(|body| (at, body)));
         }
     }
     Ok(replayed)

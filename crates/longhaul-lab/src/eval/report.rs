@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::outcomes::{Sample, StepOutcome};
 use crate::evaluation::agent_step::{AgentStep, StepKind};
+use crate::evaluation::likelihood::Likelihood;
 use crate::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};
 use longhaul_console::amounts::short_usd;
 use longhaul_console::json::pretty_json;
@@ -50,6 +51,9 @@ pub(super) struct ArmReport {
     pub(super) questions: KindCounts,
     /// Refusals to go on.
     pub(super) refusals: KindCounts,
+    /// Likelihood of the recorded steps, if they were scored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) likelihood: Option<Likelihood>,
     /// Requests without a pair, by the reason.
     #[serde(flatten)]
     pub(super) unpaired: Unpaired,
@@ -103,9 +107,16 @@ impl ArmReport {
             refusals.add(all, StepKind::Refusal);
         }
         let same_step = steps.result();
+        let scores = samples.iter().filter_map(|sample| {
+            let scores = [sample.arms.get(arm)?.step.score()?, sample.original.score()?];
+            Some((&*sample.session, scores))
+        });
+        let likelihood = Likelihood::new(&scores.collect::<Vec<_>>());
+        let told = likelihood.as_ref().map(likelihood_told);
         Self {
             name: name.to_owned(),
-            conclusion: conclusion(same_step.as_ref()),
+            conclusion: told.unwrap_or_else(|| conclusion(same_step.as_ref())),
+            likelihood,
             same_step,
             same_tools: tools.result(),
             same_files: files.result(),
@@ -130,14 +141,11 @@ impl EvalReport {
         let arms = self.samples.iter().flat_map(|sample| &sample.arms).map(|arm| &arm.step);
         let own = self.samples.iter().flat_map(|sample| [&sample.original, &sample.control]);
         let all: Vec<&StepOutcome> = own.chain(arms).collect();
-        let failure = all.iter().find_map(|outcome| match outcome {
-            StepOutcome::Failed { reason } => Some(&**reason),
-            StepOutcome::DoesNotFit
-            | StepOutcome::NotSent
-            | StepOutcome::Step(_)
-            | StepOutcome::Unchanged => None,
+        let failure = all.iter().find_map(|outcome| {
+            if let StepOutcome::Failed { reason } = outcome { Some(&**reason) } else { None }
         });
-        failure.filter(|_| all.iter().all(|outcome| outcome.step().is_none()))
+        let is_answer = |it: &&StepOutcome| it.step().is_some() || it.score().is_some();
+        failure.filter(|_| !all.iter().any(is_answer))
     }
 }
 
@@ -197,6 +205,21 @@ fn conclusion(result: Option<&PairedResult>) -> String {
     }
 }
 
+/// Words the likelihood of the recorded steps.
+fn likelihood_told(found: &Likelihood) -> String {
+    let signed = |nats: f64| format!("{nats:+.3}").replace('-', "−");
+    let interval = found.interval.map_or_else(
+        || "no interval for one session".to_owned(),
+        |[low, high]| format!("95% interval {} to {}", signed(low), signed(high)),
+    );
+    let shown = found.tokens * 100 / found.whole_tokens.max(1);
+    format!(
+        "{} nats a token above the whole history, {interval}; {} recorded steps, {shown}% of the tokens",
+        signed(found.loss),
+        found.steps
+    )
+}
+
 /// Formats a difference in percentage points, with its sign.
 fn points(share: f64) -> String {
     let points = (share * 100.0).round();
@@ -225,6 +248,9 @@ const HEADINGS: [&str; 9] = [
 
 const LEGEND: &str = include_str!("legend.txt");
 
+const SCORED_LEGEND: &str = "nats: how much less likely the recorded steps are; 0.69 halves the chance of each token. \
+    The interval takes sessions as units.";
+
 impl EvalReport {
     /// Renders the report as JSON.
     pub(super) fn json(&self) -> String {
@@ -243,8 +269,11 @@ impl EvalReport {
         for arm in &self.arms {
             table.push(arm.cells());
         }
-        page.push_str(&table.render(width));
-        page.push('\n');
+        let is_scored = self.arms.iter().any(|arm| arm.likelihood.is_some());
+        if !is_scored {
+            page.push_str(&table.render(width));
+            page.push('\n');
+        }
         for arm in &self.arms {
             let told = format!("{}: {}", arm.name, arm.conclusion);
             page.push_str(&paragraph(&told, width));
@@ -253,7 +282,7 @@ impl EvalReport {
             }
         }
         page.push('\n');
-        page.push_str(&paragraph(LEGEND, width));
+        page.push_str(&paragraph(if is_scored { SCORED_LEGEND } else { LEGEND }, width));
         page
     }
 

@@ -20,7 +20,7 @@ const MAX_SESSIONS: usize = 64;
 pub(super) struct EvalSession {
     pub(super) name: String,
     pub(super) dialect: Dialect,
-    recording: RecordedSession,
+    pub(super) recording: RecordedSession,
 }
 
 impl EvalSession {

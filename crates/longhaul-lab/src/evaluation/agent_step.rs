@@ -193,23 +193,7 @@ fn normalised(argument: &str) -> String {
 
 /// Beginnings of texts in which models decline, in lower case: English, German, Spanish, French,
 /// Portuguese, Russian, Chinese, Japanese and Korean. The APIs' own marks of a refusal need no words.
-#[rustfmt::skip]
-const REFUSALS: [&str; 54] = [
-    "i am not able to", "i am unable to", "i can not", "i can't", "i cannot", "i won't",
-    "i'm not able to", "i'm sorry, but", "i'm unable to", "sorry, but i can",
-    "das kann ich nicht", "es tut mir leid, aber", "ich kann das nicht", "ich kann leider nicht",
-    "leider kann ich", "tut mir leid, aber",
-    "lo siento, no", "lo siento, pero", "me temo que no puedo", "no me es posible", "no puedo",
-    "désolé, mais", "désolé, je ne", "je ne peux pas", "je ne suis pas en mesure", "je regrette, mais",
-    "je suis désolé, mais",
-    "desculpe, mas", "infelizmente, não posso", "lamento, mas", "não consigo", "não posso",
-    "sinto muito, mas",
-    "извините, но", "к сожалению, я не могу", "простите, но", "я не могу", "я не смогу",
-    "对不起，我不能", "对不起，我无法", "很抱歉，我不能", "很抱歉，我无法", "我不能", "我无法", "我無法",
-    "抱歉，我不能", "抱歉，我无法", "抱歉，我無法",
-    "お手伝いできません", "申し訳ありませんが", "申し訳ございませんが",
-    "도와드릴 수 없습니다", "죄송하지만", "죄송합니다만",
-];
+const REFUSALS: &str = include_str!("agent_step/refusals.txt");
 
 /// Marks that end a question: ASCII, Arabic, Armenian, Chinese and Japanese, Greek.
 const QUESTION_MARKS: [char; 5] = ['?', '؟', '՞', '？', '\u{37e}'];
@@ -217,7 +201,7 @@ const QUESTION_MARKS: [char; 5] = ['?', '؟', '՞', '？', '\u{37e}'];
 fn kind_of_text(text: &str) -> StepKind {
     let begin: String = text.trim_start().chars().take(40).collect();
     let begin = begin.to_lowercase().replace('’', "'");
-    if REFUSALS.iter().any(|words| begin.starts_with(words)) {
+    if REFUSALS.lines().any(|words| begin.starts_with(words)) {
         return StepKind::Refusal;
     }
     // Marks of emphasis and quotation may follow the question mark.

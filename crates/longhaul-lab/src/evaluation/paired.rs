@@ -15,7 +15,7 @@ mod tests;
 use serde::Serialize;
 
 /// The 97.5th percentile of the standard normal distribution, for intervals of 95%.
-const Z: f64 = 1.959_963_984_540_054;
+pub(super) const Z: f64 = 1.959_963_984_540_054;
 
 /// The loss of agreement that an evaluation should be able to exclude: ten percentage points.
 pub(crate) const MARGIN: f64 = 0.1;

@@ -6,6 +6,7 @@
 mod chat_completions;
 mod messages;
 mod responses;
+pub(crate) mod scored_prompt;
 
 use std::fmt::{self, Formatter};
 
