@@ -26,6 +26,7 @@ class Held:
     """How a session went."""
 
     requests: int
+    refused: int
     compactions: int
     cached: str
     wrong: list
@@ -82,7 +83,7 @@ def hold(root, name, client, installed):
     chats = [line for line in lines(work / "longhaul.log") if is_chat(line)]
     wrong = ended + (judge_stateful if client.stateful else judge)(totals, chats, client)
     cached = 100 * totals["cached_tokens"] // max(1, totals["prompt_tokens"])
-    return Held(len(chats), totals["compactions"], f"{cached}%", wrong)
+    return Held(len(chats), totals["refused"], totals["compactions"], f"{cached}%", wrong)
 
 
 def play(start, work, path):
