@@ -150,7 +150,7 @@ fn expanded(value: &Value, numbers: &[(String, i64)]) -> Value {
             }
             members.iter().map(|(key, it)| (key.clone(), expanded(it, numbers))).collect()
         }
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 
