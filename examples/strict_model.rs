@@ -8,11 +8,12 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use longhaul_mock_model::{
-    ChatBehaviour, FileReading, Model, ModelOptions, RequestKind, SeenRequest, ThinkingRules,
-    TokenDensity, Verdict,
+    ChatBehaviour, FileReading, Model, ModelOptions, PreservedThinking, RequestKind, SeenRequest,
+    ThinkingRules, TokenDensity, Verdict,
 };
+use memchr::memmem;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -31,9 +32,20 @@ struct Options {
     /// Number of files after which the model ends its turn once.
     #[arg(long, value_name = "FILES")]
     pause: Option<usize>,
+    /// Rules for reasoning whose history changed.
+    #[arg(long, value_enum, default_value_t = Thinking::Off)]
+    thinking: Thinking,
+}
+
+/// Rules for reasoning.
+#[derive(Clone, Copy, ValueEnum)]
+enum Thinking {
     /// Signs the thinking of answers, and refuses thinking whose history changed.
-    #[arg(long)]
-    bound_thinking: bool,
+    Bound,
+    /// Applies the rules of the model that a request names, and writes compactions.
+    ByModel,
+    /// Writes no reasoning, and examines none.
+    Off,
 }
 
 #[tokio::main]
@@ -42,7 +54,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reading = FileReading::write(&options.parts, options.count)?.pausing_after(options.pause);
     let model = Model::start(ModelOptions {
         chat: ChatBehaviour::Reads(reading.clone()),
-        thinking: if options.bound_thinking { ThinkingRules::Bound } else { ThinkingRules::Off },
+        thinking: match options.thinking {
+            Thinking::Bound => ThinkingRules::Bound,
+            Thinking::ByModel => ThinkingRules::ByModel(PreservedThinking::default()),
+            Thinking::Off => ThinkingRules::Off,
+        },
         ..ModelOptions::with_window(options.window)
     })
     .await?;
@@ -69,6 +85,11 @@ fn compactions(chats: &[&SeenRequest]) -> usize {
     pairs.filter(|(before, after)| after < before).count()
 }
 
+/// Whether a request holds an item of the provider in place of history.
+fn holds_item(chat: &SeenRequest) -> bool {
+    memmem::find(&chat.body, br#""type":"compaction""#).is_some()
+}
+
 fn totals(seen: &[SeenRequest], reading: &FileReading) -> Value {
     let chats: Vec<&SeenRequest> =
         seen.iter().filter(|seen| seen.kind == RequestKind::Chat).collect();
@@ -89,7 +110,10 @@ fn totals(seen: &[SeenRequest], reading: &FileReading) -> Value {
         "accepted": accepted.len(),
         "summaries": seen.iter().filter(|seen| seen.kind == RequestKind::Summary).count(),
         "overflowed": count(Verdict::Overflowed),
+        "refused": chats.len() - accepted.len(),
         "broken": broken,
+        "dropped": chats.iter().map(|chat| chat.dropped.len()).sum::<usize>(),
+        "with_item": accepted.iter().filter(|chat| holds_item(chat)).count(),
         "largest_prompt": accepted.iter().map(|chat| chat.prompt_tokens).max().unwrap_or(0),
         "compactions": compactions(&accepted),
         "prefix_changes": accepted.iter().filter(|chat| !chat.keeps_prefix()).count(),

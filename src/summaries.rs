@@ -180,19 +180,23 @@ pub(crate) async fn write(
         let text = base.segmented_text().filter(|_| covered.contains(&until))?;
         Some((text, until))
     });
-    let place = SegmentPlace {
+    let mut place = SegmentPlace {
         earlier: earlier.as_ref().map(|(text, until)| (text, *until)),
         covered: covered.clone(),
         retained: covered.end..covered.end,
         words: &job.policy.words,
     };
     let replaced = conversation.tokens_of(place.part());
-    let (mut prose, mut provider, mut failure) = (None, None, None);
+    let (mut provider, mut failure) = (None, None);
+    let prose;
     match (&job.order, &job.cached_style_body) {
         (Some(order), _) => {
             let ordered = order_compaction(job, order, &conversation, upstream).await;
             failure = ordered.as_ref().err().copied();
-            provider = Some(ordered.unwrap_or_default());
+            let (compaction, text) = ordered.unwrap_or_default();
+            // A readable compaction covers the earlier text too.
+            place.earlier = place.earlier.filter(|_| text.is_none());
+            (provider, prose) = (Some(compaction), text);
         }
         (None, Some(body)) => {
             prose = Some(request_summary(job, upstream, body.clone(), replaced).await?);
@@ -239,31 +243,37 @@ pub(crate) async fn write(
     Ok((record, failure))
 }
 
-/// Orders the provider to compact the history. Fails if the reply holds anything but one compaction, shorter than
-/// the messages that it replaces.
+/// Orders the provider to compact the history. Returns the compaction, and its text if that is a summary by
+/// itself. Fails if the reply holds anything but one compaction, shorter than the messages that it replaces.
 async fn order_compaction(
     job: &SummaryJob,
     order: &CompactionOrder,
     conversation: &Conversation<'_>,
     upstream: &Upstream,
-) -> Result<ProviderCompaction, SummaryError> {
+) -> Result<(ProviderCompaction, Option<AcceptedSummary>), SummaryError> {
     let answer = call(job, upstream, Bytes::from(order.body.clone())).await?;
     let refused = |why| Err(SummaryError::NotASummary(why));
     let [item] = &*answer.compactions else {
         let is_cut = matches!(answer.finish, FinishReason::Length | FinishReason::WindowFull);
         return refused(if is_cut { SummaryRejection::CutOff } else { SummaryRejection::Empty });
     };
+    let text = job.dialect.text_of_compaction(item);
     let item = job.dialect.compaction_in_place(item);
     let Some(tokens) = job.dialect.tokens_of_compaction(&item) else {
         return refused(SummaryRejection::Empty);
     };
     let covered = order.from..job.summarised_until;
-    if item.len() >= conversation.bytes_of(covered.clone())
-        || tokens >= conversation.tokens_of(covered)
-    {
+    let replaced = conversation.tokens_of(covered.clone());
+    if item.len() >= conversation.bytes_of(covered) || tokens >= replaced {
         return refused(SummaryRejection::NotSmaller);
     }
-    Ok(ProviderCompaction { item: Some(item.into()), tokens, from: order.from, restated: None })
+    // No prompt of longhaul's asked for headings.
+    let (prompts, budgets) = (Prompts::new(Some(""), Some("")), &job.policy.budgets);
+    let text = text.and_then(|text| {
+        summary::accept(&text, FinishReason::Stop, &prompts, budgets, replaced).ok()
+    });
+    let item = Some(item.into());
+    Ok((ProviderCompaction { item, tokens, from: order.from, restated: None }, text))
 }
 
 /// Summarises a transcript of the messages `covered` part by part. Each call extends the summary

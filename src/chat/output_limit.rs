@@ -2,6 +2,7 @@
 
 use crate::chat::attempt::Attempt;
 use crate::chat::context::Chat;
+use crate::chat::learn::known_window::KnownWindow;
 use crate::chat::refusal::RefusedAttempt;
 use crate::learned::learned_models::CountedOutput;
 use longhaul_core::conversation::Conversation;
@@ -15,6 +16,9 @@ use longhaul_core::window::token_ratio::CountSample;
 const TOKENIZER_MARGIN_PERCENT: u32 = 130;
 /// Tokens left free when an output limit is lowered to fit the window.
 const OUTPUT_MARGIN: Tokens = Tokens::new(256);
+/// Share of the requested output that stays at least, if only a stated window asks for less. A window may be
+/// set too small.
+const STATED_OUTPUT_PERCENT: u32 = 75;
 /// Share of the window above which an empty reply may be an overflow.
 const NEAR_WINDOW_PERCENT: u32 = 75;
 
@@ -57,28 +61,27 @@ pub(super) enum OutputAllowance {
     TooLittle,
 }
 
-/// Returns the output that fits with a view of `tokens` estimated tokens, for a server that refused
-/// the output of an earlier request. Returns `None` if the server refused none, or if longhaul lowers
-/// no output in advance.
+/// Returns the output that fits with a view of `tokens` estimated tokens. Returns `None` if the server
+/// refused no output of an earlier request and its window is not stated, or if longhaul changes nothing.
 ///
 /// Claude Code requests 128,000 tokens each time. A server that counts the output refuses 11 to 27
 /// requests of a session for that alone.
 pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<OutputAllowance> {
     let conversation = chat.request.conversation;
     let requested = conversation.output_tokens()?;
+    if !chat.recovery_enabled() || conversation.is_stateful() {
+        return None;
+    }
     let cap = chat.learned.output_caps.newest(&chat.model).map(|cap| cap.value);
     let is_above = |cap: &Tokens| requested > *cap && !conversation.grants_reasoning_tokens(*cap);
-    if let Some(cap) = cap.filter(is_above)
-        && chat.recovery_enabled()
-        && !conversation.is_stateful()
-    {
+    if let Some(cap) = cap.filter(is_above) {
         return Some(OutputAllowance::Lower(cap));
     }
-    let may = conversation.dialect().facts().lowers_output_in_advance
-        && chat.recovery_enabled()
-        && !conversation.is_stateful();
-    let refused = chat.learned.counted_outputs.newest(&chat.model);
-    let refused = refused.filter(|_| may)?.value;
+    let refused = chat.learned.counted_outputs.newest(&chat.model).map(|it| it.value);
+    let is_refused = refused.is_some();
+    let stated = || KnownWindow::of_model(chat, &chat.model).stated();
+    let stated = || stated().map(|limit| CountedOutput { limit, sample: None });
+    let refused = refused.or_else(stated)?;
     let store = &chat.state().store;
     let last = store.last_count(&chat.prefix_keys, &chat.model);
     // The conversation's last count is closer.
@@ -87,15 +90,17 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
     let left = refused.limit - input - OUTPUT_MARGIN;
     // A larger request that was accepted outweighs the count of another conversation, never the
     // conversation's own: the text of that request may have been sparser.
-    let is_outweighed = own.is_none() && {
-        let sizes = chat.learned.windows.sizes(&chat.model);
-        tokens <= sizes.largest_accepted
-    };
+    let is_outweighed =
+        own.is_none() && tokens <= chat.learned.windows.sizes(&chat.model).largest_accepted;
+    let least = conversation.least_output();
+    // The server may not count the output.
+    let is_guess = !is_refused && requested < refused.limit && left >= least;
+    let least = if is_guess { requested.percent(STATED_OUTPUT_PERCENT) } else { least };
     Some(if left >= requested {
         OutputAllowance::AsRequested
-    } else if left >= conversation.least_output() {
+    } else if left >= least {
         OutputAllowance::Lower(left)
-    } else if is_outweighed {
+    } else if is_outweighed || is_guess {
         OutputAllowance::AsRequested
     } else {
         OutputAllowance::TooLittle

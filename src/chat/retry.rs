@@ -26,7 +26,7 @@ pub(crate) async fn next_step(
     verdict: Verdict,
 ) -> RetryDecision {
     output_limit::learn_counted_output(chat, first, verdict);
-    if let Some(second) = retry_without_item(chat, first, verdict) {
+    if let Some(second) = retry_without_item(chat, first, status, verdict) {
         return RetryDecision::retry(second);
     }
     let may_be_marks = first.is_marked && status == StatusCode::BAD_REQUEST;
@@ -118,8 +118,16 @@ fn retry_without_stale_thinking(chat: &Chat<'_>, first: &Attempt) -> Option<Atte
 
 /// Retries with the digest in place of the provider's item, and without the thinking that follows. `None` if the
 /// request has no item, or the refusal has another cause. No call is paid for: another summary has to wait.
-fn retry_without_item(chat: &Chat<'_>, first: &Attempt, verdict: Verdict) -> Option<Attempt> {
-    let is_refused = matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_));
+///
+/// A host behind a router that knows no item may answer 404, without naming a cause.
+fn retry_without_item(
+    chat: &Chat<'_>,
+    first: &Attempt,
+    status: StatusCode,
+    verdict: Verdict,
+) -> Option<Attempt> {
+    let is_refused = matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_))
+        || status == StatusCode::NOT_FOUND;
     if !first.view().is_by_provider() || !is_refused {
         return None;
     }

@@ -1,6 +1,6 @@
 """A client: what to install, and how a session with it begins."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Optional
 
 
@@ -22,6 +22,7 @@ class At:
     parts: object  # the folder with the files to read, which is the working directory
     node: object  # Node
     task: str
+    model: str  # of the Responses clients
 
 
 @dataclass
@@ -51,8 +52,12 @@ class Client:
     parts: int = 36
     # The window of the model, in tokens.
     window: int = 32_768
-    # Rules for signed thinking that the model enforces: `bound` or `off`.
+    # Tokens that the model holds above the window that longhaul is told.
+    room: int = 0
+    # Rules for reasoning that the model enforces: `by-model`, `bound` or `off`.
     thinking: str = "off"
+    # The model that writes summaries, if the session has any.
+    summaries: Optional[str] = None
     # Number of files after which the model ends its turn, so that the session is resumed.
     pause: Optional[int] = None
     # The minimum share of prompt tokens from the provider's cache, in percent.
@@ -73,6 +78,12 @@ class Client:
         return f"{self.registry}-{packages}"
 
 
+def by_provider(client):
+    """The client, with a provider that writes the summaries."""
+    # A history that fills the window cannot be ordered: the model holds more than longhaul fills.
+    return replace(client, thinking="by-model", summaries="provider", room=client.window // 3)
+
+
 def python(script, environment, **more):
     def start(at):
         command = [at.client / "bin/python3", at.sessions / script, at.task]
@@ -90,8 +101,8 @@ def javascript(script, environment, **more):
 
 
 def openai(at):
-    """The variables that most libraries read."""
-    return {"OPENAI_BASE_URL": at.base, "OPENAI_API_KEY": KEY}
+    """The variables that most libraries read, and the model for our scripts."""
+    return {"OPENAI_BASE_URL": at.base, "OPENAI_API_KEY": KEY, "MODEL": at.model}
 
 
 def anthropic(at):

@@ -3,7 +3,7 @@
 import json
 
 from agents import opencode, pi, with_version
-from client import KEY, Client, END, Start, javascript, openai, python
+from client import KEY, Client, END, Start, by_provider, javascript, openai, python
 from messages_clients import MESSAGES
 from responses_clients import RESPONSES
 
@@ -120,3 +120,13 @@ CHAT_COMPLETIONS = {
 }
 
 CLIENTS = CHAT_COMPLETIONS | RESPONSES | MESSAGES
+# The same with the provider's own compaction in place of summaries (docs/explanation/thinking.md).
+BY_PROVIDER = [
+    "codex-built-in",
+    "openai-agents-responses",
+    "ai-sdk-responses",
+    "claude-code",
+    "anthropic-python",
+    "ai-sdk-messages",
+]
+CLIENTS |= {f"{name}-by-provider": by_provider(CLIENTS[name]) for name in BY_PROVIDER}

@@ -16,7 +16,7 @@ LARGE_CODEX = LARGE | {"parts": 90}
 def codex(at):
     """A provider of the user's own."""
     provider = f"""
-model = "strict"
+model = "{at.model}"
 model_provider = "longhaul"
 model_context_window = 1000000
 
@@ -32,7 +32,7 @@ env_key = "OPENAI_API_KEY"
 def codex_built_in(at):
     """The built-in provider, which asks for a WebSocket first."""
     settings = f"""
-model = "strict"
+model = "{at.model}"
 openai_base_url = "{at.base}"
 model_context_window = 1000000
 """

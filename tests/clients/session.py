@@ -26,6 +26,7 @@ class Held:
     """How a session went."""
 
     requests: int
+    refused: int
     compactions: int
     cached: str
     wrong: list
@@ -43,19 +44,22 @@ def hold(root, name, client, installed):
     interpreter = node(root) if client.registry == "npm" else None
     programs = root / "target/debug"
     strict_model = programs / "examples/strict_model"
+    longhaul = os.environ.get("LONGHAUL", programs / "longhaul")
+    summaries = {"LONGHAUL_SUMMARY_MODEL": client.summaries} if client.summaries else {}
     with (
         open(work / "longhaul.log", "w") as log,
         Program(
             [strict_model, "--parts", parts, "--count", str(client.parts)]
-            + ["--window", str(client.window)]
-            + (["--bound-thinking"] if client.thinking == "bound" else [])
+            + ["--window", str(client.window + client.room)]
+            + ["--thinking", client.thinking]
             + ([] if client.pause is None else ["--pause", str(client.pause)])
         ) as model,
         Program(
-            [programs / "longhaul", "--listen", "127.0.0.1:0", "--upstream", model.url],
+            [longhaul, "--listen", "127.0.0.1:0", "--upstream", model.url],
             log,
             LONGHAUL_LOG_FORMAT="json",
             LONGHAUL_WINDOW=str(client.window),
+            **summaries,
         ) as longhaul,
     ):
         start = client.start(
@@ -67,6 +71,7 @@ def hold(root, name, client, installed):
                 parts=parts,
                 node=interpreter,
                 task=TASK,
+                model="gpt-6.2-sol" if client.thinking == "by-model" else "strict",
             )
         )
         path = [interpreter.parent] if interpreter else []
@@ -78,7 +83,7 @@ def hold(root, name, client, installed):
     chats = [line for line in lines(work / "longhaul.log") if is_chat(line)]
     wrong = ended + (judge_stateful if client.stateful else judge)(totals, chats, client)
     cached = 100 * totals["cached_tokens"] // max(1, totals["prompt_tokens"])
-    return Held(len(chats), totals["compactions"], f"{cached}%", wrong)
+    return Held(len(chats), totals["refused"], totals["compactions"], f"{cached}%", wrong)
 
 
 def play(start, work, path):
@@ -128,7 +133,7 @@ def judge(totals, chats, client):
     history = WINDOWS * window
     cached = 100 * totals["cached_tokens"]
     # The proxy learns of bound thinking from its first refusal (docs/explanation/thinking.md).
-    learned = ["stale-thinking"] if client.thinking == "bound" else []
+    learned = ["stale-thinking"] if client.thinking != "off" else []
     broken = totals["broken"]
     rules = [
         (totals["history_tokens"] >= history, f"a history of {totals['history_tokens']} tokens"),
@@ -137,6 +142,9 @@ def judge(totals, chats, client):
         (totals["compactions"] >= 2, f"{totals['compactions']} compactions"),
         (broken in ([], learned), f"against the rules: {', '.join(broken)}"),
         (cached >= client.cached * totals["prompt_tokens"], "too little from the cache"),
+        (totals["refused"] <= 1, f"{totals['refused']} requests were refused"),
+        (bool(client.summaries) == (totals["with_item"] > 0), "compactions by the provider"),
+        (not (client.summaries and totals["dropped"]), "reasoning was dropped"),
         *seen_by_client(chats),
     ]
     return [what for holds, what in rules if not holds]

@@ -1,5 +1,7 @@
 //! Refusals of public reports, played to the proxy as they were received.
 
+mod situations;
+
 use longhaul::Config;
 use longhaul_core::dialect::chat_completions::read;
 use longhaul_core::units::tokens::Tokens;

@@ -94,6 +94,12 @@ impl<'a> KnownWindow<'a> {
         (!self.is_assumed()).then_some(inputs.policy.thresholds.actual_window)
     }
 
+    /// Returns the window that the operator set, or the upstream stated to this caller.
+    pub(in crate::chat) fn stated(&self) -> Option<Tokens> {
+        let sources = self.sources(CountedRefusals::Model);
+        sources.setting.or(sources.reported)
+    }
+
     /// Whether the operator set the window, or the upstream stated the window to this caller. A window that
     /// only follows from the size of a refused request is not stated.
     pub(in crate::chat) fn is_stated(&self) -> bool {

@@ -28,7 +28,10 @@ const models = {
   },
   responses: async () => {
     const { createOpenAI } = await load("@ai-sdk/openai");
-    return [createOpenAI().responses("strict"), {}];
+    // Without stored items, the history is the client's, and any cut is possible.
+    const openai = { store: false, include: ["reasoning.encrypted_content"] };
+    const options = process.env.MODEL === "strict" ? {} : { openai };
+    return [createOpenAI().responses(process.env.MODEL), options];
   },
 };
 const [model, providerOptions] = await models[process.env.API ?? "chat_completions"]();

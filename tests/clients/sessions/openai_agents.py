@@ -15,5 +15,5 @@ def read_file(path: str) -> str:
 
 # The base URL and the key are OPENAI_BASE_URL and OPENAI_API_KEY of the environment.
 set_default_openai_api(os.environ.get("API", "chat_completions"))
-agent = Agent(name="reader", model="strict", tools=[read_file])
+agent = Agent(name="reader", model=os.environ.get("MODEL", "strict"), tools=[read_file])
 print(Runner.run_sync(agent, sys.argv[1], max_turns=1000).final_output)

@@ -145,7 +145,7 @@ async fn a_failed_order_costs_one_call_and_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_block_that_is_refused_later_gives_way_to_the_digest() {
-    for status in [400, 529] {
+    for status in [400, 404, 529] {
         let mut setup = Play::start(options(64_000), &[]).await;
         let mut agent = agent(LONG, MODEL);
         let outcome = play(&mut setup, &mut agent, async |setup, _, compacted| {
@@ -173,6 +173,15 @@ async fn another_model_and_a_lost_store_harm_no_request() {
     });
     let outcome = outcome.await;
     assert!(outcome.compacted > 5, "{outcome:?}");
+    // The text of the block serves the other model.
+    let seen = setup.model.seen();
+    let body = |it: &SeenRequest| -> Value { serde_json::from_slice(&it.body).unwrap() };
+    let other = seen.iter().position(|it| body(it)["model"] == "claude-opus-5").unwrap();
+    let block = seen[..other].iter().rfind(|it| holds_compaction(it)).unwrap();
+    let block = body(block)["messages"][0]["content"][0]["content"].as_str().unwrap().to_owned();
+    let line = json!(block.lines().max_by_key(|line| line.len()).unwrap()).to_string();
+    let sent = String::from_utf8_lossy(&seen[other].body);
+    assert!(sent.contains(line.trim_matches('"')), "{line} {sent}");
     let mut setup = Play::start(options(64_000), &[]).await;
     let mut is_lost = false;
     let mut second = agent(LONG, MODEL);

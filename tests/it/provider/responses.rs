@@ -87,7 +87,7 @@ async fn a_failed_order_costs_one_call_and_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_item_that_is_refused_later_gives_way_to_the_digest() {
-    for status in [400, 529] {
+    for status in [400, 404, 529] {
         let mut setup = Play::start(ModelOptions::with_window(WINDOW), &[]).await;
         let session = long();
         let outcome = play(&mut setup, &session, async |setup, _, compacted| {

@@ -1,6 +1,7 @@
 //! A history that fits, with an output limit that does not: the retry asks for less output, under
 //! the same key.
 
+use longhaul_core::units::tokens::Tokens;
 use longhaul_mock_model::{ErrorFamily, ModelOptions, TokenDensity, Verdict};
 
 use crate::journey::{Journey, Step, bodies, digests, harmless, retries};
@@ -45,6 +46,27 @@ async fn output_limit_is_refused_and_lowered_only_once_in_a_session() {
     let lowered = |step: &&Step| step.arrived.action() == "smaller-output";
     assert_eq!(steps.iter().filter(lowered).count(), 1);
     assert_eq!(retries(&steps), 1);
+}
+
+#[tokio::test]
+async fn a_stated_window_lowers_the_output_before_the_first_send() {
+    // Whatever no model of this window writes goes, and else a small part. A server may not count the output, so
+    // that a larger part waits for its refusal.
+    for (output, refused) in [("4000", 1), ("64000", 0)] {
+        let replay = named("cli-0155").replay().with_field("max_tokens", output);
+        let options = ModelOptions::with_window(32_768);
+        let mut journey = Journey::start(options, |config| {
+            digests(config);
+            config.window = Tokens::new(32_768);
+            config.window_place = Some("a test".into());
+        })
+        .await;
+        let steps = journey.play(bodies(&replay)).await;
+        harmless("a session that asks for an output", &steps);
+        let lowered = |step: &&Step| step.arrived.action().contains("smaller-output");
+        assert!(steps.iter().any(|step| lowered(&step)), "{output}");
+        assert_eq!(retries(&steps), refused, "{output}");
+    }
 }
 
 #[tokio::test]

@@ -27,7 +27,6 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     form: 0,
     output_limit_keys: &["max_tokens", "max_completion_tokens"],
     min_output: Tokens::new(1_024),
-    lowers_output_in_advance: false,
     may_keep_calls: false,
     allows_user_behind_instructions: true,
     cache_mark_key: "cache_control",

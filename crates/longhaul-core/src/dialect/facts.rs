@@ -30,8 +30,6 @@ pub struct DialectFacts {
     /// Lowest output limit that longhaul sets in place of a larger one. A truncated tool call is useless, and
     /// compacting history can make room instead.
     pub min_output: Tokens,
-    /// Whether longhaul lowers an output limit before the first send, once a server refused one.
-    pub lowers_output_in_advance: bool,
     /// Whether a provider may keep the call of a result, so that the request has the result alone.
     pub(crate) may_keep_calls: bool,
     /// Whether a user message may follow a system message within the conversation.

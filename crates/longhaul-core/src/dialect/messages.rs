@@ -40,7 +40,6 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     // The floor at which Claude Code compacts instead.
     min_output: Tokens::new(3_000),
     // Clients have to state an output limit, and state the same limit each time.
-    lowers_output_in_advance: true,
     may_keep_calls: false,
     allows_user_behind_instructions: false,
     cache_mark_key: "cache_control",

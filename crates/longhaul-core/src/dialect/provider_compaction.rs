@@ -4,6 +4,7 @@ use crate::conversation::{Conversation, HistoryKeeper, Role};
 use crate::dialect::thinking_binding::{version_after, version_of};
 use crate::dialect::{Dialect, dispatch};
 use crate::units::tokens::Tokens;
+use serde::Deserialize;
 use std::ops::Range;
 
 /// Models that compact, with their sources.
@@ -14,6 +15,12 @@ const RESTATED_ITEMS: [&str; 2] = [r#""configuration_update""#, r#""additional_t
 
 /// Member of a request that no compaction may accompany.
 const TASK_BUDGET: &str = r#""task_budget""#;
+
+/// Readable text of an item.
+#[derive(Deserialize)]
+struct ReadableItem {
+    content: String,
+}
 
 impl Dialect {
     /// Returns the body `forwarded`, truncated at byte `upto`, with the order to compact it. `None` if the
@@ -28,6 +35,13 @@ impl Dialect {
             Self::ChatCompletions | Self::Responses => item.to_owned(),
             Self::Messages => [r#"{"role":"assistant","content":["#, item, "]}"].concat(),
         }
+    }
+
+    /// Returns the text of the item of a reply; `None` for an item that only the provider can read.
+    pub fn text_of_compaction(self, item: &str) -> Option<String> {
+        let is_readable = self == Self::Messages;
+        let item = is_readable.then(|| serde_json::from_str::<ReadableItem>(item));
+        item?.ok().map(|it| it.content)
     }
 
     /// Whether nothing may stand before the provider's item, which then hides what the user said.

@@ -26,7 +26,6 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     form: 1 << 16,
     output_limit_keys: &["max_output_tokens"],
     min_output: Tokens::new(1_024),
-    lowers_output_in_advance: false,
     may_keep_calls: true,
     allows_user_behind_instructions: true,
     cache_mark_key: "prompt_cache_breakpoint",

@@ -86,12 +86,15 @@ pub(in crate::dialect) fn append_prompt(
 
 /// Lowest output limit of an order to compact: the limit caps thinking and summary together.
 const MIN_COMPACTION_OUTPUT: Tokens = Tokens::new(8_192);
+/// Largest output limit of such an order, without a thinking budget. Agents ask for up to 128,000 tokens.
+const MAX_COMPACTION_OUTPUT: Tokens = Tokens::new(16_384);
 
 /// See [`Dialect::compaction_order`]. If the client sets cache marks, the repeated messages end with one, as the
 /// client's own request did.
 pub(in crate::dialect) fn compaction_order(forwarded: &str, upto: usize) -> Option<String> {
     let sent = read(forwarded.as_bytes()).ok()?;
     let output = sent.output_tokens().unwrap_or_default();
+    let output = output.min(MAX_COMPACTION_OUTPUT);
     let output = output.max(MIN_COMPACTION_OUTPUT + sent.params().reasoning_budget);
     let mut has_automatic_mark = false;
     let repeated = include_str!("repeated_keys.txt");

@@ -97,7 +97,14 @@ fn needs_stored_items(body: &str) -> bool {
         // A request has keys of these names.
         rest.any(|rest| !rest.unwrap_or_default().trim_start().starts_with(':'))
     };
-    holds("\"item_reference\"") || holds("\"reasoning\"") && !body.contains("\"encrypted_content\"")
+    let key = "\"encrypted_content\"";
+    let contents = body.match_indices(key).filter_map(|(at, _)| body.get(at + key.len()..));
+    let contents = contents.filter_map(|rest| rest.trim_start().strip_prefix(':'));
+    let mut contents = contents.peekable();
+    // A client whose items are stored repeats the key without a value.
+    let is_sealed = contents.peek().is_some()
+        && contents.all(|content| !content.trim_start().starts_with("null"));
+    holds("\"item_reference\"") || holds("\"reasoning\"") && !is_sealed
 }
 
 #[cfg(test)]
@@ -207,6 +214,7 @@ mod tests {
         for (item, members, expect) in [
             (r#"{"type":"item_reference","id":"rs_1"}"#, "", None),
             (r#"{"type":"reasoning","id":"rs_1","summary":[]}"#, r#""store":true,"#, Some(true)),
+            (r#"{"type":"reasoning","id":"rs_1","encrypted_content": null}"#, "", None),
             (
                 r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}"#,
                 r#""store":true,"#,

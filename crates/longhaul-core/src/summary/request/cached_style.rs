@@ -7,6 +7,7 @@ use crate::json::quote::quote;
 use crate::policy::Policy;
 use crate::summary::prompts::Prompts;
 use crate::summary::request::{fill_prompt, max_output, open_turn_prompt, parts};
+use crate::units::tokens::Tokens;
 
 /// Returns the body of a summary call for all of `conversation` before `cut`. The body repeats
 /// `forwarded` byte for byte up to that point, then appends one message with the prompt.
@@ -53,6 +54,9 @@ pub fn cached_style_body(
     dialect.append_summary_prompt(forwarded, end, &quote(&asks), output)
 }
 
+/// Output for which an order to compact leaves room, at most: its text, and some thought.
+const COMPACTION_OUTPUT: Tokens = Tokens::new(4_096);
+
 /// Returns the body of a call that orders the provider to compact a conversation, without its last `behind`
 /// messages. The body repeats `forwarded`, and adds no words of longhaul.
 ///
@@ -67,7 +71,8 @@ pub fn provider_style_body(
     let repeated = sent.messages().len().checked_sub(behind)?;
     let (end, open) = sent.object_end(repeated.checked_sub(1)?)?;
     let size = sent.params().tool_tokens + sent.tokens_of(0..repeated);
-    let fits = size <= policy.thresholds.max_input(sent.output_tokens());
+    let output = sent.output_tokens().map(|output| output.min(COMPACTION_OUTPUT));
+    let fits = size <= policy.thresholds.max_input(output);
     (open.is_empty() && fits).then(|| dialect.compaction_order(forwarded, end))?
 }
 
@@ -84,7 +89,6 @@ mod tests {
     use super::*;
     use crate::dialect::chat_completions::read;
     use crate::policy::CompactionSettings;
-    use crate::units::tokens::Tokens;
     use serde_json::Value;
 
     const BODY: &str = r#"{ "model":"m", "n":2, "plugins":[{"id":"web"}], "web_search_options":{}, "tools": [ {"x":1} ],"tool_choice":"required","max_tokens":9,
