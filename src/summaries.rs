@@ -250,7 +250,7 @@ async fn order_compaction(
     order: &CompactionOrder,
     conversation: &Conversation<'_>,
     upstream: &Upstream,
-) -> Result<(ProviderCompaction, Option<AcceptedSummary>), SummaryError> {
+) -> Result<(ProviderCompaction, Option<String>), SummaryError> {
     let answer = call(job, upstream, Bytes::from(order.body.clone())).await?;
     let refused = |why| Err(SummaryError::NotASummary(why));
     let [item] = &*answer.compactions else {
