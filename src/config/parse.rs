@@ -123,12 +123,9 @@ pub(super) fn summary_model(raw: &RawValue) -> Result<SummaryModel, String> {
 
 /// Parses a list of texts, separated by commas if given as one text.
 pub(super) fn text_list(raw: &RawValue) -> Result<Vec<String>, String> {
-    match raw {
-        RawValue::List(items) if items.iter().any(String::is_empty) => {
-            Err("found an empty text in a list".into())
-        }
-        raw => Ok(list_items(raw, ',')),
-    }
+    let items = list_items(raw, ',');
+    let has_empty = matches!(raw, RawValue::List(_)) && items.iter().any(String::is_empty);
+    if has_empty { Err("found an empty text in a list".into()) } else { Ok(items) }
 }
 
 /// Returns the items of a list, separated by `separator` if given as one text. `[]` is the empty list, as in the

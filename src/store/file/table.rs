@@ -48,7 +48,7 @@ pub(super) fn read(
             to_touch.push(*key);
         }
         if mark.record_bytes > 0 {
-            mark.entry.record = records.get(&bytes[..])?.map(copied);
+            mark.entry.record = records.get(&bytes[..])?.map(|record| copied(&record));
         }
         entries.push(Some(mark.entry));
     }
@@ -84,7 +84,7 @@ pub(super) fn list(
             continue;
         };
         let idle = Duration::from_secs(now.saturating_sub(mark.last_used));
-        mark.entry.record = records.get(&key.to_bytes()[..])?.map(copied);
+        mark.entry.record = records.get(&key.to_bytes()[..])?.map(|record| copied(&record));
         entries.push(ListedEntry { key, entry: mark.entry, idle: Some(idle) });
     }
     Ok(entries)
@@ -112,7 +112,7 @@ pub(super) fn write(
     Ok((winners, grown))
 }
 
-fn copied(record: AccessGuard<'_, &[u8]>) -> Bytes {
+fn copied(record: &AccessGuard<'_, &[u8]>) -> Bytes {
     Bytes::copy_from_slice(record.value())
 }
 
@@ -157,7 +157,7 @@ fn apply_write(
     marks.insert(&key[..], &mark.encode()[..])?;
     let grown = mark.weight().saturating_sub(weighed);
     let winner = if asked {
-        let record = records.get(&key[..])?.map(copied);
+        let record = records.get(&key[..])?.map(|record| copied(&record));
         WriteResult { record, adopted: mark.entry.adopted }
     } else {
         WriteResult::default()

@@ -236,8 +236,10 @@ mod tests {
 
     #[test]
     fn the_index_keeps_its_room_next_to_full_sections() {
-        let lines =
-            |line: &str| -> String { (0..99).map(|at| format!("{line} {at}.\n\n")).collect() };
+        let lines = |line: &str| {
+            let numbered: Vec<String> = (0..99).map(|at| format!("{line} {at}.\n\n")).collect();
+            numbered.concat()
+        };
         let rules = lines("[Rules of AGENTS.md]: Never edit the generated file");
         let older = OLDER
             .replacen("- read the lexer", &lines("- read the part").replace("\n\n", "\n"), 1)
