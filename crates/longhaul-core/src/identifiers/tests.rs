@@ -69,7 +69,7 @@ fn one_fact_outranks_a_listing() {
     let listing: Vec<String> =
         (0..4_000).map(|n| format!("item_{n} = {:08x}\n", n * 7919)).collect();
     let listing = listing.concat();
-    let listing = format!("{listing}the vault code is QX-9917-ZETA\n{listing}");
+    let listing = format!("```\n{listing}```\nThe vault code is QX-9917-ZETA.\n```\n{listing}```");
     check(&user(&listing), "", 100, &["QX-9917-ZETA"], &[]);
 }
 
