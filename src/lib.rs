@@ -9,6 +9,7 @@ pub(crate) mod callers;
 pub(crate) mod chat;
 pub mod cli;
 pub mod config;
+pub(crate) mod cores;
 pub(crate) mod costs;
 pub(crate) mod dashboard;
 mod error;

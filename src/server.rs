@@ -20,18 +20,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
+use crate::cores::{self, Cores};
 use crate::costs::spending::Spending;
 use crate::dashboard::{RecentConversations as Recent, shared};
 use crate::error::{Fault, Problem};
@@ -59,6 +61,8 @@ use unended_head::UnendedHead;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Memory of a TLS handshake: the largest message that rustls receives.
 const HANDSHAKE_BYTES: u64 = 64 * 1024;
+/// Largest body that is read on the core of its connection: a first sight of it takes about a millisecond.
+const SMALL_BODY: u64 = 256 * 1024;
 /// Time between two writes of the totals.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -216,6 +220,7 @@ impl Server {
         let connections = Connections::new(connections, "limits.connections");
         let mut acceptor = ClientAcceptor::new(listener, connections);
         let (stopping, stopped) = watch::channel(());
+        let cores = Cores::start(Handle::current());
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);
         loop {
@@ -230,18 +235,26 @@ impl Server {
                 }
                 accepted = acceptor.accept() => accepted,
             };
-            let Some((socket, open)) = accepted else {
+            let Some((Ok(socket), open)) = accepted.map(|(socket, open)| (socket.into_std(), open))
+            else {
                 continue;
             };
             let (current, stopped) = (current.clone(), stopped.clone());
-            tasks.spawn(async move {
+            let place = cores.place();
+            let runtime = place.runtime.clone();
+            let serving = async move {
+                let _place = place;
+                let Ok(socket) = TcpStream::from_std(socket) else {
+                    return;
+                };
                 tokio::select! {
                     () = serve_socket(socket, &open.connection, current, stopped) => {}
                     () = open.connection.closed() => {
                         tracing::debug!("closed an idle connection, to make room for another");
                     }
                 }
-            });
+            };
+            tasks.spawn_on(serving, &runtime);
         }
 
         drop(acceptor);
@@ -389,7 +402,16 @@ async fn serve<I>(
             request.extensions_mut().insert(client.peer);
             let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
             let in_use = client.begin_use();
-            async move { Ok::<_, Infallible>(proxy.handle(request, &slot, in_use).await) }
+            async move {
+                let is_small =
+                    request.body().size_hint().exact().is_some_and(|it| it <= SMALL_BODY);
+                let answer = async move { proxy.handle(request, &slot, in_use).await };
+                Ok::<_, Infallible>(if is_small {
+                    answer.await
+                } else {
+                    cores::on_workers(answer).await
+                })
+            }
         })
     };
     let head = UnendedHead::new(budget, protocol);

@@ -9,7 +9,7 @@ pub(crate) mod upstream_stream;
 use std::error::Error as StdError;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use crate::body::budget::BufferBudget;
 use crate::body::request_body::RequestBody;
 use crate::config::{Http2, UpstreamConfig};
+use crate::cores;
 use crate::error::{Fault, Problem};
 use crate::limits::{
     HTTP2_CONNECTION_WINDOW, HTTP2_PING_TIMEOUT, HTTP2_STREAM_WINDOW, MAX_HEAD_BYTES, MAX_HEADERS,
@@ -39,16 +40,20 @@ pub(crate) use tls::{SYSTEM_ROOTS, client_config, with_certificates};
 /// Time after which an idle upstream connection is closed. Most servers keep theirs for 60 s or
 /// more. Servers that close earlier announce it, and the pool then drops the connection.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(55);
-/// Maximum number of idle upstream connections. Agents run in tens, and each uses one connection at
-/// a time.
+/// Maximum number of idle upstream connections of the workers, and of all cores together. Agents run in tens, and each
+/// uses one connection at a time.
 const POOL_IDLE_CONNECTIONS: usize = 256;
 
-/// Client of the single upstream, with its connection pool.
+type Pool = Client<DeadlineConnector, RequestBody>;
+
+/// Client of the single upstream, with its connection pools.
 pub(crate) struct Upstream {
-    /// Client for all requests except upgrades.
-    pooled: Client<DeadlineConnector, RequestBody>,
-    /// Client for upgrades, which exist in HTTP/1.1 only.
-    upgrade_client: Client<DeadlineConnector, RequestBody>,
+    connector: DeadlineConnector,
+    /// Pools for all requests except upgrades: of the workers, then of each core, whose connections wake no
+    /// other thread.
+    pools: Box<[OnceLock<Pool>]>,
+    /// Pool for upgrades, which exist in HTTP/1.1 only.
+    upgrade_client: Pool,
     /// Rules for reaching targets through a proxy, if any are configured.
     proxy_rules: Option<Arc<ProxyRules>>,
     /// The last connection that failed: its fault and the innermost cause.
@@ -63,15 +68,18 @@ impl Upstream {
         budget: Option<&BufferBudget>,
     ) -> Result<Self, Problem> {
         let rules = ProxyRules::from_settings(&config.proxies);
-        let client = |alpn| build_client(config, rules.clone(), alpn, budget.cloned());
-        let plain = client(Alpn::Http1)?;
-        let pooled = match config.http2 {
-            Http2::Auto => client(Alpn::Http2OrHttp1)?,
-            Http2::Off => plain.clone(),
+        let connector = |alpn| {
+            let inner = tls::connector(config, rules.clone(), alpn)?;
+            let (timeout, budget) = (config.connect_timeout, budget.cloned());
+            Ok::<_, Problem>(DeadlineConnector { inner, timeout, budget })
         };
         Ok(Self {
-            pooled,
-            upgrade_client: plain,
+            connector: connector(match config.http2 {
+                Http2::Auto => Alpn::Http2OrHttp1,
+                Http2::Off => Alpn::Http1,
+            })?,
+            pools: (0..=cores::available()).map(|_| OnceLock::new()).collect(),
+            upgrade_client: pool(connector(Alpn::Http1)?, POOL_IDLE_CONNECTIONS),
             proxy_rules: rules,
             last_failure: Mutex::default(),
         })
@@ -85,7 +93,11 @@ impl Upstream {
         &self,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
-        self.send_with(&self.pooled, request).await
+        let of_thread = cores::current().map_or(0, |core| core + 1);
+        let idle = if of_thread == 0 { 1 } else { self.pools.len() - 1 };
+        let pool = || pool(self.connector.clone(), POOL_IDLE_CONNECTIONS.div_ceil(idle));
+        let pool = self.pools.get(of_thread).map(|of_thread| of_thread.get_or_init(pool));
+        self.send_with(pool.unwrap_or(&self.upgrade_client), request).await
     }
 
     /// Sends a request for a protocol upgrade.
@@ -98,7 +110,7 @@ impl Upstream {
 
     async fn send_with(
         &self,
-        client: &Client<DeadlineConnector, RequestBody>,
+        client: &Pool,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
         let mut request = self.with_proxy_authorization(request);
@@ -153,17 +165,11 @@ async fn await_reply(
     Ok(UpstreamBody::wrap(reply, guard.and_then(ConnectionGuard::into_answered)))
 }
 
-fn build_client(
-    config: &UpstreamConfig,
-    rules: Option<Arc<ProxyRules>>,
-    alpn: Alpn,
-    budget: Option<BufferBudget>,
-) -> Result<Client<DeadlineConnector, RequestBody>, Problem> {
-    let inner = tls::connector(config, rules, alpn)?;
-    let connector = DeadlineConnector { inner, timeout: config.connect_timeout, budget };
-    Ok(Client::builder(TokioExecutor::new())
+/// Creates a pool that keeps at most `idle` connections.
+fn pool(connector: DeadlineConnector, idle: usize) -> Pool {
+    Client::builder(TokioExecutor::new())
         .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
+        .pool_max_idle_per_host(idle)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
         // Only a request of which a reused connection took no byte is sent again.
@@ -178,7 +184,7 @@ fn build_client(
         // connections are not pinged: `POOL_IDLE_TIMEOUT` closes them.
         .http2_keep_alive_interval(TCP_KEEPALIVE)
         .http2_keep_alive_timeout(HTTP2_PING_TIMEOUT)
-        .build(connector))
+        .build(connector)
 }
 
 /// Returns the fault that caused a failed connection, by the types in the source chain of its error. Only a

@@ -25,7 +25,7 @@ struct Levels {
 const PROGRAM: Levels = Levels {
     root: "src/",
     rooms: &[
-        &["callers", "error", "limits", "metrics", "models", "wall_clock"],
+        &["callers", "cores", "error", "limits", "metrics", "models", "wall_clock"],
         &["body", "config", "costs", "report", "traces"],
         &["explanation", "upstream"],
         &["learned", "summaries", "telemetry"],
