@@ -8,9 +8,12 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+
+/// Largest body that a core reads itself: at first sight, reading takes about a millisecond.
+const SMALL_BODY: u64 = 256 * 1024;
 
 thread_local! {
     /// Number of the core of this thread, and the workers of the process. Unset outside of cores.
@@ -27,12 +30,14 @@ pub(crate) fn current() -> Option<usize> {
     CORE.with(|core| core.get().map(|(number, _)| *number))
 }
 
-/// Runs `work` on the workers of the process, so that the other connections of this core go on meanwhile. Outside of
-/// cores, runs it in place. Dropping the future aborts the work.
-pub(crate) async fn on_workers<T: Send + 'static>(
+/// Serves a request with a body of `bytes`, if known. A large one runs on the workers of the process, so that the
+/// other connections of this core go on meanwhile. Dropping the future aborts the work.
+pub(crate) async fn serve<T: Send + 'static>(
+    bytes: Option<u64>,
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
-    let workers = CORE.with(|core| core.get().map(|(_, workers)| workers.clone()));
+    let is_large = bytes.is_none_or(|bytes| bytes > SMALL_BODY);
+    let workers = CORE.with(|core| core.get().filter(|_| is_large).map(|it| it.1.clone()));
     let Some(workers) = workers else {
         return work.await;
     };
@@ -46,56 +51,125 @@ pub(crate) async fn on_workers<T: Send + 'static>(
     }
 }
 
-/// The cores of a server. Dropping the value abandons their tasks.
+/// The cores of a server.
 pub(crate) struct Cores {
-    /// Empty if the process has one core.
+    /// Empty if one thread serves everything.
     cores: Vec<Place>,
-    /// Ends the threads when dropped.
-    _running: Vec<oneshot::Sender<()>>,
     workers: Place,
 }
 
-/// A runtime for a connection, which holds the place as long as the connection is open.
+/// A runtime for a connection. An open connection holds its place.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) runtime: Handle,
-    connections: Arc<()>,
+    /// Ends the thread of a core once nobody holds a place there.
+    held: Arc<oneshot::Sender<()>>,
 }
 
 impl Cores {
-    /// Starts a thread for each core, next to the `workers` of the process. With one core there is none.
+    /// Starts a thread for each core, next to the `workers` of the process. A runtime of one thread stays alone.
     pub(crate) fn start(workers: Handle) -> Self {
-        let count = Some(available()).filter(|count| *count > 1).unwrap_or_default();
-        let started = (0..count).filter_map(|number| start(number, workers.clone()));
-        let (cores, running) = started.unzip();
-        Self { cores, _running: running, workers: Place::new(workers) }
+        let is_shared = workers.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let numbers = (0..available()).filter(|_| is_shared);
+        let cores = numbers.filter_map(|number| start(number, workers.clone())).collect();
+        Self { cores, workers: Place { runtime: workers, held: Arc::new(oneshot::channel().0) } }
     }
 
     /// Returns a place on the core with the fewest connections, the first of equal ones: few clients then
     /// share the idle upstream connections of few cores.
     pub(crate) fn place(&self) -> Place {
-        let least = self.cores.iter().min_by_key(|core| Arc::strong_count(&core.connections));
+        let least = self.cores.iter().min_by_key(|core| Arc::strong_count(&core.held));
         least.unwrap_or(&self.workers).clone()
     }
 }
 
-impl Place {
-    fn new(runtime: Handle) -> Self {
-        Self { runtime, connections: Arc::default() }
-    }
-}
-
-/// Starts the thread of a core. It serves until the sender is dropped. Returns `None` if the system has no
-/// room for it.
-fn start(number: usize, workers: Handle) -> Option<(Place, oneshot::Sender<()>)> {
+/// Starts the thread of a core. Returns `None` if the system has no room for it.
+fn start(number: usize, workers: Handle) -> Option<Place> {
     let runtime = Builder::new_current_thread().enable_all().build().ok()?;
-    let place = Place::new(runtime.handle().clone());
-    let (running, ended) = oneshot::channel();
+    let (held, released) = oneshot::channel();
+    let place = Place { runtime: runtime.handle().clone(), held: Arc::new(held) };
     let serve = move || {
         _ = CORE.with(|core| core.set((number, workers)));
-        _ = runtime.block_on(ended);
+        _ = runtime.block_on(released);
         runtime.shutdown_background();
     };
     thread::Builder::new().name(format!("core-{number}")).spawn(serve).ok()?;
-    Some((place, running))
+    Some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tokio::task::yield_now;
+
+    async fn on_place<T: Send + 'static>(
+        place: &Place,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        place.runtime.spawn(work).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn connections_spread_over_the_cores_from_the_first_on() {
+        let cores = Cores::start(Handle::current());
+        let count = cores.cores.len();
+        let places: Vec<Place> = (0..count).map(|_| cores.place()).collect();
+        for (number, place) in places.iter().enumerate() {
+            assert_eq!(on_place(place, async { current() }).await, Some(number));
+        }
+        drop(places);
+        assert_eq!(on_place(&cores.place(), async { current() }).await, Some(0));
+        assert_eq!(current(), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn large_bodies_and_those_of_unknown_size_leave_the_core() {
+        let cores = Cores::start(Handle::current());
+        for (bytes, expect) in [
+            (Some(0), Some(0)),
+            (Some(SMALL_BODY), Some(0)),
+            (Some(SMALL_BODY + 1), None),
+            (None, None),
+        ] {
+            let served = serve(bytes, async { current() });
+            assert_eq!(on_place(&cores.place(), served).await, expect, "{bytes:?}");
+        }
+    }
+
+    /// Sets the flag when dropped.
+    struct Left(Arc<AtomicBool>);
+
+    impl Drop for Left {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_client_that_leaves_aborts_its_work_elsewhere() {
+        let cores = Cores::start(Handle::current());
+        let (left, began) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (guard, begins) = (Left(Arc::clone(&left)), Arc::clone(&began));
+        let served = serve(None, async move {
+            let _guard = guard;
+            begins.store(true, Ordering::Release);
+            pending::<()>().await;
+        });
+        let task = cores.place().runtime.spawn(served);
+        while !began.load(Ordering::Acquire) {
+            yield_now().await;
+        }
+        task.abort();
+        while !left.load(Ordering::Acquire) {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_stays_alone() {
+        let cores = Cores::start(Handle::current());
+        assert!(cores.cores.is_empty());
+        assert_eq!(on_place(&cores.place(), serve(None, async { current() })).await, None);
+    }
 }

@@ -61,8 +61,6 @@ use unended_head::UnendedHead;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Memory of a TLS handshake: the largest message that rustls receives.
 const HANDSHAKE_BYTES: u64 = 64 * 1024;
-/// Largest body that is read on the core of its connection: a first sight of it takes about a millisecond.
-const SMALL_BODY: u64 = 256 * 1024;
 /// Time between two writes of the totals.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -235,8 +233,7 @@ impl Server {
                 }
                 accepted = acceptor.accept() => accepted,
             };
-            let Some((Ok(socket), open)) = accepted.map(|(socket, open)| (socket.into_std(), open))
-            else {
+            let Some((socket, open)) = accepted else {
                 continue;
             };
             let (current, stopped) = (current.clone(), stopped.clone());
@@ -244,7 +241,7 @@ impl Server {
             let runtime = place.runtime.clone();
             let serving = async move {
                 let _place = place;
-                let Ok(socket) = TcpStream::from_std(socket) else {
+                let Ok(socket) = socket.into_std().and_then(TcpStream::from_std) else {
                     return;
                 };
                 tokio::select! {
@@ -402,16 +399,9 @@ async fn serve<I>(
             request.extensions_mut().insert(client.peer);
             let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
             let in_use = client.begin_use();
-            async move {
-                let is_small =
-                    request.body().size_hint().exact().is_some_and(|it| it <= SMALL_BODY);
-                let answer = async move { proxy.handle(request, &slot, in_use).await };
-                Ok::<_, Infallible>(if is_small {
-                    answer.await
-                } else {
-                    cores::on_workers(answer).await
-                })
-            }
+            let bytes = request.body().size_hint().exact();
+            let answer = async move { proxy.handle(request, &slot, in_use).await };
+            async move { Ok::<_, Infallible>(cores::serve(bytes, answer).await) }
         })
     };
     let head = UnendedHead::new(budget, protocol);

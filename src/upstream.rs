@@ -68,16 +68,14 @@ impl Upstream {
         budget: Option<&BufferBudget>,
     ) -> Result<Self, Problem> {
         let rules = ProxyRules::from_settings(&config.proxies);
+        let alpn = if config.http2 == Http2::Auto { Alpn::Http2OrHttp1 } else { Alpn::Http1 };
         let connector = |alpn| {
             let inner = tls::connector(config, rules.clone(), alpn)?;
             let (timeout, budget) = (config.connect_timeout, budget.cloned());
             Ok::<_, Problem>(DeadlineConnector { inner, timeout, budget })
         };
         Ok(Self {
-            connector: connector(match config.http2 {
-                Http2::Auto => Alpn::Http2OrHttp1,
-                Http2::Off => Alpn::Http1,
-            })?,
+            connector: connector(alpn)?,
             pools: (0..=cores::available()).map(|_| OnceLock::new()).collect(),
             upgrade_client: pool(connector(Alpn::Http1)?, POOL_IDLE_CONNECTIONS),
             proxy_rules: rules,

@@ -15,8 +15,6 @@ use crate::config::{Config, own_origin, reachable_address};
 use crate::error::Problem;
 use format::{Format, Place};
 
-/// Time for a running longhaul on this machine to accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Model in printed lines if the user names none.
 const ANY_MODEL: &str = "NAME";
 
@@ -45,17 +43,16 @@ pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done 
         ))
         .into());
     }
-    if writes {
-        journal::write(agent, &target, env, matches.get_flag("force"))?;
-        let address = reachable_address(config.listen);
-        if TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_err() {
-            crate::cli::print_error(&format!(
-                "longhaul: nothing listens at {address} yet: start `longhaul` first\n"
-            ));
-        }
-        return Ok(());
+    if !writes {
+        return print_lines(agent, &target, env);
     }
-    print_lines(agent, &target, env)
+    journal::write(agent, &target, env, matches.get_flag("force"))?;
+    let address = reachable_address(config.listen);
+    if TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_err() {
+        let hint = "nothing listens there yet: start `longhaul` first";
+        crate::cli::print_error(&format!("longhaul: {address}: {hint}\n"));
+    }
+    Ok(())
 }
 
 /// Prints the lines to standard output, and where they belong to standard error.

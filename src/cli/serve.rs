@@ -19,6 +19,7 @@ use crate::config::{
     AdminListener, Config, Mode, ResolvedSettings, StoreLocation, SummaryModel, reachable_address,
     report_json, unknown_variables,
 };
+use crate::cores;
 use crate::error::Problem;
 use crate::server::{ReloadableProxy, Server};
 use crate::telemetry::{self, TraceDestination};
@@ -60,10 +61,8 @@ pub(super) fn block_on_and_shut_down<T>(runtime: Runtime, ends: impl Future<Outp
 /// Builds a runtime with one worker per core. With one core, a single-threaded runtime avoids a
 /// wake-up for each task handed to a worker.
 pub(super) fn worker_runtime() -> Result<Runtime, Problem> {
-    match std::thread::available_parallelism() {
-        Ok(cores) if cores.get() == 1 => crate::cli::runtime(),
-        Ok(_) | Err(_) => crate::cli::build_runtime(&mut Builder::new_multi_thread()),
-    }
+    let shared = || crate::cli::build_runtime(&mut Builder::new_multi_thread());
+    if cores::available() == 1 { crate::cli::runtime() } else { shared() }
 }
 
 async fn serve_until_signal(
