@@ -151,7 +151,8 @@ fn eval_arms(
         return Err(LabError::CommandLine(reason).into());
     }
     let is_other = |session: &&EvalSession| options.is_scoring && session.dialect != DIALECT;
-    if let Some(EvalSession { name, .. }) = sessions.iter().find(is_other) {
+    if let Some(EvalSession { recording, .. }) = sessions.iter().find(is_other) {
+        let name = &recording.name;
         let reason = format!("{name}: --likelihood takes chat completions and logs of agents");
         return Err(LabError::CommandLine(reason).into());
     }
@@ -210,7 +211,7 @@ async fn run(
     let (mut changed, mut may_fit, mut largest) = (Vec::new(), Vec::new(), Tokens::ZERO);
     for (number, session) in sessions.iter().enumerate() {
         progress.show_step("replaying session", number + 1, sessions.len());
-        let sizes = session.bodies().map(|body| caller.size(session.dialect, &body));
+        let sizes = session.recording.bodies().map(|body| caller.size(session.dialect, &body));
         let fits = sizes.map(|size| {
             largest = largest.max(size);
             caller.may_fit(size)

@@ -18,7 +18,6 @@ const MAX_SESSIONS: usize = 64;
 
 /// A session, with every request for the evaluated model.
 pub(super) struct EvalSession {
-    pub(super) name: String,
     pub(super) dialect: Dialect,
     pub(super) recording: RecordedSession,
 }
@@ -34,16 +33,7 @@ impl EvalSession {
         let dialect = conversation.dialect();
         let body = body_for_model(dialect, conversation.body(), model)?;
         let recording = RecordedSession::from_body(name, body.as_bytes()).ok()?;
-        Some(Self { name: name.to_owned(), dialect, recording })
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.recording.len()
-    }
-
-    /// Returns the bodies of all requests, in order.
-    pub(super) fn bodies(&self) -> impl ExactSizeIterator<Item = Vec<u8>> + '_ {
-        self.recording.bodies()
+        Some(Self { dialect, recording })
     }
 }
 
@@ -72,7 +62,7 @@ pub(super) fn read(paths: &[PathBuf], model: &str) -> Result<Vec<EvalSession>, V
         return Err(problems);
     }
     if sessions.len() > MAX_SESSIONS {
-        sessions.sort_by_cached_key(|session| std::cmp::Reverse(session.len()));
+        sessions.sort_by_cached_key(|session| std::cmp::Reverse(session.recording.len()));
         sessions.truncate(MAX_SESSIONS);
     }
     Ok(sessions)
