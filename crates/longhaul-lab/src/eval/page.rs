@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::outcomes::{ArmOutcome, Sample, StepOutcome};
-use super::report::{ArmReport, EvalReport};
+use super::report::{EvalReport, HEADINGS};
 use crate::evaluation::agent_step::{AgentStep, StepKind};
 use longhaul_console::printable::is_printable;
 
@@ -45,7 +45,7 @@ pub(super) fn render(report: &EvalReport) -> String {
 
 fn write_table(page: &mut String, report: &EvalReport) {
     page.push_str("<table>\n<tr>");
-    for heading in ArmReport::headings() {
+    for heading in HEADINGS {
         _ = write!(page, "<th>{}</th>", escaped(heading));
     }
     page.push_str("</tr>\n");

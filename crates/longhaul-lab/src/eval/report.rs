@@ -11,7 +11,7 @@ use crate::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, 
 use longhaul_console::amounts::short_usd;
 use longhaul_console::json::pretty_json;
 use longhaul_console::printable::printable_name;
-use longhaul_console::table::{Align, Table};
+use longhaul_console::table::Table;
 use longhaul_console::terminal::paragraph;
 use longhaul_core::units::usd::Usd;
 
@@ -234,7 +234,8 @@ fn percent(share: f64) -> String {
     format!("{:.0}", (share * 100.0).round())
 }
 
-const HEADINGS: [&str; 9] = [
+/// The headings of [`ArmReport::cells`].
+pub(super) const HEADINGS: [&str; 9] = [
     "history",
     "pairs",
     "same step",
@@ -261,11 +262,7 @@ impl EvalReport {
     pub(super) fn table(&self, width: Option<usize>) -> String {
         let mut page = self.head();
         page.push('\n');
-        let aligned = |(column, heading)| match column {
-            0 => (Align::Left, heading),
-            _ => (Align::Right, heading),
-        };
-        let mut table = Table::with_headings(HEADINGS.into_iter().enumerate().map(aligned));
+        let mut table = Table::of_numbers(HEADINGS);
         for arm in &self.arms {
             table.push(arm.cells());
         }
@@ -349,11 +346,6 @@ impl ArmReport {
             both(&self.same_files),
             format!("{}/{}", self.questions.forwarded, self.questions.control),
         ]
-    }
-
-    /// Returns the headings of [`Self::cells`].
-    pub(super) fn headings() -> [&'static str; HEADINGS.len()] {
-        HEADINGS
     }
 }
 
