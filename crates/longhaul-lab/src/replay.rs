@@ -71,18 +71,20 @@ pub fn replay<E: From<LabError>>(
     let folders = paths.iter().copied().filter(|path| path.is_dir());
     let folders: Vec<&Path> = folders.collect();
     let replayed = if folders.is_empty() {
-        replay_files(settings, &paths).map(|reports| match is_json {
-            true => pretty_json(&json!({ "sessions": reports })),
-            false => session_report::render_table(&reports, width),
+        replay_files(settings, &paths).map(|reports| {
+            if is_json {
+                pretty_json(&json!({ "sessions": reports }))
+            } else {
+                session_report::render_table(&reports, width)
+            }
         })
     } else {
         let most = matches.get_one::<usize>("sessions").copied();
         let report = HistoryReport::replay(&profiles()?, &folders, most.unwrap_or(SESSIONS));
-        let report = report.map(|report| match is_json {
-            true => pretty_json(&report),
-            false => report.page(width),
-        });
-        report.map_err(Vec::from)
+        let page = |report: HistoryReport| {
+            if is_json { pretty_json(&report) } else { report.page(width) }
+        };
+        report.map(page).map_err(Vec::from)
     };
     replayed.map_err(|errors| errors.into_iter().map(E::from).collect())
 }
