@@ -226,7 +226,7 @@ fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
             EntryKind::Step | EntryKind::Summary => {
                 let scored = serde_json::from_str(&entry.reply).ok().map(StepOutcome::Scored);
                 let step = || AgentStep::read(dialect, entry.reply.as_bytes());
-                let outcome = scored.or_else(|| Some(StepOutcome::Step(step()?.0)));
+                let outcome = scored.or_else(|| Some(StepOutcome::Step(step()?)));
                 let reason = "the reply holds no step".to_owned();
                 outcome.unwrap_or(StepOutcome::Failed { reason })
             }
