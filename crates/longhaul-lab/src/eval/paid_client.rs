@@ -259,8 +259,8 @@ impl PaidClient {
         self.pay(upstream.base_for(dialect), entry, size, upstream.send(dialect, body), read).await
     }
 
-    /// Returns the answer that the results file has under the key of `entry`, or else sends the call to `base`,
-    /// and records what `read` finds in the reply. Fails if the upstream refuses the key, or the results file
+    /// Returns the answer that the results file has under the key of `entry`. Without one, sends the call to
+    /// `base`, and records what `read` finds in the reply. Fails if the upstream refuses the key, or the results file
     /// cannot be written.
     async fn pay(
         &self,
