@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::client_logs::ClientLogs;
+use crate::client_logs::{ClientLogs, DAYS};
 use crate::error::LabError;
 use crate::evaluation::step_request::body_for_model;
 use crate::recorded_session::RecordedSession;
 use longhaul_core::dialect::Dialect;
 
-/// The days whose logs are read below a folder, as `explain --replay` does.
-const DAYS: u64 = 30;
 /// Age of logs that are named one by one. They may be of any age.
 const ANY_AGE: Duration = Duration::from_hours(24 * 365 * 100);
 /// Maximum sessions of a run; the largest are chosen. Each is replayed several times.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::SessionReplay;
 use super::session_report::{NEXT, SessionReport};
-use crate::client_logs::{ClientLogs, LoggedConversation};
+use crate::client_logs::{ClientLogs, DAYS, LoggedConversation};
 use crate::error::LabError;
 use crate::play::totals::{PlayTotals, percent};
 use crate::proxy::Settings;
@@ -26,8 +26,6 @@ use longhaul_core::units::usd::Usd;
 
 /// Size below which longhaul changes a conversation at no usual window, in tokens.
 pub(super) const SHORT: Tokens = Tokens::new(20_000);
-/// The days whose logs are read.
-pub(super) const DAYS: u64 = 30;
 /// The sessions that are played, unless the command names a number: as many as a person waits for.
 pub(super) const SESSIONS: usize = 8;
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::SessionReplay;
-use super::history::{DAYS, ProfileRow, SHORT, no_session};
-use crate::client_logs::{ClientLogs, LoggedConversation};
+use super::history::{ProfileRow, SHORT, no_session};
+use crate::client_logs::{ClientLogs, DAYS, LoggedConversation};
 use crate::error::LabError;
 use crate::proxy::ProxySettings;
 use longhaul_core::units::tokens::Tokens;
