@@ -79,6 +79,10 @@ fn agreement_is_counted_over_requests_with_all_three_answers() {
     };
     assert_eq!(arm.unpaired, expect);
     assert_eq!(expect.notes().len(), 6);
+    let two =
+        |failed: u32, not_made: u32| Unpaired { failed, not_made, ..Unpaired::default() }.notes();
+    assert!(two(2, 0)[0].starts_with("2 requests: the upstream failed"));
+    assert_eq!(two(0, 1), ["1 request: not asked, because of --max-cost"]);
 }
 
 #[test]
