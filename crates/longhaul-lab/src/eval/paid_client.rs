@@ -72,8 +72,8 @@ pub(super) struct StepCall {
     pub(super) place: String,
 }
 
-/// The content of a reply.
-enum Content {
+/// A reply to a call that is paid for.
+enum PaidReply {
     /// An answer, or a refusal for the size: its text for the results file, and the counts.
     Answer(EntryKind, String, Option<Usage>),
     /// Neither, at this cost.
@@ -137,36 +137,36 @@ impl PaidClient {
         let key = self.step_key(call);
         let entry = Entry::new(EntryKind::Step, &key, call.place.clone(), &self.model.name);
         let size = || size(call.dialect, &call.body, self.output, self.model.prices);
-        let read = |reply: &LoopbackReply, size| self.step_content(call, reply, size);
+        let read = |reply: &LoopbackReply, size| self.read_step_reply(call, reply, size);
         let base = self.upstream.base_for(call.dialect);
         self.pay(base, entry, size, self.send_step(call), read).await
     }
 
     /// Reads the reply to a request for a step. Fails if every other call would fail for the same reason.
-    fn step_content(
+    fn read_step_reply(
         &self,
         call: &StepCall,
         reply: &LoopbackReply,
         size: CallSize,
-    ) -> Result<Content, LabError> {
+    ) -> Result<PaidReply, LabError> {
         let part = read_step(call.dialect, &reply.body);
         let usage = part.as_ref().and_then(|part| part.usage);
         let is_refused = self.is_scoring && reply.status == StatusCode::BAD_REQUEST;
         if self.is_overflow(call, reply, size) {
-            Ok(Content::Answer(EntryKind::Overflow, text_of(reply), usage))
+            Ok(PaidReply::Answer(EntryKind::Overflow, text_of(reply), usage))
         } else if is_refused {
             Err(LabError::Unanswered(format!("{}: {}", call.place, error_text(reply))))
         } else if !reply.status.is_success() {
-            Ok(Content::Failed(CallCost::Free))
+            Ok(PaidReply::Failed(CallCost::Free))
         } else if part.is_none() {
-            Ok(Content::Failed(CallCost::Uncounted))
+            Ok(PaidReply::Failed(CallCost::Uncounted))
         } else if self.is_scoring {
             let scored = ScoredPrompt::read(&reply.body);
             let scored = scored.ok_or_else(|| LabError::Unanswered(NO_SCORES.to_owned()))?;
             let text = serde_json::to_string(&scored).unwrap_or_default();
-            Ok(Content::Answer(EntryKind::Step, text, usage))
+            Ok(PaidReply::Answer(EntryKind::Step, text, usage))
         } else {
-            Ok(Content::Answer(EntryKind::Step, text_of(reply), usage))
+            Ok(PaidReply::Answer(EntryKind::Step, text_of(reply), usage))
         }
     }
 
@@ -250,8 +250,8 @@ impl PaidClient {
             let is_success = reply.status.is_success();
             // A refusal may have a status of success.
             let usage = is_success.then(|| (self.read_summary)(dialect, &reply.body)).flatten();
-            Ok(usage.map_or(Content::Failed(CallCost::Free), |usage| {
-                Content::Answer(EntryKind::Summary, text_of(reply), usage)
+            Ok(usage.map_or(PaidReply::Failed(CallCost::Free), |usage| {
+                PaidReply::Answer(EntryKind::Summary, text_of(reply), usage)
             }))
         };
         let place = "summary".to_owned();
@@ -268,7 +268,7 @@ impl PaidClient {
         mut entry: Entry,
         size: impl FnOnce() -> CallSize,
         send: impl Future<Output = Result<LoopbackReply, String>>,
-        read: impl FnOnce(&LoopbackReply, CallSize) -> Result<Content, LabError>,
+        read: impl FnOnce(&LoopbackReply, CallSize) -> Result<PaidReply, LabError>,
     ) -> Result<CallOutcome, LabError> {
         if let Some(known) = self.results.lock().get(&entry.key) {
             return Ok(CallOutcome::Recorded(known.clone()));
@@ -295,14 +295,14 @@ impl PaidClient {
                 reply.status
             )));
         }
-        let content = read(&reply, size)?;
-        let cost = match content {
-            Content::Failed(cost) => cost,
-            Content::Answer(EntryKind::Overflow, ..) => CallCost::Free,
-            Content::Answer(_, _, usage) => usage.map_or(CallCost::Uncounted, CallCost::Counted),
+        let read = read(&reply, size)?;
+        let cost = match read {
+            PaidReply::Failed(cost) => cost,
+            PaidReply::Answer(EntryKind::Overflow, ..) => CallCost::Free,
+            PaidReply::Answer(_, _, usage) => usage.map_or(CallCost::Uncounted, CallCost::Counted),
         };
         let cost = self.spending.lock().settle(reserved, size, cost);
-        let Content::Answer(kind, text, usage) = content else {
+        let PaidReply::Answer(kind, text, usage) = read else {
             return Ok(CallOutcome::Failed(error_text(&reply)));
         };
         entry.kind = kind;
