@@ -82,8 +82,8 @@ fn numbers(stats: &ScopeStats) -> [(&'static str, u64); 5] {
 }
 
 fn stats_table(scopes: &BTreeMap<ScopeTag, ScopeStats>) -> Table {
-    let names = numbers(&ScopeStats::default()).map(|(name, _)| (Align::Right, name));
-    let mut table = Table::with_headings([(Align::Left, "scope")].into_iter().chain(names));
+    let names = numbers(&ScopeStats::default()).map(|(name, _)| name);
+    let mut table = Table::of_numbers(["scope"].into_iter().chain(names));
     let mut all = [0; 5];
     let cells = |scope, row: [u64; 5]| [scope].into_iter().chain(row.map(|it| it.to_string()));
     for (scope, stats) in scopes {

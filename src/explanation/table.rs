@@ -123,10 +123,8 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
 
 /// Returns a row for each layer of the request as forwarded.
 fn layers(layers: &[RequestLayer]) -> Table {
-    let columns =
-        ["#", "count", "cleared", "clipped", "tokens", "freed"].map(|name| (Align::Right, name));
-    let columns = [(Align::Left, "layer")].into_iter().chain(columns);
-    let mut table = Table::with_headings(columns);
+    let columns = ["layer", "#", "count", "cleared", "clipped", "tokens", "freed"];
+    let mut table = Table::of_numbers(columns);
     for layer in layers {
         table.push([
             Word(layer.kind).to_string(),

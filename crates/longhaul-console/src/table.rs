@@ -46,6 +46,12 @@ impl Table {
         Self { headings: Some(headings), ..Self::new(columns) }
     }
 
+    /// Makes a table of numbers behind a name, with headings.
+    pub fn of_numbers<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Self {
+        let columns = [Align::Left].into_iter().chain(std::iter::repeat(Align::Right));
+        Self::with_headings(columns.zip(headings))
+    }
+
     /// Appends a row. Cells beyond the number of columns are dropped.
     pub fn push<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells = cells.into_iter().map(Into::into);

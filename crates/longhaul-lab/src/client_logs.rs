@@ -19,6 +19,8 @@ use serde_json::Value;
 pub(crate) use transcript::LoggedConversation;
 use transcript::Transcript;
 
+/// The days whose logs are read below a folder.
+pub(crate) const DAYS: u64 = 30;
 /// Maximum bytes of one log file. A log of a month of work has tens of megabytes.
 const FILE_BYTES: u64 = 1 << 30;
 /// Maximum bytes of all conversations that are kept at once. The smallest give way.

@@ -33,6 +33,7 @@ use crate::proxy::{PricedModel, ProxySettings, Settings};
 use arms::{Arm, ArmFlags};
 pub use arms::{ChoiceNames, SettingChange};
 use longhaul_console::amounts::{short_tokens, short_usd, token_count};
+use longhaul_console::json::pretty_json;
 use longhaul_console::terminal;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::units::usd::Usd;
@@ -151,7 +152,8 @@ fn eval_arms(
         return Err(LabError::CommandLine(reason).into());
     }
     let is_other = |session: &&EvalSession| options.is_scoring && session.dialect != DIALECT;
-    if let Some(EvalSession { name, .. }) = sessions.iter().find(is_other) {
+    if let Some(EvalSession { recording, .. }) = sessions.iter().find(is_other) {
+        let name = &recording.name;
         let reason = format!("{name}: --likelihood takes chat completions and logs of agents");
         return Err(LabError::CommandLine(reason).into());
     }
@@ -167,10 +169,7 @@ fn eval_arms(
     }
     let results = ResultsFile::open(&options.results)?;
     let report = runtime()?.block_on(async {
-        let settings = &*first.settings;
-        let upstream = UpstreamClient::start(settings, key).await?;
-        let summaries = summary_upstream(settings).await?;
-        let caller = new_caller(options, settings, (upstream, summaries), results);
+        let caller = new_caller(options, &*first.settings, key, results).await?;
         run(options, &sessions, arms, caller).await
     })?;
     print_error(&format!("longhaul: answers are in {}\n", options.results.display()));
@@ -182,20 +181,9 @@ fn eval_arms(
         Some(reason) => {
             Err(LabError::Unanswered(format!("no call had an answer: {reason}")).into())
         }
-        None if options.is_json => Ok(report.json()),
+        None if options.is_json => Ok(pretty_json(&report)),
         None => Ok(report.table(terminal::width())),
     }
-}
-
-/// Starts the client of the endpoint for summaries, if the settings name one.
-async fn summary_upstream(
-    settings: &dyn ProxySettings,
-) -> Result<Option<UpstreamClient>, LabError> {
-    let Some((settings, key)) = settings.summary_endpoint() else {
-        return Ok(None);
-    };
-    let client = UpstreamClient::start(&*settings, key.as_deref());
-    client.await.map(Some)
 }
 
 /// Makes the three passes.
@@ -210,7 +198,7 @@ async fn run(
     let (mut changed, mut may_fit, mut largest) = (Vec::new(), Vec::new(), Tokens::ZERO);
     for (number, session) in sessions.iter().enumerate() {
         progress.show_step("replaying session", number + 1, sessions.len());
-        let sizes = session.bodies().map(|body| caller.size(session.dialect, &body));
+        let sizes = session.recording.bodies().map(|body| caller.size(session.dialect, &body));
         let fits = sizes.map(|size| {
             largest = largest.max(size);
             caller.may_fit(size)
@@ -255,9 +243,7 @@ async fn run(
         model: options.model.clone(),
         upstream: caller.upstream.bases.base.clone(),
         sessions: sessions.len(),
-        requests: choice.requests,
-        changed: choice.changed,
-        too_large: choice.too_large,
+        choice,
         failed_summaries: caller.failed_summaries.load(Ordering::Relaxed),
         spent: spending.spent(),
         is_stopped_by_cost: spending.is_exhausted(),
@@ -266,16 +252,22 @@ async fn run(
     })
 }
 
-fn new_caller(
+/// Starts the clients of the upstream and, if the settings name one, of the endpoint for summaries.
+async fn new_caller(
     options: &EvalOptions,
     settings: &dyn ProxySettings,
-    (upstream, summary_upstream): (UpstreamClient, Option<UpstreamClient>),
+    key: Option<&str>,
     results: ResultsFile,
-) -> PaidClient {
+) -> Result<PaidClient, LabError> {
+    let upstream = UpstreamClient::start(settings, key).await?;
+    let summary_upstream = match settings.summary_endpoint() {
+        Some((settings, key)) => Some(UpstreamClient::start(&*settings, key.as_deref()).await?),
+        None => None,
+    };
     let known = settings.known_model(&options.model);
     let model = PricedModel { name: options.model.clone(), prices: known.prices };
     let spending = Spending::new(options.max_cost, results.cost());
-    PaidClient {
+    Ok(PaidClient {
         is_spending: AtomicBool::new(false),
         summary_model: settings.summary_model().unwrap_or_else(|| model.clone()),
         model,
@@ -291,7 +283,7 @@ fn new_caller(
         answers: AtomicUsize::new(0),
         needs_newer_key: AtomicBool::new(false),
         is_scoring: options.is_scoring,
-    }
+    })
 }
 
 /// Queries the model for the steps at all chosen requests, session by session.

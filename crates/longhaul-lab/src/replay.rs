@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, value_parser};
+use serde_json::json;
 
 use crate::client_logs::LoggedConversation;
 use crate::command::runtime;
@@ -19,19 +20,11 @@ use crate::play::{Summariser, play_through_proxy};
 use crate::proxy::{KnownModel, ProxyRole, ProxySettings, ReplayTarget, Settings};
 use crate::recorded_session::RecordedSession;
 use history::{HistoryReport, SESSIONS, provider_base};
+use longhaul_console::json::pretty_json;
 use longhaul_console::terminal;
 use longhaul_core::dialect::Dialect;
 use longhaul_mock_model::ModelOptions;
 use session_report::SessionReport;
-
-/// Form of a report.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum ReportForm {
-    /// For programs.
-    Json,
-    /// For people, to fit the terminal.
-    Page,
-}
 
 /// Returns the arguments of `explain` that replay sessions.
 pub fn arguments() -> [Arg; 2] {
@@ -74,25 +67,34 @@ pub fn replay<E: From<LabError>>(
             vec![LabError::Input { path: path.to_path_buf(), reason }.into()]
         })?;
     }
-    let form = if matches.get_flag("json") { ReportForm::Json } else { ReportForm::Page };
+    let (is_json, width) = (matches.get_flag("json"), terminal::width());
     let folders = paths.iter().copied().filter(|path| path.is_dir());
     let folders: Vec<&Path> = folders.collect();
     let replayed = if folders.is_empty() {
-        replay_files(settings, &paths, form)
+        replay_files(settings, &paths).map(|reports| {
+            if is_json {
+                pretty_json(&json!({ "sessions": reports }))
+            } else {
+                session_report::render_table(&reports, width)
+            }
+        })
     } else {
         let most = matches.get_one::<usize>("sessions").copied();
-        replay_folders(&profiles()?, &folders, most.unwrap_or(SESSIONS), form)
+        let report = HistoryReport::replay(&profiles()?, &folders, most.unwrap_or(SESSIONS));
+        let page = |report: HistoryReport| {
+            if is_json { pretty_json(&report) } else { report.page(width) }
+        };
+        report.map(page).map_err(Vec::from)
     };
     replayed.map_err(|errors| errors.into_iter().map(E::from).collect())
 }
 
-/// Plays the session of each file and returns the report. Fails, and plays no session, if a file cannot be
+/// Plays the session of each file and returns the reports. Fails, and plays no session, if a file cannot be
 /// read or holds none.
 fn replay_files(
     settings: &dyn ProxySettings,
     files: &[&Path],
-    form: ReportForm,
-) -> Result<String, Vec<LabError>> {
+) -> Result<Vec<SessionReport>, Vec<LabError>> {
     let (mut sessions, mut errors) = (Vec::new(), Vec::new());
     for file in files {
         match SessionReplay::read(settings, file) {
@@ -104,26 +106,7 @@ fn replay_files(
         return Err(errors);
     }
     let reports = sessions.iter().map(|session| session.play(settings));
-    let reports = reports.collect::<Result<Vec<_>, _>>()?;
-    Ok(match form {
-        ReportForm::Json => session_report::sessions_json(&reports),
-        ReportForm::Page => session_report::render_table(&reports, terminal::width()),
-    })
-}
-
-/// Plays the `most` largest sessions of the logs below `folders` under the settings of each profile, and
-/// returns the report. Fails if no session was found, or loopback cannot be used.
-fn replay_folders(
-    profiles: &[(&'static str, Settings)],
-    folders: &[&Path],
-    most: usize,
-    form: ReportForm,
-) -> Result<String, Vec<LabError>> {
-    let report = HistoryReport::replay(profiles, folders, most)?;
-    Ok(match form {
-        ReportForm::Json => report.json(),
-        ReportForm::Page => report.page(terminal::width()),
-    })
+    Ok(reports.collect::<Result<_, _>>()?)
 }
 
 /// A session, and the model that it was recorded with.
@@ -175,10 +158,6 @@ impl SessionReplay {
         let (played, _) = runtime()?.block_on(played).map_err(|error| {
             LabError::Listen(format!("cannot play the sessions on loopback: {error}"))
         })?;
-        let (name, requests) = (&self.session.name, self.session.len());
-        let mut report = SessionReport::new(name, requests, &played, self.known.prices);
-        report.window = self.known.window.get();
-        report.window_source.clone_from(&self.known.window_source);
-        Ok(report)
+        Ok(SessionReport::new(&self.session.name, self.session.len(), played, &self.known))
     }
 }

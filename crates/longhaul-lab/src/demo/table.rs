@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::report::DemoReport;
 use crate::play::outcome::{PlayOutcome, error_text};
 use crate::play::totals::{PlayTotals, percent};
-use longhaul_console::table::{Align, Table};
+use longhaul_console::table::Table;
 use longhaul_console::terminal::wrapped;
 use longhaul_console::thousands::with_thousands;
 
@@ -125,10 +125,8 @@ fn write_totals(page: &mut String, report: &DemoReport, paint: Paint, width: Opt
         ("prefix changes", direct.prefix_changes.to_string(), longhaul.prefix_changes.to_string()),
         ("summaries requested", direct.summaries.to_string(), longhaul.summaries.to_string()),
     ];
-    let columns =
-        [(Align::Left, "totals"), (Align::Right, "direct"), (Align::Right, "through longhaul")];
-    let mut table =
-        Table::with_headings(columns.map(|(align, heading)| (align, paint.bold(heading))));
+    let headings = ["totals", "direct", "through longhaul"].map(|heading| paint.bold(heading));
+    let mut table = Table::of_numbers(headings);
     for (name, direct, longhaul) in lines {
         table.push([name.to_owned(), direct, longhaul]);
     }

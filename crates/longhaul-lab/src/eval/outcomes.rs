@@ -113,12 +113,8 @@ pub(super) async fn ask(
         let model = &caller.model.name;
         replays.push(replay(arm, session, model, Some(caller), Some(wanted)).await?);
     }
-    let mut originals: BTreeMap<usize, Bytes> = BTreeMap::new();
-    for (at, body) in session.bodies().enumerate() {
-        if wanted.contains(&at) {
-            originals.insert(at, body.into());
-        }
-    }
+    let bodies = session.recording.bodies().map(Bytes::from).enumerate();
+    let originals: BTreeMap<_, _> = bodies.filter(|(at, _)| wanted.contains(at)).collect();
     let shortest = shortest(&caller.model.name);
     let mut calls: Vec<(String, StepCall)> = Vec::new();
     let mut planned = Vec::new();
@@ -129,7 +125,7 @@ pub(super) async fn ask(
                 dialect: session.dialect,
                 body: scoring.flatten().unwrap_or_else(|| body.clone()),
                 repetition,
-                place: format!("{}, request {}, {history}", session.name, at + 1),
+                place: format!("{}, request {}, {history}", session.recording.name, at + 1),
             };
             let key = caller.step_key(&call);
             calls.push((key.clone(), call));
@@ -141,58 +137,40 @@ pub(super) async fn ask(
         // calls of the control are one.
         let [without, control] = ["", step].map(|step| plan(again, step, 1, "control"));
         let own = [plan(original, step, 0, "as it came"), control, without];
-        let forwarded: Vec<Forwarded> = arms
-            .iter()
-            .zip(&replays)
-            .map(|(arm, replayed)| match replayed.bodies.get(at) {
-                Some(body) => Forwarded::Changed(plan(body, step, 0, &arm.name)),
-                None if replayed.changed.get(*at) == Some(&false) => Forwarded::Unchanged,
-                None => Forwarded::Unknown,
-            })
-            .collect();
-        planned.push((*at, own, forwarded));
+        // The key of each arm's call, or the outcome without one.
+        let forwarded =
+            arms.iter().zip(&replays).map(|(arm, replayed)| match replayed.bodies.get(at) {
+                Some(body) => Ok(plan(body, step, 0, &arm.name)),
+                None if replayed.changed.get(*at) == Some(&false) => Err(StepOutcome::Unchanged),
+                None => Err(StepOutcome::NotSent),
+            });
+        planned.push((at, original, own, forwarded.collect::<Vec<_>>()));
     }
     let outcomes = make(caller, calls, concurrency, progress).await?;
     let outcome = |key: &String| outcomes.get(key).cloned().unwrap_or(StepOutcome::NotSent);
-    let samples = planned.into_iter().map(|(at, own, forwarded)| {
-        let original = originals.get(&at).cloned().unwrap_or_default();
+    let samples = planned.into_iter().map(|(at, original, own, forwarded)| {
         let [_, control, without] = own.each_ref().map(outcome);
         let outcome = |key: &String| outcome(key).of_step(&control, &without);
         let [first, second, _] = own.each_ref().map(outcome);
         let arms = forwarded.iter().zip(&replays).map(|(forwarded, replayed)| {
-            let step = match forwarded {
-                Forwarded::Changed(key) => outcome(key),
-                Forwarded::Unchanged => StepOutcome::Unchanged,
-                Forwarded::Unknown => StepOutcome::NotSent,
-            };
-            let mut changes = replayed
-                .bodies
-                .get(&at)
-                .map_or_else(Vec::new, |body| changes_of(session.dialect, &original, body));
-            let count = changes.len();
-            changes.truncate(MAX_CHANGES);
-            ArmOutcome { step, changes: count, shown_changes: changes }
+            let step = forwarded.as_ref().map_or_else(Clone::clone, outcome);
+            let body = replayed.bodies.get(at);
+            let changes = body.and_then(|body| changes_of(session.dialect, original, body));
+            let mut shown_changes = changes.unwrap_or_default();
+            let changes = shown_changes.len();
+            shown_changes.truncate(MAX_CHANGES);
+            ArmOutcome { step, changes, shown_changes }
         });
         Sample {
-            session: session.name.clone(),
+            session: session.recording.name.clone(),
             request: at + 1,
-            asked: last_messages(session.dialect, &original),
+            asked: last_messages(session.dialect, original),
             original: first,
             control: second,
             arms: arms.collect(),
         }
     });
     Ok(samples.collect())
-}
-
-/// Form in which an arm forwards a request.
-enum Forwarded {
-    /// The key of the call with the changed history.
-    Changed(String),
-    /// The request is forwarded as it came.
-    Unchanged,
-    /// The replay ended before.
-    Unknown,
 }
 
 /// Makes the calls, each key once, and returns the outcomes by key.
@@ -248,7 +226,7 @@ fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
             EntryKind::Step | EntryKind::Summary => {
                 let scored = serde_json::from_str(&entry.reply).ok().map(StepOutcome::Scored);
                 let step = || AgentStep::read(dialect, entry.reply.as_bytes());
-                let outcome = scored.or_else(|| Some(StepOutcome::Step(step()?.0)));
+                let outcome = scored.or_else(|| Some(StepOutcome::Step(step()?)));
                 let reason = "the reply holds no step".to_owned();
                 outcome.unwrap_or(StepOutcome::Failed { reason })
             }
@@ -256,15 +234,14 @@ fn outcome_of(dialect: Dialect, called: CallOutcome) -> StepOutcome {
     }
 }
 
-fn changes_of(dialect: Dialect, original: &[u8], forwarded: &[u8]) -> Vec<MessageChange> {
-    let (Ok(sent), Ok(forwarded)) = (dialect.read(original), dialect.read(forwarded)) else {
-        return Vec::new();
-    };
-    let mut changes = changed_messages(&sent, &forwarded);
+/// Returns the changes with shortened texts. `None` if a body cannot be read.
+fn changes_of(dialect: Dialect, sent: &[u8], forwarded: &[u8]) -> Option<Vec<MessageChange>> {
+    let read = |body| dialect.read(body).ok();
+    let mut changes = changed_messages(&read(sent)?, &read(forwarded)?);
     for change in &mut changes {
         change.text = shortened(&change.text);
     }
-    changes
+    Some(changes)
 }
 
 /// Returns author and text of the last messages.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::outcomes::{ArmOutcome, Sample, StepOutcome};
-use super::report::{ArmReport, EvalReport};
+use super::report::{EvalReport, HEADINGS};
 use crate::evaluation::agent_step::{AgentStep, StepKind};
 use longhaul_console::printable::is_printable;
 
@@ -19,33 +19,30 @@ const STYLE: &str = include_str!("page.css");
 const STYLE_HASH: &str = "sT5yrzZySfL+xFEQsBXXTKcN29DOL5hpu22Ldi1BPaw=";
 
 pub(super) fn render(report: &EvalReport) -> String {
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'sha256-{STYLE_HASH}'; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>longhaul eval: disagreements</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <h1>What the model does next</h1>\n<pre>{}</pre>\n",
-        escaped(&report.head())
-    );
-    write_table(&mut page, report);
+    let (mut table, mut sections) = (String::new(), String::new());
+    write_table(&mut table, report);
     let differing = report.samples.iter().filter(|sample| has_disagreement(sample));
     let all = differing.clone().count();
-    _ = writeln!(page, "<h2>Disagreements: {all}</h2>");
     for sample in differing.take(MAX_SHOWN) {
-        write_sample(&mut page, report, sample);
+        write_sample(&mut sections, report, sample);
     }
     if all > MAX_SHOWN {
-        _ = writeln!(page, "<p>{} more are left out.</p>", all - MAX_SHOWN);
+        _ = writeln!(sections, "<p>{} more are left out.</p>", all - MAX_SHOWN);
     }
-    page.push_str("</body>\n</html>\n");
-    page
+    format!(
+        include_str!("page.html"),
+        hash = STYLE_HASH,
+        style = STYLE,
+        head = escaped(&report.head()),
+        table = table,
+        all = all,
+        sections = sections
+    )
 }
 
 fn write_table(page: &mut String, report: &EvalReport) {
     page.push_str("<table>\n<tr>");
-    for heading in ArmReport::headings() {
+    for heading in HEADINGS {
         _ = write!(page, "<th>{}</th>", escaped(heading));
     }
     page.push_str("</tr>\n");

@@ -1,6 +1,5 @@
 //! Makes the paid calls: looks each up in the results file, keeps the budget, and records the answer.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
@@ -8,7 +7,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::results_file::{Entry, EntryKind, ResultsFile};
-use super::spending::{CallCost, CallSize, Reserved, Spending};
+use super::spending::{CallCost, CallSize, Spending};
 use super::upstream_client::{KEY_VARIABLE, UpstreamClient};
 use crate::error::LabError;
 use crate::evaluation::step_request::scored_prompt::ScoredPrompt;
@@ -73,11 +72,12 @@ pub(super) struct StepCall {
     pub(super) place: String,
 }
 
-/// The reply to a call, whose cost is still reserved.
-struct PaidReply {
-    reply: LoopbackReply,
-    size: CallSize,
-    reserved: Reserved,
+/// A reply to a call that is paid for.
+enum PaidReply {
+    /// An answer, or a refusal for the size: its text for the results file, and the counts.
+    Answer(EntryKind, String, Option<Usage>),
+    /// Neither, at this cost.
+    Failed(CallCost),
 }
 
 /// The outcome of a call.
@@ -135,42 +135,39 @@ impl PaidClient {
     /// key, or the results file cannot be written.
     pub(super) async fn step(&self, call: &StepCall) -> Result<CallOutcome, LabError> {
         let key = self.step_key(call);
+        let entry = Entry::new(EntryKind::Step, &key, call.place.clone(), &self.model.name);
         let size = || size(call.dialect, &call.body, self.output, self.model.prices);
-        let sent = self.pay(EntryKind::Step, &key, size, self.send_step(call));
-        let PaidReply { reply, size, reserved } = match sent.await {
-            ControlFlow::Continue(paid) => paid,
-            ControlFlow::Break(outcome) => return Ok(outcome),
-        };
-        Self::check_key(self.upstream.base_for(call.dialect), &reply)?;
-        let overflows = self.is_overflow(call, &reply, size);
+        let read = |reply: &LoopbackReply, size| self.read_step_reply(call, reply, size);
+        let base = self.upstream.base_for(call.dialect);
+        self.pay(base, entry, size, self.send_step(call), read).await
+    }
+
+    /// Reads the reply to a request for a step. Fails if every other call would fail for the same reason.
+    fn read_step_reply(
+        &self,
+        call: &StepCall,
+        reply: &LoopbackReply,
+        size: CallSize,
+    ) -> Result<PaidReply, LabError> {
         let part = read_step(call.dialect, &reply.body);
         let usage = part.as_ref().and_then(|part| part.usage);
-        let is_answer = reply.status.is_success() && part.is_some() && !overflows;
-        let cost = match &usage {
-            _ if overflows || !reply.status.is_success() => CallCost::Free,
-            Some(usage) => CallCost::Counted(usage),
-            None => CallCost::Uncounted,
-        };
-        let cost = self.spending.lock().settle(reserved, size, cost);
-        let kind = if overflows {
-            EntryKind::Overflow
-        } else if is_answer {
-            EntryKind::Step
-        } else if self.is_scoring && reply.status == StatusCode::BAD_REQUEST {
-            // Every other prompt would be refused for the same reason.
-            return Err(LabError::Unanswered(format!("{}: {}", call.place, error_text(&reply))));
-        } else {
-            return Ok(CallOutcome::Failed(error_text(&reply)));
-        };
-        let mut entry = Entry::new(kind, &key, call.place.clone(), &self.model.name);
-        entry.reply = if is_answer && self.is_scoring {
+        let is_refused = self.is_scoring && reply.status == StatusCode::BAD_REQUEST;
+        if self.is_overflow(call, reply, size) {
+            Ok(PaidReply::Answer(EntryKind::Overflow, text_of(reply), usage))
+        } else if is_refused {
+            Err(LabError::Unanswered(format!("{}: {}", call.place, error_text(reply))))
+        } else if !reply.status.is_success() {
+            Ok(PaidReply::Failed(CallCost::Free))
+        } else if part.is_none() {
+            Ok(PaidReply::Failed(CallCost::Uncounted))
+        } else if self.is_scoring {
             let scored = ScoredPrompt::read(&reply.body);
             let scored = scored.ok_or_else(|| LabError::Unanswered(NO_SCORES.to_owned()))?;
-            serde_json::to_string(&scored).unwrap_or_default()
+            let text = serde_json::to_string(&scored).unwrap_or_default();
+            Ok(PaidReply::Answer(EntryKind::Step, text, usage))
         } else {
-            String::from_utf8_lossy(&reply.body).into_owned()
-        };
-        self.record(entry, usage, cost).map(CallOutcome::Recorded)
+            Ok(PaidReply::Answer(EntryKind::Step, text_of(reply), usage))
+        }
     }
 
     async fn send_step(&self, call: &StepCall) -> Result<LoopbackReply, String> {
@@ -249,84 +246,79 @@ impl PaidClient {
             let output = output.unwrap_or(SUMMARY_OUTPUT);
             size(dialect, body, output, self.summary_model.prices)
         };
-        let sent = self.pay(EntryKind::Summary, &key, size, upstream.send(dialect, body));
-        let PaidReply { reply, size, reserved } = match sent.await {
-            ControlFlow::Continue(paid) => paid,
-            ControlFlow::Break(outcome) => return Ok(outcome),
+        let read = |reply: &LoopbackReply, _| {
+            let is_success = reply.status.is_success();
+            // A refusal may have a status of success.
+            let usage = is_success.then(|| (self.read_summary)(dialect, &reply.body)).flatten();
+            Ok(usage.map_or(PaidReply::Failed(CallCost::Free), |usage| {
+                PaidReply::Answer(EntryKind::Summary, text_of(reply), usage)
+            }))
         };
-        Self::check_key(upstream.base_for(dialect), &reply)?;
-        if !reply.status.is_success() {
-            _ = self.spending.lock().settle(reserved, size, CallCost::Free);
-            return Ok(CallOutcome::Failed(error_text(&reply)));
-        }
-        let Some(usage) = (self.read_summary)(dialect, &reply.body) else {
-            // A refusal under a status of success.
-            _ = self.spending.lock().settle(reserved, size, CallCost::Free);
-            return Ok(CallOutcome::Failed(error_text(&reply)));
-        };
-        let cost = usage.as_ref().map_or(CallCost::Uncounted, CallCost::Counted);
-        let cost = self.spending.lock().settle(reserved, size, cost);
         let place = "summary".to_owned();
-        let mut entry = Entry::new(EntryKind::Summary, &key, place, &self.summary_model.name);
-        entry.reply = String::from_utf8_lossy(&reply.body).into_owned();
-        entry.is_stream = !reply.body.trim_ascii_start().starts_with(b"{");
-        self.record(entry, usage, cost).map(CallOutcome::Recorded)
+        let entry = Entry::new(EntryKind::Summary, &key, place, &self.summary_model.name);
+        self.pay(upstream.base_for(dialect), entry, size, upstream.send(dialect, body), read).await
     }
 
-    /// Awaits the reply of `send`, and reserves its cost. Breaks off with the outcome if the results file has the
-    /// answer under `key`, or if the call is not made or fails.
+    /// Returns the answer that the results file has under the key of `entry`. Without one, sends the call to
+    /// `base`, and records what `read` finds in the reply. Fails if the upstream refuses the key, or the results file
+    /// cannot be written.
     async fn pay(
         &self,
-        kind: EntryKind,
-        key: &str,
+        base: &str,
+        mut entry: Entry,
         size: impl FnOnce() -> CallSize,
         send: impl Future<Output = Result<LoopbackReply, String>>,
-    ) -> ControlFlow<CallOutcome, PaidReply> {
-        if let Some(known) = self.results.lock().get(key) {
-            return ControlFlow::Break(CallOutcome::Recorded(known.clone()));
+        read: impl FnOnce(&LoopbackReply, CallSize) -> Result<PaidReply, LabError>,
+    ) -> Result<CallOutcome, LabError> {
+        if let Some(known) = self.results.lock().get(&entry.key) {
+            return Ok(CallOutcome::Recorded(known.clone()));
         }
-        let size = size();
+        let (size, is_summary) = (size(), entry.kind == EntryKind::Summary);
         if !self.is_spending() {
-            let is_summary = kind == EntryKind::Summary;
             self.spending.lock().plan(size, is_summary);
-            return ControlFlow::Break(CallOutcome::NotSent);
+            return Ok(CallOutcome::NotSent);
         }
         let Some(reserved) = self.spending.lock().reserve(size) else {
-            return ControlFlow::Break(CallOutcome::NotSent);
+            return Ok(CallOutcome::NotSent);
         };
-        match send.await {
-            Ok(reply) => ControlFlow::Continue(PaidReply { reply, size, reserved }),
+        let reply = match send.await {
+            Ok(reply) => reply,
             Err(why) => {
-                let mut spending = self.spending.lock();
-                _ = spending.settle(reserved, size, CallCost::Uncounted);
-                ControlFlow::Break(CallOutcome::Failed(why))
+                _ = self.spending.lock().settle(reserved, size, CallCost::Uncounted);
+                return Ok(CallOutcome::Failed(why));
             }
+        };
+        if reply.status == StatusCode::UNAUTHORIZED {
+            // No other call would succeed.
+            return Err(LabError::CommandLine(format!(
+                "{base} refuses the key ({}); check {KEY_VARIABLE}, or the key file of the settings",
+                reply.status
+            )));
         }
-    }
-
-    fn record(
-        &self,
-        mut entry: Entry,
-        usage: Option<Usage>,
-        cost: Option<Usd>,
-    ) -> Result<Entry, LabError> {
+        let read = read(&reply, size)?;
+        let cost = match read {
+            PaidReply::Failed(cost) => cost,
+            PaidReply::Answer(EntryKind::Overflow, ..) => CallCost::Free,
+            PaidReply::Answer(_, _, usage) => usage.map_or(CallCost::Uncounted, CallCost::Counted),
+        };
+        let cost = self.spending.lock().settle(reserved, size, cost);
+        let PaidReply::Answer(kind, text, usage) = read else {
+            return Ok(CallOutcome::Failed(error_text(&reply)));
+        };
+        entry.kind = kind;
+        entry.is_stream = is_summary && !text.trim_ascii_start().starts_with('{');
+        entry.reply = text;
         entry.input_tokens = usage.map(|usage| usage.input);
         entry.output_tokens = usage.and_then(|usage| usage.output);
         entry.cost = cost.map(Usd::as_nanos);
         self.results.lock().add(entry.clone())?;
-        Ok(entry)
+        Ok(CallOutcome::Recorded(entry))
     }
+}
 
-    /// Fails if the upstream refuses the key: no other call would succeed.
-    fn check_key(base: &str, reply: &LoopbackReply) -> Result<(), LabError> {
-        if reply.status != StatusCode::UNAUTHORIZED {
-            return Ok(());
-        }
-        Err(LabError::CommandLine(format!(
-            "{base} refuses the key ({}); check {}, or the key file of the settings",
-            reply.status, KEY_VARIABLE
-        )))
-    }
+/// Returns the body of a reply as text.
+fn text_of(reply: &LoopbackReply) -> String {
+    String::from_utf8_lossy(&reply.body).into_owned()
 }
 
 /// Returns the size of a call. A body that cannot be read counts a token for four bytes.

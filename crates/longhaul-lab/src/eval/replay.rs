@@ -58,9 +58,10 @@ pub(super) async fn replay(
     let proxy = proxy.map_err(told)?;
     let runner = SessionRunner::new(proxy.address, session.dialect.path(), SUMMARY_WAIT);
     let background = arm.settings.has_summary_model().then_some(&upstream);
-    let until = wanted.map_or(session.len(), |wanted| wanted.last().map_or(0, |last| last + 1));
+    let until =
+        wanted.map_or(session.recording.len(), |wanted| wanted.last().map_or(0, |last| last + 1));
     let mut replayed = Replayed::default();
-    for (at, body) in session.bodies().enumerate().take(until) {
+    for (at, body) in session.recording.bodies().enumerate().take(until) {
         let body = Bytes::from(body);
         let reply = runner.send(body.clone(), background).await;
         match upstream.take_stopped() {

@@ -17,8 +17,8 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::sync::RwLock;
+use tokio::task::JoinSet;
 
 use super::paid_client::{CallOutcome, PaidClient};
 use crate::error::LabError;
@@ -37,7 +37,7 @@ const MODEL_TIMEOUT: Duration = Duration::from_mins(1);
 pub(super) struct ReplayUpstream {
     address: SocketAddr,
     state: Arc<ReplayUpstreamState>,
-    accepting: JoinHandle<()>,
+    _accepting: JoinSet<()>,
 }
 
 /// The state that all connections share.
@@ -48,8 +48,8 @@ struct ReplayUpstreamState {
     caller: Option<Arc<PaidClient>>,
     /// The newest chat as longhaul forwarded it.
     forwarded: Mutex<Bytes>,
-    /// Calls for summaries in flight.
-    pending: watch::Sender<usize>,
+    /// Each call for a summary in flight holds a read lock.
+    pending: RwLock<()>,
     stopped: Mutex<Option<Stopped>>,
 }
 
@@ -59,9 +59,6 @@ pub(super) enum Stopped {
     Budget,
     LabError(LabError),
 }
-
-/// Counts a call for a summary until it is dropped.
-struct PendingCall<'s>(&'s watch::Sender<usize>);
 
 impl ReplayUpstream {
     /// Starts an upstream in front of the model at `model`. Fails if loopback cannot be used.
@@ -75,14 +72,14 @@ impl ReplayUpstream {
             model: LoopbackClient::new(model),
             caller,
             forwarded: Mutex::default(),
-            pending: watch::Sender::new(0),
+            pending: RwLock::default(),
             stopped: Mutex::new(None),
         });
         let shared = Arc::clone(&state);
-        let accepting =
-            serve_connections(listener, move |request| serve(Arc::clone(&shared), request));
-        let accepting = tokio::spawn(accepting);
-        Ok(Self { address, state, accepting })
+        let mut accepting = JoinSet::new();
+        accepting
+            .spawn(serve_connections(listener, move |request| serve(Arc::clone(&shared), request)));
+        Ok(Self { address, state, _accepting: accepting })
     }
 
     pub(super) fn url(&self) -> String {
@@ -102,32 +99,11 @@ impl ReplayUpstream {
 
 impl Background for ReplayUpstream {
     fn is_busy(&self) -> bool {
-        *self.state.pending.borrow() > 0
+        self.state.pending.try_write().is_err()
     }
 
     async fn idle(&self) {
-        let mut pending = self.state.pending.subscribe();
-        // The state owns the sender, so the channel stays open.
-        _ = pending.wait_for(|calls| *calls == 0).await;
-    }
-}
-
-impl Drop for ReplayUpstream {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-impl<'s> PendingCall<'s> {
-    fn new(pending: &'s watch::Sender<usize>) -> Self {
-        pending.send_modify(|calls| *calls += 1);
-        Self(pending)
-    }
-}
-
-impl Drop for PendingCall<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|calls| *calls -= 1);
+        drop(self.state.pending.write().await);
     }
 }
 
@@ -145,7 +121,7 @@ async fn serve(
         // The proxy gives up after its own time limit. The paid answer is recorded all the same.
         let (state, path) = (Arc::clone(&state), path.clone());
         let call = tokio::spawn(async move {
-            let _pending = PendingCall::new(&state.pending);
+            let _pending = state.pending.read().await;
             state.summary(dialect, &path, body).await
         });
         call.await.map_err(io::Error::other)??

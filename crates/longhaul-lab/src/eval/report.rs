@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::outcomes::{Sample, StepOutcome};
+use super::samples::Choice;
 use crate::evaluation::agent_step::{AgentStep, StepKind};
 use crate::evaluation::likelihood::Likelihood;
 use crate::evaluation::paired::{Conclusion, MARGIN, PairedCounts, PairedResult, Share};
 use longhaul_console::amounts::short_usd;
-use longhaul_console::json::pretty_json;
 use longhaul_console::printable::printable_name;
-use longhaul_console::table::{Align, Table};
+use longhaul_console::table::Table;
 use longhaul_console::terminal::paragraph;
 use longhaul_core::units::usd::Usd;
 
@@ -21,12 +21,8 @@ pub(super) struct EvalReport {
     pub(super) model: String,
     pub(super) upstream: String,
     pub(super) sessions: usize,
-    /// Requests of all sessions.
-    pub(super) requests: usize,
-    /// Requests that at least one arm changes.
-    pub(super) changed: usize,
-    /// Those of them that cannot be compared, because they do not fit the model's window as they came.
-    pub(super) too_large: usize,
+    #[serde(flatten)]
+    pub(super) choice: Choice,
     /// Calls for summaries that failed in this run, so that a digest replaced the history.
     pub(super) failed_summaries: usize,
     /// Cost of everything in the results file, in billionths of a dollar.
@@ -207,7 +203,7 @@ fn conclusion(result: Option<&PairedResult>) -> String {
 
 /// Words the likelihood of the recorded steps.
 fn likelihood_told(found: &Likelihood) -> String {
-    let signed = |nats: f64| format!("{nats:+.3}").replace('-', "−");
+    let signed = |nats| signed(nats, 3);
     let interval = found.interval.map_or_else(
         || "no interval for one session".to_owned(),
         |[low, high]| format!("95% interval {} to {}", signed(low), signed(high)),
@@ -222,8 +218,12 @@ fn likelihood_told(found: &Likelihood) -> String {
 
 /// Formats a difference in percentage points, with its sign.
 fn points(share: f64) -> String {
-    let points = (share * 100.0).round();
-    if points < 0.0 { format!("−{:.0}", -points) } else { format!("+{:.0}", points.abs()) }
+    signed((share * 100.0).round(), 0)
+}
+
+/// Formats a number with its sign. Zero is positive.
+fn signed(number: f64, digits: usize) -> String {
+    format!("{:+.digits$}", number + 0.0).replace('-', "−")
 }
 
 fn interval(share: Share) -> String {
@@ -234,7 +234,8 @@ fn percent(share: f64) -> String {
     format!("{:.0}", (share * 100.0).round())
 }
 
-const HEADINGS: [&str; 9] = [
+/// The headings of [`ArmReport::cells`].
+pub(super) const HEADINGS: [&str; 9] = [
     "history",
     "pairs",
     "same step",
@@ -246,26 +247,19 @@ const HEADINGS: [&str; 9] = [
     "asks back",
 ];
 
+/// The reasons that [`Unpaired`] counts, in its order.
+const REASONS: &str = include_str!("unpaired.txt");
+
 const LEGEND: &str = include_str!("legend.txt");
 
-const SCORED_LEGEND: &str = "nats: how much less likely the recorded steps are; 0.69 halves the chance of each token. \
-    The interval takes sessions as units.";
+const SCORED_LEGEND: &str = include_str!("scored_legend.txt");
 
 impl EvalReport {
-    /// Renders the report as JSON.
-    pub(super) fn json(&self) -> String {
-        pretty_json(self)
-    }
-
     /// Renders the figures as a table, with the conclusions below, to fit `width` columns.
     pub(super) fn table(&self, width: Option<usize>) -> String {
         let mut page = self.head();
         page.push('\n');
-        let aligned = |(column, heading)| match column {
-            0 => (Align::Left, heading),
-            _ => (Align::Right, heading),
-        };
-        let mut table = Table::with_headings(HEADINGS.into_iter().enumerate().map(aligned));
+        let mut table = Table::of_numbers(HEADINGS);
         for arm in &self.arms {
             table.push(arm.cells());
         }
@@ -293,16 +287,16 @@ impl EvalReport {
             printable_name(&self.model),
             self.upstream,
             self.sessions,
-            self.requests,
-            self.changed,
+            self.choice.requests,
+            self.choice.changed,
             self.samples.len(),
         );
         // Writing to a String cannot fail.
-        if self.too_large > 0 {
+        if self.choice.too_large > 0 {
             _ = write!(
                 head,
                 "\n{} of the changed requests do not fit the model's window as they came",
-                self.too_large
+                self.choice.too_large
             );
         }
         if self.failed_summaries > 0 {
@@ -350,40 +344,22 @@ impl ArmReport {
             format!("{}/{}", self.questions.forwarded, self.questions.control),
         ]
     }
-
-    /// Returns the headings of [`Self::cells`].
-    pub(super) fn headings() -> [&'static str; HEADINGS.len()] {
-        HEADINGS
-    }
 }
 
 impl Unpaired {
     /// Returns a note for each reason that occurred.
     pub(super) fn notes(self) -> Vec<String> {
-        let reasons = [
-            (
-                self.only_forwarded_fits,
-                "only the history that longhaul forwards fits the model's window",
-            ),
-            (self.does_not_fit, "not even the forwarded history fits the model's window"),
-            (self.unchanged, "these settings change nothing"),
-            (
-                self.cut_off,
-                "an answer was cut off before its text or call was complete; raise --max-tokens",
-            ),
-            (
-                self.failed,
-                "the upstream failed; the results file has the reasons, and another run asks again",
-            ),
-            (self.not_made, "not asked, because of --max-cost"),
+        let counts = [
+            self.only_forwarded_fits,
+            self.does_not_fit,
+            self.unchanged,
+            self.cut_off,
+            self.failed,
+            self.not_made,
         ];
-        let found = reasons.into_iter().filter(|(count, _)| *count > 0);
-        found
-            .map(|(count, reason)| {
-                let noun = if count == 1 { "request" } else { "requests" };
-                format!("{count} {noun}: {reason}")
-            })
-            .collect()
+        let found = counts.into_iter().zip(REASONS.lines()).filter(|(count, _)| *count > 0);
+        let noun = |count| if count == 1 { "request" } else { "requests" };
+        found.map(|(count, why)| format!("{count} {}: {why}", noun(count))).collect()
     }
 }
 

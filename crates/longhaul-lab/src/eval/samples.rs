@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::evaluation::sampling::spread;
 
 /// The requests that each arm changes: by session, by arm, by request.
@@ -11,7 +13,9 @@ pub(super) type ChangedRequests = Vec<Vec<Vec<bool>>>;
 pub(super) type Samples = BTreeMap<usize, Vec<usize>>;
 
 /// The choice, and the requests that it was made from.
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Choice {
+    #[serde(skip)]
     pub(super) samples: Samples,
     /// Requests of all sessions.
     pub(super) requests: usize,

@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::client_logs::ClientLogs;
+use crate::client_logs::{ClientLogs, DAYS};
 use crate::error::LabError;
 use crate::evaluation::step_request::body_for_model;
 use crate::recorded_session::RecordedSession;
 use longhaul_core::dialect::Dialect;
 
-/// The days whose logs are read below a folder, as `explain --replay` does.
-const DAYS: u64 = 30;
 /// Age of logs that are named one by one. They may be of any age.
 const ANY_AGE: Duration = Duration::from_hours(24 * 365 * 100);
 /// Maximum sessions of a run; the largest are chosen. Each is replayed several times.
@@ -18,7 +16,6 @@ const MAX_SESSIONS: usize = 64;
 
 /// A session, with every request for the evaluated model.
 pub(super) struct EvalSession {
-    pub(super) name: String,
     pub(super) dialect: Dialect,
     pub(super) recording: RecordedSession,
 }
@@ -34,16 +31,7 @@ impl EvalSession {
         let dialect = conversation.dialect();
         let body = body_for_model(dialect, conversation.body(), model)?;
         let recording = RecordedSession::from_body(name, body.as_bytes()).ok()?;
-        Some(Self { name: name.to_owned(), dialect, recording })
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.recording.len()
-    }
-
-    /// Returns the bodies of all requests, in order.
-    pub(super) fn bodies(&self) -> impl ExactSizeIterator<Item = Vec<u8>> + '_ {
-        self.recording.bodies()
+        Some(Self { dialect, recording })
     }
 }
 
@@ -72,7 +60,7 @@ pub(super) fn read(paths: &[PathBuf], model: &str) -> Result<Vec<EvalSession>, V
         return Err(problems);
     }
     if sessions.len() > MAX_SESSIONS {
-        sessions.sort_by_cached_key(|session| std::cmp::Reverse(session.len()));
+        sessions.sort_by_cached_key(|session| std::cmp::Reverse(session.recording.len()));
         sessions.truncate(MAX_SESSIONS);
     }
     Ok(sessions)

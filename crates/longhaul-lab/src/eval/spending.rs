@@ -81,18 +81,16 @@ impl Spending {
 
     /// Adds a call to the plan.
     pub(super) fn plan(&mut self, size: CallSize, is_summary: bool) {
+        let (input, cost) = self.most(size);
         let planned = &mut self.planned;
         if is_summary {
             planned.summaries += 1;
         } else {
             planned.steps += 1;
         }
-        let input = self
-            .ratio
-            .map_or(size.expected, |ratio| ratio.to_counted(size.estimate).max(size.expected));
         planned.input += u64::from(input.get());
         planned.output += u64::from(size.output.get());
-        match size.cost(input) {
+        match cost {
             Some(cost) => planned.cost += cost,
             None => planned.is_unpriced = true,
         }
@@ -101,10 +99,7 @@ impl Spending {
     /// Reserves the expected cost of a call with its longest answer. Returns `None` if that cost may exceed
     /// the limit. No later call is then made, so that a run does not pick the cheap ones.
     pub(super) fn reserve(&mut self, size: CallSize) -> Option<Reserved> {
-        let input = self
-            .ratio
-            .map_or(size.expected, |ratio| ratio.to_counted(size.estimate).max(size.expected));
-        let cost = size.cost(input);
+        let (_, cost) = self.most(size);
         if let Some(limit) = self.limit {
             let fits = cost.is_some_and(|cost| self.spent + self.reserved + cost <= limit);
             if self.is_exhausted || !fits {
@@ -117,13 +112,20 @@ impl Spending {
         Some(Reserved(cost))
     }
 
+    /// Returns the expected input of a call, corrected by the counts so far, and its cost with the longest answer.
+    fn most(&self, size: CallSize) -> (Tokens, Option<Usd>) {
+        let counted = self.ratio.map(|ratio| ratio.to_counted(size.estimate));
+        let input = counted.map_or(size.expected, |counted| counted.max(size.expected));
+        (input, size.cost(input))
+    }
+
     /// Replaces a reservation by the cost of the answer. `usage` is `None` if the provider counted
     /// nothing; the reservation then counts, unless the call was refused.
     pub(super) fn settle(
         &mut self,
         Reserved(reserved): Reserved,
         size: CallSize,
-        answer: CallCost<'_>,
+        answer: CallCost,
     ) -> Option<Usd> {
         self.reserved -= reserved;
         let cost = match answer {
@@ -133,7 +135,7 @@ impl Spending {
                 if usage.input > 0 {
                     self.ratio = Some(self.ratio.map_or(counted, |before| before.max(counted)));
                 }
-                size.cost_of(usage)
+                size.cost_of(&usage)
             }
             CallCost::Uncounted => size.prices.map(|_| reserved),
         };
@@ -154,10 +156,10 @@ impl Spending {
 
 /// Cost of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum CallCost<'u> {
+pub(super) enum CallCost {
     /// The call was refused.
     Free,
-    Counted(&'u Usage),
+    Counted(Usage),
     /// The provider answered, and counted nothing.
     Uncounted,
 }
@@ -233,7 +235,7 @@ mod tests {
         let first = spending.reserve(size(1_000, 100)).unwrap();
         assert!(spending.reserve(size(1_000, 100)).is_none());
         assert!(spending.is_exhausted());
-        let cost = spending.settle(first, size(1_000, 100), CallCost::Counted(&usage(1_000, 20)));
+        let cost = spending.settle(first, size(1_000, 100), CallCost::Counted(usage(1_000, 20)));
         assert_eq!(cost, Some(Usd::from_nanos(1_100_000)));
         // A smaller call would fit, but the run has stopped.
         assert!(spending.reserve(size(10, 1)).is_none());
@@ -255,10 +257,10 @@ mod tests {
         let mut spending = Spending::new(Some(Usd::from_nanos(3_500_000)), Usd::ZERO);
         let call = size(1_000, 0);
         let reserved = spending.reserve(call).unwrap();
-        _ = spending.settle(reserved, call, CallCost::Counted(&usage(1_500, 0)));
+        _ = spending.settle(reserved, call, CallCost::Counted(usage(1_500, 0)));
         // 1.5 of 3.5 are spent, and the next call counts 1.5 as well: 3.0. A third one would not fit.
         let reserved = spending.reserve(call).unwrap();
-        _ = spending.settle(reserved, call, CallCost::Counted(&usage(1_500, 0)));
+        _ = spending.settle(reserved, call, CallCost::Counted(usage(1_500, 0)));
         assert!(spending.reserve(call).is_none());
     }
 

@@ -13,7 +13,6 @@ use longhaul_core::conversation::tool_arguments::ToolArguments;
 use longhaul_core::conversation::{Conversation, ToolCall};
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::FinishReason;
-use longhaul_core::dialect::usage::Usage;
 use longhaul_core::summary::file_activity::for_each_modified;
 
 /// Kind of a step.
@@ -68,11 +67,9 @@ pub(crate) struct StepComparison {
 }
 
 impl AgentStep {
-    /// Reads the step of a whole reply, and its token counts. Returns `None` if the reply is not an
-    /// answer.
-    pub(crate) fn read(dialect: Dialect, reply: &[u8]) -> Option<(Self, Option<Usage>)> {
+    /// Reads the step of a whole reply. Returns `None` if the reply is not an answer.
+    pub(crate) fn read(dialect: Dialect, reply: &[u8]) -> Option<Self> {
         let reply = read_step(dialect, reply)?;
-        let usage = reply.usage;
         let conversation = dialect.read(reply.history.as_bytes()).ok()?;
         let messages = conversation.messages();
         let calls: Vec<&ToolCall> =
@@ -98,7 +95,7 @@ impl AgentStep {
         });
         let calls = calls.into_iter().map(|call| StepCall::new(&conversation, call, &mut files));
         let step = Self { kind, calls: calls.collect(), text, files: BTreeSet::new() };
-        Some((Self { files, ..step }, usage))
+        Some(Self { files, ..step })
     }
 
     /// Compares the step with another one.

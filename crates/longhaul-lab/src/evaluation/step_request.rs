@@ -47,14 +47,14 @@ pub(crate) struct StepReply {
 /// Returns `body` for `model`, with a whole reply instead of a stream. Returns `None` if `body` is not
 /// a JSON object.
 pub(crate) fn body_for_model(dialect: Dialect, body: &str, model: &str) -> Option<String> {
-    edit_members(body, |name, _| match name {
+    let edited = edit_members(body, |name, _| match name {
         "model" => MemberEdit::Value(Value::from(model).to_string()),
         // A list of models to fall back to would override the model.
         "models" | "stream" => MemberEdit::Remove,
         _ if needs_stream(dialect, name) => MemberEdit::Remove,
         _ => MemberEdit::Keep,
-    })
-    .map(|edited| edited.with_missing("model", &Value::from(model).to_string()))
+    })?;
+    Some(edited.with_missing("model", &Value::from(model).to_string()).finish())
 }
 
 /// Returns `body` with an output of at most `output` tokens, and without options that add reasoning or
@@ -123,12 +123,12 @@ struct EditedBody {
 }
 
 impl EditedBody {
-    /// Returns the body. Adds the member `name` with this JSON value at its end unless the body has one.
-    fn with_missing(mut self, name: &str, json: &str) -> String {
-        if !self.names.iter().any(|known| known == name) {
+    /// Adds the member `name` with this JSON value at the end unless the body has one.
+    fn with_missing(mut self, name: &str, json: &str) -> Self {
+        if !self.has(name) {
             self.members.push(format!("\"{name}\":{json}"));
         }
-        self.finish()
+        self
     }
 
     /// Whether the body has a member `name`.

@@ -25,7 +25,8 @@ pub(crate) struct InjectedMessage {
 
 impl PlayOutcome {
     pub(crate) fn from_rows(rows: Vec<PlayRow>) -> Self {
-        let totals = PlayTotals::from_rows(&rows);
+        let mut totals = PlayTotals::default();
+        totals.add(&rows);
         Self { rows, totals }
     }
 

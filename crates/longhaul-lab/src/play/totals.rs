@@ -1,7 +1,5 @@
 //! Totals of a whole play.
 
-use std::ops::AddAssign;
-
 use serde::Serialize;
 
 use super::row::PlayRow;
@@ -33,49 +31,29 @@ pub(crate) struct PlayTotals {
 }
 
 impl PlayTotals {
-    pub(crate) fn from_rows(rows: &[PlayRow]) -> Self {
-        let mut totals = Self::default();
+    /// Adds the rows of a play.
+    pub(crate) fn add(&mut self, rows: &[PlayRow]) {
         for row in rows {
-            totals.add(row);
-        }
-        totals
-    }
-
-    fn add(&mut self, row: &PlayRow) {
-        self.requests += 1;
-        self.refused += row.refused;
-        self.tokens_sent += row.tokens_sent;
-        self.tokens_forwarded += row.tokens_forwarded;
-        self.tokens_cached += row.tokens_cached;
-        self.tokens_for_summaries += row.tokens_for_summaries;
-        self.prefix_changes += usize::from(row.prefix_changed);
-        self.summaries += row.summaries;
-        self.tokens_saved -= row.tokens_for_summaries.cast_signed();
-        if row.error.is_none() {
-            self.answered += 1;
-            self.tokens_saved += row.tokens_sent.cast_signed() - row.tokens_forwarded.cast_signed();
+            self.requests += 1;
+            self.refused += row.refused;
+            self.tokens_sent += row.tokens_sent;
+            self.tokens_forwarded += row.tokens_forwarded;
+            self.tokens_cached += row.tokens_cached;
+            self.tokens_for_summaries += row.tokens_for_summaries;
+            self.prefix_changes += usize::from(row.prefix_changed);
+            self.summaries += row.summaries;
+            self.tokens_saved -= row.tokens_for_summaries.cast_signed();
+            if row.error.is_none() {
+                self.answered += 1;
+                self.tokens_saved +=
+                    row.tokens_sent.cast_signed() - row.tokens_forwarded.cast_signed();
+            }
         }
     }
 
     /// Returns the percentage of accepted tokens that were in the cache.
     pub(crate) fn cached_percent(&self) -> u64 {
         percent(self.tokens_cached, self.tokens_forwarded)
-    }
-}
-
-/// Adds the sums of another play.
-impl AddAssign<&Self> for PlayTotals {
-    fn add_assign(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.answered += other.answered;
-        self.refused += other.refused;
-        self.tokens_sent += other.tokens_sent;
-        self.tokens_forwarded += other.tokens_forwarded;
-        self.tokens_cached += other.tokens_cached;
-        self.tokens_for_summaries += other.tokens_for_summaries;
-        self.tokens_saved += other.tokens_saved;
-        self.prefix_changes += other.prefix_changes;
-        self.summaries += other.summaries;
     }
 }
 
@@ -114,12 +92,11 @@ mod tests {
             prefix_changes: 1,
             summaries: 2,
         };
-        let totals = PlayTotals::from_rows(&[answered.clone(), lost.clone()]);
+        let mut totals = PlayTotals::default();
+        totals.add(&[answered]);
+        totals.add(&[lost]);
         assert_eq!(totals, expect);
         assert_eq!(totals.cached_percent(), 75);
-        let mut twice = totals.clone();
-        twice += &totals;
-        assert_eq!(twice, PlayTotals::from_rows(&[answered.clone(), lost.clone(), answered, lost]));
         assert_eq!(PlayTotals::default().cached_percent(), 0);
     }
 }

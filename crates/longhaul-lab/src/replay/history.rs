@@ -11,12 +11,11 @@ use serde::Serialize;
 
 use super::SessionReplay;
 use super::session_report::{NEXT, SessionReport};
-use crate::client_logs::{ClientLogs, LoggedConversation};
+use crate::client_logs::{ClientLogs, DAYS, LoggedConversation};
 use crate::error::LabError;
 use crate::play::totals::{PlayTotals, percent};
 use crate::proxy::Settings;
 use longhaul_console::amounts::short_usd;
-use longhaul_console::json::pretty_json;
 use longhaul_console::printable::printable_name;
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal::paragraph;
@@ -27,8 +26,6 @@ use longhaul_core::units::usd::Usd;
 
 /// Size below which longhaul changes a conversation at no usual window, in tokens.
 pub(super) const SHORT: Tokens = Tokens::new(20_000);
-/// The days whose logs are read.
-pub(super) const DAYS: u64 = 30;
 /// The sessions that are played, unless the command names a number: as many as a person waits for.
 pub(super) const SESSIONS: usize = 8;
 
@@ -127,12 +124,11 @@ impl ProfileRow {
     }
 
     pub(super) fn add(&mut self, outcome: &SessionReport) {
-        let (with, without, listed) = outcome.cost();
-        self.totals += outcome.totals();
-        self.listed &= listed;
-        self.cost_with += with;
-        self.cost_without += without;
-        self.broken_off += usize::from(outcome.is_broken_off());
+        self.totals.add(&outcome.rows);
+        self.listed &= outcome.cost.listed;
+        self.cost_with += outcome.cost.with;
+        self.cost_without += outcome.cost.without;
+        self.broken_off += usize::from(outcome.broken_off.is_some());
     }
 }
 
@@ -178,7 +174,7 @@ impl HistoryReport {
                     report.played.push(PlayedSession {
                         agent: logged.source.name(),
                         name: logged.name.clone(),
-                        requests: outcome.totals().requests,
+                        requests: outcome.totals.requests,
                         tokens: tokens.get(),
                         window: outcome.window,
                         overflows: tokens.get() > outcome.window,
@@ -190,10 +186,6 @@ impl HistoryReport {
             report.profiles.push(row);
         }
         Ok(report)
-    }
-
-    pub(super) fn json(&self) -> String {
-        pretty_json(self)
     }
 
     /// Renders the report on one screen, to fit `width` columns.
@@ -215,9 +207,15 @@ impl HistoryReport {
             page.push_str("\nlonghaul changes nothing: every session fits its window.\n");
             return page;
         }
+        let ended = self.played.iter().filter(|session| session.overflows).count();
+        _ = writeln!(
+            page,
+            "\nthe {} largest, with {}% of the text of the long ones; {ended} exceed their window\n",
+            self.played.len(),
+            self.played_percent
+        );
         self.write_sessions(&mut page, width);
         self.write_profiles(&mut page, width);
-        let ended = self.played.iter().filter(|session| session.overflows).count();
         _ = write!(
             page,
             "\n{ended} of these sessions end at their window without longhaul.\n{NEXT}"
@@ -226,13 +224,6 @@ impl HistoryReport {
     }
 
     fn write_sessions(&self, page: &mut String, width: Option<usize>) {
-        let overflows = self.played.iter().filter(|session| session.overflows).count();
-        _ = writeln!(
-            page,
-            "\nthe {} largest, with {}% of the text of the long ones; {overflows} exceed their window\n",
-            self.played.len(),
-            self.played_percent
-        );
         let mut table = Table::with_headings([
             (Align::Left, "agent"),
             (Align::Left, "model"),
@@ -256,15 +247,7 @@ impl HistoryReport {
     }
 
     fn write_profiles(&self, page: &mut String, width: Option<usize>) {
-        let mut table = Table::with_headings([
-            (Align::Left, "profile"),
-            (Align::Right, "answered"),
-            (Align::Right, "input cost"),
-            (Align::Right, "of none"),
-            (Align::Right, "forwarded"),
-            (Align::Right, "cached"),
-            (Align::Right, "overflows"),
-        ]);
+        let mut table = Table::of_numbers(HEADINGS);
         for row in &self.profiles {
             let totals = &row.totals;
             let cost = |usd: Usd| usd.as_nanos().unsigned_abs();
@@ -286,5 +269,8 @@ impl HistoryReport {
         page.push_str(&paragraph(LEGEND, width));
     }
 }
+
+const HEADINGS: [&str; 7] =
+    ["profile", "answered", "input cost", "of none", "forwarded", "cached", "overflows"];
 
 const LEGEND: &str = include_str!("legend.txt");

@@ -4,14 +4,13 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::json;
 
 use crate::play::outcome::{PlayOutcome, error_text};
 use crate::play::row::PlayRow;
 use crate::play::totals::{PlayTotals, percent};
+use crate::proxy::KnownModel;
 use longhaul_console::amounts::short_usd;
-use longhaul_console::json::pretty_json;
-use longhaul_console::table::{Align, Table};
+use longhaul_console::table::Table;
 use longhaul_console::terminal::paragraph;
 use longhaul_console::thousands::with_thousands;
 use longhaul_core::cost::pricing::{Price, PriceOrigin, TokenPrices};
@@ -25,61 +24,46 @@ pub(super) struct SessionReport {
     /// Requests in the session. Those after one that got no answer were not sent.
     session_requests: usize,
     pub(super) window: u32,
-    pub(super) window_source: String,
+    window_source: String,
     /// The reason the session ended early, if it did.
-    broken_off: Option<String>,
+    pub(super) broken_off: Option<String>,
+    #[serde(skip)]
+    pub(super) rows: Vec<PlayRow>,
     #[serde(flatten)]
-    totals: PlayTotals,
-    cost: InputCost,
+    pub(super) totals: PlayTotals,
+    pub(super) cost: InputCost,
 }
 
 /// The input cost of the answered requests.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct InputCost {
+pub(super) struct InputCost {
     /// Whether the costs follow list prices, in billionths of a dollar. If not, a new token counts
     /// one and a cached one a tenth.
-    listed: bool,
+    pub(super) listed: bool,
     /// The cost with longhaul, including summaries.
-    with: Usd,
+    pub(super) with: Usd,
     /// The cost without a proxy, if each request begins with all of the previous one.
-    without: Usd,
+    pub(super) without: Usd,
 }
 
 impl SessionReport {
-    /// Creates the report of a session of `requests` requests. `prices` are the model's list
-    /// prices, if known.
+    /// Creates the report of a session of `requests` requests to the model `known`.
     pub(super) fn new(
         session: &str,
         requests: usize,
-        played: &PlayOutcome,
-        prices: Option<TokenPrices>,
+        played: PlayOutcome,
+        known: &KnownModel,
     ) -> Self {
         Self {
             session: session.to_owned(),
             session_requests: requests,
-            window: 0,
-            window_source: String::new(),
+            window: known.window.get(),
+            window_source: known.window_source.clone(),
             broken_off: played.failed_request().map(error_text),
-            totals: played.totals.clone(),
-            cost: InputCost::from_rows(&played.rows, prices),
+            cost: InputCost::from_rows(&played.rows, known.prices),
+            rows: played.rows,
+            totals: played.totals,
         }
-    }
-}
-
-impl SessionReport {
-    /// Returns the totals over the requests.
-    pub(super) fn totals(&self) -> &PlayTotals {
-        &self.totals
-    }
-
-    /// Returns the input cost with longhaul, the cost without, and whether both are in dollars.
-    pub(super) fn cost(&self) -> (Usd, Usd, bool) {
-        (self.cost.with, self.cost.without, self.cost.listed)
-    }
-
-    /// Whether the session ended early.
-    pub(super) fn is_broken_off(&self) -> bool {
-        self.broken_off.is_some()
     }
 }
 
@@ -133,20 +117,13 @@ fn relative_prices() -> Option<TokenPrices> {
     })
 }
 
-/// Renders all sessions as JSON.
-pub(super) fn sessions_json(reports: &[SessionReport]) -> String {
-    pretty_json(&json!({ "sessions": reports }))
-}
-
 /// Renders a table with a row for each session, and one of totals if there are several.
 pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> String {
-    let aligned = |(column, heading)| match column {
-        0 => (Align::Left, heading),
-        _ => (Align::Right, heading),
-    };
-    let mut table = Table::with_headings(HEADING.into_iter().enumerate().map(aligned));
+    let mut table = Table::of_numbers(HEADING);
     for report in reports {
-        table.push(report.table_row());
+        let window = with_thousands(report.window);
+        let (totals, requests) = (&report.totals, report.session_requests);
+        table.push(row_cells(&report.session, window, totals, requests, Some(report.cost)));
     }
     if reports.len() > 1 {
         table.push(totals_row(reports));
@@ -178,23 +155,10 @@ const HEADING: [&str; COLUMNS] =
 
 const LEGEND: &str = include_str!("sessions_legend.txt");
 
-impl SessionReport {
-    fn table_row(&self) -> [String; COLUMNS] {
-        let window = with_thousands(self.window);
-        row_cells(
-            self.session.clone(),
-            window,
-            &self.totals,
-            self.session_requests,
-            Some(self.cost),
-        )
-    }
-}
-
 fn totals_row(reports: &[SessionReport]) -> [String; COLUMNS] {
     let mut totals = PlayTotals::default();
     for report in reports {
-        totals += &report.totals;
+        totals.add(&report.rows);
     }
     let requests = reports.iter().map(|report| report.session_requests).sum();
     let mut costs = reports.iter().map(|report| report.cost);
@@ -208,18 +172,18 @@ fn totals_row(reports: &[SessionReport]) -> [String; COLUMNS] {
             })
         })
     });
-    row_cells("all".to_owned(), String::new(), &totals, requests, cost)
+    row_cells("all", String::new(), &totals, requests, cost)
 }
 
 fn row_cells(
-    session: String,
+    session: &str,
     window: String,
     totals: &PlayTotals,
     requests: usize,
     cost: Option<InputCost>,
 ) -> [String; COLUMNS] {
     [
-        session,
+        session.to_owned(),
         window,
         format!("{}/{requests}", totals.answered),
         with_thousands(totals.tokens_sent),
@@ -234,6 +198,7 @@ fn row_cells(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longhaul_core::units::tokens::Tokens;
 
     fn row(sent: u64, forwarded: u64, cached: u64) -> PlayRow {
         PlayRow {
@@ -303,7 +268,14 @@ mod tests {
     }
 
     fn bill(session: &str, rows: Vec<PlayRow>, prices: Option<TokenPrices>) -> SessionReport {
-        SessionReport::new(session, 3, &PlayOutcome::from_rows(rows), prices)
+        let known = KnownModel {
+            window: Tokens::ZERO,
+            actual_window: Tokens::ZERO,
+            window_source: String::new(),
+            largest_window: None,
+            prices,
+        };
+        SessionReport::new(session, 3, PlayOutcome::from_rows(rows), &known)
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::SessionReplay;
-use super::history::{DAYS, ProfileRow, SHORT, no_session};
-use crate::client_logs::{ClientLogs, LoggedConversation};
+use super::history::{ProfileRow, SHORT, no_session};
+use crate::client_logs::{ClientLogs, DAYS, LoggedConversation};
 use crate::error::LabError;
 use crate::proxy::ProxySettings;
 use longhaul_core::units::tokens::Tokens;
@@ -140,14 +140,14 @@ impl Tally {
         let is_over = *fill > 100;
         let is_compacted = !is_over && *compacted_by_agent && *fill >= NEAR;
         // What longhaul once replaced stays replaced, so the last request is smaller too.
-        let stays_below = report.totals().tokens_forwarded < report.totals().tokens_sent;
-        let finishes = !report.is_broken_off() && stays_below;
+        let stays_below = report.totals.tokens_forwarded < report.totals.tokens_sent;
+        let finishes = report.broken_off.is_none() && stays_below;
         self.played += 1;
         self.over += usize::from(is_over);
         self.compacted += usize::from(is_compacted);
         self.finished += usize::from((is_over || is_compacted) && finishes);
         self.all.add(&report);
-        if let (_, _, true) = report.cost() {
+        if report.cost.listed {
             self.priced.add(&report);
         }
         Ok(())

@@ -38,9 +38,7 @@ fn report(samples: Vec<Sample>) -> EvalReport {
         model: "m".to_owned(),
         upstream: "http://u/v1".to_owned(),
         sessions: 1,
-        requests: 9,
-        changed: 5,
-        too_large: 2,
+        choice: Choice { requests: 9, changed: 5, too_large: 2, ..Choice::default() },
         failed_summaries: 0,
         spent: Usd::from_nanos(1_230_000_000),
         is_stopped_by_cost: false,
@@ -81,6 +79,10 @@ fn agreement_is_counted_over_requests_with_all_three_answers() {
     };
     assert_eq!(arm.unpaired, expect);
     assert_eq!(expect.notes().len(), 6);
+    let two =
+        |failed: u32, not_made: u32| Unpaired { failed, not_made, ..Unpaired::default() }.notes();
+    assert!(two(2, 0)[0].starts_with("2 requests: the upstream failed"));
+    assert_eq!(two(0, 1), ["1 request: not asked, because of --max-cost"]);
 }
 
 #[test]
@@ -109,6 +111,7 @@ fn table_shows_each_arm_beside_its_control_and_says_if_there_are_too_few() {
 fn no_answers_give_no_figures_and_say_so() {
     let report = report(Vec::new());
     assert!(report.table(None).contains("nothing can be said"));
-    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!((&json["requests"], &json["too_large"]), (&9.into(), &2.into()));
     assert!(json["arms"][0]["same_step"].is_null());
 }

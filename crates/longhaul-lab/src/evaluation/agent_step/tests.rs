@@ -64,9 +64,10 @@ fn replies(calls: &[Call<'_>], text: &str, is_cut: bool) -> [(Dialect, Value); 3
 /// Reads the step of each dialect, which must be the same.
 fn read(calls: &[Call<'_>], text: &str, is_cut: bool) -> AgentStep {
     let mut steps = replies(calls, text, is_cut).map(|(dialect, reply)| {
-        let (step, usage) = AgentStep::read(dialect, reply.to_string().as_bytes())
+        let reply = reply.to_string();
+        let usage = read_step(dialect, reply.as_bytes()).unwrap().usage.unwrap();
+        let step = AgentStep::read(dialect, reply.as_bytes())
             .unwrap_or_else(|| panic!("no step of {dialect:?}: {reply}"));
-        let usage = usage.unwrap();
         assert_eq!((usage.input, usage.output), (7, Some(3)), "{dialect:?}");
         step
     });
@@ -144,7 +145,7 @@ fn a_refusal_that_the_api_marks_needs_no_words() {
         (Dialect::Messages, messages),
         (Dialect::Responses, responses),
     ] {
-        let (step, _) = AgentStep::read(dialect, reply.to_string().as_bytes()).unwrap();
+        let step = AgentStep::read(dialect, reply.to_string().as_bytes()).unwrap();
         assert_eq!(step.kind, StepKind::Refusal, "{dialect:?}");
     }
 }
@@ -157,7 +158,7 @@ fn a_reply_without_a_whole_text_or_call_is_cut_off() {
     let half = json!({"choices": [{"finish_reason": "length", "message": {"role": "assistant",
         "tool_calls": [{"id": "c", "type": "function",
             "function": {"name": "t", "arguments": "{\"path\": \"a"}}]}}]});
-    let (step, _) = AgentStep::read(Dialect::ChatCompletions, half.to_string().as_bytes()).unwrap();
+    let step = AgentStep::read(Dialect::ChatCompletions, half.to_string().as_bytes()).unwrap();
     assert_eq!(step.kind, StepKind::CutOff);
 }
 

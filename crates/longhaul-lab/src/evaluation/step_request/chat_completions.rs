@@ -33,7 +33,7 @@ pub(super) fn request(body: &str, output: Tokens, key: OutputKey) -> Option<Stri
         OutputKey::Recorded if edited.has(NEWER_KEY) => return Some(edited.finish()),
         OutputKey::Recorded => OLDER_KEY,
     };
-    Some(edited.with_missing(missing, &limit))
+    Some(edited.with_missing(missing, &limit).finish())
 }
 
 /// See [`asks_for_newer_output_key`](super::asks_for_newer_output_key).

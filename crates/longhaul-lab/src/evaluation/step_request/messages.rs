@@ -29,7 +29,7 @@ pub(super) fn request(body: &str, output: Tokens) -> Option<String> {
         "context_management" | "thinking" if removes_thinking => MemberEdit::Remove,
         _ => MemberEdit::Keep,
     })?;
-    Some(edited.with_missing("max_tokens", &limit))
+    Some(edited.with_missing("max_tokens", &limit).finish())
 }
 
 /// Returns a request with the message of the reply, and the words of a refusal.

@@ -18,9 +18,8 @@ pub(super) fn request(body: &str, output: Tokens) -> Option<String> {
         "reasoning" => without_reasoning(name, value),
         _ => MemberEdit::Keep,
     })?;
-    let limited = edited.with_missing("max_output_tokens", &limit);
-    let edited = edit_members(&limited, |_, _| MemberEdit::Keep)?;
-    Some(edited.with_missing("store", "false"))
+    let edited = edited.with_missing("max_output_tokens", &limit).with_missing("store", "false");
+    Some(edited.finish())
 }
 
 /// Returns a request with the output of the reply, and the words of a refusal.

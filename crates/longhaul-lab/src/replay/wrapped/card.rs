@@ -1,7 +1,7 @@
 //! The card as text and as a picture, from the same values.
 
 use super::Tally;
-use crate::client_logs::ClientLogs;
+use crate::client_logs::{ClientLogs, DAYS};
 use longhaul_console::amounts::{percent, short_tokens, short_usd};
 use longhaul_console::terminal::{paragraph, wrapped};
 use longhaul_console::thousands::with_thousands;
@@ -49,7 +49,7 @@ pub(super) fn values(logs: &ClientLogs, tally: &Tally) -> Vec<(&'static str, Str
         ("cost", cost.map_or_else(|| "unknown".to_owned(), |cost| format!("{cost}%"))),
         ("paid", paid),
         ("played", count(tally.played)),
-        ("days", super::DAYS.to_string()),
+        ("days", DAYS.to_string()),
         ("sessions", count(logs.sources.values().map(|(logs, _)| logs).sum())),
         ("sources", sources.collect::<Vec<_>>().join(", ")),
         ("requests", count(logs.sources.values().map(|(_, requests)| requests).sum())),
