@@ -1,5 +1,5 @@
-//! A thread with a runtime of its own for each core. A connection stays on its core with its requests and their upstream
-//! connections, so that no wake-up crosses threads.
+//! A thread with a runtime of its own for each core. A connection stays on its core with its requests, and no
+//! wake-up crosses threads.
 
 use std::cell::OnceCell;
 use std::future::{Future, pending};
@@ -54,15 +54,15 @@ pub(crate) async fn serve<T: Send + 'static>(
 /// The cores of a server.
 pub(crate) struct Cores {
     /// Empty if one thread serves everything.
-    cores: Vec<Place>,
-    workers: Place,
+    cores: Vec<Seat>,
+    workers: Seat,
 }
 
-/// A runtime for a connection. An open connection holds its place.
+/// Runtime of a connection, which holds the seat while open.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Seat {
     pub(crate) runtime: Handle,
-    /// Ends the thread of a core once nobody holds a place there.
+    /// Ends the thread of a core once nobody holds a seat there.
     held: Arc<oneshot::Sender<()>>,
 }
 
@@ -72,29 +72,28 @@ impl Cores {
         let is_shared = workers.runtime_flavor() == RuntimeFlavor::MultiThread;
         let numbers = (0..available()).filter(|_| is_shared);
         let cores = numbers.filter_map(|number| start(number, workers.clone())).collect();
-        Self { cores, workers: Place { runtime: workers, held: Arc::new(oneshot::channel().0) } }
+        Self { cores, workers: Seat { runtime: workers, held: Arc::new(oneshot::channel().0) } }
     }
 
-    /// Returns a place on the core with the fewest connections, the first of equal ones: few clients then
-    /// share the idle upstream connections of few cores.
-    pub(crate) fn place(&self) -> Place {
+    /// Returns a seat on the core with the fewest connections. Of equal ones the first is taken, so that few
+    /// clients share the idle upstream connections of few cores.
+    pub(crate) fn seat(&self) -> Seat {
         let least = self.cores.iter().min_by_key(|core| Arc::strong_count(&core.held));
         least.unwrap_or(&self.workers).clone()
     }
 }
 
 /// Starts the thread of a core. Returns `None` if the system has no room for it.
-fn start(number: usize, workers: Handle) -> Option<Place> {
+fn start(number: usize, workers: Handle) -> Option<Seat> {
     let runtime = Builder::new_current_thread().enable_all().build().ok()?;
     let (held, released) = oneshot::channel();
-    let place = Place { runtime: runtime.handle().clone(), held: Arc::new(held) };
+    let place = Seat { runtime: runtime.handle().clone(), held: Arc::new(held) };
     let serve = move || {
         _ = CORE.with(|core| core.set((number, workers)));
         _ = runtime.block_on(released);
         runtime.shutdown_background();
     };
-    thread::Builder::new().name(format!("core-{number}")).spawn(serve).ok()?;
-    Some(place)
+    thread::Builder::new().name(format!("core-{number}")).spawn(serve).ok().map(|_| place)
 }
 
 #[cfg(test)]
@@ -104,7 +103,7 @@ mod tests {
     use tokio::task::yield_now;
 
     async fn on_place<T: Send + 'static>(
-        place: &Place,
+        place: &Seat,
         work: impl Future<Output = T> + Send + 'static,
     ) -> T {
         place.runtime.spawn(work).await.unwrap()
@@ -114,12 +113,12 @@ mod tests {
     async fn connections_spread_over_the_cores_from_the_first_on() {
         let cores = Cores::start(Handle::current());
         let count = cores.cores.len();
-        let places: Vec<Place> = (0..count).map(|_| cores.place()).collect();
+        let places: Vec<Seat> = (0..count).map(|_| cores.seat()).collect();
         for (number, place) in places.iter().enumerate() {
             assert_eq!(on_place(place, async { current() }).await, Some(number));
         }
         drop(places);
-        assert_eq!(on_place(&cores.place(), async { current() }).await, Some(0));
+        assert_eq!(on_place(&cores.seat(), async { current() }).await, Some(0));
         assert_eq!(current(), None);
     }
 
@@ -133,7 +132,7 @@ mod tests {
             (None, None),
         ] {
             let served = serve(bytes, async { current() });
-            assert_eq!(on_place(&cores.place(), served).await, expect, "{bytes:?}");
+            assert_eq!(on_place(&cores.seat(), served).await, expect, "{bytes:?}");
         }
     }
 
@@ -156,7 +155,7 @@ mod tests {
             begins.store(true, Ordering::Release);
             pending::<()>().await;
         });
-        let task = cores.place().runtime.spawn(served);
+        let task = cores.seat().runtime.spawn(served);
         while !began.load(Ordering::Acquire) {
             yield_now().await;
         }
@@ -170,6 +169,6 @@ mod tests {
     async fn a_runtime_of_one_thread_stays_alone() {
         let cores = Cores::start(Handle::current());
         assert!(cores.cores.is_empty());
-        assert_eq!(on_place(&cores.place(), serve(None, async { current() })).await, None);
+        assert_eq!(on_place(&cores.seat(), serve(None, async { current() })).await, None);
     }
 }

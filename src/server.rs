@@ -237,10 +237,10 @@ impl Server {
                 continue;
             };
             let (current, stopped) = (current.clone(), stopped.clone());
-            let place = cores.place();
-            let runtime = place.runtime.clone();
+            let seat = cores.seat();
+            let runtime = seat.runtime.clone();
             let serving = async move {
-                let _place = place;
+                let _seat = seat;
                 let Ok(socket) = socket.into_std().and_then(TcpStream::from_std) else {
                     return;
                 };

@@ -49,8 +49,7 @@ pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done 
     journal::write(agent, &target, env, matches.get_flag("force"))?;
     let address = reachable_address(config.listen);
     if TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_err() {
-        let hint = "nothing listens there yet: start `longhaul` first";
-        crate::cli::print_error(&format!("longhaul: {address}: {hint}\n"));
+        crate::cli::print_error(&format!("longhaul: nothing listens at {address} yet\n"));
     }
     Ok(())
 }

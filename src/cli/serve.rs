@@ -141,19 +141,17 @@ pub(super) async fn start_admin(
     };
     let is_default = matches!(at, AdminListener::IfFree(_));
     let page = if is_default { server.page_of_another().await } else { None };
-    let mut bound = TcpListener::bind(wanted).await.map_err(Some);
-    if page.is_some() {
-        bound = Err(None);
-    } else if bound.is_err() && is_default {
-        bound = TcpListener::bind((wanted.ip(), 0)).await.map_err(Some);
+    let mut bound = TcpListener::bind(wanted).await;
+    if bound.is_err() && is_default {
+        bound = TcpListener::bind((wanted.ip(), 0)).await;
     }
-    let set = match bound {
-        Ok(listener) => {
+    let set = match (page, bound) {
+        (Some(page), _) => server.set_admin(Err(wanted), settings).await.map(|()| page),
+        (None, Ok(listener)) => {
             let address = listener.local_addr().unwrap_or(wanted);
             server.set_admin(Ok(listener), settings).await.map(|()| address)
         }
-        Err(None) => server.set_admin(Err(wanted), settings).await.map(|()| page.unwrap_or(wanted)),
-        Err(Some(error)) => Err(listen_problem("--admin", wanted, &error)),
+        (None, Err(error)) => Err(listen_problem("--admin", wanted, &error)),
     };
     match set {
         Ok(address) => Ok(Some(address)),

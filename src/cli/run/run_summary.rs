@@ -56,7 +56,6 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
 fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[String]) -> String {
     let failed: u64 = failures(metrics).map(|(_, count)| count).sum();
     let all: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
-    // Codex goes on over HTTP after such a refusal.
     let all = all.saturating_sub(metrics.faults.get(Fault::WebSocketRefused));
     if failed > 0 && failed >= all {
         return format!(
