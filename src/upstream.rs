@@ -178,7 +178,7 @@ fn pool(connector: DeadlineConnector, idle: usize) -> Pool {
         .http2_max_header_list_size(MAX_HEAD_BYTES)
         .http2_initial_stream_window_size(HTTP2_STREAM_WINDOW)
         .http2_initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
-        // All requests share the one HTTP/2 connection, so a dead one must be detected. Idle
+        // All requests of a pool share its HTTP/2 connection, so a dead one must be detected. Idle
         // connections are not pinged: `POOL_IDLE_TIMEOUT` closes them.
         .http2_keep_alive_interval(TCP_KEEPALIVE)
         .http2_keep_alive_timeout(HTTP2_PING_TIMEOUT)
