@@ -47,7 +47,7 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Done {
             let reason = why.description();
             Err(Problem::InvalidInput {
                 path: file.into(),
-                reason: format!("{reason}; give the body of a chat completion request"),
+                reason: format!("{reason}; give the body of a chat, in any of the three APIs"),
             }
             .into())
         }

@@ -85,7 +85,7 @@ fn explain_wait(explanation: &RequestExplanation) -> String {
         }
         ClearingTime::Always => "not due yet: the newest message does not end a request".into(),
         ClearingTime::Mark if explanation.measured < at => {
-            format!("waits until the request reaches {}", with_thousands(at.get()))
+            format!("waits until the forwarded request reaches {}", with_thousands(at.get()))
         }
         ClearingTime::Mark => format!(
             "clearing alone would not reach {}",

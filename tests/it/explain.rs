@@ -277,7 +277,7 @@ fn old_result_shows_why_it_is_not_cleared_yet() {
     let reason = "older than the newest 500 tokens of results";
     check_verdict(&enough, &body, 5, "cleared", reason);
     let mark = with(&[("LONGHAUL_PRUNE_WHEN", "mark")]);
-    check_verdict(&mark, &body, 5, "waits", "waits until the request reaches 165,254");
+    check_verdict(&mark, &body, 5, "waits", "waits until the forwarded request reaches 165,254");
     let off = with(&[("DISABLE_PRUNE", "1")]);
     let reason = "clearing is switched off (DISABLE_PRUNE)";
     check_verdict(&off, &body, 5, "prune-disabled", reason);

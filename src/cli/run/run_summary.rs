@@ -30,7 +30,7 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
     }
     let counts = [
         (did(Action::Prune), "with old results cleared"),
-        (did(Action::Digest) + did(Action::Summary), "with old history condensed"),
+        (did(Action::Digest) + did(Action::Summary), "with a summary for old history"),
         (did(Action::Retry), "refused at first and retried"),
         (did(Action::GaveUp), "too large even after compaction"),
     ];
@@ -56,8 +56,8 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
 fn no_chat_note(metrics: &Metrics, base: &str, agent: Option<&Agent>, faults: &[String]) -> String {
     let failed: u64 = failures(metrics).map(|(_, count)| count).sum();
     let all: u64 = metrics.requests.iter().map(|(_, count)| count).sum();
-    let all = all.saturating_sub(metrics.faults.get(Fault::WebSocketRefused));
-    if failed > 0 && failed >= all {
+    let upgrades = metrics.faults.get(Fault::WebSocketRefused);
+    if failed > 0 && failed + upgrades >= all {
         return format!(
             "longhaul: no chat was answered: {} failed, {}; `longhaul doctor` tests the upstream\n",
             counted(failed, "request"),
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(
             run_summary(&metrics, "", None),
             "longhaul: 2 chats, about 1,234,567 tokens, 534,567 forwarded (56% less); 1 with old \
-             results cleared; 2 with old history condensed; 1 refused at first and retried\n"
+             results cleared; 2 with a summary for old history; 1 refused at first and retried\n"
         );
     }
 

@@ -146,6 +146,15 @@ impl ResultsFile {
     }
 }
 
+impl Drop for ResultsFile {
+    /// Removes a file without answers: a run that spends nothing leaves nothing.
+    fn drop(&mut self) {
+        if self.file.metadata().is_ok_and(|data| data.len() == 0) {
+            _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// Opens a file for its owner alone, to append to it or to replace it.
 pub(super) fn private_file(path: &Path, is_replaced: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
