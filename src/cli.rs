@@ -139,7 +139,7 @@ fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitC
         Ok::<_, Vec<Problem>>(config)
     };
     match matches.subcommand_name() {
-        Some("check") => return check::check(resolved(), own, env),
+        Some("check") => return check::check(resolved(), file.path(), own, env),
         Some("compact") => compact::compact(config()?, own, check::upstream_key(env)),
         Some("connect") => connect::connect(&config()?, own, env),
         Some("completions") => print(&completions::completion_script(command(), own)),

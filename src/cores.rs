@@ -4,7 +4,6 @@
 use std::cell::OnceCell;
 use std::future::{Future, pending};
 use std::num::NonZero;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 
@@ -45,7 +44,7 @@ pub(crate) async fn serve<T: Send + 'static>(
     task.spawn_on(work, &workers);
     match task.join_next().await {
         Some(Ok(done)) => done,
-        Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         // The process ends.
         Some(Err(_)) | None => pending().await,
     }

@@ -26,7 +26,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -218,7 +217,7 @@ impl Server {
         let connections = Connections::new(connections, "limits.connections");
         let mut acceptor = ClientAcceptor::new(listener, connections);
         let (stopping, stopped) = watch::channel(());
-        let cores = Cores::start(Handle::current());
+        let cores = Cores::start(tokio::runtime::Handle::current());
         let mut tasks = JoinSet::new();
         tokio::pin!(stop);
         loop {

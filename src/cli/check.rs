@@ -3,6 +3,7 @@
 
 mod model_report;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -33,6 +34,7 @@ pub(crate) const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// the settings name.
 pub(super) fn check(
     found: Done<ResolvedSettings>,
+    file: Option<&Path>,
     matches: &ArgMatches,
     env: &Env,
 ) -> Done<ExitCode> {
@@ -55,6 +57,8 @@ pub(super) fn check(
         if json {
             crate::cli::print(&report_json(&found))?;
         } else {
+            let note = file.map(|file| format!("# the file is {}\n", file.display()));
+            crate::cli::print(&note.unwrap_or_default())?;
             print_settings(&found, &config, env)?;
             windows::print_held(&config, None)?;
         }

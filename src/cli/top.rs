@@ -66,8 +66,9 @@ fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
     let is_known = seen.numbers.money.unknown == 0 && seen.numbers.money.cost > Usd::ZERO;
     let cost = is_known.then(|| short_usd(seen.numbers.money.cost));
     let cached = percent(seen.numbers.cached_tokens, seen.numbers.prompt_tokens);
+    let name = if seen.title.is_empty() { &seen.id } else { &seen.title };
     [
-        shortened(&seen.title, MAX_TITLE),
+        shortened(name, MAX_TITLE),
         shortened(&seen.model, MAX_MODEL),
         last.and_then(LivePoint::bar).unwrap_or_default(),
         cached.map_or_else(String::new, |cached| format!("{cached}%")),

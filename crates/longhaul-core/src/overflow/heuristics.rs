@@ -190,8 +190,10 @@ impl Refusal<'_> {
     /// Weighs the words of an error whose `own` statements have neither a code nor two numbers.
     fn assess_words(&self, own: &[Statement]) -> Assessment {
         let is_denied = self.statuses().any(|status| matches!(status, 401 | 403));
-        let speaks =
-            |one: &&Statement| words::name_overflow(one) && (!is_denied || words::name_window(one));
+        let speaks = |one: &&Statement| {
+            one.sentences().any(words::sentence_names_overflow)
+                && (!is_denied || words::name_window(one))
+        };
         let Some(statement) = own.iter().find(speaks) else {
             // The request's own words leave the size and the status as evidence. The name of a key, such as
             // `context_length_exceeded`, leaves nothing.

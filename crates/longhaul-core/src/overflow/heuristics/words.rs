@@ -11,11 +11,6 @@ use crate::overflow::vocabulary::{Row, compile_row, heuristics, matches};
 /// Maximum distance between the two words in bytes. Asian letters take three.
 const MAX_DISTANCE: usize = 90;
 
-/// Whether a statement describes a prompt that is too large.
-pub(super) fn name_overflow(statement: &Statement) -> bool {
-    statement.sentences().any(sentence_names_overflow)
-}
-
 /// Whether a sentence describes a prompt that is too large.
 pub(super) fn sentence_names_overflow(sentence: &str) -> bool {
     static PATTERNS: LazyLock<Vec<Regex>> =
