@@ -15,7 +15,7 @@ use crate::program::{Admin, Program, fed};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_item_that_a_provider_drops_is_counted() {
     let (mut dropped, mut counted) = (0, 0);
-    for mut session in RecordedInput::all().into_iter().take(6) {
+    for mut session in RecordedInput::all().into_iter().take(12) {
         session.body["model"] = json!("gpt-6.2-sol");
         // Some recorded items are alike.
         for (at, item) in session.body["input"].as_array_mut().unwrap().iter_mut().enumerate() {

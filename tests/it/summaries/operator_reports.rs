@@ -22,7 +22,7 @@ async fn logs_the_status_model_and_host_of_a_refused_summary() {
     let arrived = caller.ask_with(&[NOW], talk(12, 2_000)).await;
     assert_eq!(arrived.action(), "digest");
     let log = program.ended();
-    let told = r#"why="refused" status=429 writer="small" host="127.0.0.1""#;
+    let told = r#"why="refused by the upstream" status=429 writer="small" host="127.0.0.1""#;
     assert!(log.contains(told), "{log}");
 }
 

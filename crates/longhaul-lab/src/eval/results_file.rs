@@ -219,8 +219,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("results.jsonl");
-        drop(ResultsFile::open(&path).unwrap());
+        let results = ResultsFile::open(&path).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        drop(results);
+        assert!(!path.exists(), "without an answer, nothing stays");
     }
 }
