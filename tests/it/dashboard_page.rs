@@ -39,9 +39,12 @@ fn page(program: &Program) -> String {
     format!("http://{}/", program.admin())
 }
 
-/// Returns the link of the user whose state folder is in `state`.
+/// Returns the link of the user whose state folder is in `state`. A program opens its socket right after its
+/// greeting, so the first answers may be missing.
 pub(crate) fn link(state: &[(&str, &str)]) -> String {
-    crate::cli::stdout(&["dashboard"], state).trim().to_owned()
+    let mut answers = (0..100).map(|_| crate::cli::longhaul(&["dashboard"], state));
+    let answer = answers.find(|answer| answer.status.success());
+    String::from_utf8(answer.expect("a page of the user").stdout).unwrap().trim().to_owned()
 }
 
 /// Returns the conversation with the most requests, as the user's page shows it.
