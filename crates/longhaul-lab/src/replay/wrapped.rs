@@ -1,6 +1,6 @@
 //! `longhaul wrapped`: one card about the sessions in the logs of all agents on this machine.
 //!
-//! Plays the conversations that come nearest to their model's window as [`super::replay_files`] plays files.
+//! Plays the conversations that come nearest to their model's window as `replay_files` plays files.
 //! The card holds numbers and names of agents: no text of a conversation, no title and no path.
 
 mod card;
