@@ -60,7 +60,7 @@ impl ClassifierRules {
     /// `total` and `excess` state the counts and take precedence over the table.
     ///
     /// # Errors
-    /// What was found and expected, if there are too many patterns, or for the first invalid pattern.
+    /// Error message for too many patterns, or for the first invalid pattern.
     pub fn with_patterns(patterns: &[String]) -> Result<Self, String> {
         let found = patterns.len();
         if found > MAX_PATTERNS {
