@@ -3,7 +3,6 @@
 
 use std::cell::OnceCell;
 use std::future::{Future, pending};
-use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 
@@ -21,7 +20,7 @@ thread_local! {
 
 /// Returns how many cores the process may use.
 pub(crate) fn available() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Returns the number of the core that this thread serves, if any.

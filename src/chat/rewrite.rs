@@ -81,8 +81,9 @@ pub(super) fn marked_body(chat: &Chat<'_>, rewritten: Option<&FramedBody>) -> Op
         && chat.recovery_enabled()
         && request.from_gateway.is_none()
         && !chat.learned.refuted.is_refuted(Suspicion::CacheMarks);
-    let text = rewritten.filter(|_| may_mark).map(|it| it.body.clone().into_bytes());
+    may_mark.then_some(())?;
+    let text = rewritten.map(|it| it.body.clone().into_bytes());
     let body = request.body.with_text(text.unwrap_or_else(|| request.body.text().clone()));
-    let read = may_mark.then(|| request.conversation.dialect().read(body.text()));
-    apply(&Splice::with_cache_marks(&read?.ok()?)?, &body, request)
+    let read = request.conversation.dialect().read(body.text()).ok()?;
+    apply(&Splice::with_cache_marks(&read)?, &body, request)
 }
