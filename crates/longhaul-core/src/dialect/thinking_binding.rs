@@ -10,24 +10,12 @@ const MODELS: &str = include_str!("thinking_models.txt");
 /// Newest version of a Claude model whose only thinking has a fixed budget.
 const LAST_MANUAL: (u32, u32) = (4, 5);
 
-/// Rule of a provider for the reasoning after an edit, by the model's name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum ModelRule {
-    /// The provider may refuse the request.
-    Refused,
-    /// The provider drops the reasoning without an error.
-    Dropped,
-    /// The model may follow the reasoning.
-    Stale,
-    /// Nothing of the kind is known.
-    Free,
-}
-
 struct ModelRow {
     names: Vec<&'static str>,
     /// First version; `None` matches a name without a version too.
     version: Option<(u32, u32)>,
-    rule: ModelRule,
+    /// Rule of the provider for the reasoning after an edit.
+    rule: &'static str,
 }
 
 static ROWS: LazyLock<Vec<ModelRow>> = LazyLock::new(|| {
@@ -36,20 +24,13 @@ static ROWS: LazyLock<Vec<ModelRow>> = LazyLock::new(|| {
         let mut columns = line.split('\t');
         let names = columns.next()?.split(',').collect();
         let version: Vec<&str> = columns.next()?.split('.').collect();
-        let rule = match columns.next()? {
-            "refused" => ModelRule::Refused,
-            "dropped" => ModelRule::Dropped,
-            "stale" => ModelRule::Stale,
-            "free" => ModelRule::Free,
-            _ => return None,
-        };
-        Some(ModelRow { names, version: version_of(&version), rule })
+        Some(ModelRow { names, version: version_of(&version), rule: columns.next()? })
     })
     .collect()
 });
 
 /// Returns the rule of a model; `None` if its name shows none.
-fn rule_of(model: &str) -> Option<ModelRule> {
+fn rule_of(model: &str) -> Option<&'static str> {
     let name = model.to_ascii_lowercase();
     let is_row = |row: &&ModelRow| match row.version {
         Some(from) => version_after(&name, &row.names).is_some_and(|version| version >= from),
@@ -84,7 +65,9 @@ impl Conversation<'_> {
     /// model has no other kind.
     pub(crate) fn turns_begin_with_thinking(&self) -> bool {
         let is_manual = |version| version <= LAST_MANUAL;
-        self.thinking_option().is_manual || claude_version(&self.model()).is_some_and(is_manual)
+        let model = self.model().to_ascii_lowercase();
+        let version = ROWS.first().and_then(|claude| version_after(&model, &claude.names));
+        self.thinking_option().is_manual || version.is_some_and(is_manual)
     }
 
     /// Whether the request enables thinking, or sets its options.
@@ -128,19 +111,13 @@ impl Conversation<'_> {
         }
         let is_responses = self.dialect() == Dialect::Responses;
         match rule_of(&self.model()) {
-            Some(ModelRule::Refused) => ThinkingBinding::Possible,
-            Some(ModelRule::Dropped) if is_responses => ThinkingBinding::Dropped,
+            Some("refused") => ThinkingBinding::Possible,
+            Some("dropped") if is_responses => ThinkingBinding::Dropped,
             Some(_) => ThinkingBinding::Never,
             None if option.is_manual || is_responses => ThinkingBinding::Never,
             None => ThinkingBinding::Possible,
         }
     }
-}
-
-/// Returns the version in the name of a Claude model; `None` if the name shows none.
-fn claude_version(model: &str) -> Option<(u32, u32)> {
-    let claude = ROWS.first()?;
-    version_after(&model.to_ascii_lowercase(), &claude.names)
 }
 
 /// Returns the version that follows the first of `names` with one. In the names of older Claude models, the
