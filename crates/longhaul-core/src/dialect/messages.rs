@@ -1,7 +1,7 @@
 //! The dialect of `POST …/v1/messages`: the meaning of each key.
 
 mod block;
-pub(super) mod client;
+mod client;
 pub(super) mod clouds;
 mod keys;
 mod reader;

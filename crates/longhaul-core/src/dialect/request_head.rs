@@ -69,30 +69,6 @@ impl Dialect {
         let body = chat_completions::writer::chat(model, message);
         (Self::ChatCompletions.path(), body)
     }
-
-    /// Whether the form of `token` shows that it is a key for the API's
-    /// [`key_header`](crate::dialect::facts::DialectFacts::key_header), and useless as a bearer token.
-    pub fn is_plain_key(self, token: &[u8]) -> bool {
-        match self {
-            Self::ChatCompletions | Self::Responses => false,
-            Self::Messages => messages::client::is_plain_key(token),
-        }
-    }
-
-    /// Whether a bearer token is a login of a person, whose requests a provider accepts from its own
-    /// client only.
-    pub fn is_client_login(token: &[u8]) -> bool {
-        messages::client::is_login(token)
-    }
-
-    /// Whether a request to `path` belongs to an API that may have its own upstream. Such a request is a
-    /// chat, or has a header that only the API's clients send.
-    pub fn belongs_to_own_upstream<'a>(
-        path: &str,
-        headers: impl Iterator<Item = (&'a str, &'a [u8])>,
-    ) -> bool {
-        messages::client::is_own_request(path, headers)
-    }
 }
 
 /// Decodes `%41` and the like; invalid sequences stay.
