@@ -31,8 +31,7 @@ use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{Conversation, Message};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::facts::DialectFacts;
-use crate::dialect::request_template::RequestTemplate;
-use crate::json::scanner::{NotJson, Scanner};
+use crate::json::scanner::{NotJson, Scanner, members};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
@@ -96,7 +95,7 @@ impl Dialect {
     /// # Errors
     /// The reason to forward the body unchanged.
     pub fn read(self, body: &[u8]) -> Result<Conversation<'_>, Bypass> {
-        self.read_with(body, None)
+        dispatch!(self, read_with(body, None))
     }
 
     /// Like [`read`](Self::read), but takes messages that `cache` has for `scope` from the cache.
@@ -109,15 +108,7 @@ impl Dialect {
         scope: Scope,
         cache: &ParseCache,
     ) -> Result<Conversation<'a>, Bypass> {
-        self.read_with(body, Some((scope, cache)))
-    }
-
-    fn read_with<'a>(
-        self,
-        body: &'a [u8],
-        cache: Option<(Scope, &ParseCache)>,
-    ) -> Result<Conversation<'a>, Bypass> {
-        dispatch!(self, read_with(body, cache))
+        dispatch!(self, read_with(body, Some((scope, cache))))
     }
 
     /// Returns the key of the messages in a body, or of the items of its input.
@@ -164,7 +155,9 @@ impl Dialect {
     /// Clients that subtract the prompt from an assumed window send a negative limit once none is
     /// left. The upstream's error about that number does not show the upstream's own window.
     pub fn has_negative_output_limit(self, body: &str) -> bool {
-        request_values::has_negative_number(body, self.facts().output_limit_keys)
+        let keys = self.facts().output_limit_keys;
+        let is_negative = |value: &str| value.parse::<i64>().is_ok_and(i64::is_negative);
+        members(body).any(|(key, value)| keys.contains(&&*key) && is_negative(value))
     }
 
     /// Returns the names of the tools that a part of a message refers to, as the result of a search. Their
@@ -221,18 +214,6 @@ impl Dialect {
 
     pub(crate) fn user_message(self, content: &str) -> String {
         dispatch!(self, writer::user_message(content))
-    }
-
-    /// Returns the whole body of a call for a summary. The body requests a stream, because many
-    /// proxies close a connection that stays idle while a summary is generated.
-    pub(crate) fn summary_request(
-        self,
-        template: &RequestTemplate<'_>,
-        system: &str,
-        user: &str,
-        output: Tokens,
-    ) -> String {
-        dispatch!(self, summary_request::body(template, system, user, output))
     }
 
     /// Returns the body `forwarded` with its messages truncated at byte `upto` and the JSON string

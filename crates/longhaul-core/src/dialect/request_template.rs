@@ -1,7 +1,7 @@
 //! Template of a summary call.
 
 use crate::conversation::Conversation;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, dispatch};
 use crate::units::tokens::Tokens;
 
 /// Template of a summary call: the client's request, and the model and endpoint of the call. The
@@ -52,8 +52,9 @@ impl<'c> RequestTemplate<'c> {
         self.is_own_endpoint && self.conversation.params().path.is_some()
     }
 
-    /// Returns a whole request body.
+    /// Returns the whole body of the call. The body requests a stream, because many proxies close a
+    /// connection that stays idle while a summary is generated.
     pub(crate) fn render(&self, system: &str, user: &str, output: Tokens) -> String {
-        self.dialect.summary_request(self, system, user, output)
+        dispatch!(self.dialect, summary_request::body(self, system, user, output))
     }
 }

@@ -4,7 +4,7 @@
 use crate::clients;
 use crate::conversation::{OutputLimit, Role};
 use crate::dialect::bypass::Bypass;
-use crate::json::scanner::{Literal, NotJson, Scanner, members};
+use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::units::tokens::Tokens;
 
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
@@ -102,13 +102,6 @@ pub(super) fn read_output_limit(
     let span = scanner.value()?;
     let number = span.slice(scanner.text()).parse().ok();
     Ok(number.map(|tokens| OutputLimit { key, span, tokens: Tokens::new(tokens) }))
-}
-
-/// Whether one of `keys` at the top of a body has a negative integer as its value.
-pub(super) fn has_negative_number(body: &str, keys: &[&str]) -> bool {
-    let is_negative = |value: &str| value.parse::<i64>().is_ok_and(i64::is_negative);
-    let mut members = members(body);
-    members.any(|(key, value)| keys.contains(&&*key) && is_negative(value))
 }
 
 /// Whether a text begins with one of `beginnings`, and the forms of clients show that the program wrote all of

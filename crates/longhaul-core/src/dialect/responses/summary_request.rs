@@ -8,7 +8,7 @@ use crate::dialect::summary_members::{
 use crate::json::quote::quote;
 use crate::units::tokens::Tokens;
 
-/// See [`Dialect::summary_request`](crate::dialect::Dialect::summary_request). The call stores
+/// See [`RequestTemplate::render`]. The call stores
 /// nothing, and limits its output only if the client does: some backends refuse the key.
 pub(in crate::dialect) fn body(
     template: &RequestTemplate<'_>,
