@@ -94,7 +94,7 @@ pub(crate) fn reading(conversation: &Conversation<'_>) -> Reading {
 fn chars(conversation: &Conversation<'_>, message: &longhaul_core::conversation::Message) -> usize {
     use longhaul_core::conversation::{Content, PartKind};
     match message.content {
-        Content::Absent | Content::Null => 0,
+        Content::Absent => 0,
         Content::Text(literal) => literal.chars() as usize,
         Content::Parts(_) => conversation
             .parts(message)

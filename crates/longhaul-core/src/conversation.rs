@@ -34,11 +34,9 @@ use std::ops::Range;
 /// The content of a message.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Content {
-    /// The key is missing.
+    /// The key is missing, or its value is `null`.
     #[default]
     Absent,
-    /// `null`.
-    Null,
     /// An array of parts; [`Conversation::parts`] returns the parts themselves.
     Parts(Span),
     /// A string.
@@ -49,7 +47,7 @@ impl Content {
     /// Returns the span of the value, or `None` if it is missing or null.
     pub fn span(self) -> Option<Span> {
         match self {
-            Self::Absent | Self::Null => None,
+            Self::Absent => None,
             Self::Parts(span) => Some(span),
             Self::Text(literal) => Some(literal.span()),
         }
@@ -323,7 +321,7 @@ impl<'a> Conversation<'a> {
     /// Returns the texts of a message: its string, or those of its text parts.
     pub(crate) fn texts(&self, message: &Message) -> impl Iterator<Item = Literal> {
         let (only, parts) = match message.content {
-            Content::Absent | Content::Null => (None, &[][..]),
+            Content::Absent => (None, &[][..]),
             Content::Parts(_) => (None, self.parts(message)),
             Content::Text(text) => (Some(text), &[][..]),
         };
@@ -472,7 +470,7 @@ impl Message {
     /// Whether the content is not empty. An empty assistant message does not close a unit.
     fn has_content(&self) -> bool {
         match self.content {
-            Content::Absent | Content::Null => false,
+            Content::Absent => false,
             Content::Parts(_) => !self.parts.is_empty(),
             Content::Text(literal) => literal.chars() > 0,
         }

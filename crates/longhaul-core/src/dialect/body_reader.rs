@@ -10,6 +10,7 @@ use crate::dialect::request_values::{Key, SeenKeys, read_request};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
+use crate::units::tokens::Tokens;
 use std::sync::Arc;
 
 /// Maximum messages, parts and calls of one body together. Data derived from an empty message takes
@@ -20,6 +21,9 @@ pub(super) const MAX_PIECES: usize = 262_144;
 const BYTES_PER_MESSAGE: usize = 1_024;
 /// Messages that a reader makes room for in the shortest body.
 const MIN_MESSAGES: usize = 16;
+
+/// Overhead of one message in common chat templates.
+pub(super) const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 /// State of one pass over a body. `Own` is the state that one dialect needs besides.
 #[derive(Default)]

@@ -45,8 +45,6 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     event_start_bytes: 512,
 };
 
-/// Overhead of one item in common chat templates.
-const ITEM_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 /// Bytes of an encrypted text that carry no tokens. Codex subtracts the number in its own estimate.
 const ENCRYPTION_OVERHEAD_BYTES: u32 = 650;
 

@@ -144,7 +144,7 @@ fn adjacent_user_messages<'c>(
     to: usize,
 ) -> (Option<&'c Message>, Option<&'c Message>) {
     let can_merge = |message: &&Message| match message.content {
-        Content::Absent | Content::Null => false,
+        Content::Absent => false,
         Content::Parts(_) | Content::Text(_) => message.role.is_user(),
     };
     let before = from.checked_sub(1).and_then(|at| conversation.message(at));
@@ -163,7 +163,7 @@ impl<'s> ContentJson<'s> {
     /// Returns the content of `message`, or `None` if it has none.
     fn from_message(body: &'s str, message: &Message) -> Option<Self> {
         match message.content {
-            Content::Absent | Content::Null => None,
+            Content::Absent => None,
             Content::Parts(span) => {
                 let array = span.slice(body).trim();
                 let parts = array.strip_prefix('[')?.strip_suffix(']')?;

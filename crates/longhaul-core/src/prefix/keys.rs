@@ -294,7 +294,7 @@ fn message_hash(conversation: &Conversation<'_>, message: &Message) -> MessageHa
     let body = conversation.body();
     hasher.update(&[role_tag(message.role)]);
     match message.content {
-        Content::Absent | Content::Null => {}
+        Content::Absent => {}
         Content::Text(text) if text.chars() == 0 => {}
         Content::Text(text) => hash_field(&mut hasher, b't', text.raw(body)),
         Content::Parts(_) => {

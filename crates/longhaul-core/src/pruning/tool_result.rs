@@ -185,7 +185,7 @@ fn evaluate_result(
         return result;
     };
     result.tokens = message.text_tokens;
-    if matches!(message.content, Content::Absent | Content::Null) {
+    if matches!(message.content, Content::Absent) {
         return result;
     }
     let call = conversation.call_for_result(batch, at);
@@ -255,7 +255,7 @@ fn is_pointer(conversation: &Conversation<'_>, at: usize) -> bool {
 
 fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) -> bool {
     let may = match message.content {
-        Content::Absent | Content::Null => false,
+        Content::Absent => false,
         Content::Parts(_) => true,
         Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
             text.raw(conversation.body())

@@ -170,7 +170,7 @@ pub(crate) fn user_text<'a>(
         // The agent's own summary stands for what was said before.
         _ if conversation.is_agent_summary(message) => conversation.text(message),
         Content::Parts(_) => Cow::Owned(words_of_parts(conversation, message)),
-        Content::Absent | Content::Null | Content::Text(_) => own_words(conversation.text(message)),
+        Content::Absent | Content::Text(_) => own_words(conversation.text(message)),
     };
     let said = with_markers(typed, conversation, message);
     (!said.trim().is_empty()).then(|| escape_labels(said))

@@ -128,7 +128,6 @@ impl Shift {
             span: self.span(message.span),
             content: match message.content {
                 Content::Absent => Content::Absent,
-                Content::Null => Content::Null,
                 Content::Parts(span) => Content::Parts(self.span(span)),
                 Content::Text(literal) => Content::Text(literal.shifted(self.0)),
             },

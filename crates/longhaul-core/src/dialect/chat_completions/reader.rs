@@ -8,7 +8,7 @@ use crate::conversation::{
     Content, ContentPart, Conversation, CutRules, Message, PartKind, Role, ToolCall,
 };
 use crate::dialect::Dialect;
-use crate::dialect::body_reader::BodyReader;
+use crate::dialect::body_reader::{BodyReader, MESSAGE_OVERHEAD_TOKENS};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::chat_completions::bound_thinking;
 use crate::dialect::part_reader::PartKey;
@@ -22,8 +22,6 @@ use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
 
 const DIALECT: Dialect = Dialect::ChatCompletions;
-/// Overhead of one message in common chat templates.
-const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 /// See [`Dialect::read`].
 pub fn read(body: &[u8]) -> Result<Conversation<'_>, Bypass> {
@@ -152,7 +150,7 @@ impl RequestReader<'_> {
             })?)),
             Some(b'n') => {
                 scanner.value()?;
-                Ok(Content::Null)
+                Ok(Content::Absent)
             }
             _ => Err(wrong_type(scanner)),
         }

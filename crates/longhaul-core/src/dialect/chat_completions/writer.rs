@@ -10,7 +10,7 @@ pub(in crate::dialect) fn content_in_shape(
 ) -> Option<String> {
     let text = quote(text);
     match message.content {
-        Content::Absent | Content::Null => None,
+        Content::Absent => None,
         Content::Text(_) => Some(text),
         Content::Parts(_) => {
             let mut cache_marks =

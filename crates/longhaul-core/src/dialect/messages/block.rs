@@ -199,7 +199,7 @@ impl RequestReader<'_> {
             Some(b'"') => Some(Content::Text(scanner.string()?)),
             Some(b'n') => {
                 scanner.value()?;
-                Some(Content::Null)
+                Some(Content::Absent)
             }
             Some(b'[') => {
                 let span = scanner.array(|scanner| self.inner_part(scanner, draft))?;

@@ -7,12 +7,10 @@ use super::reader::RequestReader;
 use crate::conversation::containers::Container;
 use crate::conversation::parse_cache::CacheEntry;
 use crate::conversation::{Content, Message, PartKind, Role};
+use crate::dialect::body_reader::MESSAGE_OVERHEAD_TOKENS;
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 use std::ops::Range;
-
-/// Overhead of one message in common chat templates.
-const MESSAGE_OVERHEAD_TOKENS: Tokens = Tokens::new(4);
 
 /// A wire message, as it was read.
 pub(super) struct WireMessage {
@@ -46,9 +44,7 @@ impl RequestReader<'_> {
         let chars = wire.blocks.iter().map(|block| block.chars);
         let chars = match wire.content {
             Content::Text(text) => text.chars(),
-            Content::Absent | Content::Null | Content::Parts(_) => {
-                chars.fold(0, u32::saturating_add)
-            }
+            Content::Absent | Content::Parts(_) => chars.fold(0, u32::saturating_add),
         };
         let mut message = self.message(wire.span, wire.role, wire.content, wire.parts.clone());
         message.text_tokens = Tokens::estimate_chars(text_chars);

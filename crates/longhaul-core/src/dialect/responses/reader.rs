@@ -9,12 +9,11 @@ use super::steps;
 use crate::conversation::parse_cache::ParseCache;
 use crate::conversation::{Content, Conversation, HistoryKeeper, Message, NeighbourLink, Role};
 use crate::dialect::Dialect;
-use crate::dialect::body_reader::BodyReader;
+use crate::dialect::body_reader::{BodyReader, MESSAGE_OVERHEAD_TOKENS};
 use crate::dialect::bypass::Bypass;
 use crate::dialect::request_values::{
     read_flag, read_model, read_output_limit, read_string, string_or_null, wrong_type,
 };
-use crate::dialect::responses::ITEM_OVERHEAD_TOKENS;
 use crate::json::scanner::{Literal, Scanner};
 use crate::units::scope::Scope;
 use crate::units::tokens::Tokens;
@@ -116,7 +115,7 @@ impl RequestReader<'_> {
                 self.pieces.messages.push(Message {
                     content: Content::Text(text),
                     text_tokens,
-                    tokens: ITEM_OVERHEAD_TOKENS + text_tokens,
+                    tokens: MESSAGE_OVERHEAD_TOKENS + text_tokens,
                     ..Message::empty(text.span(), Role::User)
                 });
                 Ok(())

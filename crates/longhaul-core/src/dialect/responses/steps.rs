@@ -150,7 +150,7 @@ impl Steps {
                     self.parts.push(ContentPart::opaque(item.span, item.tokens));
                 }
                 Content::Text(text) => self.parts.push(ContentPart::from_text(text)),
-                Content::Absent | Content::Null => {}
+                Content::Absent => {}
                 Content::Parts(_) => self.parts.extend_from_slice(parts.unwrap_or_default()),
             }
         }

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::RequestReader;
 use crate::conversation::{Content, ContentPart, Message, NeighbourLink, PartKind, Role, ToolCall};
+use crate::dialect::body_reader::MESSAGE_OVERHEAD_TOKENS;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_reader::{PartKey, part_tokens};
 use crate::dialect::request_values::{
     SeenKeys, expect_start, is_of_program, role_from_name, string_or_null,
 };
 use crate::dialect::responses::keys::ItemKey;
-use crate::dialect::responses::{ITEM_OVERHEAD_TOKENS, encrypted_tokens, is_hosted};
+use crate::dialect::responses::{encrypted_tokens, is_hosted};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::tokens::Tokens;
@@ -109,10 +110,7 @@ impl RequestReader<'_> {
                 })?);
                 value.parts.end = self.pieces.parts.len();
             }
-            Some(b'n') => {
-                scanner.skip()?;
-                value.content = Content::Null;
-            }
+            Some(b'n') => scanner.skip()?,
             _ => {
                 scanner.skip()?;
                 value.is_odd = true;
@@ -191,7 +189,7 @@ impl RequestReader<'_> {
         let parts = self.pieces.parts_of(&message);
         let other: Tokens = parts.iter().map(|part| part.tokens).sum();
         message.text_tokens = Tokens::estimate_chars(message.content.text_chars(parts));
-        message.tokens += ITEM_OVERHEAD_TOKENS + message.text_tokens + other;
+        message.tokens += MESSAGE_OVERHEAD_TOKENS + message.text_tokens + other;
         Ok(message)
     }
 
@@ -252,7 +250,7 @@ impl RequestReader<'_> {
     fn is_context(&self, body: &str, message: &Message) -> bool {
         let is_context = |text| is_of_program(text, body, &["<", "# AGENTS.md"]);
         match message.content {
-            Content::Absent | Content::Null => false,
+            Content::Absent => false,
             Content::Text(text) => is_context(text),
             Content::Parts(_) => {
                 let parts = self.pieces.parts_of(message);
