@@ -6,7 +6,7 @@ use crate::conversation::{Message, Pieces, RequestParams};
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
-use crate::dialect::request_values::{Key, SeenKeys, read_request};
+use crate::dialect::request_values::{Key, SeenKeys, expect_start};
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
 use crate::units::scope::Scope;
@@ -52,10 +52,18 @@ impl<'r, Own: Default> BodyReader<'r, Own> {
         let room = MIN_MESSAGES + body.len() / BYTES_PER_MESSAGE;
         reader.pieces.messages = Vec::with_capacity(room.min(MAX_PIECES));
         let mut seen = SeenKeys::default();
-        let body = read_request(body, |scanner, key| match seen.next(scanner, key)? {
+        let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
+        let mut scanner = Scanner::new(body);
+        if scanner.peek() != Some(b'{') {
+            scanner.value()?;
+            scanner.finish()?;
+            return Err(Bypass::Shape);
+        }
+        scanner.object(|scanner, key| match seen.next(scanner, key)? {
             Some(known) => member(&mut reader, scanner, key, known),
             None => Ok(scanner.skip()?),
         })?;
+        scanner.finish()?;
         Ok((reader, body, seen))
     }
 }
@@ -66,9 +74,11 @@ impl<Own> BodyReader<'_, Own> {
         if self.pieces.len() < MAX_PIECES { Ok(()) } else { Err(Bypass::TooLarge) }
     }
 
-    /// Skips all cached messages at the scanner with one look-up, and adds them to the pieces. Returns
-    /// whether there were any.
+    /// Checks that an object is at the scanner, and may be stored. Skips all cached messages from there on with
+    /// one look-up, and adds them to the pieces. Returns whether there were any.
     pub(super) fn skip_cached(&mut self, scanner: &mut Scanner<'_>) -> Result<bool, Bypass> {
+        self.check_piece_limit()?;
+        expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
         let Some(hit) = self.cursor.as_mut().and_then(|it| it.lookup(ahead)) else {
             return Ok(false);

@@ -17,24 +17,6 @@ impl From<NotJson> for Bypass {
     }
 }
 
-/// Reads the members of a request body: `each` reads one value, after its key. Returns the body as
-/// text. Fails if the body is not an object of JSON in UTF-8, or if `each` fails.
-pub(super) fn read_request(
-    body: &[u8],
-    each: impl FnMut(&mut Scanner<'_>, Literal) -> Result<(), Bypass>,
-) -> Result<&str, Bypass> {
-    let body = simdutf8::basic::from_utf8(body).map_err(|_| Bypass::Malformed)?;
-    let mut scanner = Scanner::new(body);
-    if scanner.peek() != Some(b'{') {
-        scanner.value()?;
-        scanner.finish()?;
-        return Err(Bypass::Shape);
-    }
-    scanner.object(each)?;
-    scanner.finish()?;
-    Ok(body)
-}
-
 pub(super) fn read_model(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
     let model = string_or_null(scanner)?;
     if model.is_some_and(|model| model.span().len() > MAX_MODEL_NAME_BYTES) {

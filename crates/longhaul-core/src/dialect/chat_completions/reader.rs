@@ -76,8 +76,6 @@ impl RequestReader<'_> {
 
     /// Reads a message, or skips all cached messages with one look-up.
     fn message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.check_piece_limit()?;
-        expect_start(scanner, b'{')?;
         if self.skip_cached(scanner)? {
             return Ok(());
         }

@@ -120,9 +120,11 @@ impl<'a> Completion<'a> {
         if self.object.map(RawValue::get) == Some(r#""error""#) {
             return EventKind::Error;
         }
+        let is_early =
+            |it: &str| EARLY_EVENTS.split(' ').any(|early| early == it.trim_matches('"'));
         match self.event_type.map(RawValue::get) {
             Some(r#""error""# | r#""response.failed""#) => EventKind::Error,
-            Some(other) if self.choices.is_none() && !precedes_output(other) => EventKind::Content,
+            Some(other) if self.choices.is_none() && !is_early(other) => EventKind::Content,
             Some(_) | None => {
                 let has_choices = self.choices.as_ref().is_some_and(|all| !all.is_empty());
                 if has_choices || self.usage.0.is_none() {
@@ -138,12 +140,6 @@ impl<'a> Completion<'a> {
 /// Event types of sibling APIs that precede any output.
 const EARLY_EVENTS: &str = "codex.rate_limits heartbeat keep-alive keep_alive keepalive message_start ping \
                             response.created response.in_progress response.queued";
-
-/// Whether an event type of a sibling API, as JSON, precedes any output.
-fn precedes_output(event_type: &str) -> bool {
-    let event_type = event_type.trim_matches('"');
-    EARLY_EVENTS.split(' ').any(|early| early == event_type)
-}
 
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"), default)]

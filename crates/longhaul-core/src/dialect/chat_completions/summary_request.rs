@@ -19,7 +19,8 @@ pub(in crate::dialect) fn body(
     let mut body = client_members(template, output);
     let mut push = |key: &str, value: &str| body.extend([key, ":", value, ","]);
     // If the client requests usage, the upstream supports the option.
-    if template.is_own_endpoint && requests_usage(sent) {
+    let mut usage = values_after(sent, "\"include_usage\"");
+    if template.is_own_endpoint && usage.any(|value| value.starts_with("true")) {
         push("\"stream_options\"", "{\"include_usage\":true}");
     }
     body.extend([
@@ -58,8 +59,4 @@ pub(in crate::dialect) fn append_prompt(
         })
     })?;
     Some(object(&members))
-}
-
-fn requests_usage(body: &str) -> bool {
-    values_after(body, "\"include_usage\"").any(|value| value.starts_with("true"))
 }

@@ -89,7 +89,9 @@ impl RequestReader<'_> {
         self.check_piece_limit()?;
         expect_start(scanner, b'{')?;
         let ahead = scanner.remaining();
-        if let Some(parsed) = self.look_up_block(ahead) {
+        // Only the blocks of a user are messages of their own.
+        let cursor = self.cursor.as_mut().filter(|_| self.own.is_in_user_message);
+        if let Some(parsed) = cursor.and_then(|it| it.lookup_block(ahead)) {
             return self.cached_block(scanner, parsed);
         }
         self.own.has_new_block = true;
@@ -103,12 +105,6 @@ impl RequestReader<'_> {
         let mut block = self.finish_block(scanner.text(), span, first_part, draft);
         self.store_block(&mut block, ahead);
         Ok(block)
-    }
-
-    /// Looks up the block at the start of `ahead`. Only the blocks of a user are messages of their own.
-    fn look_up_block(&mut self, ahead: &str) -> Option<Arc<ParsedMessage>> {
-        let cursor = self.cursor.as_mut().filter(|_| self.own.is_in_user_message);
-        cursor?.lookup_block(ahead)
     }
 
     fn cached_block(

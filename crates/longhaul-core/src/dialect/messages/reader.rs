@@ -132,8 +132,6 @@ impl RequestReader<'_> {
     }
 
     fn wire_message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.check_piece_limit()?;
-        expect_start(scanner, b'{')?;
         if self.skip_cached(scanner)? {
             return Ok(());
         }

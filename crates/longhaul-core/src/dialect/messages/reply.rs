@@ -41,7 +41,8 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
     };
     let blocks = part.blocks();
     let texts = blocks.iter().chain(&part.delta);
-    let texts = texts.filter(|block| block.is_text());
+    let is_text = |name: &str| matches!(name, "text" | "text_delta");
+    let texts = texts.filter(|block| block.name.0.as_deref().is_some_and(is_text));
     let text = texts.filter_map(|block| block.text.0.clone());
     let text = text.fold(Cow::default(), |all, text| all + text);
     let whole = part.content.iter().flatten().chain(&part.content_block);
@@ -54,7 +55,7 @@ pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
         extent: TextExtent::Piece,
         error: part.error.map(RawValue::get),
         finish: part.finish(),
-        has_tool_calls: blocks.iter().any(Block::is_call),
+        has_tool_calls: blocks.iter().any(|block| block.name.0.as_deref() == Some("tool_use")),
         text,
         usage: part.usage(kind),
     })
@@ -166,16 +167,6 @@ struct Block<'a> {
     name: Lenient<Cow<'a, str>>,
     stop_reason: Lenient<FinishReason>,
     text: Lenient<Cow<'a, str>>,
-}
-
-impl Block<'_> {
-    fn is_call(&self) -> bool {
-        self.name.0.as_deref() == Some("tool_use")
-    }
-
-    fn is_text(&self) -> bool {
-        matches!(self.name.0.as_deref(), Some("text" | "text_delta"))
-    }
 }
 
 static MESSAGE_START: SearchTerm = SearchTerm::new(|| Finder::new(r#""message_start""#));

@@ -7,9 +7,7 @@ use crate::conversation::{Content, ContentPart, Message, NeighbourLink, PartKind
 use crate::dialect::body_reader::MESSAGE_OVERHEAD_TOKENS;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_reader::{PartKey, part_tokens};
-use crate::dialect::request_values::{
-    SeenKeys, expect_start, is_of_program, role_from_name, string_or_null,
-};
+use crate::dialect::request_values::{SeenKeys, is_of_program, role_from_name, string_or_null};
 use crate::dialect::responses::keys::ItemKey;
 use crate::dialect::responses::{encrypted_tokens, is_hosted};
 use crate::json::scanner::{Literal, Scanner};
@@ -45,8 +43,6 @@ struct Value {
 impl RequestReader<'_> {
     /// Reads an item, or skips all cached items with one look-up.
     pub(super) fn item(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
-        self.check_piece_limit()?;
-        expect_start(scanner, b'{')?;
         if self.skip_cached(scanner)? {
             return Ok(());
         }
