@@ -391,7 +391,7 @@ impl Policy {
             budgets,
             words: Arc::clone(&settings.words),
             is_window_stated: true,
-            body: BodyLimits::default(),
+            body: BodyLimits::UNKNOWN,
             placement: settings.placement,
             recall: settings.recall.clone(),
             adds_cache_mark: settings.adds_cache_mark,

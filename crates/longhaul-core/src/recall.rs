@@ -44,7 +44,9 @@ impl RecallLink {
         prefixes: Arc<[(usize, RecordKey)]>,
         form: RecallForm,
     ) -> Self {
-        let sample = wording::recall_line(&form, &RecallId::sample().to_string());
+        // An ID of nothing, for its length.
+        let id = RecallId::from_bytes([0; RecallId::BYTES]);
+        let sample = wording::recall_line(&form, &id.to_string());
         Self { key: link_key(scope, conversation), scope: scope.tag(), form, prefixes, sample }
     }
 
@@ -170,7 +172,7 @@ mod tests {
             RecallForm::Url("http://127.0.0.1:8484/__longhaul__/recall/".into()),
         ] {
             let link = RecallLink {
-                sample: wording::recall_line(&form, &RecallId::sample().to_string()),
+                sample: wording::recall_line(&form, &"a".repeat(RecallId::DIGITS)),
                 form,
                 ..link(1, "a")
             };

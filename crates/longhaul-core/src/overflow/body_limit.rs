@@ -37,7 +37,7 @@ fn stated_bytes(details: &ErrorDetails, sent: u64) -> BodyLimits {
     let texts = details.texts.iter().map(Vec::as_slice).chain(figures);
     let limit = texts.flat_map(bytes::sizes).filter(is_limit).min();
     let limit = limit.and_then(|it| usize::try_from(it).ok());
-    limit.map_or_else(BodyLimits::default, BodyLimits::of_bytes)
+    limit.map_or(BodyLimits::UNKNOWN, BodyLimits::of_bytes)
 }
 
 /// Returns the maximum number of messages, if an error refuses the request for more. The error states the number

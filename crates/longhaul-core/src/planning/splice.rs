@@ -243,7 +243,7 @@ pub fn admits_body(
     view: &ForwardedView,
     limits: &BodyLimits,
 ) -> bool {
-    if *limits == BodyLimits::default() {
+    if *limits == BodyLimits::UNKNOWN {
         return true;
     }
     let body = conversation.body();

@@ -122,7 +122,7 @@ impl SegmentedText {
         line: impl Fn(usize, usize) -> Option<String>,
     ) -> Self {
         let whole = [Segment {
-            end: self.text.len() - wording::summary_end_bytes(&self.text),
+            end: self.text.strip_suffix(&*wording::summary_end()).unwrap_or(&self.text).len(),
             until: covered.end,
             compactions: 1,
         }];

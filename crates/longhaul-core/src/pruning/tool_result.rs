@@ -257,9 +257,10 @@ fn points_at_earlier_read(conversation: &Conversation<'_>, message: &Message) ->
     let may = match message.content {
         Content::Absent => false,
         Content::Parts(_) => true,
-        Content::Text(text) => wording::may_point_at_earlier_read(message.text_tokens, || {
-            text.raw(conversation.body())
-        }),
+        Content::Text(text) => {
+            let raw = text.raw(conversation.body());
+            wording::may_point_at_earlier_read(message.text_tokens, raw)
+        }
     };
     may && wording::points_at_earlier_read(message.text_tokens, || conversation.text(message))
 }

@@ -105,11 +105,9 @@ fn is_recall_line(line: &str) -> bool {
 
 /// Whether a raw JSON literal may match [`points_at_earlier_read`]. JSON can escape the phrases
 /// only as `\u0061`, so a literal without such an escape is searched undecoded.
-pub(crate) fn may_point_at_earlier_read<'a>(tokens: Tokens, raw: impl FnOnce() -> &'a str) -> bool {
-    tokens <= MAX_POINTER_TOKENS && {
-        let raw = raw();
-        has_unicode_escape(raw) || points_at_earlier_read(tokens, || raw.into())
-    }
+pub(crate) fn may_point_at_earlier_read(tokens: Tokens, raw: &str) -> bool {
+    let is_short = tokens <= MAX_POINTER_TOKENS;
+    is_short && (has_unicode_escape(raw) || points_at_earlier_read(tokens, || raw.into()))
 }
 
 /// Whether a result of `tokens` tokens only refers to an earlier read of the same file.
@@ -203,12 +201,6 @@ pub(crate) fn segment_heading_of(text: &str) -> &str {
 
 pub(crate) fn summary_end() -> String {
     format!("\n\n{SUMMARY_SUFFIX}")
-}
-
-/// Returns the bytes of [`summary_end`] at the end of `text`; zero if `text` does not end with it.
-pub(crate) fn summary_end_bytes(text: &str) -> usize {
-    let end = summary_end();
-    if text.ends_with(&end) { end.len() } else { 0 }
 }
 
 /// Returns `text` with its marks altered, as in [`wrap_summary`]: a parenthesis takes the place of the

@@ -14,12 +14,6 @@ pub struct BodyLimits {
     pub items: usize,
 }
 
-impl Default for BodyLimits {
-    fn default() -> Self {
-        Self::UNKNOWN
-    }
-}
-
 impl BodyLimits {
     /// No known limit.
     pub const UNKNOWN: Self = Self { bytes: usize::MAX, goal: usize::MAX, items: usize::MAX };

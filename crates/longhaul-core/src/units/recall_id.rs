@@ -43,11 +43,6 @@ impl RecallId {
         Self(bytes)
     }
 
-    /// Returns an ID of nothing, for its length.
-    pub(crate) fn sample() -> Self {
-        Self([0; Self::BYTES])
-    }
-
     /// Returns the tag of the scope that the ID belongs to.
     pub fn scope(self) -> ScopeTag {
         let mut tag = [0; 8];
