@@ -437,7 +437,7 @@ fn judge(
         model: &model,
         ..RequestFacts::default()
     };
-    let mut classifier = ReplyClassifier::for_request(dialect, status.as_u16(), rules, facts)?;
+    let mut classifier = ReplyClassifier::new(dialect, status.as_u16(), rules, Some(facts))?;
     let verdict = match classifier.push(refusal) {
         ClassifierStep::Hold => classifier.finish(),
         ClassifierStep::Settled(verdict) => verdict,

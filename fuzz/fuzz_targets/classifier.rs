@@ -99,13 +99,13 @@ fn judge(
     facts: RequestFacts<'_>,
 ) -> Verdict {
     let rules = ClassifierRules::standard();
-    let reading = ReplyClassifier::for_request(dialect, status, rules, facts);
+    let reading = ReplyClassifier::new(dialect, status, rules, Some(facts));
     finish(reading, body, size)
 }
 
 fn read(dialect: Dialect, status: u16, body: &[u8], size: usize) -> Verdict {
     let rules = ClassifierRules::standard();
-    let reading = ReplyClassifier::new(dialect, status, rules);
+    let reading = ReplyClassifier::new(dialect, status, rules, None);
     finish(reading, body, size)
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn judge(
     // Almost all replies are relayed unread, and need no facts.
     let classifier = |status| {
         let facts = request_facts(chat, attempt);
-        ReplyClassifier::for_request(dialect, status, rules, facts)
+        ReplyClassifier::new(dialect, status, rules, Some(facts))
     };
     let holds = holding.holds(reply.status().as_u16());
     let began = Instant::now();

@@ -15,7 +15,7 @@ use crate::summaries::SummaryError;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::reply::{CompletionPart, EventKind, FinishReason, TextExtent};
 use longhaul_core::dialect::usage::Usage;
-use longhaul_core::sse::{Event, Splitter};
+use longhaul_core::sse::{Event, for_each_event};
 
 /// Maximum number of bytes read of one reply. A summary has a few kilobytes; the rest of a stream
 /// is JSON around the deltas.
@@ -70,12 +70,8 @@ pub(crate) fn read_whole(
     dialect: Dialect,
     status: StatusCode,
 ) -> Result<SummariserReply, SummaryError> {
-    let mut splitter = Splitter::default();
     let mut collector = ReplyCollector::default();
-    splitter.push(body, |event: Event<'_>| {
-        collector.push_event(dialect, event);
-    });
-    splitter.finish(|event: Event<'_>| collector.push_event(dialect, event));
+    for_each_event(body, |event| collector.push_event(dialect, event));
     if let Some(completion) = dialect.read_completion(body) {
         let info = dialect.classify_event(Event::unnamed(body));
         collector.has_generated |= info.kind == EventKind::Content;

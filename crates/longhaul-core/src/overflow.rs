@@ -23,8 +23,8 @@
 //! status is a success, an error that would be fine is [`Verdict::Failed`]. The patterns and codes
 //! are in `data/wordings.tsv`, to be read and extended by people.
 //!
-//! [`ReplyClassifier::for_request`] also weighs evidence, in `heuristics`, where no rule of the table
-//! applies.
+//! With facts about the request, [`ReplyClassifier`] also weighs evidence, in `heuristics`, where no rule of the
+//! table applies.
 
 pub mod answer_scanner;
 pub mod body_format;
@@ -47,7 +47,7 @@ use serde_json::Value;
 
 use crate::dialect::Dialect;
 use crate::dialect::reply::{EventKind, FinishReason};
-use crate::sse::{Event, Splitter};
+use crate::sse::{Event, for_each_event};
 use crate::units::body_limits::BodyLimits;
 use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
@@ -224,10 +224,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
             return Verdict::Overflow(Overflow::from_empty_reply());
         }
     } else if is_event_stream(bytes) {
-        let mut splitter = Splitter::default();
-        let mut add = |event: Event<'_>| details.add_text(&String::from_utf8_lossy(event.data));
-        splitter.push(bytes, &mut add);
-        splitter.finish(&mut add);
+        for_each_event(bytes, |it| details.add_text(&String::from_utf8_lossy(it.data)));
     } else if !bytes.starts_with(b"<") {
         details.add_text(&String::from_utf8_lossy(bytes));
     } else if !is_web_page(bytes) {

@@ -155,6 +155,13 @@ impl Splitter {
     }
 }
 
+/// Calls `each` for every event of a stream; the last event may be cut off.
+pub fn for_each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
+    let mut splitter = Splitter::default();
+    splitter.push(events, &mut each);
+    splitter.finish(each);
+}
+
 /// Appends `part` to `buffer` up to `bound` bytes in total; returns the number of bytes dropped.
 fn append_bounded(buffer: &mut Vec<u8>, part: &[u8], bound: usize) -> usize {
     let free = bound.saturating_sub(buffer.len()).min(part.len());

@@ -167,7 +167,7 @@ where
         holding,
         |status| {
             let rules = ClassifierRules::standard();
-            ReplyClassifier::new(Dialect::ChatCompletions, status, rules)
+            ReplyClassifier::new(Dialect::ChatCompletions, status, rules, None)
         },
         budget,
     )

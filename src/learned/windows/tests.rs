@@ -33,7 +33,8 @@ const REFUSED: &[u8] = br#"{"error":{"code":"context_length_exceeded","message":
 
 fn overflow() -> Overflow {
     let mut reading =
-        ReplyClassifier::new(Dialect::ChatCompletions, 400, ClassifierRules::standard()).unwrap();
+        ReplyClassifier::new(Dialect::ChatCompletions, 400, ClassifierRules::standard(), None)
+            .unwrap();
     assert_eq!(reading.push(REFUSED), ClassifierStep::Hold);
     let verdict = reading.finish();
     let Verdict::Overflow(overflow) = verdict else { panic!("{verdict:?}") };

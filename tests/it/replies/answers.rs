@@ -35,7 +35,8 @@ fn texts(body: &[u8]) -> Vec<String> {
 /// Checks that a reply counts as an answer from its beginning, and that its end carries no signal.
 fn check(reply: &str) {
     let mut reading =
-        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap();
+        ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard(), None)
+            .unwrap();
     let verdict = match reading.push(reply.as_bytes()) {
         ClassifierStep::Hold => reading.finish(),
         ClassifierStep::Settled(verdict) => verdict,

@@ -37,31 +37,16 @@ enum ClassifierState {
 }
 
 impl<'a> ReplyClassifier<'a> {
-    /// Creates a classifier for a reply with this status, by the rules of the table alone. Returns
-    /// `None` if the status rules out any action.
-    pub fn new(dialect: Dialect, status: u16, rules: &'a ClassifierRules) -> Option<Self> {
-        Self::by_rules(dialect, status, RuleSet { table: rules, facts: None })
-    }
-
-    /// Returns the maximum of bytes to hold of the reply, as received.
-    pub fn held_bytes(&self) -> usize {
-        self.dialect.facts().held_bytes
-    }
-
-    /// Creates a classifier for the reply to a request. Where no rule of the table applies, the evidence
-    /// of the reply decides. Returns `None` if the status rules out any action.
-    pub fn for_request(
+    /// Creates a classifier for a reply with this status. Where no rule of the table applies, the evidence of
+    /// the reply decides, if there are facts about its request. Returns `None` if the status rules out any
+    /// action.
+    pub fn new(
         dialect: Dialect,
         status: u16,
-        rules: &'a ClassifierRules,
-        facts: RequestFacts<'a>,
+        table: &'a ClassifierRules,
+        facts: Option<RequestFacts<'a>>,
     ) -> Option<Self> {
-        let facts = Some(facts);
-        let table = rules;
-        Self::by_rules(dialect, status, RuleSet { table, facts })
-    }
-
-    fn by_rules(dialect: Dialect, status: u16, rules: RuleSet<'a>) -> Option<Self> {
+        let rules = RuleSet { table, facts };
         let state = if status < 300 {
             ClassifierState::Undetected
         } else {
@@ -70,6 +55,11 @@ impl<'a> ReplyClassifier<'a> {
         let can_matter =
             (200..300).contains(&status) || (status >= 400 && !rules.rules_out(status));
         can_matter.then_some(Self { dialect, rules, status, state })
+    }
+
+    /// Returns the maximum of bytes to hold of the reply, as received.
+    pub fn held_bytes(&self) -> usize {
+        self.dialect.facts().held_bytes
     }
 
     /// Reads the next bytes. The verdict does not depend on how the bytes are split into chunks.

@@ -12,7 +12,7 @@ use crate::dialect::reply::{EndFacts, EventKind, FinishReason};
 use crate::dialect::usage::Usage;
 use crate::overflow::body_format::BodyFormat;
 use crate::overflow::{ClassifierRules, RequestFacts, RuleSet, Verdict, classify_stated_error};
-use crate::sse::{Event, Splitter};
+use crate::sse::{Event, for_each_event};
 use event_start::EventStart;
 
 /// Maximum number of bytes kept from one reply while it passes. The bound is several times the
@@ -247,13 +247,6 @@ impl ReplyEnd {
 /// not count it.
 fn later_usage(earlier: Option<Usage>, later: Option<Usage>) -> Option<Usage> {
     later.map(|usage| usage.completed_by(earlier)).or(earlier)
-}
-
-/// Calls `each` for every event; the last event may be cut off.
-fn for_each_event(events: &[u8], mut each: impl FnMut(Event<'_>)) {
-    let mut splitter = Splitter::default();
-    splitter.push(events, &mut each);
-    splitter.finish(each);
 }
 
 /// Returns the events whose beginning is kept.

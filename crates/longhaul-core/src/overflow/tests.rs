@@ -42,7 +42,7 @@ fn read<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict 
 
 fn judged<'a>(status: u16, pieces: impl IntoIterator<Item = &'a [u8]>) -> Verdict {
     let rules = ClassifierRules::standard();
-    let reading = ReplyClassifier::new(Dialect::ChatCompletions, status, rules);
+    let reading = ReplyClassifier::new(Dialect::ChatCompletions, status, rules, None);
     finish(reading, pieces)
 }
 

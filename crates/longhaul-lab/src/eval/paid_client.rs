@@ -206,7 +206,7 @@ impl PaidClient {
             ..RequestFacts::default()
         };
         let status = reply.status.as_u16();
-        let reading = ReplyClassifier::for_request(call.dialect, status, &self.rules, facts);
+        let reading = ReplyClassifier::new(call.dialect, status, &self.rules, Some(facts));
         let Some(mut reading) = reading else {
             return false;
         };

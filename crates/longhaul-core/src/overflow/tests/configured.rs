@@ -14,7 +14,7 @@ fn verdict(message: &str, patterns: &[&str]) -> Verdict {
     let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.into()).collect();
     let rules = ClassifierRules::with_patterns(&patterns).unwrap();
     let body = json!({ "error": { "message": message } }).to_string();
-    let reading = ReplyClassifier::new(Dialect::ChatCompletions, 400, &rules);
+    let reading = ReplyClassifier::new(Dialect::ChatCompletions, 400, &rules, None);
     finish(reading, [body.as_bytes()])
 }
 

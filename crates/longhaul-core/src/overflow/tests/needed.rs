@@ -21,7 +21,7 @@ struct Case {
 
 impl Case {
     fn verdict(&self, rules: &ClassifierRules) -> Verdict {
-        let reading = ReplyClassifier::new(Dialect::ChatCompletions, self.status, rules);
+        let reading = ReplyClassifier::new(Dialect::ChatCompletions, self.status, rules, None);
         left_alone(finish(reading, [self.body.as_bytes()]))
     }
 }

@@ -7,7 +7,7 @@ use crate::overflow::tests::{judged, read};
 use crate::overflow::*;
 
 fn reading_of_success() -> ReplyClassifier<'static> {
-    ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard()).unwrap()
+    ReplyClassifier::new(Dialect::ChatCompletions, 200, ClassifierRules::standard(), None).unwrap()
 }
 
 fn check(status: u16, body: &str, expect: Verdict) {

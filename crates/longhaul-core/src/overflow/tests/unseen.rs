@@ -87,7 +87,7 @@ pub(super) fn judge_by(
     body: &str,
     facts: RequestFacts<'_>,
 ) -> Verdict {
-    let reading = ReplyClassifier::for_request(Dialect::ChatCompletions, status, rules, facts);
+    let reading = ReplyClassifier::new(Dialect::ChatCompletions, status, rules, Some(facts));
     finish(reading, [body.as_bytes()])
 }
 
@@ -100,7 +100,7 @@ pub(super) fn judge_in(
     size: usize,
 ) -> Verdict {
     let rules = ClassifierRules::standard();
-    let reading = ReplyClassifier::for_request(dialect, status, rules, facts);
+    let reading = ReplyClassifier::new(dialect, status, rules, Some(facts));
     finish(reading, body.as_bytes().chunks(size))
 }
 
