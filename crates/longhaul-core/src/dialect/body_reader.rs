@@ -113,17 +113,6 @@ impl<Own> BodyReader<'_, Own> {
         }
     }
 
-    /// Keeps the member under `key`, by which a request is routed.
-    pub(super) fn keep_routing(
-        &mut self,
-        scanner: &mut Scanner<'_>,
-        key: Literal,
-    ) -> Result<(), Bypass> {
-        let value = scanner.value()?;
-        self.params.routing.push((key, value));
-        Ok(())
-    }
-
     /// Keeps the member under `key`, a reasoning option.
     pub(super) fn keep_reasoning(
         &mut self,
@@ -147,7 +136,7 @@ impl<Own> BodyReader<'_, Own> {
             scanner.advance(bytes)?;
             schemas
         } else {
-            let json = scanner.value()?.slice(scanner.text());
+            let json = scanner.json()?;
             let schemas = Arc::new(ToolSchemas::measure(json));
             if let Some(cursor) = cursor {
                 cursor.store_tools(ahead, json, Arc::clone(&schemas));

@@ -4,7 +4,7 @@
 use crate::conversation::{ContentPart, PartKind};
 use crate::dialect::body_reader::BodyReader;
 use crate::dialect::bypass::Bypass;
-use crate::dialect::request_values::{SeenKeys, keys, known_key, string_or_null};
+use crate::dialect::request_values::{SeenKeys, keys, known_key, read_mark, string_or_null};
 use crate::json::scanner::{Literal, NotJson, Scanner};
 use crate::units::tokens::Tokens;
 
@@ -48,10 +48,7 @@ impl<Own> BodyReader<'_, Own> {
                     chunk_texts.push(scanner.string()?);
                 }
                 Some(PartKey::Detail) => is_coarse |= read_low_detail(scanner)?,
-                Some(key) if key == mark => {
-                    let value = scanner.value()?;
-                    cache_mark = (value.slice(scanner.text()) != "null").then_some(value);
-                }
+                Some(key) if key == mark => cache_mark = read_mark(scanner)?,
                 Some(_) | None => scanner.skip()?,
             }
             Ok::<(), Bypass>(())
@@ -71,11 +68,11 @@ impl<Own> BodyReader<'_, Own> {
 /// is `"low"`.
 fn read_low_detail(scanner: &mut Scanner<'_>) -> Result<bool, NotJson> {
     if scanner.peek() != Some(b'{') {
-        return Ok(scanner.value()?.slice(scanner.text()) == r#""low""#);
+        return Ok(scanner.json()? == r#""low""#);
     }
     let mut is_low = false;
     scanner.object(|scanner, key| {
-        let value = scanner.value()?.slice(scanner.text());
+        let value = scanner.json()?;
         is_low |= known_key(scanner, key) == Some(PartKey::Detail) && value == r#""low""#;
         Ok::<(), NotJson>(())
     })?;

@@ -5,6 +5,7 @@ use crate::clients;
 use crate::conversation::{OutputLimit, Role};
 use crate::dialect::bypass::Bypass;
 use crate::json::scanner::{Literal, NotJson, Scanner};
+use crate::json::span::Span;
 use crate::units::tokens::Tokens;
 
 /// Longest accepted model name, in bytes as written. Facts learned about models are stored by name;
@@ -50,7 +51,13 @@ pub(super) fn role_from_name(name: &str, known: &[Role]) -> Role {
 
 /// Reads a flag. Any value other than `true` counts as `false`.
 pub(super) fn read_flag(scanner: &mut Scanner<'_>) -> Result<bool, Bypass> {
-    Ok(scanner.value()?.slice(scanner.text()) == "true")
+    Ok(scanner.json()? == "true")
+}
+
+/// Reads the value of a cache mark; `None` for null.
+pub(super) fn read_mark(scanner: &mut Scanner<'_>) -> Result<Option<Span>, Bypass> {
+    let value = scanner.value()?;
+    Ok((value.slice(scanner.text()) != "null").then_some(value))
 }
 
 /// Reads a string, or null as `None`. Any other type is an error.

@@ -285,6 +285,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Reads a value. Returns its JSON.
+    pub(crate) fn json(&mut self) -> Result<&'a str, NotJson> {
+        Ok(self.value()?.slice(self.text))
+    }
+
     pub(crate) fn skip(&mut self) -> Result<(), NotJson> {
         self.value().map(drop)
     }

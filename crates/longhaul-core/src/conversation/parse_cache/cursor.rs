@@ -78,7 +78,7 @@ impl CacheHit {
     pub(crate) fn append_at(self, span: Span, to: &mut Pieces) {
         match self {
             Self::Message(parsed) => {
-                let message = parsed.append_at(span.start_u32(), &mut to.parts, &mut to.calls);
+                let message = parsed.append_at(span.start_u32(), to);
                 to.messages.push(message);
             }
             Self::Page(page) => page.append_at(span.start_u32(), to),

@@ -2,7 +2,7 @@
 
 use crate::collections::two_generation_cache::ShardedCache;
 use crate::conversation::parse_cache::{CacheEntry, Fingerprint, MessageMemo};
-use crate::conversation::{Content, ContentPart, Message, ToolCall};
+use crate::conversation::{Content, ContentPart, Message, Pieces, ToolCall};
 use crate::json::scanner::Literal;
 use crate::json::span::Span;
 use std::ops::Range;
@@ -56,13 +56,9 @@ impl ParsedMessage {
     }
 
     /// Returns the message at position `start`; appends its parts and calls.
-    pub(crate) fn append_at(
-        self: Arc<Self>,
-        start: u32,
-        parts: &mut Vec<ContentPart>,
-        calls: &mut Vec<ToolCall>,
-    ) -> Message {
+    pub(crate) fn append_at(self: Arc<Self>, start: u32, to: &mut Pieces) -> Message {
         let there = Shift::by(start);
+        let Pieces { parts, calls, .. } = to;
         let (part, call) = (parts.len(), calls.len());
         // Most messages have neither, and extending a list by nothing takes two calls.
         if !self.parts.is_empty() {

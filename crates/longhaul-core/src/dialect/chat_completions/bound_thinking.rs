@@ -73,7 +73,7 @@ impl Found {
                 | MessageKey::Refusal
                 | MessageKey::ToolCalls,
             ) => {
-                let value = scanner.value()?.slice(scanner.text());
+                let value = scanner.json()?;
                 self.has_more |= !matches!(value, "null" | "\"\"" | "[]");
             }
             _ => scanner.skip()?,

@@ -66,7 +66,7 @@ impl RequestReader<'_> {
             }
             RequestKey::Model => self.params.model = read_model(scanner)?,
             RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
-            RequestKey::Routing => self.keep_routing(scanner, spelt)?,
+            RequestKey::Routing => self.params.routing.push((spelt, scanner.value()?)),
             RequestKey::Thinking => self.keep_reasoning(scanner, spelt)?,
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
             RequestKey::Tools => self.read_tools(scanner)?,
@@ -120,16 +120,12 @@ impl RequestReader<'_> {
             }
             MessageKey::Name => draft.name = string_or_null(scanner)?,
             MessageKey::Reasoning => {
-                let span = scanner.value()?;
-                let thought = span.slice(scanner.text());
+                let thought = scanner.json()?;
                 if thought != "null" {
                     draft.add_reasoning(thought);
                 }
             }
-            MessageKey::Refusal => {
-                let span = scanner.value()?;
-                draft.refusal_chars = char_count(span.slice(scanner.text()));
-            }
+            MessageKey::Refusal => draft.refusal_chars = char_count(scanner.json()?),
             MessageKey::Role => {
                 let role = string_or_null(scanner)?.ok_or(Bypass::Shape)?;
                 draft.role = Some(role_from_name(&role.decode(scanner.text()), Role::ALL));

@@ -7,7 +7,7 @@ use crate::conversation::{Content, ContentPart, Message, PartKind, Role, ToolCal
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_reader::part_tokens;
 use crate::dialect::request_values::{
-    SeenKeys, expect_start, is_of_program, known_key, string_or_null,
+    SeenKeys, expect_start, is_of_program, known_key, read_flag, read_mark, string_or_null,
 };
 use crate::json::scanner::{Literal, Scanner};
 use crate::json::span::Span;
@@ -114,8 +114,7 @@ impl RequestReader<'_> {
     ) -> Result<Block, Bypass> {
         let span = scanner.advance(parsed.len())?;
         let first_part = self.pieces.parts.len();
-        let message =
-            parsed.append_at(span.start_u32(), &mut self.pieces.parts, &mut self.pieces.calls);
+        let message = parsed.append_at(span.start_u32(), &mut self.pieces);
         let parts = first_part..self.pieces.parts.len();
         Ok(Block {
             kind: match message.role {
@@ -174,7 +173,7 @@ impl RequestReader<'_> {
             BlockKey::Content => draft.content = self.inner_content(scanner, draft)?,
             BlockKey::Id => draft.id = string_or_null(scanner)?,
             BlockKey::Input => draft.input = Some(scanner.value()?),
-            BlockKey::IsError => draft.is_error = scanner.value()?.slice(scanner.text()) == "true",
+            BlockKey::IsError => draft.is_error = read_flag(scanner)?,
             BlockKey::Name => draft.name = string_or_null(scanner)?,
             BlockKey::Text if is_string => draft.text = Some(scanner.string()?),
             BlockKey::Thinking if is_string => draft.thinking = Some(scanner.string()?),
@@ -330,10 +329,4 @@ fn part_kind(name: &str) -> PartKind {
         "text" => PartKind::Text,
         _ => PartKind::Other,
     }
-}
-
-/// Reads the value of a cache mark; `None` for null.
-fn read_mark(scanner: &mut Scanner<'_>) -> Result<Option<Span>, Bypass> {
-    let value = scanner.value()?;
-    Ok((value.slice(scanner.text()) != "null").then_some(value))
 }

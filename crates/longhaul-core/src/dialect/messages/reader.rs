@@ -91,15 +91,11 @@ impl RequestReader<'_> {
     ) -> Result<(), Bypass> {
         match key {
             RequestKey::ProviderHistory => {
-                let value = scanner.value()?;
-                if value.slice(scanner.text()) != "null" {
+                if scanner.json()? != "null" {
                     self.keep(HistoryKeeper::Provider);
                 }
             }
-            RequestKey::ContextManagement => {
-                let value = scanner.value()?;
-                self.keep(history_keeper(value.slice(scanner.text())));
-            }
+            RequestKey::ContextManagement => self.keep(history_keeper(scanner.json()?)),
             RequestKey::MaxTokens => {
                 self.params.output_limit = read_output_limit(scanner, spelt)?;
             }
@@ -108,11 +104,8 @@ impl RequestReader<'_> {
                 scanner.array(|scanner| self.wire_message(scanner))?;
             }
             RequestKey::Model => self.params.model = read_model(scanner)?,
-            RequestKey::OutputConfig => {
-                let value = scanner.value()?;
-                self.params.thinking.push((spelt, value));
-            }
-            RequestKey::Routing => self.keep_routing(scanner, spelt)?,
+            RequestKey::OutputConfig => self.params.thinking.push((spelt, scanner.value()?)),
+            RequestKey::Routing => self.params.routing.push((spelt, scanner.value()?)),
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
             RequestKey::System => {
                 let value = scanner.value()?;

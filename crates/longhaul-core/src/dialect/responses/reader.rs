@@ -66,14 +66,13 @@ impl RequestReader<'_> {
     ) -> Result<(), Bypass> {
         match key {
             RequestKey::ContextManagement => {
-                let value = scanner.value()?.slice(scanner.text());
-                if !matches!(value, "null" | "[]") {
-                    self.params.history =
-                        self.params.history.max(HistoryKeeper::CompactingProvider);
+                if !matches!(scanner.json()?, "null" | "[]") {
+                    let kept = self.params.history;
+                    self.params.history = kept.max(HistoryKeeper::CompactingProvider);
                 }
             }
             RequestKey::Conversation | RequestKey::PreviousResponse => {
-                if scanner.value()?.slice(scanner.text()) != "null" {
+                if scanner.json()? != "null" {
                     self.params.history = HistoryKeeper::Provider;
                 }
             }
@@ -88,12 +87,10 @@ impl RequestReader<'_> {
             }
             RequestKey::Messages => scanner.skip()?,
             RequestKey::Model => self.params.model = read_model(scanner)?,
-            RequestKey::Prompt => {
-                self.params.is_partial = scanner.value()?.slice(scanner.text()) != "null";
-            }
+            RequestKey::Prompt => self.params.is_partial = scanner.json()? != "null",
             RequestKey::PromptCache => self.params.prompt_cache_key = read_string(scanner)?,
             RequestKey::Reasoning => self.keep_reasoning(scanner, spelt)?,
-            RequestKey::Routing => self.keep_routing(scanner, spelt)?,
+            RequestKey::Routing => self.params.routing.push((spelt, scanner.value()?)),
             RequestKey::Stream => self.params.streaming = read_flag(scanner)?,
             RequestKey::Tools => self.read_tools(scanner)?,
         }

@@ -126,7 +126,7 @@ impl RequestReader<'_> {
     ) -> Result<Message, Bypass> {
         let item_type = draft.item_type(body);
         let mut message = Message {
-            has_reasoning: item_type == ItemType::Reasoning,
+            has_reasoning: item_type == ItemType::Linked(NeighbourLink::Reasoning),
             binding: item_type.binding(),
             parts: first_part..first_part,
             calls: self.pieces.calls.len()..self.pieces.calls.len(),
@@ -155,7 +155,7 @@ impl RequestReader<'_> {
                 self.pieces.parts.truncate(first_part);
                 self.add_call(&mut message, draft, body);
             }
-            ItemType::Reasoning => {
+            ItemType::Linked(NeighbourLink::Reasoning) => {
                 self.pieces.parts.truncate(first_part);
                 message.tokens = draft.reasoning_tokens(span.slice(body));
             }
@@ -163,7 +163,7 @@ impl RequestReader<'_> {
                 self.set_opaque(&mut message, body);
                 message.role = Role::Developer;
             }
-            ItemType::Compaction | ItemType::CompactionTrigger => {
+            ItemType::Linked(NeighbourLink::Compaction | NeighbourLink::CompactionOrder) => {
                 self.set_opaque(&mut message, body);
                 message.role = Role::Other;
                 let part = self.pieces.parts.get_mut(message.parts.start);
@@ -171,16 +171,16 @@ impl RequestReader<'_> {
                     part.tokens = encrypted_tokens(chars);
                 }
             }
-            ItemType::ToolSearchOutput => {
+            ItemType::Linked(NeighbourLink::Tools) => {
                 self.set_opaque(&mut message, body);
                 if draft.call_id.is_some() {
                     message.role = Role::Tool;
                     message.tool_call_id = draft.call_id;
                 }
             }
-            ItemType::Hosted | ItemType::Reference | ItemType::Unknown => {
-                self.set_opaque(&mut message, body);
-            }
+            ItemType::Linked(
+                NeighbourLink::Free | NeighbourLink::Reference | NeighbourLink::Unknown,
+            ) => self.set_opaque(&mut message, body),
         }
         let parts = self.pieces.parts_of(&message);
         let other: Tokens = parts.iter().map(|part| part.tokens).sum();
@@ -265,8 +265,8 @@ impl ItemDraft {
         match (self.type_name, self.role) {
             (Some(name), _) => ItemType::from_name(&name.decode(body), self.call_id.is_some()),
             (None, Some(_)) => ItemType::Message,
-            (None, None) if self.id.is_some() => ItemType::Reference,
-            (None, None) => ItemType::Unknown,
+            (None, None) if self.id.is_some() => ItemType::Linked(NeighbourLink::Reference),
+            (None, None) => ItemType::Linked(NeighbourLink::Unknown),
         }
     }
 
@@ -288,24 +288,13 @@ enum ItemType {
     AdditionalTools,
     /// A call that another item answers.
     Call,
-    /// The provider's summary of everything before it.
-    Compaction,
-    /// The order to compact, as the last item.
-    CompactionTrigger,
-    /// A call that the provider itself made and answered.
-    Hosted,
+    /// An item with this tie. Without one, a call that the provider itself made and answered; with
+    /// [`NeighbourLink::Tools`], definitions of tools that the model has searched for.
+    Linked(NeighbourLink),
     /// A message of any role.
     Message,
     /// A result whose output is text, or parts with text.
     Output(OutputShape),
-    /// The model's reasoning.
-    Reasoning,
-    /// A reference to a stored item.
-    Reference,
-    /// Definitions of tools that the model has searched for.
-    ToolSearchOutput,
-    /// A type that longhaul does not read.
-    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -324,36 +313,34 @@ impl ItemType {
     fn from_name(name: &str, has_call_id: bool) -> Self {
         match name {
             "additional_tools" => Self::AdditionalTools,
-            "compaction" | "compaction_summary" | "context_compaction" => Self::Compaction,
-            "compaction_trigger" => Self::CompactionTrigger,
+            "compaction" | "compaction_summary" | "context_compaction" => {
+                Self::Linked(NeighbourLink::Compaction)
+            }
+            "compaction_trigger" => Self::Linked(NeighbourLink::CompactionOrder),
             "custom_tool_call_output" | "function_call_output" => Self::Output(OutputShape::Text),
-            "item_reference" => Self::Reference,
+            "item_reference" => Self::Linked(NeighbourLink::Reference),
             "message" => Self::Message,
             "program" if has_call_id => Self::Call,
-            "reasoning" => Self::Reasoning,
+            "reasoning" => Self::Linked(NeighbourLink::Reasoning),
             "shell_call_output" => Self::Output(OutputShape::Chunks),
-            "tool_search_output" => Self::ToolSearchOutput,
+            "tool_search_output" => Self::Linked(NeighbourLink::Tools),
             // The schema lists no `call_id` among the properties of this type.
             "local_shell_call" | "mcp_approval_request" => Self::Call,
             "local_shell_call_output" | "mcp_approval_response" => {
                 Self::Output(OutputShape::Opaque)
             }
-            _ if is_hosted(name) => Self::Hosted,
+            _ if is_hosted(name) => Self::Linked(NeighbourLink::Free),
             _ if has_call_id && name.ends_with("_call") => Self::Call,
             _ if has_call_id && name.ends_with("_output") => Self::Output(OutputShape::Opaque),
-            _ => Self::Unknown,
+            _ => Self::Linked(NeighbourLink::Unknown),
         }
     }
 
     fn binding(self) -> NeighbourLink {
         match self {
-            Self::AdditionalTools | Self::ToolSearchOutput => NeighbourLink::Tools,
-            Self::Compaction => NeighbourLink::Compaction,
-            Self::CompactionTrigger => NeighbourLink::CompactionOrder,
-            Self::Reasoning => NeighbourLink::Reasoning,
-            Self::Reference => NeighbourLink::Reference,
-            Self::Unknown => NeighbourLink::Unknown,
-            Self::Call | Self::Hosted | Self::Message | Self::Output(_) => NeighbourLink::Free,
+            Self::AdditionalTools => NeighbourLink::Tools,
+            Self::Linked(link) => link,
+            Self::Call | Self::Message | Self::Output(_) => NeighbourLink::Free,
         }
     }
 }
@@ -367,13 +354,13 @@ mod tests {
         for (name, has_call_id, expect) in [
             ("function_call", true, ItemType::Call),
             ("dream_call", true, ItemType::Call),
-            ("dream_call", false, ItemType::Unknown),
+            ("dream_call", false, ItemType::Linked(NeighbourLink::Unknown)),
             ("dream_call_output", true, ItemType::Output(OutputShape::Opaque)),
-            ("dream_call_output", false, ItemType::Unknown),
-            ("item_reference", false, ItemType::Reference),
-            ("web_search_call", false, ItemType::Hosted),
-            ("mcp_call", false, ItemType::Hosted),
-            ("", true, ItemType::Unknown),
+            ("dream_call_output", false, ItemType::Linked(NeighbourLink::Unknown)),
+            ("item_reference", false, ItemType::Linked(NeighbourLink::Reference)),
+            ("web_search_call", false, ItemType::Linked(NeighbourLink::Free)),
+            ("mcp_call", false, ItemType::Linked(NeighbourLink::Free)),
+            ("", true, ItemType::Linked(NeighbourLink::Unknown)),
         ] {
             assert_eq!(ItemType::from_name(name, has_call_id), expect, "{name}");
         }
