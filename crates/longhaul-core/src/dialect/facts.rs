@@ -2,7 +2,7 @@
 
 use crate::units::tokens::Tokens;
 
-/// Facts about one API. Each dialect has a table of them.
+/// Facts about one API. Chat completions have a table of them; the other dialects state what differs.
 #[derive(Debug)]
 pub struct DialectFacts {
     /// Path that clients append to a base URL. Gateways serve it below longer ones.

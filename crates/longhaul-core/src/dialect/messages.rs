@@ -12,6 +12,7 @@ mod turns;
 
 use serde_json::json;
 
+use crate::dialect::chat_completions;
 pub(super) use crate::dialect::chat_completions::writer;
 use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
@@ -33,25 +34,19 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     required_headers: client::REQUIRED_HEADERS,
     compaction_header: Some(client::COMPACTION_HEADER),
     key_header: Some(client::KEY_HEADER),
-    has_websocket: false,
     may_have_own_upstream: true,
     form: 2 << 16,
+    // Clients have to state an output limit, and state the same limit each time.
     output_limit_keys: &["max_tokens"],
     // The floor at which Claude Code compacts instead.
     min_output: Tokens::new(3_000),
-    // Clients have to state an output limit, and state the same limit each time.
-    may_keep_calls: false,
     allows_user_behind_instructions: false,
-    cache_mark_key: "cache_control",
-    allows_added_cache_marks: true,
     marks_results: true,
-    text_part_start: r#"{"type":"text","text":"#,
     call_signature: None,
     answer_key: "content",
     content_keys: "data name text thinking tool_use_id",
     counts_prompt_first: true,
-    held_bytes: 64 * 1024,
-    event_start_bytes: 0,
+    ..chat_completions::FACTS
 };
 
 /// Formats the body of an error reply, with members in the order that the API uses. The API's own

@@ -7,6 +7,7 @@ pub(super) mod steps;
 pub(super) mod summary_request;
 pub(super) mod writer;
 
+use crate::dialect::chat_completions;
 use crate::dialect::facts::DialectFacts;
 use crate::units::tokens::Tokens;
 pub use reader::read;
@@ -18,31 +19,24 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     distinct_path: "/responses",
     // Agents poll, cancel and continue their responses by id.
     key_paths: &["responses", "responses/*"],
-    required_headers: &[],
-    compaction_header: None,
-    key_header: None,
     has_websocket: true,
-    may_have_own_upstream: false,
     form: 1 << 16,
     output_limit_keys: &["max_output_tokens"],
-    min_output: Tokens::new(1_024),
     may_keep_calls: true,
-    allows_user_behind_instructions: true,
     cache_mark_key: "prompt_cache_breakpoint",
     allows_added_cache_marks: false,
-    marks_results: false,
     text_part_start: r#"{"type":"input_text","text":"#,
     call_signature: None,
     answer_key: "output",
     // Every item has a type.
     content_keys: "type",
-    counts_prompt_first: false,
     // The events before the first content repeat instructions and tools twice; those of Codex with a few tool
     // servers take 100 KB.
     held_bytes: 512 * 1024,
     // A closing event states its type, its status and the reason for being incomplete in the first 300, before
     // it repeats instructions and tools.
     event_start_bytes: 512,
+    ..chat_completions::FACTS
 };
 
 /// Bytes of an encrypted text that carry no tokens. Codex subtracts the number in its own estimate.
