@@ -173,7 +173,8 @@ impl ReplyObserver {
         let state = &*self.state;
         let facts = self.observed.facts(&self.model);
         let rules = &state.config.overflow_rules;
-        let error = self.tail.finish(rules, Some(facts)).error_only();
+        let end = self.tail.finish(rules, Some(facts));
+        let error = ReplyEnd { usage: None, finish: None, has_content: true, ..end };
         if !self.observed.is_partial {
             learn(state, &self.learned, &self.model, &self.observed, &error);
         }

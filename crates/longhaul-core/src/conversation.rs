@@ -313,11 +313,6 @@ impl<'a> Conversation<'a> {
         self.pieces.calls_of(message)
     }
 
-    pub(crate) fn signs_calls(&self, message: &Message) -> bool {
-        let signature = self.dialect.facts().call_signature;
-        signature.is_some_and(|key| message.span.slice(self.body).contains(key))
-    }
-
     /// Returns the texts of a message: its string, or those of its text parts.
     pub(crate) fn texts(&self, message: &Message) -> impl Iterator<Item = Literal> {
         let (only, parts) = match message.content {

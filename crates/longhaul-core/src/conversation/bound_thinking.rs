@@ -25,21 +25,16 @@ impl Conversation<'_> {
 
 /// Extends spans of members or elements by their commas; joins neighbours.
 fn with_commas(body: &str, spans: &[Span]) -> Vec<Span> {
+    let is_comma = |from, to| body.get(from..to).is_some_and(|it| it.trim_ascii() == ",");
     let mut joined: Vec<Span> = Vec::with_capacity(spans.len());
     for &span in spans {
         match joined.last_mut() {
-            Some(last) if are_neighbours(body, *last, span) => *last = last.extended_to(span),
+            Some(last) if is_comma(last.end(), span.start()) => *last = last.extended_to(span),
             _ => joined.push(span),
         }
     }
     let extended = joined.iter().filter_map(|span| with_comma(body, *span));
     extended.collect()
-}
-
-/// Whether only a comma stands between two spans.
-fn are_neighbours(body: &str, one: Span, next: Span) -> bool {
-    let between = body.get(one.end()..next.start()).unwrap_or_default();
-    between.trim_ascii() == ","
 }
 
 /// Extends a span by the comma after it, or else by the comma before it.

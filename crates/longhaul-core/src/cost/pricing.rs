@@ -16,14 +16,13 @@ impl Price {
     /// Parses a list price in dollars per million tokens. Returns `None` for an invalid price and
     /// for zero: lists contain 0 both for models not charged by token and for unknown prices.
     pub fn from_dollars_per_million(dollars: &str) -> Option<Self> {
-        let picos = to_fixed_point(dollars.parse().ok()?, 6)?;
-        (picos > 0).then_some(Self(picos))
+        Self::stated(dollars).filter(|price| price.0 > 0)
     }
 
     /// Parses a price that an operator states, in dollars per million tokens. Zero is a price: tokens
     /// that cost nothing.
     pub fn stated(dollars: &str) -> Option<Self> {
-        to_fixed_point(dollars.parse().ok()?, 6).map(Self)
+        Self::nearest(dollars.parse().ok()?)
     }
 
     /// Creates the price nearest to `dollars` per million tokens; `None` if it is negative.

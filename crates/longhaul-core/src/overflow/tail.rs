@@ -163,12 +163,6 @@ impl ReplyEnd {
         Self { usage: None, finish: None, has_content, verdict: Verdict::Fine }
     }
 
-    /// Keeps only the verdict of an incomplete reply, which is assumed to have had content.
-    #[must_use]
-    pub fn error_only(self) -> Self {
-        Self { usage: None, finish: None, has_content: true, verdict: self.verdict }
-    }
-
     /// Reads a stream: the events at both ends, and those in between only if they may add a fact.
     fn read_stream(&mut self, dialect: Dialect, events: &[u8], rules: RuleSet<'_>) {
         let first = if self.has_content { 0 } else { stream_ends::first_events_len(events) };

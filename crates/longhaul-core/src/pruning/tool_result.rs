@@ -160,8 +160,10 @@ fn call_clip(
     let at = batch.results.start.checked_sub(1)?;
     let message = conversation.message(at)?;
     let saves = argument_clip::saved_tokens(conversation, message, number);
-    let is_clipped = saves > Tokens::ZERO && !conversation.signs_calls(message);
-    is_clipped.then_some(CallClip { message: at, saves })
+    let signature = conversation.dialect().facts().call_signature;
+    let is_signed =
+        signature.is_some_and(|key| message.span.slice(conversation.body()).contains(key));
+    (saves > Tokens::ZERO && !is_signed).then_some(CallClip { message: at, saves })
 }
 
 /// Returns the tokens that markers save in place of the pictures of results that a client shows in the user
