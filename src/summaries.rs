@@ -184,7 +184,7 @@ pub(crate) async fn write(
         earlier: earlier.as_ref().map(|(text, until)| (text, *until)),
         covered: covered.clone(),
         retained: covered.end..covered.end,
-        words: &job.policy.words,
+        words: &job.policy.settings.words,
     };
     let replaced = conversation.tokens_of(place.part());
     let (mut provider, mut failure) = (None, None);

@@ -19,7 +19,7 @@ fuzz_target!(|body: &[u8]| {
     for window in [100, 1_000, 8_000] {
         for placement in [Placement::Separate, Placement::Merged] {
             let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
-            policy.placement = placement;
+            policy.settings.placement = placement;
             let known = PriorRecords::default();
             let view = plan(&conversation, &policy, &known, SummarySource::Digest).view;
             let cuts = view.replacements(&conversation);

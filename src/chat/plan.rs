@@ -38,7 +38,7 @@ use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::planning::splice::admits_body;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
-use longhaul_core::policy::{Policy, cut_point};
+use longhaul_core::policy::cut_point;
 
 /// Plans the first send and builds its body. An unsound rewrite is replaced by the original
 /// body.
@@ -250,7 +250,8 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
     let conversation = chat.request.conversation;
     let known = PriorRecords { ready: None, ..inputs.prior_records.clone() };
     // Nothing is cut, so the rule may clear at the threshold.
-    let policy = Policy { proactive: false, ..inputs.policy.clone() };
+    let mut policy = inputs.policy.clone();
+    policy.settings.proactive = false;
     let plan = plan(conversation, &policy, &known, chat.summary_source());
     if plan.view.is_condensed() {
         return unmodified(chat, inputs);

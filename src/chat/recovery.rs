@@ -68,14 +68,12 @@ pub(super) fn inputs_for_body(
 ) -> PlanInputs {
     let room = u32::try_from(limits.goal).unwrap_or(u32::MAX);
     let room = Tokens::new(room).divided_by(4).min(inputs.policy.thresholds.window);
+    let actual = inputs.policy.thresholds.actual_window;
     let mut inputs = PlanInputs {
-        policy: Policy {
-            body: limits,
-            ..Policy::new(&chat.settings, room)
-                .with_actual_window(inputs.policy.thresholds.actual_window)
-        },
+        policy: Policy { body: limits, ..Policy::new(&chat.settings, room) },
         ..inputs.clone()
     };
+    inputs.policy.thresholds.actual_window = actual.max(room);
     inputs.policy.thresholds.output = OutputWindow::Separate;
     inputs
 }

@@ -162,7 +162,7 @@ fn retry_original(chat: &Chat<'_>, first: &Attempt, why: RewriteRefusal) -> Opti
     let why = if first.is_marked { RewriteRefusal::CacheMarks } else { why };
     let policy = &first.inputs.policy;
     let summarised = first.view().is_condensed();
-    let suspected = summarised.then_some(policy.placement);
+    let suspected = summarised.then_some(policy.settings.placement);
     let plan = plan_unmodified(conversation, policy);
     let why = Retry::Original { why, suspected };
     Some(second_attempt::with_plan(chat, first, plan, why))
@@ -181,7 +181,7 @@ fn retry_other_placement(chat: &Chat<'_>, first: &Attempt) -> Option<Attempt> {
         ..first.plan.clone()
     };
     let mut second = second_attempt::with_plan(chat, first, plan, Retry::OtherPlacement);
-    second.inputs.policy.placement = Placement::Merged;
+    second.inputs.policy.settings.placement = Placement::Merged;
     Some(second)
 }
 

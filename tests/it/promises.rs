@@ -220,7 +220,7 @@ pub(crate) fn forwarded(
     let kept = begun + kept.take_while(|message| role(message) == "user").count();
     // Merged text goes into the message directly after the history that it replaces.
     let merged = before.len() - view.summarised_until();
-    let takes_in = |back| policy.placement == Placement::Merged && back == merged;
+    let takes_in = |back| policy.settings.placement == Placement::Merged && back == merged;
     let waits = 1..=kept;
     let newest = usize::from(newest == Newest::Kept && !before.is_empty());
     for back in waits.chain(kept + 1..=newest) {

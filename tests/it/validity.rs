@@ -187,7 +187,7 @@ fn keeps_runs_whole(before: &[&str], cut: usize, most: Tokens) {
 
 fn holds(body: &[u8], policy: &Policy) {
     let sent = Sent::of(body, policy);
-    let merges = policy.placement == Placement::Merged;
+    let merges = policy.settings.placement == Placement::Merged;
     for sent in [&sent.planned, &sent.recovered].into_iter().flatten() {
         assert_eq!(newly_broken(body, sent), [""; 0]);
         let (before, after) = (reader::messages(body), reader::messages(sent));

@@ -389,7 +389,7 @@ fn window_reported_by_the_upstream_never_changes_what_is_cleared() {
             let plain = cleared(&session.body, &policy());
             some += usize::from(!plain.is_empty());
             for asked in [8_000, 64_000, 1_000_000] {
-                let policy = policy().with_window(&wishes, Tokens::new(asked));
+                let policy = policy().with_window(Tokens::new(asked));
                 assert_eq!(
                     cleared(&session.body, &policy),
                     plain,
@@ -413,7 +413,7 @@ fn token_counts_of_the_provider_never_change_what_is_cleared() {
             some += usize::from(!plain.is_empty());
             for percent in [25, 40, 66, 90, 133] {
                 let holds = Tokens::new(window).percent(percent);
-                let policy = policy().with_counted_window(&wishes, holds);
+                let policy = policy().with_counted_window(holds);
                 assert_eq!(
                     cleared(&session.body, &policy),
                     plain,

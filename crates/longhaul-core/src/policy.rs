@@ -130,9 +130,10 @@ pub struct CompactionSettings {
     pub keep_errors: bool,
     /// See [`PruneRule::placeholder`].
     pub placeholder: Option<Placeholder>,
-    /// See [`Policy::by_provider`].
+    /// Whether the provider writes the summaries. Its item costs no reasoning, so a request that fits waits for one.
     pub by_provider: bool,
-    /// See [`Policy::clip_above`].
+    /// Size above which a result is clipped before its first send, and from then on: the only cut that costs
+    /// neither cached tokens nor reasoning. `None`: results arrive whole.
     pub clip_above: Option<Tokens>,
     /// Hard threshold: records are adopted from here on.
     pub hard: ThresholdSetting,
@@ -281,13 +282,10 @@ impl Thresholds {
 /// Compaction policy for one request.
 #[derive(Clone, Debug)]
 pub struct Policy {
+    /// The settings.
+    pub settings: CompactionSettings,
     /// Clearing rule and its trigger; `None` if clearing is switched off.
     pub prune: Option<(PruneTrigger, PruneRule)>,
-    /// Whether the provider writes the summaries. Its item costs no reasoning, so a request that fits waits for one.
-    pub by_provider: bool,
-    /// Size above which a result is clipped before its first send, and from then on: the only cut that costs
-    /// neither cached tokens nor reasoning. `None`: results arrive whole.
-    pub clip_above: Option<Tokens>,
     /// Whether the rule clears below the hard threshold only if that is likely to pay. So it is under
     /// `auto` and `frugal`, unless the operator set when or how much to clear.
     pub weighs_clearing: bool,
@@ -296,10 +294,6 @@ pub struct Policy {
     /// Tokens of the newest results that recovery protects while it clears all others: as many as the
     /// rule first, then fewer. `None` if it clears nothing.
     pub recovery_protect: Option<[Tokens; 2]>,
-    /// Whether records are made or adopted before an overflow.
-    pub proactive: bool,
-    /// Whether longhaul acts on an overflow.
-    pub recover: bool,
     /// Thresholds that decide when records are made and adopted, and which size fits.
     pub thresholds: Thresholds,
     /// Thresholds of the clearing rule, always those of the policy window. Replicas query an upstream at
@@ -321,18 +315,10 @@ pub struct Policy {
     pub max_pinned_summary: Tokens,
     /// Token budgets for the parts of a replacement text.
     pub budgets: SummaryBudgets,
-    /// Words that stay in a replacement text.
-    pub words: Arc<StandingWords>,
-    /// Whether to add a cache mark after the replacement text, if the client sends marks.
-    pub adds_cache_mark: bool,
     /// Whether the window is more than a guess from the size of a refused request.
     pub is_window_stated: bool,
     /// Limits of the upstream on the body.
     pub body: BodyLimits,
-    /// Placement of the replacement text.
-    pub placement: Placement,
-    /// See [`CompactionSettings::recall`].
-    pub recall: Option<Arc<RecallLink>>,
 }
 
 impl Policy {
@@ -370,16 +356,12 @@ impl Policy {
         let keep_recent = keep_recent(settings, &thresholds);
         Self {
             prune: settings.prune.then(|| (settings.prune_trigger.unwrap_or(when), rule)),
-            by_provider: settings.by_provider,
-            clip_above: settings.clip_above,
             weighs_clearing: matches!(settings.profile, Profile::Auto | Profile::Frugal)
                 && settings.prune_trigger.is_none()
                 && settings.protect.is_none()
                 && settings.minimum.is_none(),
             weighs_cuts: settings.profile == Profile::Frugal,
             recovery_protect: (settings.prune && settings.recover).then_some(clearing),
-            proactive: settings.proactive,
-            recover: settings.recover,
             keep_recent,
             clear_target: BreakTarget::CLEARED,
             cut_target: BreakTarget::CUT,
@@ -389,12 +371,9 @@ impl Policy {
             prune_summary_size: budgets.usual(),
             prune_thresholds: thresholds,
             budgets,
-            words: Arc::clone(&settings.words),
             is_window_stated: true,
             body: BodyLimits::UNKNOWN,
-            placement: settings.placement,
-            recall: settings.recall.clone(),
-            adds_cache_mark: settings.adds_cache_mark,
+            settings: settings.clone(),
             thresholds,
         }
     }
@@ -423,9 +402,9 @@ impl Policy {
     /// how large they are, and which size fits. It never changes what the clearing rule clears, nor
     /// whether the first user message is kept.
     #[must_use]
-    pub fn with_window(mut self, settings: &CompactionSettings, tokens: Tokens) -> Self {
-        self.thresholds = Thresholds::new(tokens, settings);
-        self.keep_recent = keep_recent(settings, &self.thresholds);
+    pub fn with_window(mut self, tokens: Tokens) -> Self {
+        self.thresholds = Thresholds::new(tokens, &self.settings);
+        self.keep_recent = keep_recent(&self.settings, &self.thresholds);
         self.budgets = SummaryBudgets::new(&self.thresholds);
         self
     }
@@ -438,32 +417,14 @@ impl Policy {
     /// counts then agree. Otherwise they are those of `counted_window`, rounded down to a sixteenth
     /// of the window so that small differences have no effect.
     #[must_use]
-    pub fn with_counted_window(
-        mut self,
-        settings: &CompactionSettings,
-        counted_window: Tokens,
-    ) -> Self {
+    pub fn with_counted_window(mut self, counted_window: Tokens) -> Self {
         let Thresholds { window, output, .. } = self.thresholds;
         if counted_window < self.thresholds.hard {
             let step = window.divided_by(WINDOW_STEPS).get().max(1);
-            self = self.with_window(settings, Tokens::new(counted_window.get() / step * step));
+            self = self.with_window(Tokens::new(counted_window.get() / step * step));
             self.thresholds.output = output;
         }
         self.thresholds.actual_window = counted_window;
-        self
-    }
-
-    /// Treats the window as a limit on input alone.
-    #[must_use]
-    pub(crate) fn with_separate_output(mut self) -> Self {
-        self.thresholds.output = OutputWindow::Separate;
-        self
-    }
-
-    /// Applies the known window of the model, if the policy window is a rounded value of it.
-    #[must_use]
-    pub fn with_actual_window(mut self, tokens: Tokens) -> Self {
-        self.thresholds.actual_window = tokens.max(self.thresholds.window);
         self
     }
 

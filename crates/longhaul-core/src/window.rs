@@ -14,7 +14,7 @@ pub mod token_ratio;
 use crate::conversation::Conversation;
 use crate::dialect::compress_api::SentPart;
 use crate::overflow::Overflow;
-use crate::policy::{CompactionSettings, Policy};
+use crate::policy::{CompactionSettings, OutputWindow, Policy};
 use crate::units::tokens::Tokens;
 use source::{SourcedWindow, WindowSource};
 use token_ratio::{TokenCalibration, TokenRatio};
@@ -211,14 +211,15 @@ impl WindowSources {
     /// Builds the policy of `settings` for this model.
     pub fn policy(&self, settings: &CompactionSettings) -> Policy {
         let (window, believed) = self.policy_window();
-        let policy = Policy::new(settings, window);
-        match (self.trusted_report(), self.table) {
-            (Some(window), _) => policy.with_window(settings, window),
-            (None, Some(TableWindow::Input(_))) if believed == WindowSource::Table => {
-                policy.with_separate_output()
-            }
-            (None, _) => policy,
+        let mut policy = Policy::new(settings, window);
+        if let Some(window) = self.trusted_report() {
+            return policy.with_window(window);
         }
+        let is_input = matches!(self.table, Some(TableWindow::Input(_)));
+        if is_input && believed == WindowSource::Table {
+            policy.thresholds.output = OutputWindow::Separate;
+        }
+        policy
     }
 
     /// Returns the windows that the operator, the upstream and the table state, in this order.
@@ -248,15 +249,15 @@ impl WindowSources {
         let refusal = self.refusal.filter(|_| source == WindowSource::Refusal);
         let Some(RefusalWindow::Stated { stated, refused }) = refusal else {
             let estimated = counts().estimated_window(policy.thresholds.window);
-            return policy.with_counted_window(settings, estimated);
+            return policy.with_counted_window(estimated);
         };
         let estimated = counts().estimated_window(stated);
         // The text is about as dense as the refused text, whose window is more accurate than any
         // ratio.
         if estimated <= refused + refused.divided_by(DENSITY_TOLERANCE) {
-            policy.with_window(settings, to_two_digits(refused))
+            policy.with_window(to_two_digits(refused))
         } else {
-            policy.with_counted_window(settings, estimated)
+            policy.with_counted_window(estimated)
         }
     }
 }

@@ -108,7 +108,7 @@ pub(in crate::chat) fn resolve_suspicions(chat: &Chat<'_>, view: &ForwardedView)
 /// placement.
 pub(in crate::chat) fn suspect_attempt(chat: &Chat<'_>, attempt: &Attempt) {
     if attempt.view().is_condensed() {
-        suspect_placement(chat, attempt.inputs.policy.placement);
+        suspect_placement(chat, attempt.inputs.policy.settings.placement);
     }
 }
 
@@ -128,7 +128,7 @@ pub(in crate::chat) fn confirm_placement(chat: &Chat<'_>, attempt: &Attempt) {
     } else if view.is_pruned() {
         store.record_rewrite_acceptance(&chat.prefix_keys, RewriteTolerance::ClearingOnly);
     }
-    let (forms, placement) = (&chat.learned.placements, attempt.inputs.policy.placement);
+    let (forms, placement) = (&chat.learned.placements, attempt.inputs.policy.settings.placement);
     if view.is_condensed()
         && let Some(key) = chat.prefix_keys.first_key()
         && forms.record_accepted(&chat.model, key, placement)

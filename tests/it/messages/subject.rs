@@ -73,7 +73,7 @@ pub(crate) fn sent(body: &[u8], window: u32) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     for placement in [Placement::Separate, Placement::Merged] {
         let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(window));
-        policy.placement = placement;
+        policy.settings.placement = placement;
         let view = plan(&conversation, &policy, &known, SummarySource::Digest).view;
         sent.extend(spliced(&conversation, &view));
         let source = SummarySource::Digest;

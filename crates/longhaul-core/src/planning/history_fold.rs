@@ -228,7 +228,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         let fixed = state.fixed_tokens + state.pinned_tokens();
         let irreducible = fixed + policy.least_room();
         state.can_compact = irreducible < policy.thresholds.hard;
-        state.cuts_first = policy.proactive
+        state.cuts_first = policy.settings.proactive
             && state.can_compact
             && policy.prune_thresholds.hard >= policy.thresholds.hard;
         state
@@ -259,7 +259,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         if !self.cuts_first {
             self.clear_at_hard_threshold(point);
         }
-        let may_compact = self.policy.proactive && self.can_compact && point > self.settled_until;
+        let may_compact =
+            self.policy.settings.proactive && self.can_compact && point > self.settled_until;
         let is_at_mark = may_compact && {
             let size = self.size(point);
             self.extends_at(point)
@@ -359,7 +360,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
 
     /// Clips the results above the size of the policy, unless the record has clipped them to another size.
     fn clip_at_arrival(&mut self) {
-        let Some(most) = self.policy.clip_above else {
+        let Some(most) = self.policy.settings.clip_above else {
             return;
         };
         let end = (most - MAX_CLIP_NOTE).divided_by(2);
@@ -401,7 +402,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             // Without a record in the same cache break, clearing alone must justify the break.
             let tenth = self.prune_size(point).percent(10);
             let fires = self.rule_would_fire(PruneTrigger::HardThreshold);
-            !self.policy.proactive && fires && self.clearable_tokens() >= tenth
+            !self.policy.settings.proactive && fires && self.clearable_tokens() >= tenth
         };
         if clears {
             self.prune_state.clear_all_clearable();

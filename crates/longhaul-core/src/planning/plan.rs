@@ -176,7 +176,7 @@ pub fn plan(
     let adopted = prior.adopted.as_ref();
     let ready = prior.ready.as_ref();
     // The provider's rules tie the item to the first request after its reply.
-    let item = ready.filter(|it| policy.proactive && it.record.provider_item().is_some());
+    let item = ready.filter(|it| policy.settings.proactive && it.record.provider_item().is_some());
     if let Some(swapped) = item.map(|it| candidate(Some(it), HardThresholdMode::Report))
         && swapped.fits()
     {
@@ -184,7 +184,7 @@ pub fn plan(
     }
     // The prefix breaks where it would without a model: at the threshold, on every replica alike.
     let current = candidate(adopted, HardThresholdMode::Cut);
-    if !policy.proactive || summaries == SummarySource::Digest {
+    if !policy.settings.proactive || summaries == SummarySource::Digest {
         return current.plan;
     }
     if !current.outcome.cut_here {
@@ -204,7 +204,7 @@ pub fn plan(
         // The call is already paid for. A larger request would depend on an exact estimate.
         SummaryNeed::InBackground(_) if prior.pending && uncut.leaves_margin() => uncut.plan,
         need @ SummaryNeed::InBackground(_)
-            if policy.by_provider && ready.is_none() && uncut.leaves_margin() =>
+            if policy.settings.by_provider && ready.is_none() && uncut.leaves_margin() =>
         {
             RequestPlan { need, ..uncut.plan }
         }
@@ -289,7 +289,7 @@ pub fn plan_explicit_compaction(
             earlier: out.view.summary().map(|text| (text, outcome.summarised_until)),
             covered: history,
             retained: cut..cut,
-            words: &policy.words,
+            words: &policy.settings.words,
         };
         let text = segments::with_segment(conversation, &place, None, &budgets);
         out.view.set_replacement(cut, text);

@@ -70,7 +70,7 @@ pub fn plan_recovery(
     refused: &ForwardedView,
     summaries: SummarySource,
 ) -> RecoveryDecision {
-    if !policy.recover || conversation.is_stateful() {
+    if !policy.settings.recover || conversation.is_stateful() {
         return RecoveryDecision::GiveUp;
     }
     RecoveryPlanner::new(conversation, policy, prior, refused).decide(summaries)
@@ -371,7 +371,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 earlier,
                 covered: self.pinned_head.end..cut,
                 retained: self.retained(cut),
-                words: &self.policy.words,
+                words: &self.policy.settings.words,
             };
             segments::with_segment(self.conversation, &place, None, budgets)
         };

@@ -72,9 +72,9 @@ impl ForwardedView {
         clips: &[Clip],
     ) -> Self {
         let mut view = Self {
-            placement: policy.placement,
-            adds_cache_mark: policy.adds_cache_mark,
-            recall: policy.recall.clone(),
+            placement: policy.settings.placement,
+            adds_cache_mark: policy.settings.adds_cache_mark,
+            recall: policy.settings.recall.clone(),
             ..Self::new(pinned_head, prune_state)
         };
         if let Some(base) = base {

@@ -11,8 +11,7 @@ fn reported_window_moves_the_thresholds_but_not_the_pruning_rule() {
     for window in [32_000, 200_000] {
         for reported in [8_000, 64_000, 1_000_000] {
             let plain = policy(window);
-            let asked =
-                policy(window).with_window(&CompactionSettings::default(), Tokens::new(reported));
+            let asked = policy(window).with_window(Tokens::new(reported));
             assert_eq!(asked.prune, plain.prune);
             assert_eq!(asked.recovery_protect, plain.recovery_protect);
             assert_eq!(asked.prune_thresholds, plain.prune_thresholds);
@@ -28,12 +27,11 @@ fn reported_window_moves_the_thresholds_but_not_the_pruning_rule() {
 
 #[test]
 fn a_counted_window_moves_thresholds_only_if_they_no_longer_fit() {
-    let settings = CompactionSettings::default();
     let plain = policy(32_000);
-    let near = plain.clone().with_counted_window(&settings, plain.thresholds.hard);
+    let near = plain.clone().with_counted_window(plain.thresholds.hard);
     assert_eq!(near.thresholds.max_input(None), plain.thresholds.hard);
     assert_eq!((near.thresholds.hard, near.budgets), (plain.thresholds.hard, plain.budgets));
-    let dense = plain.clone().with_counted_window(&settings, Tokens::new(21_999));
+    let dense = plain.clone().with_counted_window(Tokens::new(21_999));
     assert_eq!(dense.thresholds.window, Tokens::new(20_000));
     assert_eq!(dense.thresholds.max_input(None), Tokens::new(21_999));
     for counted in [near, dense] {
@@ -48,7 +46,8 @@ fn separate_output_is_not_deducted_from_the_input_limit() {
     let output = Some(Tokens::new(20_000));
     let shared = policy(200_000);
     assert_eq!(shared.thresholds.max_input(output), Tokens::new(180_000));
-    let apart = policy(200_000).with_separate_output();
+    let mut apart = policy(200_000);
+    apart.thresholds.output = OutputWindow::Separate;
     assert_eq!(apart.thresholds.max_input(output), Tokens::new(200_000));
 }
 

@@ -100,7 +100,7 @@ impl HistoryFold<'_, '_> {
             } else {
                 self.surely_retained(until, point)
             },
-            words: &self.policy.words,
+            words: &self.policy.settings.words,
         };
         let text = segments::with_segment(self.conversation, &place, None, &budgets);
         self.text = Some(text);

@@ -32,7 +32,7 @@ impl HistoryFold<'_, '_> {
             return !self.cuts_first;
         }
         let mark = policy.prune_thresholds.window_hard_threshold;
-        if policy.proactive && is_likely_to_reach(mark, self.prune_size(point)) {
+        if policy.settings.proactive && is_likely_to_reach(mark, self.prune_size(point)) {
             // The cut at the threshold frees more. Clearing would only postpone the cut.
             return false;
         }

@@ -298,7 +298,7 @@ fn without_proactive_compaction_hard_threshold_pruning_needs_a_tenth_gain() {
         (true, ten, &[]),
     ] {
         let mut policy = clearing(PruneTrigger::HardThreshold, rule());
-        policy.proactive = proactive;
+        policy.settings.proactive = proactive;
         policy.prune_thresholds.hard = wanted;
         policy.prune_thresholds.prune_target = Tokens::ZERO;
         let beside_its_text = run(1..2) - Tokens::new(250);

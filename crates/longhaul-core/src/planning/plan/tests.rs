@@ -278,7 +278,7 @@ fn seen_conversation_waits_for_a_summary_or_falls_back_to_a_digest() {
 #[test]
 fn nothing_is_compacted_if_proactive_compaction_is_off() {
     let mut policy = policy();
-    policy.proactive = false;
+    policy.settings.proactive = false;
     for known in [PriorRecords::default(), seen()] {
         let body = body(40);
         let conversation = read(body.as_bytes()).unwrap();

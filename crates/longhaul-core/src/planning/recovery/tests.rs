@@ -113,7 +113,7 @@ fn clearing_suffices_if_it_reaches_the_target_and_saves_a_tenth() {
     // A distant target does not justify a retry with hardly any gain.
     check(FAR.percent(10), least - ONE, false);
     let mut switched_off = aiming(&clears, cleared, FAR);
-    switched_off.recover = false;
+    switched_off.settings.recover = false;
     assert_eq!(climbs(&switched_off, &nothing(), SummarySource::Model), "give up");
     let no_rule = Policy { recovery_protect: None, ..aiming(&clears, cleared, FAR) };
     assert_ne!(climbs(&no_rule, &nothing(), SummarySource::Digest), "cleared 2");

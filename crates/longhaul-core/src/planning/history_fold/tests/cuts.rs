@@ -23,7 +23,7 @@ fn a_summary_is_due_from_the_hard_threshold_on_to_the_token() {
     let check = |hard, proactive, due| {
         let mut policy = full();
         policy.thresholds.hard = hard;
-        policy.proactive = proactive;
+        policy.settings.proactive = proactive;
         let standing = noted(&policy, None);
         assert_eq!((standing.summary_due, standing.cut_here), (due, false), "{hard}");
         let standing = cut(&policy, None);
@@ -237,7 +237,7 @@ fn thought_over(model: &str, then: &str) -> String {
 fn clearing_that_no_window_forces_spares_bound_reasoning_until_a_turn_begins() {
     let mut policy = clearing(PruneTrigger::Always, rule());
     policy.weighs_clearing = true;
-    policy.proactive = false;
+    policy.settings.proactive = false;
     for marks in [&mut policy.thresholds, &mut policy.prune_thresholds] {
         marks.window_hard_threshold = FAR;
     }

@@ -180,7 +180,8 @@ fn no_cache_mark_is_added_if_that_is_switched_off() {
     let body = json!({"messages": all}).to_string();
     let conversation = read(body.as_bytes()).unwrap();
     let marks = |adds_cache_mark| {
-        let policy = Policy { adds_cache_mark, ..policy() };
+        let mut policy = policy();
+        policy.settings.adds_cache_mark = adds_cache_mark;
         let prior = PriorRecords::default();
         let out = plan(&conversation, &policy, &prior, SummarySource::Digest);
         let edits = out.view.replacements(&conversation).unwrap();
