@@ -83,34 +83,16 @@ impl<K, V, const SIZE: usize> LockedCache<K, V, SIZE> {
 /// Number of separately locked shards.
 const SHARD_COUNT: usize = 16;
 
-/// A key with evenly distributed bits, because it is a keyed hash.
-pub trait ShardKey {
-    /// Returns some bits of the key, which select the shard.
-    fn shard_bits(&self) -> usize;
-}
-
-impl ShardKey for u64 {
-    fn shard_bits(&self) -> usize {
-        (*self >> 32) as usize
-    }
-}
-
-/// A pair is sharded by its first element.
-impl<K: ShardKey, T> ShardKey for (K, T) {
-    fn shard_bits(&self) -> usize {
-        self.0.shard_bits()
-    }
-}
-
-/// A [`TwoGenerationCache`] split into shards by key. Eviction order is per shard.
+/// A [`TwoGenerationCache`] split into shards by key, a keyed hash with evenly distributed bits. Eviction order is
+/// per shard.
 #[derive(Debug)]
-pub struct ShardedCache<K, V> {
-    shards: [Mutex<TwoGenerationCache<K, V>>; SHARD_COUNT],
+pub(crate) struct ShardedCache<V> {
+    shards: [Mutex<TwoGenerationCache<u64, V>>; SHARD_COUNT],
 }
 
-impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
+impl<V: Clone> ShardedCache<V> {
     /// Creates an empty cache of at most `2 * per_generation` values.
-    pub fn new(per_generation: usize) -> Self {
+    pub(crate) fn new(per_generation: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| {
                 Mutex::new(TwoGenerationCache::new(per_generation / SHARD_COUNT))
@@ -119,25 +101,25 @@ impl<K: Eq + Hash + ShardKey, V: Clone> ShardedCache<K, V> {
     }
 
     /// Returns the value of `key` and marks it as used.
-    pub fn get(&self, key: &K) -> Option<V> {
-        self.shard(key).get(key)
+    pub(crate) fn get(&self, key: u64) -> Option<V> {
+        self.shard(key).get(&key)
     }
 
     /// Stores `value` under `key`, replacing any previous value.
-    pub fn insert(&self, key: K, value: V) {
-        self.shard(&key).insert(key, value);
+    pub(crate) fn insert(&self, key: u64, value: V) {
+        self.shard(key).insert(key, value);
     }
 
     /// Removes all values and frees their memory.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         for shard in &self.shards {
             shard.lock().clear();
         }
     }
 
-    fn shard(&self, key: &K) -> MutexGuard<'_, TwoGenerationCache<K, V>> {
+    fn shard(&self, key: u64) -> MutexGuard<'_, TwoGenerationCache<u64, V>> {
         let [first, ..] = &self.shards;
-        self.shards.get(key.shard_bits() % SHARD_COUNT).unwrap_or(first).lock()
+        self.shards.get((key >> 32) as usize % SHARD_COUNT).unwrap_or(first).lock()
     }
 }
 
@@ -174,13 +156,13 @@ mod sharded_cache_tests {
 
     #[test]
     fn keeps_used_values_within_a_bounded_size() {
-        let cache = ShardedCache::<u64, u64>::new(1_600);
+        let cache = ShardedCache::<u64>::new(1_600);
         let key = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         for number in 0..10_000 {
             cache.insert(key(number), number);
-            assert_eq!(cache.get(&key(0)), Some(0));
+            assert_eq!(cache.get(key(0)), Some(0));
         }
-        let found = (0..10_000).filter(|&number| cache.get(&key(number)).is_some());
+        let found = (0..10_000).filter(|&number| cache.get(key(number)).is_some());
         let found = found.count();
         assert!((800..=3_200).contains(&found), "{found}");
     }

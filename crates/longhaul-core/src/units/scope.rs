@@ -1,7 +1,6 @@
 //! Scopes of callers, and the keys that records are stored under.
 
 use crate::FORM_VERSION;
-use crate::collections::two_generation_cache::ShardKey;
 use std::hash::{Hash, Hasher};
 
 /// Room for the usual parts of a caller: an upstream, a path and one key.
@@ -123,13 +122,6 @@ impl RecordKey {
 impl Hash for RecordKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from_ne_bytes(first_bytes(&self.prefix_hash)));
-    }
-}
-
-impl ShardKey for RecordKey {
-    fn shard_bits(&self) -> usize {
-        let [bits, ..] = self.prefix_hash;
-        usize::from(bits)
     }
 }
 

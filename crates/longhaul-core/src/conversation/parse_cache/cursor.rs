@@ -157,7 +157,7 @@ impl ParseCursor<'_> {
     }
 
     fn lookup_message(&self, key: u64, rest: &str) -> Option<Arc<ParsedMessage>> {
-        let parsed = self.cache.messages.get(&key)?;
+        let parsed = self.cache.messages.get(key)?;
         let bytes = rest.as_bytes().get(..parsed.len())?;
         let is_it = self.cache.fingerprint(self.scope, bytes) == parsed.fingerprint;
         is_it.then_some(parsed)
@@ -167,7 +167,7 @@ impl ParseCursor<'_> {
         if self.run.is_some() {
             return None;
         }
-        let page = self.cache.pages.get(&key)?;
+        let page = self.cache.pages.get(key)?;
         let bytes = rest.as_bytes().get(..page.len())?;
         // If conversations diverge within a page, only one has the page cached. Comparing the tail
         // first saves the others the full hash.

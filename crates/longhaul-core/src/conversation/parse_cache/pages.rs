@@ -22,7 +22,7 @@ const MAX_PAGE_PIECES: usize = 8 * PAGE_MESSAGES;
 /// messages. A page keeps its parsed messages alive.
 pub(super) const GENERATION_PAGES: usize = GENERATION_MESSAGES / PAGE_MESSAGES;
 
-pub(super) type CachePages = ShardedCache<u64, Arc<CachePage>>;
+pub(super) type CachePages = ShardedCache<Arc<CachePage>>;
 
 /// Consecutive messages. Spans are relative to the start of the page; ranges of parts, calls and
 /// messages begin at zero.

@@ -18,7 +18,7 @@ pub(super) const MAX_STORED: usize = GENERATION_MESSAGES / 4;
 /// maximum messages of a joined message: the memo of a longer one is not kept.
 pub(super) const MAX_MEMBERS: usize = 16;
 
-pub(super) type ParsedMessages = ShardedCache<u64, Arc<ParsedMessage>>;
+pub(super) type ParsedMessages = ShardedCache<Arc<ParsedMessage>>;
 
 /// The parse of one message. Spans are relative to the start of the message; ranges of parts and
 /// calls begin at zero.

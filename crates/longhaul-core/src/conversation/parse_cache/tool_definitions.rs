@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Definitions in one generation, by their first bytes: one client's agents often share those.
 pub(super) const GENERATION_DEFINITIONS: usize = 4_096;
 
-pub(super) type CachedDefinitions = ShardedCache<u64, ToolDefinitions>;
+pub(super) type CachedDefinitions = ShardedCache<ToolDefinitions>;
 
 /// The raw `tools` array of one body. Its end is found from its own bytes.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl ParseCursor<'_> {
     /// Returns the length of the definitions at the start of `rest`, in bytes, and their sizes. Returns
     /// `None` if they are not cached.
     pub(crate) fn lookup_tools(&self, rest: &str) -> Option<(usize, Arc<ToolSchemas>)> {
-        let known = self.cache.tools.get(&self.tools_key(rest))?;
+        let known = self.cache.tools.get(self.tools_key(rest))?;
         let bytes = rest.as_bytes().get(..known.bytes)?;
         let is_it = self.cache.fingerprint(self.scope, bytes) == known.fingerprint;
         is_it.then_some((known.bytes, known.schemas))

@@ -1,7 +1,6 @@
 //! Changes that alter the key of a prefix, and changes that do not.
 
 use super::*;
-use crate::collections::two_generation_cache::ShardKey;
 use crate::conversation::parse_cache::ParseCache;
 use crate::dialect::Dialect;
 use crate::dialect::chat_completions::read;
@@ -252,8 +251,6 @@ fn a_key_round_trips_as_bytes_with_its_scope_first() {
     let bytes = key.to_bytes();
     assert_eq!(RecordKey::from_bytes(&bytes), Some(key));
     assert_eq!((bytes.len(), &bytes[..8]), (40, &key.scope().0[..]));
-    // The remaining bytes, which differ between conversations, select the shard.
-    assert_eq!(key.shard_bits(), usize::from(bytes[8]));
     assert_eq!(key.scope(), scope(0).tag());
     let longer = [&bytes[..], &[0]].concat();
     for wrong in [&bytes[..39], &bytes[..7], &[], &longer] {
