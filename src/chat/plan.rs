@@ -36,9 +36,9 @@ use longhaul_core::planning::plan::{
 };
 use longhaul_core::planning::recovery::RecoveryStep;
 use longhaul_core::planning::splice::admits_body;
+use longhaul_core::policy::cut_point;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::record::{PriorRecords, RecordMatch};
-use longhaul_core::policy::cut_point;
 
 /// Plans the first send and builds its body. An unsound rewrite is replaced by the original
 /// body.

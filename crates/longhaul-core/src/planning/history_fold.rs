@@ -36,7 +36,7 @@ use crate::pruning::tool_result::ClearDecision;
 use crate::summary::user_messages::UserRequestSizes;
 use crate::text::wording::MAX_CLIP_NOTE;
 use crate::units::tokens::Tokens;
-use sizes::{AssumedSummary, ThinkingSavings, image_savings};
+use sizes::{AssumedSummary, image_savings, thinking_savings};
 use std::ops::Range;
 
 /// Behaviour at the hard threshold.
@@ -94,7 +94,7 @@ pub fn fold(
     removed: &[Range<usize>],
 ) -> FoldOutcome {
     let mut state = HistoryFold::new(conversation, policy, pinned_head, base, hard_threshold_mode);
-    state.thinking_savings = ThinkingSavings::new(conversation, removed);
+    state.thinking_savings = thinking_savings(conversation, removed);
     // If nothing was ever done, the last point gives the same result as all of them.
     let passed = if base.is_none() && state.is_idle() {
         let points = conversation.request_points();
@@ -150,7 +150,7 @@ struct HistoryFold<'r, 'a> {
     clip_savings: Vec<(usize, Tokens)>,
     /// Messages whose images the record dropped, each with the tokens that this saves.
     image_savings: Vec<(usize, Tokens)>,
-    thinking_savings: ThinkingSavings,
+    thinking_savings: Vec<Tokens>,
     /// Clips made by this fold.
     clips: Vec<Clip>,
     thrash: ThrashState,
@@ -206,7 +206,7 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
             }),
             image_savings: base
                 .map_or_else(Vec::new, |base| image_savings(&base.record, conversation)),
-            thinking_savings: ThinkingSavings::default(),
+            thinking_savings: Vec::new(),
             clips: Vec::new(),
             thrash: base.map(|base| base.record.thrash).unwrap_or_default(),
             requests_since_cut: 0,

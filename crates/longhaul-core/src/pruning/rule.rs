@@ -152,7 +152,7 @@ impl PruneState {
 
     /// Returns what clearing frees of the results with these numbers.
     fn frees_of(&self, results: Range<usize>) -> Tokens {
-        sum_of(&self.frees_sums, results)
+        Tokens::sum_of(&self.frees_sums, results)
     }
 
     /// Returns the results that are cleared, or would be by clearing up to the limit.
@@ -189,7 +189,7 @@ impl PruneState {
     /// Text tokens that clearing up to the limit would free. The rule's numbers count text of results only, so that
     /// kept and freed sizes stay in proportion however many images and arguments there are.
     pub fn clearable_text_tokens(&self) -> Tokens {
-        sum_of(&self.text_sums, self.cleared_end..self.clearable_end)
+        Tokens::sum_of(&self.text_sums, self.cleared_end..self.clearable_end)
     }
 
     /// Whether the rule would fire now, at the current limit.
@@ -297,12 +297,6 @@ impl PruneState {
             result.decision = ClearDecision::Pinned;
         }
     }
-}
-
-/// Returns what a range adds to `sums`, which begin with zero; zero for an empty range.
-fn sum_of(sums: &[Tokens], range: Range<usize>) -> Tokens {
-    let before = |end: usize| sums.get(end).copied().unwrap_or_default();
-    before(range.end) - before(range.start)
 }
 
 #[cfg(test)]

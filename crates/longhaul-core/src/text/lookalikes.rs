@@ -38,10 +38,6 @@ pub(crate) fn marks(text: &str, marks: [char; 2]) -> impl Iterator<Item = (usize
     })
 }
 
-pub(crate) fn has_mark(text: &str, mark: char) -> bool {
-    marks(text, [mark; 2]).next().is_some()
-}
-
 /// Whether `c` is a letter or a digit, and shows.
 pub(crate) fn is_word(c: char) -> bool {
     (c.is_alphanumeric()

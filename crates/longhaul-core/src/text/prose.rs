@@ -3,9 +3,7 @@
 use crate::text::labels::{
     INDENT, LINE_ENDS, MARKS, SPEAKING_HEADINGS, begins_with_label, is_own_title, is_segment_title,
 };
-use crate::text::lookalikes::{
-    begins_like, has_mark, has_title, is_like, is_word, marks, reads_as, words,
-};
+use crate::text::lookalikes::{begins_like, has_title, is_like, is_word, marks, reads_as, words};
 use crate::text::with_edits;
 use std::borrow::Cow;
 
@@ -71,7 +69,7 @@ fn after_heading_tag(line: &str) -> Option<&str> {
 }
 
 fn without_tags(line: &str) -> Cow<'_, str> {
-    if !has_mark(line, '<') {
+    if marks(line, ['<'; 2]).next().is_none() {
         return line.into();
     }
     let mut is_tag = false;

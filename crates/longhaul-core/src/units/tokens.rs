@@ -5,6 +5,7 @@
 
 use crate::units::saturating_arithmetic;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Characters per token in the plain estimate.
 const CHARS_PER_TOKEN: u32 = 4;
@@ -45,6 +46,12 @@ impl Tokens {
             sum
         });
         std::iter::once(Self::ZERO).chain(sums).collect()
+    }
+
+    /// Returns what a range adds to `sums`, those of [`prefix_sums`](Self::prefix_sums); zero for an empty range.
+    pub(crate) fn sum_of(sums: &[Self], range: Range<usize>) -> Self {
+        let before = |end: usize| sums.get(end).copied().unwrap_or_default();
+        before(range.end) - before(range.start)
     }
 
     /// Returns the number.

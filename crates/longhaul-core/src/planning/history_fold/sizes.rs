@@ -26,8 +26,8 @@ impl HistoryFold<'_, '_> {
     /// Returns the size up to `point` that is compared with the compaction thresholds.
     pub(super) fn size(&self, point: usize) -> Tokens {
         self.size_with(point, |summary| summary.nominal)
-            - self.thinking_savings.tokens_of(0..self.pinned_head.end)
-            - self.thinking_savings.tokens_of(self.summarised_until..point)
+            - Tokens::sum_of(&self.thinking_savings, 0..self.pinned_head.end)
+            - Tokens::sum_of(&self.thinking_savings, self.summarised_until..point)
     }
 
     /// Returns the size up to `point` that is compared with the clearing rule's own thresholds.
@@ -140,26 +140,18 @@ pub(super) fn image_savings(
         .collect()
 }
 
-/// Tokens that removals of bound thinking save, by prefix. Empty without a removal.
-#[derive(Debug, Default)]
-pub(super) struct ThinkingSavings(Vec<Tokens>);
-
-impl ThinkingSavings {
-    pub(super) fn new(conversation: &Conversation<'_>, removed: &[Range<usize>]) -> Self {
-        if removed.is_empty() {
-            return Self::default();
-        }
-        let messages = conversation.messages().iter().enumerate();
-        let sizes = messages.map(|(at, message)| {
-            let is_removed = removed.iter().any(|range| range.contains(&at));
-            let thinking = message.bound_thinking.filter(|_| is_removed);
-            thinking.unwrap_or_default()
-        });
-        Self(Tokens::prefix_sums(sizes))
+/// Returns the tokens that removals of bound thinking save, as sums over the first messages. Empty without a
+/// removal.
+pub(super) fn thinking_savings(
+    conversation: &Conversation<'_>,
+    removed: &[Range<usize>],
+) -> Vec<Tokens> {
+    if removed.is_empty() {
+        return Vec::new();
     }
-
-    pub(super) fn tokens_of(&self, messages: Range<usize>) -> Tokens {
-        let sum = |end: usize| self.0.get(end).copied().unwrap_or_default();
-        sum(messages.end) - sum(messages.start)
-    }
+    let messages = conversation.messages().iter().enumerate();
+    Tokens::prefix_sums(messages.map(|(at, message)| {
+        let is_removed = removed.iter().any(|range| range.contains(&at));
+        message.bound_thinking.filter(|_| is_removed).unwrap_or_default()
+    }))
 }
