@@ -389,13 +389,9 @@ impl Policy {
     pub(crate) fn budgets_excluding(&self, fixed: Tokens) -> SummaryBudgets {
         let hard = self.thresholds.hard;
         let room = (hard - fixed).max(hard.divided_by(4));
-        self.budgets.next_to_head(room, hard)
-    }
-
-    /// Returns the minimum space for a replacement text that makes a compaction worthwhile: a fifth of the
-    /// capacity, or a smaller text.
-    pub(crate) fn least_room(&self) -> Tokens {
-        self.budgets.usual().min(self.thresholds.capacity.divided_by(5))
+        // Agreements and rules keep their budget as far as a quarter of the room holds them.
+        let agreements = self.budgets.agreements.min(room.divided_by(4));
+        SummaryBudgets { agreements, ..self.budgets.scaled(room, hard) }
     }
 
     /// Applies a window of `tokens` reported by the upstream. This decides when records are made,

@@ -30,8 +30,7 @@ pub fn reread_results(conversation: &Conversation<'_>, view: &ForwardedView) -> 
         return Vec::new();
     }
     let messages = conversation.messages();
-    let speaks = |role: Role| role == Role::Assistant;
-    let Some(last) = messages.iter().rposition(|message| speaks(message.role)) else {
+    let Some(last) = messages.iter().rposition(|it| it.role == Role::Assistant) else {
         return Vec::new();
     };
     let calls = conversation.message(last).map(|last| conversation.calls(last));
@@ -54,7 +53,7 @@ pub fn reread_results(conversation: &Conversation<'_>, view: &ForwardedView) -> 
             if view.hides_result(at) {
                 rereads.extend(std::iter::repeat_n(at, before - unmatched.len()));
             }
-            parsed += earlier.parsed_bytes();
+            parsed += earlier.parsed_arguments.get().map_or(0, |_| earlier.arguments.len());
         }
     }
     rereads
@@ -110,10 +109,6 @@ impl<'a> CallSignature<'a> {
     fn parsed_arguments(&self) -> Option<&Value> {
         let read = || serde_json::from_str(&self.literal?.decode(self.body)).ok();
         self.parsed_arguments.get_or_init(read).as_ref()
-    }
-
-    fn parsed_bytes(&self) -> usize {
-        self.parsed_arguments.get().map_or(0, |_| self.arguments.len())
     }
 }
 

@@ -226,8 +226,8 @@ impl<'r, 'a> HistoryFold<'r, 'a> {
         // Content that can never be removed has to leave room for a replacement text below the threshold.
         // Otherwise no compaction helps, and the upstream decides about the request.
         let fixed = state.fixed_tokens + state.pinned_tokens();
-        let irreducible = fixed + policy.least_room();
-        state.can_compact = irreducible < policy.thresholds.hard;
+        let least_room = policy.budgets.usual().min(policy.thresholds.capacity.divided_by(5));
+        state.can_compact = fixed + least_room < policy.thresholds.hard;
         state.cuts_first = policy.settings.proactive
             && state.can_compact
             && policy.prune_thresholds.hard >= policy.thresholds.hard;

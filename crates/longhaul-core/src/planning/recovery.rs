@@ -18,9 +18,8 @@ use crate::planning::splice::{admits_body, body_excess};
 use crate::planning::view::ForwardedView;
 use crate::policy::cut_point;
 use crate::policy::cut_point::{PinnedHead, RetainedSteps};
-use crate::policy::record::{Clip, PriorRecords, RecordMatch};
+use crate::policy::record::{Clip, PriorRecords};
 use crate::policy::segments::SegmentedText;
-use crate::policy::thinking_removal::PriorThinking;
 use crate::policy::thrash::ThrashState;
 use crate::policy::{OutputWindow, Policy, SummaryBudgets};
 use crate::pruning::rule::{Clearing, PruneState};
@@ -28,7 +27,6 @@ use crate::summary::digest::summary_budgets;
 use crate::summary::segments;
 use crate::summary::segments::SegmentPlace;
 use crate::text::wording;
-use crate::units::body_limits::BodyLimits;
 use crate::units::tokens::Tokens;
 use crate::window::to_two_digits;
 use std::ops::Range;
@@ -79,8 +77,7 @@ pub fn plan_recovery(
 struct RecoveryPlanner<'l, 'a> {
     conversation: &'l Conversation<'a>,
     policy: &'l Policy,
-    ready: Option<&'l RecordMatch>,
-    thinking: &'l PriorThinking,
+    prior: &'l PriorRecords,
     pinned_head: PinnedHead,
     /// Views without images, or with ever more results cleared.
     unsummarised: Vec<(ForwardedView, RecoveryStep)>,
@@ -163,8 +160,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         Self {
             conversation,
             policy,
-            ready: prior.ready.as_ref(),
-            thinking: &prior.thinking,
+            prior,
             pinned_head,
             unsummarised,
             cleared,
@@ -180,12 +176,14 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
     fn decide(&self, summaries: SummarySource) -> RecoveryDecision {
         for (view, step) in &self.unsummarised {
             let limits = &self.policy.body;
-            let goal = if *step == RecoveryStep::Images { image_goal(limits) } else { limits.goal };
+            // Texts stay if images hold about a quarter of the bytes.
+            let without_images = limits.goal.max(limits.bytes / 6 * 5);
+            let goal = if *step == RecoveryStep::Images { without_images } else { limits.goal };
             if self.meets_target(self.tokens(view)) && self.excess(view, goal) == Some(0) {
                 return RecoveryDecision::Retry(view.clone(), *step);
             }
         }
-        if let Some(ready) = self.ready {
+        if let Some(ready) = &self.prior.ready {
             let view = self.cleared.clone().with_record(&ready.record);
             if self.suffices(&view) {
                 return RecoveryDecision::Retry(view, RecoveryStep::Summary);
@@ -214,7 +212,8 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             if cuts.peek().is_some() && is_hopeless() {
                 continue;
             }
-            let whole = self.budgets(cut);
+            let history = self.pinned_head.end..cut;
+            let whole = summary_budgets(self.conversation, self.policy, history);
             // No model is called for a summary that cannot be used.
             let with_summary = self.tokens_without_summary(cut) + whole.nominal();
             if summaries == SummarySource::Model && with_summary <= self.target {
@@ -328,7 +327,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
             return view.tokens(self.conversation);
         }
         let plan = RequestPlan::from_view(view.clone());
-        let plan = plan.without_stale_thinking(self.conversation, self.thinking);
+        let plan = plan.without_stale_thinking(self.conversation, &self.prior.thinking);
         plan.view.tokens(self.conversation)
     }
 
@@ -338,9 +337,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
 
     /// Returns the size of everything except the replacement text for the history before `cut`.
     fn tokens_without_summary(&self, cut: usize) -> Tokens {
-        let mut view = self.cleared.clone();
-        view.set_replacement(cut, SegmentedText::from(""));
-        self.tokens(&view)
+        self.tokens(&self.with_summary(cut, SegmentedText::from("")))
     }
 
     fn with_summary(&self, cut: usize, text: SegmentedText) -> ForwardedView {
@@ -382,11 +379,6 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         appended.filter(fits).unwrap_or_else(|| text(None))
     }
 
-    /// Returns the budgets for the replacement text of the history before `cut`.
-    fn budgets(&self, cut: usize) -> SummaryBudgets {
-        summary_budgets(self.conversation, self.policy, self.pinned_head.end..cut)
-    }
-
     /// Returns the messages after `cut` that are retained as long as the digest: not cleared, and
     /// not clipped in a later step.
     fn retained(&self, cut: usize) -> Range<usize> {
@@ -397,11 +389,6 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
         let cleared = (cut..newest).rev().find(|&at| self.cleared.is_cleared(at));
         cleared.map_or(cut, |at| at + 1)..newest
     }
-}
-
-/// Returns the bytes that suffice without images. Texts stay if images hold about a quarter of the bytes.
-fn image_goal(limits: &BodyLimits) -> usize {
-    limits.goal.max(limits.bytes / 6 * 5)
 }
 
 /// Returns how many tokens of the newest results stay: as many as the rule protects, at last the policy's share.

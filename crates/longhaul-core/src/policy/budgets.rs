@@ -97,16 +97,9 @@ impl SummaryBudgets {
         }
     }
 
-    /// Scales the budgets to the `room` that a head leaves of `whole`. Agreements and rules keep their budget
-    /// as far as a quarter of the room holds them.
-    #[must_use]
-    pub(super) fn next_to_head(&self, room: Tokens, whole: Tokens) -> Self {
-        Self { agreements: self.agreements.min(room.divided_by(4)), ..self.scaled(room, whole) }
-    }
-
     /// Scales all budgets but that of the requests by `part` of `whole`.
     #[must_use]
-    fn scaled(&self, part: Tokens, whole: Tokens) -> Self {
+    pub(super) fn scaled(&self, part: Tokens, whole: Tokens) -> Self {
         self.map(|budget| budget.scaled(part, whole))
     }
 

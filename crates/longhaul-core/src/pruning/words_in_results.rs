@@ -46,8 +46,13 @@ impl<'r> WordsInResults<'r> {
         if is_rejected || clients::answers_user(&tool) {
             return Some(ClearDecision::UserWords);
         }
+        let loads = || {
+            let arguments = ToolArguments::decode(conversation, call);
+            clients::loads_skill(&tool, arguments.path())
+                || self.files.label(conversation, &tool, &arguments).is_some()
+        };
         let is_kept = result.text_tokens <= self.left
-            && self.loads(conversation, &tool, call)
+            && loads()
             && self.kept.insert(conversation.text_hash(result));
         if !is_kept {
             return None;
@@ -81,11 +86,5 @@ impl<'r> WordsInResults<'r> {
             },
         );
         may || call().and_then(raw).is_some_and(|raw| self.files.may_name_added(raw))
-    }
-
-    fn loads(&self, conversation: &Conversation<'_>, tool: &str, call: &ToolCall) -> bool {
-        let arguments = ToolArguments::decode(conversation, call);
-        clients::loads_skill(tool, arguments.path())
-            || self.files.label(conversation, tool, &arguments).is_some()
     }
 }

@@ -64,12 +64,7 @@ impl RecallId {
         RecordKey::new(self.scope(), hash)
     }
 
-    /// Returns the bytes of the ID.
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        self.0
-    }
-
-    /// Takes the bytes of [`Self::to_bytes`].
+    /// Takes the bytes of an ID.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }

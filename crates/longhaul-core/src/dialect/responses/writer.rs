@@ -19,16 +19,13 @@ pub(in crate::dialect) fn content_in_shape(
             // An item that longhaul does not read.
             return None;
         }
-        if !parts.is_empty() && parts.iter().all(is_chunk_text) {
+        let is_chunk = |part: &ContentPart| part.text.is_some_and(|it| it.span() == part.span);
+        if !parts.is_empty() && parts.iter().all(is_chunk) {
             let body = conversation.body();
             return Some(chunks_with_text(body, span, parts, &quote(text)));
         }
     }
     writer::content_in_shape(conversation, message, text)
-}
-
-fn is_chunk_text(part: &ContentPart) -> bool {
-    part.text.is_some_and(|text| text.span() == part.span)
 }
 
 /// Returns the array at `span` of `body` with the JSON string `text` in place of its texts.

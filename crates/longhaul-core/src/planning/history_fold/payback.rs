@@ -43,14 +43,10 @@ impl HistoryFold<'_, '_> {
         let reread = self.conversation.tokens_of(first..point) - freed;
         let lost = self.conversation.bound_reasoning(first..point);
         // The reasoning of a finished turn matters least.
-        (lost == Tokens::ZERO || self.starts_turn(point))
-            && is_likely_to_pay(self.requests, reread, lost, freed)
-    }
-
-    /// Whether the request that ends at `point` begins a turn of the user.
-    fn starts_turn(&self, point: usize) -> bool {
         let newest = point.checked_sub(1).and_then(|at| self.conversation.message(at));
-        newest.is_some_and(|message| message.role.is_user())
+        let starts_turn = newest.is_some_and(|message| message.role.is_user());
+        (lost == Tokens::ZERO || starts_turn)
+            && is_likely_to_pay(self.requests, reread, lost, freed)
     }
 
     /// Clears results after a cut has failed, if the rule is one that fires at every request. Returns
