@@ -289,8 +289,6 @@ pub struct Policy {
     /// Whether the rule clears below the hard threshold only if that is likely to pay. So it is under
     /// `auto` and `frugal`, unless the operator set when or how much to clear.
     pub weighs_clearing: bool,
-    /// Whether a cut below the window's own hard threshold has to be likely to pay: under `frugal`.
-    pub weighs_cuts: bool,
     /// Tokens of the newest results that recovery protects while it clears all others: as many as the
     /// rule first, then fewer. `None` if it clears nothing.
     pub recovery_protect: Option<[Tokens; 2]>,
@@ -360,7 +358,6 @@ impl Policy {
                 && settings.prune_trigger.is_none()
                 && settings.protect.is_none()
                 && settings.minimum.is_none(),
-            weighs_cuts: settings.profile == Profile::Frugal,
             recovery_protect: (settings.prune && settings.recover).then_some(clearing),
             keep_recent,
             clear_target: BreakTarget::CLEARED,

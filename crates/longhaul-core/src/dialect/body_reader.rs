@@ -2,7 +2,7 @@
 
 use crate::conversation::parse_cache::{ParseCache, ParseCursor};
 use crate::conversation::tool_schemas::ToolSchemas;
-use crate::conversation::{Message, Pieces, RequestParams};
+use crate::conversation::{HistoryKeeper, Message, Pieces, RequestParams};
 use crate::dialect::Dialect;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::reasoning_option::read_reasoning_option;
@@ -111,6 +111,11 @@ impl<Own> BodyReader<'_, Own> {
         if let Some(cursor) = &mut self.cursor {
             cursor.store_page(text, span.end(), &self.pieces);
         }
+    }
+
+    /// Records who keeps the history. A weaker keeper never replaces a stronger one.
+    pub(super) fn keep(&mut self, keeper: HistoryKeeper) {
+        self.params.history = self.params.history.max(keeper);
     }
 
     /// Keeps the member under `key`, a reasoning option.

@@ -64,10 +64,7 @@ pub(super) fn read_mark(scanner: &mut Scanner<'_>) -> Result<Option<Span>, Bypas
 pub(super) fn string_or_null(scanner: &mut Scanner<'_>) -> Result<Option<Literal>, Bypass> {
     match scanner.peek() {
         Some(b'"') => Ok(Some(scanner.string()?)),
-        Some(b'n') => {
-            scanner.value()?;
-            Ok(None)
-        }
+        Some(b'n') => Ok(scanner.skip().map(|()| None)?),
         _ => Err(wrong_type(scanner)),
     }
 }

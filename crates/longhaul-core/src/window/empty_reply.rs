@@ -30,20 +30,15 @@ pub enum EmptyReplyCause {
 impl EmptyReplyTracker {
     /// Records an empty reply to a request of this size and returns its likely cause.
     pub fn record_empty(&mut self, request: Tokens) -> EmptyReplyCause {
-        match *self {
-            Self::SeenFrom(smallest) => {
-                *self = Self::SeenFrom(smallest.min(request));
-                if request >= smallest {
-                    EmptyReplyCause::LikelySize
-                } else {
-                    EmptyReplyCause::PossiblySize
-                }
-            }
-            Self::UnrelatedToSize => EmptyReplyCause::UnrelatedToSize,
-            Self::NotSeen => {
-                *self = Self::SeenFrom(request);
-                EmptyReplyCause::PossiblySize
-            }
+        let smallest = match *self {
+            Self::SeenFrom(smallest) => Some(smallest),
+            Self::UnrelatedToSize => return EmptyReplyCause::UnrelatedToSize,
+            Self::NotSeen => None,
+        };
+        *self = Self::SeenFrom(smallest.unwrap_or(request).min(request));
+        match smallest {
+            Some(smallest) if request >= smallest => EmptyReplyCause::LikelySize,
+            Some(_) | None => EmptyReplyCause::PossiblySize,
         }
     }
 

@@ -59,11 +59,8 @@ impl LearnedWindow {
     /// Only applies to a refusal without a number, which is a mere upper bound.
     #[must_use]
     pub fn with_accepted_floor(self, accepted: Tokens) -> Self {
-        let window = match (self.stated, self.truncates_to) {
-            (None, None) => self.window.max(accepted),
-            (Some(_), _) | (_, Some(_)) => self.window,
-        };
-        Self { window, ..self }
+        let has_number = self.stated.is_some() || self.truncates_to.is_some();
+        Self { window: if has_number { self.window } else { self.window.max(accepted) }, ..self }
     }
 
     /// Whether an accepted request of this size contradicts the window.

@@ -113,17 +113,12 @@ impl WindowDetector {
         self.suspicion = self.suspicion.filter(|was| !more_than(was.window));
         let low = input <= estimate.percent(TRUNCATED_PERCENT).get();
         let window = window_above(input).filter(|&window| low && !more_than(window));
-        let Some(was) = self.suspicion else {
+        let stands =
+            |was: &TruncationSuspicion| estimate < was.estimate || window == Some(was.window);
+        let Some(was) = self.suspicion.filter(stands) else {
             self.suspicion = window.map(|window| TruncationSuspicion { window, estimate });
             return None;
         };
-        if estimate < was.estimate {
-            return None;
-        }
-        if window != Some(was.window) {
-            self.suspicion = window.map(|window| TruncationSuspicion { window, estimate });
-            return None;
-        }
         (estimate >= was.estimate + was.estimate.divided_by(GROWTH)).then(|| {
             self.suspicion = None;
             LearnedWindow::truncating_to(Tokens::new(was.window), was.window)

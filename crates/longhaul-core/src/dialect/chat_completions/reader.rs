@@ -52,9 +52,8 @@ impl RequestReader<'_> {
     ) -> Result<(), Bypass> {
         match key {
             RequestKey::MaxCompletionTokens => {
-                if let Some(limit) = read_output_limit(scanner, spelt)? {
-                    self.params.output_limit = Some(limit);
-                }
+                let limit = read_output_limit(scanner, spelt)?;
+                self.params.output_limit = limit.or(self.params.output_limit);
             }
             RequestKey::MaxTokens => {
                 let limit = read_output_limit(scanner, spelt)?;
@@ -142,10 +141,7 @@ impl RequestReader<'_> {
                 expect_start(scanner, b'{')?;
                 self.part(scanner, PartKey::CacheControl, &mut Vec::new())
             })?)),
-            Some(b'n') => {
-                scanner.value()?;
-                Ok(Content::Absent)
-            }
+            Some(b'n') => Ok(scanner.skip().map(|()| Content::Absent)?),
             _ => Err(wrong_type(scanner)),
         }
     }
@@ -186,16 +182,10 @@ impl RequestReader<'_> {
         let parts = self.pieces.parts.get(draft.parts.clone()).unwrap_or_default();
         let calls = self.pieces.calls.get(draft.calls.clone()).unwrap_or_default();
         let text_chars = draft.content.text_chars(parts);
-        let call_chars = calls
-            .iter()
-            .flat_map(|call| [call.name, call.arguments])
-            .flatten()
-            .fold(0_u32, |sum, part| sum.saturating_add(part.chars()));
+        let called = calls.iter().flat_map(|call| [call.name, call.arguments]).flatten();
+        let chars = [text_chars, draft.reasoning_chars, draft.refusal_chars].into_iter();
+        let chars = chars.chain(called.map(Literal::chars)).fold(0, u32::saturating_add);
         let other: Tokens = parts.iter().map(|part| part.tokens).sum();
-        let chars = text_chars
-            .saturating_add(call_chars)
-            .saturating_add(draft.reasoning_chars)
-            .saturating_add(draft.refusal_chars);
         let bound_thinking = draft.bound_thinking(parts);
         Message {
             content: draft.content,
@@ -273,14 +263,14 @@ impl MessageDraft {
 
     /// Returns the estimate of the bound thinking, in members of the message or among its `parts`.
     fn bound_thinking(&self, parts: &[ContentPart]) -> Option<Tokens> {
-        let bound: Tokens = parts
+        let mut thinking = parts
             .iter()
             .filter(|part| part.kind == PartKind::Thinking)
-            .map(|part| part.tokens)
-            .sum();
-        let is_bound = self.is_bound || parts.iter().any(|part| part.kind == PartKind::Thinking);
+            .map(|it| it.tokens)
+            .peekable();
+        let is_bound = self.is_bound || thinking.peek().is_some();
         let chars = self.reasoning_chars - self.unbound_chars;
-        is_bound.then(|| bound + Tokens::estimate_chars(chars))
+        is_bound.then(|| thinking.sum::<Tokens>() + Tokens::estimate_chars(chars))
     }
 }
 

@@ -44,8 +44,7 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
 
 /// Whether data only keeps the connection open: a word for a keep-alive, or a bare number.
 fn is_keep_alive(data: &[u8]) -> bool {
-    let word = data.trim_ascii_start();
-    let word = word.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(word);
+    let word = data.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(data);
     let mut known = KEEP_ALIVES.split(' ').map(str::as_bytes);
     known.any(|known| word.eq_ignore_ascii_case(known)) || word.iter().all(u8::is_ascii_digit)
 }

@@ -192,10 +192,7 @@ impl RequestReader<'_> {
     ) -> Result<Option<Content>, Bypass> {
         Ok(match scanner.peek() {
             Some(b'"') => Some(Content::Text(scanner.string()?)),
-            Some(b'n') => {
-                scanner.value()?;
-                Some(Content::Absent)
-            }
+            Some(b'n') => scanner.skip().map(|()| Some(Content::Absent))?,
             Some(b'[') => {
                 let span = scanner.array(|scanner| self.inner_part(scanner, draft))?;
                 Some(Content::Parts(span))

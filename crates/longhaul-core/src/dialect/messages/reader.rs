@@ -119,11 +119,6 @@ impl RequestReader<'_> {
         Ok(())
     }
 
-    /// Records who keeps the history. A weaker keeper never replaces a stronger one.
-    fn keep(&mut self, keeper: HistoryKeeper) {
-        self.params.history = self.params.history.max(keeper);
-    }
-
     fn wire_message(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         if self.skip_cached(scanner)? {
             return Ok(());

@@ -33,10 +33,8 @@ pub(crate) fn classify_event(event: Event<'_>) -> EventInfo {
 
 /// Reads an event's data or a whole message. Returns `None` for anything else.
 pub(crate) fn read_completion(json: &[u8]) -> Option<CompletionPart<'_>> {
-    let Some(part) = parse_object::<StreamPart<'_>>(json) else {
-        return chat::read_completion(json);
-    };
-    let Some(kind) = part.kind() else {
+    let part = parse_object::<StreamPart<'_>>(json);
+    let Some((kind, part)) = part.and_then(|part| Some((part.kind()?, part))) else {
         return chat::read_completion(json);
     };
     let blocks = part.blocks();

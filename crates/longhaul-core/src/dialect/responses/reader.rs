@@ -33,7 +33,7 @@ pub(in crate::dialect) fn read_with<'a>(
     let (reader, body, seen) = RequestReader::read(DIALECT, body, cache, RequestReader::member)?;
     let is_stateful = reader.params.history == HistoryKeeper::Provider;
     // A body with the keys of two APIs belongs to neither.
-    if seen.contains(RequestKey::Messages) || !(reader.own.has_input || is_stateful) {
+    if seen.contains(RequestKey::Messages) || !(reader.own || is_stateful) {
         return Err(Bypass::Shape);
     }
     let BodyReader { mut params, pieces, .. } = reader;
@@ -48,14 +48,8 @@ pub(in crate::dialect) fn read_with<'a>(
     Ok(Conversation::new(DIALECT, body, params, pieces, &rules))
 }
 
-type RequestReader<'r> = BodyReader<'r, InputState>;
-
-/// State of one pass over a body, besides that of every dialect.
-#[derive(Default)]
-struct InputState {
-    /// Whether the body has an input that is not null.
-    has_input: bool,
-}
+/// The state besides that of every dialect: whether the body has an input that is not null.
+type RequestReader<'r> = BodyReader<'r, bool>;
 
 impl RequestReader<'_> {
     fn member(
@@ -67,8 +61,7 @@ impl RequestReader<'_> {
         match key {
             RequestKey::ContextManagement => {
                 if !matches!(scanner.json()?, "null" | "[]") {
-                    let kept = self.params.history;
-                    self.params.history = kept.max(HistoryKeeper::CompactingProvider);
+                    self.keep(HistoryKeeper::CompactingProvider);
                 }
             }
             RequestKey::Conversation | RequestKey::PreviousResponse => {
@@ -101,12 +94,12 @@ impl RequestReader<'_> {
     fn input(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Bypass> {
         match scanner.peek() {
             Some(b'[') => {
-                self.own.has_input = true;
+                self.own = true;
                 scanner.array(|scanner| self.item(scanner))?;
                 Ok(())
             }
             Some(b'"') => {
-                self.own.has_input = true;
+                self.own = true;
                 let text = scanner.string()?;
                 let text_tokens = Tokens::estimate_chars(text.chars());
                 self.pieces.messages.push(Message {

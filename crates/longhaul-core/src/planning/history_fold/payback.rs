@@ -5,7 +5,7 @@
 //! likely to continue for a fraction of the requests so far.
 
 use super::HistoryFold;
-use crate::policy::PruneTrigger;
+use crate::policy::{Profile, PruneTrigger};
 use crate::units::tokens::Tokens;
 
 /// Expected remaining requests, in percent of the requests so far.
@@ -66,7 +66,7 @@ impl HistoryFold<'_, '_> {
         let output = self.conversation.output_tokens();
         let forced =
             policy.thresholds.window_hard_threshold.min(policy.thresholds.max_input(output));
-        if !policy.weighs_cuts || size >= forced {
+        if policy.settings.profile != Profile::Frugal || size >= forced {
             return true;
         }
         let fixed = self.fixed_tokens + self.pinned_tokens();

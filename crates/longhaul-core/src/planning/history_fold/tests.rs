@@ -31,7 +31,7 @@ const FAR: Tokens = Tokens::new(1_000_000);
 pub(crate) fn policy() -> Policy {
     let mut policy = Policy::new(&CompactionSettings::default(), Tokens::new(8_000));
     policy.prune = None;
-    (policy.weighs_clearing, policy.weighs_cuts) = (false, false);
+    policy.weighs_clearing = false;
     policy.keep_recent = ONE;
     // No steps stay: a test of a cut names what it keeps.
     (policy.clear_target.percent, policy.cut_target.percent) = (0, 0);

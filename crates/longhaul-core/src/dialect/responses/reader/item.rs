@@ -7,7 +7,9 @@ use crate::conversation::{Content, ContentPart, Message, NeighbourLink, PartKind
 use crate::dialect::body_reader::MESSAGE_OVERHEAD_TOKENS;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::part_reader::{PartKey, part_tokens};
-use crate::dialect::request_values::{SeenKeys, is_of_program, role_from_name, string_or_null};
+use crate::dialect::request_values::{
+    SeenKeys, is_of_program, read_string, role_from_name, string_or_null,
+};
 use crate::dialect::responses::keys::ItemKey;
 use crate::dialect::responses::{encrypted_tokens, is_hosted};
 use crate::json::scanner::{Literal, Scanner};
@@ -66,13 +68,7 @@ impl RequestReader<'_> {
         draft: &mut ItemDraft,
     ) -> Result<(), Bypass> {
         match key {
-            ItemKey::Arguments => {
-                if scanner.peek() == Some(b'"') {
-                    draft.arguments = Some(scanner.string()?);
-                } else {
-                    scanner.skip()?;
-                }
-            }
+            ItemKey::Arguments => draft.arguments = read_string(scanner)?,
             ItemKey::CallId => draft.call_id = string_or_null(scanner)?,
             ItemKey::Content => draft.content = self.item_value(scanner)?,
             ItemKey::EncryptedContent => {
