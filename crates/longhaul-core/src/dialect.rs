@@ -111,17 +111,9 @@ impl Dialect {
         dispatch!(self, read_with(body, Some((scope, cache))))
     }
 
-    /// Returns the key of the messages in a body, or of the items of its input.
-    fn list_key(self) -> &'static str {
-        match self {
-            Self::ChatCompletions | Self::Messages => "messages",
-            Self::Responses => "input",
-        }
-    }
-
     /// Counts the messages of a body, or the items of its input.
     pub fn count_items(self, body: &str) -> usize {
-        let list = self.list_key();
+        let list = self.facts().list_key;
         let mut count = 0;
         // The count of a body that breaks off is that of its beginning.
         let _: Result<_, NotJson> = Scanner::new(body).object(|scanner, key| {

@@ -25,6 +25,7 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     has_websocket: false,
     may_have_own_upstream: false,
     form: 0,
+    list_key: "messages",
     output_limit_keys: &["max_tokens", "max_completion_tokens"],
     min_output: Tokens::new(1_024),
     may_keep_calls: false,

@@ -104,7 +104,7 @@ impl<'a> CompressRequest<'a> {
                 Cow::Owned(format!("[{}]", steps.join(",")))
             }
         };
-        let key = self.dialect.list_key();
+        let key = self.dialect.facts().list_key;
         format!(r#"{{"model":{},"{key}":{list}}}"#, self.model)
     }
 
@@ -116,7 +116,7 @@ impl<'a> CompressRequest<'a> {
     /// Returns the reply with the messages of `body`, an edited [`chat_body`](Self::chat_body), their sizes
     /// before and after, and the actions. `None` if messages are missing.
     pub fn changed(&self, body: &str, sizes: (Tokens, Tokens), actions: &[&str]) -> Option<String> {
-        let list = member(body, self.dialect.list_key())?;
+        let list = member(body, self.dialect.facts().list_key)?;
         let list = match self.part {
             SentPart::Messages => Cow::Borrowed(list),
             SentPart::Results => {

@@ -26,6 +26,8 @@ pub struct DialectFacts {
     pub may_have_own_upstream: bool,
     /// Bits of the form version by which records and cached parses of two dialects differ.
     pub(super) form: u32,
+    /// Key of the messages in a body, or of the items of its input.
+    pub(super) list_key: &'static str,
     pub(super) output_limit_keys: &'static [&'static str],
     /// Lowest output limit that longhaul sets in place of a larger one. A truncated tool call is useless, and
     /// compacting history can make room instead.

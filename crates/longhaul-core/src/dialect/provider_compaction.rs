@@ -51,7 +51,7 @@ impl Dialect {
 
     /// Estimates an item that stands for history. `None` if no request can hold the item.
     pub fn tokens_of_compaction(self, item: &str) -> Option<Tokens> {
-        let body = format!("{{\"{}\":[{item}]}}", self.list_key());
+        let body = format!("{{\"{}\":[{item}]}}", self.facts().list_key);
         self.read(body.as_bytes()).ok().map(|it| it.tokens())
     }
 }

@@ -3,7 +3,8 @@
 use crate::conversation::Conversation;
 use crate::dialect::bypass::Bypass;
 use crate::dialect::messages::clouds::CloudPath;
-use crate::dialect::{Dialect, chat_completions, messages};
+use crate::dialect::{Dialect, messages};
+use crate::json::quote::quote;
 
 impl Dialect {
     /// Returns the path that clients append to a base URL.
@@ -66,7 +67,8 @@ impl Dialect {
     /// Returns the path and the body of a chat with one message, for a test of an upstream in the most common
     /// API. The output has no limit: the name of that key differs between models.
     pub fn probe(model: &str, message: &str) -> (&'static str, String) {
-        let body = chat_completions::writer::chat(model, message);
+        let (model, message) = (quote(model), Self::ChatCompletions.user_message(&quote(message)));
+        let body = format!(r#"{{"model":{model},"messages":[{message}]}}"#);
         (Self::ChatCompletions.path(), body)
     }
 }

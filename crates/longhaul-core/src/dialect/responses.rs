@@ -21,6 +21,7 @@ pub(super) static FACTS: DialectFacts = DialectFacts {
     key_paths: &["responses", "responses/*"],
     has_websocket: true,
     form: 1 << 16,
+    list_key: "input",
     output_limit_keys: &["max_output_tokens"],
     may_keep_calls: true,
     cache_mark_key: "prompt_cache_breakpoint",

@@ -134,11 +134,8 @@ pub fn deepest(
 ) -> Option<usize> {
     let newest = conversation.newest_unit(upto);
     let is_accepted = accepts_turn_start(conversation, upto);
-    inner_boundaries(conversation, pinned_head.end, upto)
-        .iter()
-        .rev()
-        .copied()
-        .find(|cut| *cut <= newest && is_accepted(cut))
+    let boundaries = inner_boundaries(conversation, pinned_head.end, upto);
+    boundaries.iter().rev().copied().find(|cut| *cut <= newest && is_accepted(cut))
 }
 
 /// Returns the user request whose turn is still open at `cut`. A turn is open if the messages

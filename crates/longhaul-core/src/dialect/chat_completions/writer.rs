@@ -21,12 +21,6 @@ pub(in crate::dialect) fn content_in_shape(
     }
 }
 
-/// Formats the body of a chat with one message.
-pub(in crate::dialect) fn chat(model: &str, message: &str) -> String {
-    let (model, message) = (quote(model), user_message(&quote(message)));
-    format!(r#"{{"model":{model},"messages":[{message}]}}"#)
-}
-
 pub(in crate::dialect) fn user_message(content: &str) -> String {
     ["{\"role\":\"user\",\"content\":", content, "}"].concat()
 }

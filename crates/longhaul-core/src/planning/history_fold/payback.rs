@@ -66,6 +66,7 @@ impl HistoryFold<'_, '_> {
         let output = self.conversation.output_tokens();
         let forced =
             policy.thresholds.window_hard_threshold.min(policy.thresholds.max_input(output));
+        // Under `frugal`, a cut below the window's own hard threshold has to be likely to pay.
         if policy.settings.profile != Profile::Frugal || size >= forced {
             return true;
         }
