@@ -99,7 +99,7 @@ impl DashboardEntry {
             duration_ms: point.duration_ms,
             status: point.status,
             error: point.error.as_deref().map(Into::into),
-            actions: point.acts.iter().map(|act| (*act).into()).collect(),
+            actions: point.acts.clone(),
             prompt_tokens: point.prompt_tokens,
             cached_tokens: point.cached_tokens,
             cost: point.cost,
