@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use percent_encoding::percent_decode_str;
@@ -130,13 +130,13 @@ pub(crate) struct AnswerText<'q> {
     is_cut: bool,
     /// Beginning of the search.
     started: Instant,
-    /// Whether the reader has left.
-    is_abandoned: &'q AtomicBool,
+    /// Gone once the reader has left.
+    reader: &'q Weak<()>,
 }
 
 impl<'q> AnswerText<'q> {
-    /// Begins the answer to `query`. A search ends once `is_abandoned` is set.
-    pub(crate) fn new(query: &'q RecallQuery, is_abandoned: &'q AtomicBool) -> Self {
+    /// Begins the answer to `query`. A search ends once `reader` is gone.
+    pub(crate) fn new(query: &'q RecallQuery, reader: &'q Weak<()>) -> Self {
         Self {
             query,
             out: String::new(),
@@ -144,7 +144,7 @@ impl<'q> AnswerText<'q> {
             matches: 0,
             is_cut: false,
             started: Instant::now(),
-            is_abandoned,
+            reader,
         }
     }
 
@@ -205,8 +205,7 @@ impl<'q> AnswerText<'q> {
 
     /// Whether the search has taken its time, or nobody waits for the answer.
     fn is_over(&mut self) -> bool {
-        self.is_cut |=
-            self.started.elapsed() > MAX_SEARCH_TIME || self.is_abandoned.load(Ordering::Relaxed);
+        self.is_cut |= self.started.elapsed() > MAX_SEARCH_TIME || self.reader.strong_count() == 0;
         self.is_cut
     }
 
@@ -256,15 +255,18 @@ impl<'q> AnswerText<'q> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn answer(query: &str, texts: &[&str]) -> String {
-        answer_to(&AtomicBool::new(false), query, texts)
+        let reader = Arc::new(());
+        answer_to(&Arc::downgrade(&reader), query, texts)
     }
 
-    fn answer_to(is_abandoned: &AtomicBool, query: &str, texts: &[&str]) -> String {
+    fn answer_to(reader: &Weak<()>, query: &str, texts: &[&str]) -> String {
         let query = RecallQuery::parse(query).unwrap();
-        let mut answer = AnswerText::new(&query, is_abandoned);
+        let mut answer = AnswerText::new(&query, reader);
         _ = texts.iter().all(|text| answer.add(text, None));
         answer.finish()
     }
@@ -366,7 +368,7 @@ mod tests {
     #[test]
     fn a_search_without_a_reader_ends() {
         let line = "a".repeat(1_000);
-        let reply = answer_to(&AtomicBool::new(true), "grep=a", &[&line]);
+        let reply = answer_to(&Weak::new(), "grep=a", &[&line]);
         assert_eq!(reply.matches("1: ").count(), 0);
     }
 }
