@@ -261,13 +261,11 @@ impl Gzip {
     }
 
     /// Moves output of the member to `output`. Returns the number of bytes.
-    fn emit(&mut self, output: &mut [u8]) -> usize {
+    fn emit(&mut self, mut output: &mut [u8]) -> usize {
         let held = self.member.get_mut();
         let rest = held.get(self.emitted..).unwrap_or_default();
-        let length = rest.len().min(output.len());
-        for (to, from) in output.iter_mut().zip(rest) {
-            *to = *from;
-        }
+        // Writing to a slice takes what fits.
+        let length = output.write(rest).unwrap_or_default();
         self.emitted += length;
         if self.emitted == held.len() {
             held.clear();
