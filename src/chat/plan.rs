@@ -48,7 +48,13 @@ pub(crate) async fn first_send(
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
     let (mut plan, step, allowance) = fit_known_window(chat, plan, &mut inputs).await;
-    let is_output_lowered = lower_output_in_advance(&mut plan, allowance);
+    // A server that refused the output once is asked for what fits.
+    let is_output_lowered = if let Some(OutputAllowance::Lower(output)) = allowance {
+        plan.view.set_output_limit(output);
+        true
+    } else {
+        false
+    };
     let body = |plan: &RequestPlan| match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
@@ -131,15 +137,6 @@ async fn fit_known_window(
     let plan = plan.without_stale_thinking(conversation, thinking);
     let allowance = output_limit::remaining_output(chat, plan.view.tokens(conversation));
     (plan, Some(step), allowance)
-}
-
-/// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
-fn lower_output_in_advance(plan: &mut RequestPlan, allowance: Option<OutputAllowance>) -> bool {
-    let Some(OutputAllowance::Lower(output)) = allowance else {
-        return false;
-    };
-    plan.view.set_output_limit(output);
-    true
 }
 
 /// Plans an explicit compaction (`/__longhaul__/compact`). Waits for the summary as long as a call may take. Returns
