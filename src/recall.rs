@@ -45,7 +45,7 @@ pub(crate) async fn answer(
     let id = request.uri().path().strip_prefix(RECALL_PATH);
     let id: RecallId = id.and_then(|id| id.parse().ok()).ok_or(Fault::RecallUnknown)?;
     let query = request.uri().query().unwrap_or_default();
-    let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
+    let query = RecallQuery::parse(query).ok_or(Fault::RecallQuery)?;
     let place = ReadPlace::acquire(reader_of(state, id, request)).await;
     let state = Arc::clone(state);
     // Dropped with the request.

@@ -39,18 +39,15 @@ pub(crate) struct RecallQuery {
     pub(crate) lines: Option<(usize, usize)>,
 }
 
-/// Reason why a query is not valid.
-pub(crate) type QueryError = &'static str;
-
 /// Pattern of a search: a regular expression, or plain text if the pattern is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles a pattern. Fails if the pattern is empty or too large.
-    pub(crate) fn new(text: &str) -> Result<Self, QueryError> {
+    /// Compiles a pattern. `None` if the pattern is empty or too large.
+    fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
-            return Err("grep takes a pattern of 1 to 1024 bytes");
+            return None;
         }
         let build = |text: &str| {
             let mut builder = RegexBuilder::new(text);
@@ -61,7 +58,7 @@ impl Pattern {
             Err(regex::Error::Syntax(_)) => build(&regex::escape(text)),
             built => built,
         };
-        built.map(Self).map_err(|_| "the pattern of grep is too large")
+        built.ok().map(Self)
     }
 
     /// Returns the first match in the piece of a line from `start` to `end`. Text around the piece counts
@@ -79,9 +76,8 @@ impl Pattern {
 }
 
 impl RecallQuery {
-    /// Parses the query of a URL. Ignores keys that it does not know. Fails if a value is not
-    /// valid.
-    pub(crate) fn parse(query: &str) -> Result<Self, QueryError> {
+    /// Parses the query of a URL. Ignores keys that it does not know. `None` if a value is not valid.
+    pub(crate) fn parse(query: &str) -> Option<Self> {
         let mut parsed = Self::default();
         for pair in query.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -99,26 +95,22 @@ impl RecallQuery {
                 _ => {}
             }
         }
-        Ok(parsed)
+        Some(parsed)
     }
 }
 
-/// Parses lines: `3-7`, `3-`, `-7` or `3`. Fails for any other text.
-pub(crate) fn parse_lines(text: &str) -> Result<(usize, usize), QueryError> {
-    let wrong = "lines takes A-B, A-, -B or A, counted from 1";
+/// Parses lines: `3-7`, `3-`, `-7` or `3`, counted from 1. `None` for any other text.
+fn parse_lines(text: &str) -> Option<(usize, usize)> {
     let number = |text: &str, empty: usize| match text {
-        "" => Ok(empty),
-        text => text.parse().map_err(|_| wrong),
+        "" => Some(empty),
+        text => text.parse().ok(),
     };
     let (first, last) = match text.split_once('-') {
-        Some(("", "")) | None if text.parse::<usize>().is_err() => return Err(wrong),
+        Some(("", "")) => return None,
         Some((first, last)) => (number(first, 1)?, number(last, usize::MAX)?),
         None => (number(text, 0)?, number(text, 0)?),
     };
-    if first == 0 || last < first {
-        return Err(wrong);
-    }
-    Ok((first, last))
+    (first > 0 && first <= last).then_some((first, last))
 }
 
 /// Collects the answer, text by text. The lines of texts without a place are counted together.
@@ -309,7 +301,7 @@ mod tests {
         ] {
             let parsed = RecallQuery::parse(query);
             // Text that is not an expression within the bounds is searched literally.
-            assert!(parsed.is_err() || query.contains("{1000}"), "{query}");
+            assert!(parsed.is_none() || query.contains("{1000}"), "{query}");
         }
     }
 
