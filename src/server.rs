@@ -97,14 +97,6 @@ async fn write(totals: &[Arc<TotalsFile>]) {
     }
 }
 
-/// Writes the totals now and then, until dropped.
-async fn write_regularly(totals: Vec<Arc<TotalsFile>>) {
-    loop {
-        sleep(WRITE_INTERVAL).await;
-        write(&totals).await;
-    }
-}
-
 impl Server {
     /// Checks the upstreams and builds the proxy.
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
@@ -274,7 +266,12 @@ fn spawn_companions(
             companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
         }
     }
-    companions.spawn(write_regularly(totals));
+    companions.spawn(async move {
+        loop {
+            sleep(WRITE_INTERVAL).await;
+            write(&totals).await;
+        }
+    });
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());

@@ -384,7 +384,8 @@ async fn send_call(
     match &answer {
         Ok(answer) => {
             if let Some(span) = &mut span {
-                span.finish_with_usage(answer.usage.as_ref());
+                answer.usage.iter().for_each(|usage| span.record_usage(usage));
+                span.finish();
             }
             metered.finish_answered(answer.usage.as_ref());
         }

@@ -109,9 +109,13 @@ impl Upstream {
     async fn send_with(
         &self,
         client: &Pool,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
-        let mut request = self.with_proxy_authorization(request);
+        // A request through a forward proxy carries the credentials of the proxy.
+        let rules = self.proxy_rules.as_ref();
+        if let Some(value) = rules.and_then(|rules| rules.authorization(request.uri())) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
         let guard = ConnectionGuard::for_request(&mut request);
         let reply = await_reply(client.request(request), guard).await;
         reply.map_err(|error| self.record_failure(&error))
@@ -141,15 +145,6 @@ impl Upstream {
             Some((failed, reason)) if *failed == fault => format!("{message} ({reason})"),
             Some(_) | None => message,
         }
-    }
-
-    /// Adds the credentials of a forward proxy, if the request goes through one.
-    fn with_proxy_authorization(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
-        let rules = self.proxy_rules.as_ref();
-        if let Some(value) = rules.and_then(|rules| rules.authorization(request.uri())) {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
-        }
-        request
     }
 }
 

@@ -344,7 +344,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
 /// Learns the window from the first refusal, now that a smaller request was accepted. Empty
 /// replies have many other causes, so they affect this conversation only.
 fn learn_from_overflow(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    if refused.is_empty_reply() {
+    if refused.overflow.evidence == Evidence::EmptyReply {
         notices::log_chat!(
             info,
             chat,

@@ -203,12 +203,6 @@ impl RequestLog {
         };
     }
 
-    /// Whether the upstream may have received any of the request. A rewrite that was never sent saved
-    /// nothing, and the client will send the same request again.
-    fn was_forwarded(&self) -> bool {
-        self.meter.bytes() > 0 && self.fault.is_none()
-    }
-
     /// Copies the fields of the log line to the trace, if the request is recorded, and closes the
     /// trace.
     fn finish_trace(&mut self) {
@@ -253,7 +247,8 @@ impl Drop for RequestLog {
         self.metrics.duration.observe(took);
         let dropped = self.dropped_reasoning as u64;
         self.metrics.dropped_reasoning.add(dropped);
-        let went_on = self.was_forwarded();
+        // A rewrite that was never sent saved nothing, and the client will send the same request again.
+        let went_on = self.meter.bytes() > 0 && self.fault.is_none();
         if went_on {
             self.report.record_metrics(&self.metrics);
         }

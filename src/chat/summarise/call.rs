@@ -19,23 +19,14 @@ use crate::request::headers::{self, BodyFraming};
 use crate::summaries::{CompactionOrder, CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
 use crate::traces::CallContext;
 use crate::wall_clock;
-use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::segments::SegmentedText;
-use longhaul_core::policy::thrash::ThrashState;
 use longhaul_core::summary::request::{cached_style_body, provider_style_body};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::RefusalWindow;
-
-/// Returns the thrash detector with one more compaction at this point.
-fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) -> ThrashState {
-    let thrash = inputs.adopted().map(|record| record.thrash);
-    let thrash = thrash.unwrap_or_default();
-    thrash.after_compaction(conversation, conversation.messages().len())
-}
 
 pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
     let tokens = chat.request.conversation.tokens();
@@ -236,13 +227,15 @@ pub(super) fn summary_task(
     let keys = &chat.prefix_keys;
     let record_key = |prefix| keys.record_key(prefix, job.head_dependence());
     let renewal = keys.renewal_key(job.summarised_until);
+    let conversation = chat.request.conversation;
+    let thrash = inputs.adopted().map(|record| record.thrash).unwrap_or_default();
     Some(SummaryTask {
         state: Arc::clone(chat.request.state),
         permit,
         key: record_key(keys.key_at(job.summarised_until)?)?,
         renewal_key: renewal.and_then(record_key),
         cache_price: chat.settings.cache_price,
-        thrash: next_thrash_detector(chat.request.conversation, inputs),
+        thrash: thrash.after_compaction(conversation, conversation.messages().len()),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
         learned: Arc::clone(&chat.learned),
