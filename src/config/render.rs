@@ -14,7 +14,7 @@ use super::resolved::ResolvedSettings;
 use super::setting::{Kind, Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
 use longhaul_console::table::Table;
-use longhaul_console::terminal::wrapped;
+use longhaul_console::terminal::{paragraph, wrapped};
 
 const COMMENT_WIDTH: usize = 96;
 
@@ -105,17 +105,10 @@ pub(crate) fn settings_markdown() -> String {
 }
 
 fn write_comment(page: &mut String, entry: &Setting<()>) {
-    let mut line = String::from("#");
-    for word in entry.doc().split_whitespace() {
-        if line.len() + 1 + word.len() > COMMENT_WIDTH {
-            page.push_str(&line);
-            page.push_str("\n#");
-            line.clear();
-        }
-        line.push(' ');
-        line.push_str(word);
+    for line in paragraph(&entry.doc(), Some(COMMENT_WIDTH - "# ".len())).lines() {
+        _ = writeln!(page, "# {line}");
     }
-    let _ = writeln!(page, "{line}\n# Also: {}", names(entry).join(", "));
+    _ = writeln!(page, "# Also: {}", names(entry).join(", "));
 }
 
 /// Returns the names of a setting in the environment and on the command line.
