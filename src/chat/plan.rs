@@ -61,10 +61,14 @@ pub(crate) async fn first_send(
     };
     let (plan, report, sending) = match body(&plan) {
         Ok(sending) => {
+            let conversation = chat.request.conversation;
             let mut report = match step {
-                Some(step) => ChatReport::for_recovery(chat.request.conversation, &plan.view, step),
-                None => plan_report(chat.request.conversation, &plan),
+                Some(_) => ChatReport::untouched(conversation, Bypass::Nothing),
+                None => plan_report(conversation, &plan),
             };
+            if let Some(step) = step {
+                report.add_recovery(conversation, &plan.view, step);
+            }
             if is_output_lowered {
                 report.add(Action::SmallerOutput);
             }
