@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -69,15 +70,14 @@ pub(crate) async fn handle(
     }
     // A connection holds its request's future in memory for as long as the reply streams. State
     // that is needed only until the reply begins is boxed, so it is freed by then.
+    let own = |reply: Response<Bytes>| reply.map(|body| ReplySource::Left(body.into()));
     let reply = if explicit_compaction::is_compact_request(&request) {
-        let answer = Box::pin(explicit_compaction::answer(state, request, &mut log));
-        answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
+        Box::pin(explicit_compaction::answer(state, request, &mut log)).await.map(own)
     } else if gateway::is_compress_request(state, &request) {
-        let answer = Box::pin(gateway::answer(state, request, &mut log));
-        answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
+        Box::pin(gateway::answer(state, request, &mut log)).await.map(own)
     } else if recall::is_recall_request(state, &request) {
         return match Box::pin(recall::answer(state, &request, &mut log)).await {
-            Ok(reply) => relay(reply.map(|body| ReplySource::Left(body.into())), log),
+            Ok(reply) => relay(own(reply), log),
             Err(fault) => answer_fault(state, fault, None, log),
         };
     } else {

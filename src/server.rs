@@ -104,7 +104,10 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let state = ProxyState::new(config)?;
         state.store.wait_until_ready().await;
-        let totals = open_spent(&state).into_iter().collect();
+        // The spending of an earlier process.
+        let (at, from) = ((&*state.store, &state.config.store), &state.spending);
+        let spent = || TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows);
+        let totals = keeps_totals(&state).then(spent).flatten().into_iter().collect();
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(state, certificates),
@@ -242,13 +245,6 @@ impl Server {
 /// Whether this process may keep totals in a file.
 fn keeps_totals(state: &ProxyState) -> bool {
     state.store.owns_file() || state.config.store.totals.is_some()
-}
-
-/// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
-fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
-    let (at, from) = ((&*state.store, &state.config.store), &state.spending);
-    keeps_totals(state)
-        .then(|| TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle
