@@ -108,11 +108,6 @@ impl Fault {
     pub(crate) fn is_of_upstream(self) -> bool {
         self.code().starts_with("upstream_")
     }
-
-    /// Whether the client did not cause the fault.
-    pub(crate) fn is_server_error(self) -> bool {
-        self.status().is_server_error()
-    }
 }
 
 /// Whether repeating an unchanged request can help.

@@ -100,11 +100,11 @@ impl SummaryJob {
     /// Returns whether the summary depends on the leading messages: this call shows them, or the
     /// summary extends one whose call did.
     pub(crate) fn head_dependence(&self) -> HeadDependence {
-        let base = self.base_record.as_ref().map(|base| &base.record);
-        match (&self.order, &self.cached_style_body) {
-            (Some(_), _) | (_, Some(_)) => HeadDependence::Dependent,
-            (None, None) => base.map_or(HeadDependence::Independent, |base| base.head_dependence),
+        if self.order.is_some() || self.cached_style_body.is_some() {
+            return HeadDependence::Dependent;
         }
+        let base = self.base_record.as_ref();
+        base.map_or(HeadDependence::Independent, |base| base.record.head_dependence)
     }
 }
 

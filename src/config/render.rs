@@ -184,7 +184,7 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     let mut rows: Vec<SettingRow> = general.collect();
     for tables in &found.tables {
         for (at, table) in tables.iter().enumerate() {
-            rows.extend(table.values().map(|(name, raw, origin)| {
+            rows.extend(table.values.iter().map(|(name, raw, origin)| {
                 let key = format!("{}[{}].{name}", table.list, at + 1);
                 SettingRow::new(key, raw, origin, |text| without_credentials(text).into_owned())
             }));

@@ -30,7 +30,7 @@ pub(crate) fn answer_fault(
     log.record_fault(fault);
     let origin = state.config.upstream.base.origin();
     let detailed = state.upstream.failure_message(fault, &origin);
-    if fault.is_server_error() {
+    if fault.status().is_server_error() {
         tracing::warn!(code = fault.code(), "{detailed}");
     } else {
         tracing::info!(code = fault.code(), "{detailed}");

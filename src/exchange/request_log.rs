@@ -347,13 +347,10 @@ fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplana
         why,
         "planned"
     );
-    if !tracing::enabled!(tracing::Level::TRACE) {
+    let Some(explanation) = explanation.filter(|_| tracing::enabled!(tracing::Level::TRACE)) else {
         return;
-    }
-    for row in
-        explanation.into_iter().flat_map(|it| it.numbers.rows.iter().map(move |row| (it, row)))
-    {
-        let (explanation, row) = row;
+    };
+    for row in &explanation.numbers.rows {
         tracing::trace!(
             request_id = %id,
             from = row.number,
