@@ -368,7 +368,7 @@ async fn send_call(
         Err(fault) => {
             let message = upstream.failure_message(fault, &place);
             tracing::warn!("summary call failed: {message}");
-            fail(span.as_mut(), fault.code());
+            fail(span.as_mut(), fault.label());
             metered.finish_free();
             return Err(SummaryError::Unreachable);
         }
@@ -399,7 +399,7 @@ async fn send_call(
             | SummaryError::NothingToAsk
             | SummaryError::TimedOut
             | SummaryError::Unreachable,
-        ) => fail(span.as_mut(), Fault::UpstreamBroke.code()),
+        ) => fail(span.as_mut(), Fault::UpstreamBroke.label()),
     }
     answer
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
-use hyper_util::client::legacy::{Client, Error as ClientError, Error, ResponseFuture};
+use hyper_util::client::legacy::{Client, Error as ClientError, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 
@@ -182,7 +182,7 @@ fn pool(connector: DeadlineConnector, idle: usize) -> Pool {
 
 /// Returns the fault that caused a failed connection, by the types in the source chain of its error. Only a
 /// failed DNS lookup has no type; hyper-util's message identifies the failure.
-fn connect_fault(error: &Error) -> Fault {
+fn connect_fault(error: &ClientError) -> Fault {
     let ran_out =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);
     if causes(error).any(ran_out) {
@@ -228,7 +228,7 @@ fn is_exhaustion(error: &io::Error) -> bool {
 }
 
 /// Iterates over the causes of an error, outermost first.
-fn causes<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+fn causes<'a>(error: &'a ClientError) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(error.source(), |&cause| next_cause(cause))
 }
 

@@ -140,8 +140,10 @@ impl DayNumbers {
             }
             None => self.unknown += 1,
         }
-        self.saved += spent.comparison.saved.unwrap_or_default();
-        self.saved_unknown += u64::from(spent.unpriced_tokens().get());
+        match spent.comparison.saved {
+            Some(usd) => self.saved += usd,
+            None => self.saved_unknown += u64::from(spent.comparison.removed.get()),
+        }
         self.rewrites += spent.comparison.rewrite_cost.unwrap_or_default();
     }
 }

@@ -128,7 +128,7 @@ impl RequestLog {
 
     /// Formats the body of longhaul's own error reply to the request.
     pub(crate) fn error_body(&self, fault: Fault, message: &str) -> Vec<u8> {
-        Dialect::error_reply(&self.path, fault.status().as_u16(), fault.code(), message)
+        Dialect::error_reply(&self.path, fault.status().as_u16(), fault.label(), message)
     }
 
     /// Records that the body was read as a chat.
