@@ -261,9 +261,8 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
 
 /// Plans the request from the records known now.
 fn current_plan(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
-    let (policy, known) = (&inputs.policy, &inputs.prior_records);
     let source = chat.summary_source();
-    plan(chat.request.conversation, policy, known, source)
+    plan(chat.request.conversation, &inputs.policy, &inputs.prior_records, source)
 }
 
 /// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing. If the

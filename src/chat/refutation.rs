@@ -85,13 +85,9 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => is_refusal(status),
+        // Whether the status blames the request.
+        | Verdict::Unexplained(_) => status.is_client_error() && !is_overload_status(status),
     }
-}
-
-/// Whether a status blames the request.
-fn is_refusal(status: StatusCode) -> bool {
-    status.is_client_error() && !is_overload_status(status)
 }
 
 #[cfg(test)]

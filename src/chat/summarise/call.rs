@@ -81,22 +81,6 @@ fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
     chat.state().config.summary.model.name().unwrap_or(&chat.model)
 }
 
-/// Returns the trace context of a summary's calls, or `None` if the request is not traced.
-fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
-    let parent = chat.request.parent.clone()?;
-    let dialect = call_dialect(&chat.request);
-    Some(CallContext::new(parent, dialect, summary_model(chat)))
-}
-
-/// Creates the cost meter of a summary's calls.
-fn cost_meter(chat: &Chat<'_>) -> CostMeter {
-    let state = chat.state();
-    let model = summary_model(chat);
-    let prices = state.config.summary_prices(model);
-    let prices = prices.or_else(|| state.recent.prices.of(model));
-    CostMeter::new(&state.metrics, prices).paid_by(&state.spending, state.config.caps, chat.payer())
-}
-
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other
 /// requests than those of the live conversation.
 pub(in crate::chat) fn summary_style(request: &ChatRequest<'_>) -> SummaryStyle {
@@ -179,9 +163,15 @@ pub(super) fn job(
     let (model, window) = summariser(chat, inputs);
     let (head, place) = summary_head(&chat.request, model.as_deref())?;
     let (policy, known) = (&inputs.policy, &inputs.prior_records);
+    let (writer, call_dialect) = (summary_model(chat), call_dialect(&chat.request));
+    let parent = chat.request.parent.clone();
+    let prices = state.config.summary_prices(writer);
+    let prices = prices.or_else(|| state.recent.prices.of(writer));
+    let cost_meter = CostMeter::new(&state.metrics, prices);
+    let cost_meter = cost_meter.paid_by(&state.spending, state.config.caps, chat.payer());
     Some(SummaryJob {
         dialect: chat.request.conversation.dialect(),
-        call_dialect: call_dialect(&chat.request),
+        call_dialect,
         body: chat.request.body.text().clone(),
         path: chat.request.head.uri.path().into(),
         head,
@@ -195,8 +185,8 @@ pub(super) fn job(
         target: place,
         cached_style_body: None,
         order: None,
-        cost_meter: Arc::new(cost_meter(chat)),
-        call_context: call_context(chat),
+        cost_meter: Arc::new(cost_meter),
+        call_context: parent.map(|parent| CallContext::new(parent, call_dialect, writer)),
         max_calls: calls,
         // A limit in provider tokens is rescaled for each call.
         learned_window: match KnownWindow::of_chat(chat, inputs.adopted())
