@@ -14,7 +14,7 @@ use super::resolved::ResolvedSettings;
 use super::setting::{Kind, Setting, is_shared_variable};
 use super::settings::ALL_SETTINGS;
 use longhaul_console::table::Table;
-use longhaul_console::terminal::{paragraph, wrapped};
+use longhaul_console::terminal::wrapped;
 
 const COMMENT_WIDTH: usize = 96;
 
@@ -105,7 +105,7 @@ pub(crate) fn settings_markdown() -> String {
 }
 
 fn write_comment(page: &mut String, entry: &Setting<()>) {
-    for line in paragraph(&entry.doc(), Some(COMMENT_WIDTH - "# ".len())).lines() {
+    for line in wrapped("", &entry.doc(), 0, Some(COMMENT_WIDTH - "# ".len())).lines() {
         _ = writeln!(page, "# {line}");
     }
     _ = writeln!(page, "# Also: {}", names(entry).join(", "));

@@ -29,12 +29,12 @@ pub(crate) struct DayTotals {
 
 /// Declares numbers that add up field by field.
 macro_rules! sums {
-    ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $number:ty,)+ }) => {
+    ($(#[$of:meta])* $visible:vis struct $name:ident {
+        $($(#[$about:meta])* $seen:vis $field:ident: $number:ty,)+
+    }) => {
         $(#[$of])*
-        #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-        #[serde(default)]
-        pub(crate) struct $name {
-            $($(#[$about])* pub(crate) $field: $number,)+
+        $visible struct $name {
+            $($(#[$about])* $seen $field: $number,)+
         }
 
         impl $name {
@@ -47,39 +47,41 @@ macro_rules! sums {
 
 sums! {
     /// Numbers of one conversation, or of one model in one hour or day.
-    DayNumbers {
-        requests: u64,
-        errors: u64,
+    #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+    #[serde(default)]
+    pub(crate) struct DayNumbers {
+        pub(crate) requests: u64,
+        pub(crate) errors: u64,
         /// Requests that were refused as too large and then answered.
-        mended: u64,
-        tokens_before: u64,
-        tokens_after: u64,
+        pub(crate) mended: u64,
+        pub(crate) tokens_before: u64,
+        pub(crate) tokens_after: u64,
         /// Tokens that mode shadow would have saved.
-        shadow_saved: u64,
-        prompt_tokens: u64,
-        cached_tokens: u64,
-        output_tokens: u64,
+        pub(crate) shadow_saved: u64,
+        pub(crate) prompt_tokens: u64,
+        pub(crate) cached_tokens: u64,
+        pub(crate) output_tokens: u64,
         /// Known cost of the chats.
-        cost: Usd,
+        pub(crate) cost: Usd,
         /// The part of it that providers reported; the rest is at set or listed prices.
-        reported: Usd,
+        pub(crate) reported: Usd,
         /// Number of chats whose cost is known.
-        known: u64,
+        pub(crate) known: u64,
         /// Number of chats whose cost is unknown.
-        unknown: u64,
+        pub(crate) unknown: u64,
         /// Estimated cost of the tokens removed from the chats.
-        saved: Usd,
+        pub(crate) saved: Usd,
         /// Removed tokens whose price is unknown.
-        saved_unknown: u64,
+        pub(crate) saved_unknown: u64,
         /// Extra cost of tokens that had to be paid in full after rewrites.
-        rewrites: Usd,
+        pub(crate) rewrites: Usd,
         /// Known cost of summary calls.
-        summaries: Usd,
+        pub(crate) summaries: Usd,
         /// Number of summary calls whose cost is unknown.
-        calls_unknown: u64,
+        pub(crate) calls_unknown: u64,
         /// Amount that mode shadow would have saved, and the tokens of it whose price is unknown.
-        would_save: Usd,
-        would_save_unknown: u64,
+        pub(crate) would_save: Usd,
+        pub(crate) would_save_unknown: u64,
     }
 }
 
