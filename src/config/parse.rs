@@ -31,10 +31,11 @@ pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
 /// Parses a socket address. `localhost`, and a port without a host, mean 127.0.0.1.
 pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
     let text = single_text(raw)?;
-    let port = ["localhost:", ":"].iter().find_map(|host| text.trim().strip_prefix(host));
-    let address = match port.unwrap_or(text.trim()).parse::<u16>() {
+    let place = text.trim();
+    let port = ["localhost:", ":"].iter().find_map(|host| place.strip_prefix(host));
+    let address = match port.unwrap_or(place).parse::<u16>() {
         Ok(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        Err(_) => text.trim().parse().ok(),
+        Err(_) => place.parse().ok(),
     };
     let wanted = "an IP address and a port, like 127.0.0.1:8484, or a port";
     address.ok_or_else(|| mismatch(text, wanted))
