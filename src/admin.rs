@@ -37,7 +37,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The type includes the version of the format; Prometheus 3 rejects a page without it.
 const METRICS_TYPE: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static(PLAIN);
 
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// Prevents text of a conversation from running scripts or loading resources: only files of this
@@ -288,6 +288,7 @@ fn text(status: StatusCode, body: &'static str) -> Response<Bytes> {
     with_common_headers(status, TEXT, Bytes::from_static(body.as_bytes()))
 }
 
+const PLAIN: &str = "text/plain; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
@@ -309,11 +310,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("/web/vendor/preact.js", SCRIPT, include_bytes!("admin/web/vendor/preact.js")),
     ("/web/vendor/uplot.js", SCRIPT, include_bytes!("admin/web/vendor/uplot.js")),
     ("/web/vendor/uplot.css", STYLE, include_bytes!("admin/web/vendor/uplot.css")),
-    (
-        "/web/vendor/LICENSES.txt",
-        "text/plain; charset=utf-8",
-        include_bytes!("admin/web/vendor/LICENSES.txt"),
-    ),
+    ("/web/vendor/LICENSES.txt", PLAIN, include_bytes!("admin/web/vendor/LICENSES.txt")),
 ];
 
 #[cfg(test)]

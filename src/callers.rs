@@ -56,7 +56,10 @@ impl AcceptedCallers {
             generations.put(owner, owner);
         }
         if generations.put(caller, owner) {
-            generations.count_carried(&tags, owner);
+            // Its other credentials are carried once more.
+            for tag in tags.iter().filter(|tag| **tag != owner) {
+                *generations.callers.entry(*tag).or_default() += 1;
+            }
         }
     }
 
@@ -95,13 +98,6 @@ impl Generations {
         let carried = |tag: &OwnerTag| self.callers.get(tag).copied().unwrap_or_default();
         // The first of equal ones: `max_by_key` returns the last.
         tags.iter().rev().copied().max_by_key(carried)
-    }
-
-    /// Counts the credentials of a stored caller, other than its owner's, as carried once more.
-    fn count_carried(&mut self, tags: &[OwnerTag], owner: OwnerTag) {
-        for tag in tags.iter().filter(|tag| **tag != owner) {
-            *self.callers.entry(*tag).or_default() += 1;
-        }
     }
 
     /// Stores a caller, unless its owner has its share of callers already. Returns whether the caller was

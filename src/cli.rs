@@ -131,7 +131,14 @@ pub fn main(
 
 fn run_command(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Done<ExitCode> {
     let own = matches.subcommand().map_or(matches, |(_, own)| own);
-    let layers = || setting_layers(file, matches, env);
+    let layers = || {
+        let mut layers = Layers::default();
+        if let Some(path) = file.path() {
+            layers.load_file(path);
+        }
+        layers.apply_environment(env);
+        with_flags(layers, matches)
+    };
     let resolved = || layers().resolve();
     let config = || {
         let mut config = Config::from_resolved(&resolved()?)?;
@@ -223,16 +230,7 @@ fn of_this_build(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Collects the layers of settings, with the flags in `matches` on top.
-fn setting_layers(file: &ConfigFile, matches: &ArgMatches, env: &Env) -> Layers {
-    let mut layers = Layers::default();
-    if let Some(path) = file.path() {
-        layers.load_file(path);
-    }
-    layers.apply_environment(env);
-    with_flags(layers, matches)
-}
-
+/// Puts the flags in `matches` on top of the other layers.
 fn with_flags(mut layers: Layers, matches: &ArgMatches) -> Layers {
     for (flag, entry) in settings_with_flags() {
         if let Some(value) = matches.get_one::<String>(flag.name) {

@@ -62,7 +62,7 @@ pub(crate) use resolved::ResolvedSettings;
 pub(crate) use setting::Setting;
 pub(crate) use settings::settings_with_flags;
 pub use store::{ScopeSecret, StoreConfig};
-pub(crate) use suggestions::{disabling_variables, unknown_variables};
+pub(crate) use suggestions::{CONFIG_VARIABLE, disabling_variables, unknown_variables};
 pub use summary::{SummaryConfig, SummaryEndpoint};
 pub(crate) use upstream::CHATGPT_BASE;
 pub use upstream::UpstreamConfig;

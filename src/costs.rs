@@ -18,7 +18,6 @@ use longhaul_core::cost::pricing::{Cost, TokenPrices};
 use longhaul_core::dialect::usage::Usage;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::{RecordKey, Scope};
-use longhaul_core::units::tokens::Tokens;
 
 /// Maximum requests remembered to price the next one. At about 250 bytes each, 4 MB.
 const MAX_REQUESTS: u64 = 16_384;
@@ -159,16 +158,6 @@ impl PendingCost {
     }
 }
 
-impl RequestCost {
-    /// Removed tokens whose price is unknown; zero if the price is known.
-    pub(crate) fn unpriced_tokens(&self) -> Tokens {
-        match self.comparison.saved {
-            Some(_) => Tokens::ZERO,
-            None => self.comparison.removed,
-        }
-    }
-}
-
 fn hash_model(model: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     model.hash(&mut hasher);
@@ -179,6 +168,7 @@ fn hash_model(model: &str) -> u64 {
 mod tests {
     use super::*;
     use longhaul_core::dialect::chat_completions::read;
+    use longhaul_core::units::tokens::Tokens;
     use longhaul_core::units::usd::Usd;
 
     const MODEL: &str = "openai/gpt-5";
@@ -256,18 +246,18 @@ mod tests {
         let open = tracker.begin((scope(0), &prefix_keys(1)), MODEL, billed(60_000, 40_000));
         let spent = tracker.settle(&open, MODEL, Some(&usage(40_000, 0)), None);
         assert_eq!(spent.cost, Cost::NotListed);
-        assert_eq!(spent.unpriced_tokens(), Tokens::new(20_000));
+        let CostComparison { saved, removed, .. } = spent.comparison;
+        assert_eq!((saved, removed), (None, Tokens::new(20_000)));
         assert_eq!(tracker.settle(&open, MODEL, None, None).cost, Cost::NotCounted);
     }
 
     #[test]
     fn prices_that_replies_to_one_caller_show_do_not_apply_to_another() {
         let tracker = CostTracker::new(&Arc::default());
-        let unpriced = |caller: u8, usage: Usage| {
+        let saved = |caller: u8, usage: Usage| {
             let keys = prefix_keys(1);
             let open = tracker.begin((scope(caller), &keys), MODEL, billed(60_000, 40_000));
-            let spent = tracker.settle(&open, MODEL, Some(&usage), None);
-            spent.unpriced_tokens()
+            tracker.settle(&open, MODEL, Some(&usage), None).comparison.saved
         };
         for (input, cached, output) in [
             (1_000, 0, 100),
@@ -283,10 +273,10 @@ mod tests {
                 cost: Some(Usd::from_nanos(nanos.into())),
                 ..usage(input, cached)
             };
-            _ = unpriced(1, reported);
+            _ = saved(1, reported);
         }
         let asked = Usage { output: Some(10), ..usage(1_000, 0) };
-        assert_eq!(unpriced(1, asked), Tokens::ZERO);
-        assert_eq!(unpriced(2, asked), Tokens::new(20_000));
+        assert!(saved(1, asked).is_some());
+        assert_eq!(saved(2, asked), None);
     }
 }

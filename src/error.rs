@@ -30,8 +30,9 @@ macro_rules! faults {
         impl Label for Fault {
             const ALL: &'static [Self] = &[$(Self::$name),+];
 
+            /// Returns the machine-readable code: `error.code`, `x-longhaul-fault`, and the metric's label.
             fn label(self) -> &'static str {
-                self.code()
+                self.entry().0
             }
         }
 
@@ -84,11 +85,6 @@ faults! {
 }
 
 impl Fault {
-    /// Returns the machine-readable code: `error.code`, `x-longhaul-fault`, and the metric's label.
-    pub(crate) fn code(self) -> &'static str {
-        self.entry().0
-    }
-
     pub(crate) fn status(self) -> StatusCode {
         self.entry().1
     }
@@ -101,17 +97,12 @@ impl Fault {
     /// Returns what failed and what to do about it. `origin` is the upstream's scheme, host and
     /// port.
     pub(crate) fn message(self, origin: &str) -> String {
-        paragraph(include_str!("faults.txt"), self.code()).replace("{origin}", origin)
+        paragraph(include_str!("faults.txt"), self.label()).replace("{origin}", origin)
     }
 
     /// Whether longhaul could not reach the upstream, or could not read its answer.
     pub(crate) fn is_of_upstream(self) -> bool {
-        self.code().starts_with("upstream_")
-    }
-
-    /// Whether the client did not cause the fault.
-    pub(crate) fn is_server_error(self) -> bool {
-        self.status().is_server_error()
+        self.label().starts_with("upstream_")
     }
 }
 
@@ -223,7 +214,7 @@ mod tests {
         for (at, fault) in Fault::ALL.iter().enumerate() {
             assert_eq!(fault.index(), at);
             assert_ne!(fault.message(""), "", "{fault:?}");
-            assert_eq!(Fault::ALL.iter().filter(|f| f.code() == fault.code()).count(), 1);
+            assert_eq!(Fault::ALL.iter().filter(|f| f.label() == fault.label()).count(), 1);
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use stored::{ExplanationContext, StoredExplanation};
 const REQUEST_BITS: u32 = 48;
 
 /// Identifier of one request, drawn at random.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct RequestId(u64);
 
 impl RequestId {

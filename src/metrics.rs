@@ -85,12 +85,8 @@ impl<A: Label, B: Label> Default for CounterMatrix<A, B> {
 
 impl<A: Label, B: Label> CounterMatrix<A, B> {
     pub(crate) fn add(&self, one: A, other: B) {
-        self.add_many(one, other, 1);
-    }
-
-    pub(crate) fn add_many(&self, one: A, other: B, more: u64) {
         if let Some(row) = self.rows.get(one.index()) {
-            row.add_many(other, more);
+            row.add(other);
         }
     }
 

@@ -67,22 +67,16 @@ pub(crate) fn look_up(host: HostKind, model: &str) -> Option<TableMatch> {
 
 /// Looks up a name as spelt, and then whatever its case.
 fn look_up_name(host: HostKind, model: &str) -> Option<TableMatch> {
-    let found = match host {
-        HostKind::Local => return None,
-        HostKind::Unknown => names::candidates(model).find_map(match_smallest),
-        HostKind::Provider(provider) => names::candidates(model)
-            .enumerate()
-            .find_map(|(at, name)| match_provider(provider, name, at)),
+    let found = |(at, name)| match host {
+        HostKind::Local => None,
+        HostKind::Unknown => match_smallest(name),
+        HostKind::Provider(provider) => match_provider(provider, name, at),
     };
-    found.or_else(|| {
+    names::candidates(model).enumerate().find_map(found).or_else(|| {
         let lower = model.to_ascii_lowercase();
         let mut spellings = names::candidates(&lower).flat_map(table::spellings);
-        spellings.find_map(|name| match host {
-            HostKind::Local => None,
-            HostKind::Unknown => match_smallest(name),
-            // A name in another case is not an exact match.
-            HostKind::Provider(provider) => match_provider(provider, name, 1),
-        })
+        // A name in another case is not an exact match.
+        spellings.find_map(|name| found((1, name)))
     })
 }
 
@@ -158,12 +152,9 @@ fn match_provider(provider: &str, name: &str, at: usize) -> Option<TableMatch> {
 /// Returns the row with the smallest window for `name`: among those of the model's makers, if there
 /// are any.
 fn match_smallest(name: &str) -> Option<TableMatch> {
-    let makers = || table::rows_named(name).filter(|row| hosts::is_maker(row.provider));
-    let rows = if makers().next().is_some() {
-        makers().collect::<Vec<TableRow>>()
-    } else {
-        table::rows_named(name).collect()
-    };
+    let makers = table::rows_named(name).filter(|row| hosts::is_maker(row.provider));
+    let makers: Vec<TableRow> = makers.collect();
+    let rows = if makers.is_empty() { table::rows_named(name).collect() } else { makers };
     let smallest = rows
         .iter()
         .filter_map(TableRow::limits)

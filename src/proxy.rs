@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -19,8 +20,8 @@ use crate::chat::retry::next_step;
 use crate::chat::rewrite::{head_for, retry_body, retry_head};
 use crate::chat::unanswered_call::UnansweredCallGuard;
 use crate::chat::{count, explicit_compaction, gateway, plan, settle};
-use crate::config::{Config, Mode, ResponsesWebSocket};
-use crate::error::{Fault, Problem};
+use crate::config::{Mode, ResponsesWebSocket};
+use crate::error::Fault;
 use crate::exchange::client_connection::ConnectionUse;
 use crate::exchange::fault_response::answer_fault;
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
@@ -40,115 +41,97 @@ use crate::upstream::UpstreamBody;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::dialect::bypass::Bypass;
 
-/// The reverse proxy under one set of settings. Clones share all state.
-#[derive(Clone)]
-pub(crate) struct Proxy {
-    pub(crate) state: Arc<ProxyState>,
+/// Answers a request with the upstream's reply, or with an error response for the [`Fault`]
+/// that prevented one. Dropping the future, when the client disconnects, aborts the upstream
+/// request.
+pub(crate) async fn handle(
+    state: &Arc<ProxyState>,
+    request: Request<Incoming>,
+    slot: &TunnelSlot,
+    in_use: ConnectionUse,
+) -> Response<ReplyBody> {
+    let mut request = ClientBody::wrap(request);
+    let state = select_upstream(state, &mut request);
+    let mut log = RequestLog::start(&request, &state.metrics);
+    log.connection = Some(in_use);
+    log.mount.clone_from(&state.mount);
+    let origin = CrossOriginFields::origin(request.headers());
+    let is_clear = is_clearly_framed(request.headers());
+    let acquired = is_clear.then(|| state.acquire_slot(&mut request));
+    match acquired.unwrap_or(Err(Fault::TransferCoding)) {
+        Ok(slot) => {
+            request.body_mut().progress = Some(Arc::clone(&slot.progress));
+            log.slot = Some(slot);
+        }
+        Err(fault) => {
+            log.set_path(request.uri().path());
+            return answer_fault(state, fault, origin.as_ref(), log);
+        }
+    }
+    // A connection holds its request's future in memory for as long as the reply streams. State
+    // that is needed only until the reply begins is boxed, so it is freed by then.
+    let own = |reply: Response<Bytes>| reply.map(|body| ReplySource::Left(body.into()));
+    let reply = if explicit_compaction::is_compact_request(&request) {
+        Box::pin(explicit_compaction::answer(state, request, &mut log)).await.map(own)
+    } else if gateway::is_compress_request(state, &request) {
+        Box::pin(gateway::answer(state, request, &mut log)).await.map(own)
+    } else if recall::is_recall_request(state, &request) {
+        return match Box::pin(recall::answer(state, &request, &mut log)).await {
+            Ok(reply) => relay(own(reply), log),
+            Err(fault) => answer_fault(state, fault, None, log),
+        };
+    } else {
+        let forward = Box::pin(forward(state, request, slot, &mut log));
+        forward.await.map(|reply| reply.map(ReplySource::Right))
+    };
+    match reply {
+        Ok(mut reply) => {
+            if let Some(origin) = origin {
+                state.cross_origin.record(&origin, reply.headers());
+            }
+            if state.config.report_headers {
+                log.write_report_headers(reply.headers_mut());
+            }
+            relay(reply, log)
+        }
+        Err(fault) => answer_fault(state, fault, origin.as_ref(), log),
+    }
 }
 
-impl Proxy {
-    /// Creates a proxy for the upstreams of `config`, without connecting. Fails if the certificate
-    /// file or the store cannot be used.
-    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
-        let state = Arc::new(ProxyState::new(config)?);
-        Ok(Self { state })
-    }
-
-    /// Creates a proxy with new settings that shares all state of this one. Upstreams, store and
-    /// global limits keep their values, whatever `config` sets. Fails if the summariser's endpoint
-    /// cannot be used.
-    pub(crate) fn with_config(&self, config: Config) -> Result<Self, Problem> {
-        let state = Arc::new(self.state.with_config(config)?);
-        Ok(Self { state })
-    }
-
-    /// Answers a request with the upstream's reply, or with an error response for the [`Fault`]
-    /// that prevented one. Dropping the future, when the client disconnects, aborts the upstream
-    /// request.
-    pub(crate) async fn handle(
-        &self,
-        request: Request<Incoming>,
-        slot: &TunnelSlot,
-        in_use: ConnectionUse,
-    ) -> Response<ReplyBody> {
-        let mut request = ClientBody::wrap(request);
-        let state = self.select_upstream(&mut request);
-        let mut log = RequestLog::start(&request, &state.metrics);
-        log.connection = Some(in_use);
-        log.mount.clone_from(&state.mount);
-        let origin = CrossOriginFields::origin(request.headers());
-        let is_clear = is_clearly_framed(request.headers());
-        let acquired = is_clear.then(|| state.acquire_slot(&mut request));
-        match acquired.unwrap_or(Err(Fault::TransferCoding)) {
-            Ok(slot) => {
-                request.body_mut().progress = Some(Arc::clone(&slot.progress));
-                log.slot = Some(slot);
-            }
-            Err(fault) => {
-                log.set_path(request.uri().path());
-                return answer_fault(state, fault, origin.as_ref(), log);
-            }
-        }
-        // A connection holds its request's future in memory for as long as the reply streams. State
-        // that is needed only until the reply begins is boxed, so it is freed by then.
-        let reply = if explicit_compaction::is_compact_request(&request) {
-            let answer = Box::pin(explicit_compaction::answer(state, request, &mut log));
-            answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
-        } else if gateway::is_compress_request(state, &request) {
-            let answer = Box::pin(gateway::answer(state, request, &mut log));
-            answer.await.map(|reply| reply.map(|body| ReplySource::Left(body.into())))
-        } else if recall::is_recall_request(state, &request) {
-            return match Box::pin(recall::answer(state, &request, &mut log)).await {
-                Ok(reply) => relay(reply.map(|body| ReplySource::Left(body.into())), log),
-                Err(fault) => answer_fault(state, fault, None, log),
-            };
-        } else {
-            let forward = Box::pin(forward(state, request, slot, &mut log));
-            forward.await.map(|reply| reply.map(ReplySource::Right))
-        };
-        match reply {
-            Ok(mut reply) => {
-                if let Some(origin) = origin {
-                    state.cross_origin.record(&origin, reply.headers());
-                }
-                if state.config.report_headers {
-                    log.write_report_headers(reply.headers_mut());
-                }
-                relay(reply, log)
-            }
-            Err(fault) => answer_fault(state, fault, origin.as_ref(), log),
+/// Selects the upstream whose mount is a prefix of the target, and strips that prefix. Without a
+/// mount, the request's API selects the upstream, and then the form of its credential.
+fn select_upstream<'s, B>(
+    state: &'s Arc<ProxyState>,
+    request: &mut Request<B>,
+) -> &'s Arc<ProxyState> {
+    for mounted in &state.mounts {
+        let mount = mounted.mount.as_deref().unwrap_or_default();
+        if let Some(rest) = paths::strip_mount(request.uri(), mount) {
+            *request.uri_mut() = rest;
+            return mounted;
         }
     }
+    let messages = state.messages.as_ref();
+    let login = state.login.as_ref();
+    messages
+        .filter(|_| paths::belongs_to_own_upstream(request))
+        .or_else(|| {
+            let is_login = || login::is_chatgpt_login(request.headers());
+            login.filter(|_| state.config.selects_by_credential() && is_login())
+        })
+        .unwrap_or(state)
+}
 
-    /// Selects the upstream whose mount is a prefix of the target, and strips that prefix. Without a
-    /// mount, the request's API selects the upstream, and then the form of its credential.
-    fn select_upstream<B>(&self, request: &mut Request<B>) -> &Arc<ProxyState> {
-        for mounted in &self.state.mounts {
-            let mount = mounted.mount.as_deref().unwrap_or_default();
-            if let Some(rest) = paths::strip_mount(request.uri(), mount) {
-                *request.uri_mut() = rest;
-                return mounted;
-            }
-        }
-        let Self { state } = self;
-        let messages = state.messages.as_ref();
-        let login = state.login.as_ref();
-        messages
-            .filter(|_| paths::belongs_to_own_upstream(request))
-            .or_else(|| {
-                let is_login = || login::is_chatgpt_login(request.headers());
-                login.filter(|_| state.config.selects_by_credential() && is_login())
-            })
-            .unwrap_or(state)
-    }
-
-    /// Answers a request that must not be served with the fault `why`.
-    pub(crate) fn refuse(&self, request: Request<Incoming>, why: Fault) -> Response<ReplyBody> {
-        let request = ClientBody::wrap(request);
-        let mut log = RequestLog::start(&request, &self.state.metrics);
-        log.set_path(request.uri().path());
-        answer_fault(&self.state, why, None, log)
-    }
+/// Answers a request that must not be served with the fault `why`.
+pub(crate) fn refuse(
+    state: &ProxyState,
+    request: Request<Incoming>,
+    why: Fault,
+) -> Response<ReplyBody> {
+    let request = ClientBody::wrap(request);
+    let mut log = RequestLog::start(&request, &state.metrics);
+    log.set_path(request.uri().path());
+    answer_fault(state, why, None, log)
 }
 
 /// Forwards a request: a chat by [`serve_chat`], every other request unchanged.

@@ -205,10 +205,8 @@ impl ProxyState {
         if self.mode(overrides) == Mode::Off
             || read_dialect(&head.method, head.uri.path()).is_none()
         {
-            return Ok(Received::Streamed {
-                body: RequestBody::from_client(body, meter),
-                why: None,
-            });
+            let body = RequestBody::from_client(body, meter);
+            return Ok(Received::Streamed { body, why: None });
         }
         self.body_reader(head, meter).receive(head, body).await
     }

@@ -3,7 +3,6 @@
 pub(crate) mod query;
 mod reading;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -24,18 +23,6 @@ use crate::store::{KeptTexts, OriginalContent};
 use longhaul_core::planning::originals::spoken_words;
 use longhaul_core::units::recall_id::RecallId;
 use query::RecallQuery;
-
-/// The client of a read. Dropped with its request.
-#[derive(Default)]
-struct Reader {
-    has_left: Arc<AtomicBool>,
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.has_left.store(true, Ordering::Relaxed);
-    }
-}
 
 /// Whether the client requests an original, or wants its words to be kept. If recall is off, the path is reserved like any other under
 /// its prefix.
@@ -58,11 +45,12 @@ pub(crate) async fn answer(
     let id = request.uri().path().strip_prefix(RECALL_PATH);
     let id: RecallId = id.and_then(|id| id.parse().ok()).ok_or(Fault::RecallUnknown)?;
     let query = request.uri().query().unwrap_or_default();
-    let query = RecallQuery::parse(query).map_err(|_| Fault::RecallQuery)?;
+    let query = RecallQuery::parse(query).ok_or(Fault::RecallQuery)?;
     let place = ReadPlace::acquire(reader_of(state, id, request)).await;
     let state = Arc::clone(state);
-    let reader = Reader::default();
-    let is_abandoned = Arc::clone(&reader.has_left);
+    // Dropped with the request.
+    let client = Arc::new(());
+    let reader = Arc::downgrade(&client);
     let method = request.method().clone();
     // A search takes the time of its thread, and the workers are for requests.
     let text = task::spawn_blocking(move || {
@@ -72,7 +60,7 @@ pub(crate) async fn answer(
             match method {
                 Method::PUT => change(&state, id, quote, true).await,
                 Method::DELETE => change(&state, id, quote, false).await,
-                _ => reading::read(&state, id, &query, &is_abandoned).await,
+                _ => reading::read(&state, id, &query, &reader).await,
             }
         })
     });

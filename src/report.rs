@@ -51,17 +51,6 @@ impl ChatReport {
         report
     }
 
-    /// Reports a view that the recovery step `step` made before the first send.
-    pub(crate) fn for_recovery(
-        conversation: &Conversation<'_>,
-        view: &ForwardedView,
-        step: RecoveryStep,
-    ) -> Self {
-        let mut report = Self::untouched(conversation, Bypass::Nothing);
-        report.add_recovery(conversation, view, step);
-        report
-    }
-
     /// Reports a parsed conversation that is not changed.
     pub(crate) fn untouched(conversation: &Conversation<'_>, why: Bypass) -> Self {
         Self { before: conversation.tokens(), after: conversation.tokens(), ..Self::bypassed(why) }

@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admin::{Admin, Overview};
-use crate::config::{BaseUrl, Config, own_origin};
+use crate::config::{Config, own_origin};
 use crate::cores::{self, Cores};
 use crate::costs::spending::Spending;
 use crate::dashboard::{RecentConversations as Recent, shared};
@@ -43,7 +43,7 @@ use crate::limits::{
     HTTP2_STREAMS, MAX_HEADERS, tune_socket,
 };
 use crate::metrics::Metrics;
-use crate::proxy::Proxy;
+use crate::proxy;
 use crate::proxy_state::ProxyState;
 use crate::store::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TITLES, TotalsFile};
 use acceptor::ClientAcceptor;
@@ -85,10 +85,6 @@ pub async fn run(
 pub(crate) struct Server {
     listener: TcpListener,
     reloadable: ReloadableProxy,
-    bases: Vec<BaseUrl>,
-    drain: Duration,
-    drain_delay: Duration,
-    connections: u32,
     /// The admin listener, or the address that becomes its own once that is free.
     admin: Option<Result<TcpListener, SocketAddr>>,
     /// Files of totals, if they outlive the process.
@@ -101,32 +97,20 @@ async fn write(totals: &[Arc<TotalsFile>]) {
     }
 }
 
-/// Writes the totals now and then, until dropped.
-async fn write_regularly(totals: Vec<Arc<TotalsFile>>) {
-    loop {
-        sleep(WRITE_INTERVAL).await;
-        write(&totals).await;
-    }
-}
-
 impl Server {
     /// Checks the upstreams and builds the proxy.
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
-        let bases: Vec<BaseUrl> = config.upstream_bases().cloned().collect();
-        refuse_self_loop(&bases, local_address(&listener)?).await?;
-        let (drain, drain_delay) = (config.drain_timeout, config.drain_delay);
-        let connections = config.limits.connections;
+        refuse_self_loop(config.upstream_bases(), local_address(&listener)?).await?;
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
-        let proxy = Proxy::new(config)?;
-        proxy.state.store.wait_until_ready().await;
-        let totals = open_spent(&proxy.state).into_iter().collect();
+        let state = ProxyState::new(config)?;
+        state.store.wait_until_ready().await;
+        // The spending of an earlier process.
+        let (at, from) = ((&*state.store, &state.config.store), &state.spending);
+        let spent = || TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows);
+        let totals = keeps_totals(&state).then(spent).flatten().into_iter().collect();
         Ok(Self {
             listener,
-            reloadable: ReloadableProxy::new(proxy, certificates),
-            bases,
-            drain,
-            drain_delay,
-            connections,
+            reloadable: ReloadableProxy::new(state, certificates),
             admin: None,
             totals,
         })
@@ -134,7 +118,7 @@ impl Server {
 
     /// Returns the address at which another longhaul of the user serves the page.
     pub(crate) async fn page_of_another(&self) -> Option<SocketAddr> {
-        let folder = self.reloadable.proxy().state.config.state_folder.clone()?;
+        let folder = self.reloadable.state().config.state_folder.clone()?;
         shared::page(&folder).await
     }
 
@@ -147,14 +131,10 @@ impl Server {
         settings: String,
     ) -> Result<(), Problem> {
         let address = at.as_ref().map_or_else(|address| Ok(*address), local_address)?;
-        refuse_self_loop(&self.bases, address).await?;
-        let admin = Admin::new(
-            Overview::from_state(&self.reloadable.proxy().state, self.agent_url()?),
-            settings,
-            address,
-        );
-        self.reloadable.admin = Some(Arc::new(admin));
-        let state = &self.reloadable.proxy().state;
+        let state = &self.reloadable.state();
+        refuse_self_loop(state.config.upstream_bases(), address).await?;
+        let overview = Overview::from_state(state, self.agent_url()?);
+        self.reloadable.admin = Some(Arc::new(Admin::new(overview, settings, address)));
         if keeps_totals(state) {
             let (at, recent) = ((&*state.store, &state.config.store), &state.recent);
             let set_prices = |recent: &Recent, prices: Vec<_>| {
@@ -182,7 +162,7 @@ impl Server {
     }
 
     pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.reloadable.proxy().state.metrics)
+        Arc::clone(&self.reloadable.state().metrics)
     }
 
     /// Returns a handle to the server's current state, valid while it serves. Later changes to the
@@ -193,18 +173,11 @@ impl Server {
 
     /// Serves until `stop` is ready, then lets active requests end.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
-        let Self {
-            listener,
-            reloadable: current,
-            drain,
-            drain_delay,
-            connections,
-            admin,
-            totals,
-            ..
-        } = self;
+        let current = self.reloadable;
+        // A reload changes none of the settings that are read here.
+        let config = current.state().config.clone();
         // Dropped last, so that the admin pages are available until the end.
-        let _companions = spawn_companions(&current, admin, totals.clone());
+        let _companions = spawn_companions(&current, self.admin, self.totals.clone());
         // Readiness fails first, so that load balancers stop sending before connections are
         // refused.
         let stop = async {
@@ -212,10 +185,10 @@ impl Server {
             if let Some(admin) = &current.admin {
                 admin.set_stopping();
             }
-            sleep(drain_delay).await;
+            sleep(config.drain_delay).await;
         };
-        let connections = Connections::new(connections, "limits.connections");
-        let mut acceptor = ClientAcceptor::new(listener, connections);
+        let connections = Connections::new(config.limits.connections, "limits.connections");
+        let mut acceptor = ClientAcceptor::new(self.listener, connections);
         let (stopping, stopped) = watch::channel(());
         let cores = Cores::start(tokio::runtime::Handle::current());
         let mut tasks = JoinSet::new();
@@ -255,7 +228,7 @@ impl Server {
 
         drop(acceptor);
         drop(stopping);
-        let until = Instant::now() + drain;
+        let until = Instant::now() + config.drain_timeout;
         let ended = timeout_at(until, async { while tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             tracing::warn!(
@@ -264,21 +237,14 @@ impl Server {
             );
             tasks.shutdown().await;
         }
-        write(&totals).await;
-        current.proxy().state.close(until).await;
+        write(&self.totals).await;
+        current.state().close(until).await;
     }
 }
 
 /// Whether this process may keep totals in a file.
 fn keeps_totals(state: &ProxyState) -> bool {
     state.store.owns_file() || state.config.store.totals.is_some()
-}
-
-/// Restores the spending of an earlier process. Returns the file that keeps it; `None` without a file.
-fn open_spent(state: &ProxyState) -> Option<Arc<TotalsFile>> {
-    let (at, from) = ((&*state.store, &state.config.store), &state.spending);
-    keeps_totals(state)
-        .then(|| TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows))?
 }
 
 /// Starts the tasks that run until the set is dropped: admin pages, totals in files, release of idle
@@ -296,7 +262,12 @@ fn spawn_companions(
             companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
         }
     }
-    companions.spawn(write_regularly(totals));
+    companions.spawn(async move {
+        loop {
+            sleep(WRITE_INTERVAL).await;
+            write(&totals).await;
+        }
+    });
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());
@@ -337,7 +308,7 @@ async fn serve_tls(
     current: ReloadableProxy,
     mut stopped: watch::Receiver<()>,
 ) {
-    let budget = Arc::clone(&current.proxy().state.budget);
+    let budget = Arc::clone(&current.state().budget);
     if client.reserve_unended(&budget, HANDSHAKE_BYTES).is_err() {
         return;
     }
@@ -351,16 +322,16 @@ async fn serve_tls(
     match handshake {
         Ok(HandshakeResult::Tls(session)) => serve(session, client, until, current, stopped).await,
         Ok(HandshakeResult::NotTls(socket)) => {
-            _ = timeout_at(until, refuse_plain_http(socket, &current.proxy())).await;
+            _ = timeout_at(until, refuse_plain_http(socket, &current.state())).await;
         }
         Ok(HandshakeResult::NoSession) | Err(_) => {}
     }
 }
 
 /// Answers one plain-HTTP request with an error.
-async fn refuse_plain_http(socket: TcpStream, proxy: &Proxy) {
+async fn refuse_plain_http(socket: TcpStream, state: &ProxyState) {
     let service = service_fn(|request: Request<Incoming>| {
-        let answer = proxy.refuse(request, Fault::PlainHttp);
+        let answer = proxy::refuse(state, request, Fault::PlainHttp);
         async { Ok::<_, Infallible>(answer) }
     });
     let connection =
@@ -391,15 +362,15 @@ async fn serve<I>(
     };
     let stopping = stopped.clone();
     let slot = Arc::new(TunnelSlot::default());
-    let budget = current.proxy().state.budget.as_ref().clone();
+    let budget = current.state().budget.as_ref().clone();
     let service = {
         let (slot, client) = (Arc::clone(&slot), Arc::clone(client));
         service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(client.peer);
-            let (proxy, slot) = (current.proxy(), Arc::clone(&slot));
+            let (state, slot) = (current.state(), Arc::clone(&slot));
             let in_use = client.begin_use();
             let bytes = request.body().size_hint().exact();
-            let answer = async move { proxy.handle(request, &slot, in_use).await };
+            let answer = async move { proxy::handle(&state, request, &slot, in_use).await };
             async move { Ok::<_, Infallible>(cores::serve(bytes, answer).await) }
         })
     };
@@ -472,7 +443,7 @@ fn http2_builder() -> http2::Builder<TokioExecutor> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mount;
+    use crate::config::{BaseUrl, Mount};
 
     #[tokio::test]
     async fn rejects_a_mount_that_points_at_its_own_listener() {

@@ -100,11 +100,11 @@ impl SummaryJob {
     /// Returns whether the summary depends on the leading messages: this call shows them, or the
     /// summary extends one whose call did.
     pub(crate) fn head_dependence(&self) -> HeadDependence {
-        let base = self.base_record.as_ref().map(|base| &base.record);
-        match (&self.order, &self.cached_style_body) {
-            (Some(_), _) | (_, Some(_)) => HeadDependence::Dependent,
-            (None, None) => base.map_or(HeadDependence::Independent, |base| base.head_dependence),
+        if self.order.is_some() || self.cached_style_body.is_some() {
+            return HeadDependence::Dependent;
         }
+        let base = self.base_record.as_ref();
+        base.map_or(HeadDependence::Independent, |base| base.record.head_dependence)
     }
 }
 
@@ -368,7 +368,7 @@ async fn send_call(
         Err(fault) => {
             let message = upstream.failure_message(fault, &place);
             tracing::warn!("summary call failed: {message}");
-            fail(span.as_mut(), fault.code());
+            fail(span.as_mut(), fault.label());
             metered.finish_free();
             return Err(SummaryError::Unreachable);
         }
@@ -384,7 +384,8 @@ async fn send_call(
     match &answer {
         Ok(answer) => {
             if let Some(span) = &mut span {
-                span.finish_with_usage(answer.usage.as_ref());
+                answer.usage.iter().for_each(|usage| span.record_usage(usage));
+                span.finish();
             }
             metered.finish_answered(answer.usage.as_ref());
         }
@@ -398,7 +399,7 @@ async fn send_call(
             | SummaryError::NothingToAsk
             | SummaryError::TimedOut
             | SummaryError::Unreachable,
-        ) => fail(span.as_mut(), Fault::UpstreamBroke.code()),
+        ) => fail(span.as_mut(), Fault::UpstreamBroke.label()),
     }
     answer
 }

@@ -67,7 +67,7 @@ pub(crate) fn start_log_file(mut log: LogConfig, path: &Path) -> Result<LogFlush
 }
 
 fn start_log_to(
-    log: LogConfig,
+    mut log: LogConfig,
     out: impl Write + Send + 'static,
     has_colour: bool,
 ) -> Result<LogFlushGuard, Problem> {
@@ -85,12 +85,14 @@ fn start_log_to(
         .map_err(|error| Problem::System(format!("could not spawn a log thread: {error}")))?;
     let registry = tracing_subscriber::registry().with(targets).with(repeats);
     let lines = tracing_subscriber::fmt::layer().with_writer(lines);
-    let layer = match resolve_format(log.format) {
+    // People read a terminal, programs read everything else.
+    if log.format == LogFormat::Auto && io::stderr().is_terminal() {
+        log.format = LogFormat::Console;
+    }
+    let layer = match log.format {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
-        LogFormat::Console | LogFormat::Auto => {
-            lines.event_format(ConsoleFormat { has_colour }).boxed()
-        }
-        LogFormat::Text => lines
+        LogFormat::Console => lines.event_format(ConsoleFormat { has_colour }).boxed(),
+        LogFormat::Auto | LogFormat::Text => lines
             .with_ansi(has_colour)
             .with_target(false)
             .with_timer(ChronoLocal::new("%FT%T%.6f%:z".into()))
@@ -100,15 +102,6 @@ fn start_log_to(
     let started = registry.with(layer).try_init();
     debug_assert!(started.is_ok(), "the log was started twice");
     Ok(waits)
-}
-
-/// Selects the format for `auto`: people read a terminal, programs read everything else.
-fn resolve_format(format: LogFormat) -> LogFormat {
-    match format {
-        LogFormat::Auto if io::stderr().is_terminal() => LogFormat::Console,
-        LogFormat::Auto => LogFormat::Text,
-        LogFormat::Console | LogFormat::Json | LogFormat::Text => format,
-    }
 }
 
 /// Whether standard error shows colours: only a terminal does, and only if nobody objects

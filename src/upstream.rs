@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
-use hyper_util::client::legacy::{Client, Error as ClientError, Error, ResponseFuture};
+use hyper_util::client::legacy::{Client, Error as ClientError, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 
@@ -109,9 +109,13 @@ impl Upstream {
     async fn send_with(
         &self,
         client: &Pool,
-        request: Request<RequestBody>,
+        mut request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
-        let mut request = self.with_proxy_authorization(request);
+        // A request through a forward proxy carries the credentials of the proxy.
+        let rules = self.proxy_rules.as_ref();
+        if let Some(value) = rules.and_then(|rules| rules.authorization(request.uri())) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
         let guard = ConnectionGuard::for_request(&mut request);
         let reply = await_reply(client.request(request), guard).await;
         reply.map_err(|error| self.record_failure(&error))
@@ -141,15 +145,6 @@ impl Upstream {
             Some((failed, reason)) if *failed == fault => format!("{message} ({reason})"),
             Some(_) | None => message,
         }
-    }
-
-    /// Adds the credentials of a forward proxy, if the request goes through one.
-    fn with_proxy_authorization(&self, mut request: Request<RequestBody>) -> Request<RequestBody> {
-        let rules = self.proxy_rules.as_ref();
-        if let Some(value) = rules.and_then(|rules| rules.authorization(request.uri())) {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
-        }
-        request
     }
 }
 
@@ -187,7 +182,7 @@ fn pool(connector: DeadlineConnector, idle: usize) -> Pool {
 
 /// Returns the fault that caused a failed connection, by the types in the source chain of its error. Only a
 /// failed DNS lookup has no type; hyper-util's message identifies the failure.
-fn connect_fault(error: &Error) -> Fault {
+fn connect_fault(error: &ClientError) -> Fault {
     let ran_out =
         |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(is_exhaustion);
     if causes(error).any(ran_out) {
@@ -233,7 +228,7 @@ fn is_exhaustion(error: &io::Error) -> bool {
 }
 
 /// Iterates over the causes of an error, outermost first.
-fn causes<'a>(error: &'a Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+fn causes<'a>(error: &'a ClientError) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(error.source(), |&cause| next_cause(cause))
 }
 

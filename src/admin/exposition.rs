@@ -58,11 +58,6 @@ impl SampleWriter<'_> {
         }
     }
 
-    /// Writes an amount in dollars, from billionths of a dollar.
-    pub(super) fn dollars(&mut self, nanos: u64) {
-        self.value(usd(nanos));
-    }
-
     /// Writes an amount in dollars for each value of the only label.
     pub(super) fn dollar_counters<L: Label>(&mut self, counters: &Counters<L>) {
         for (label, nanos) in counters.iter() {
@@ -93,6 +88,7 @@ impl SampleWriter<'_> {
     }
 }
 
-fn usd(nanos: u64) -> Usd {
+/// Returns an amount in dollars, from billionths of a dollar.
+pub(super) fn usd(nanos: u64) -> Usd {
     Usd::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }

@@ -12,7 +12,7 @@
 
 use std::fs;
 
-use super::exposition::SampleWriter;
+use super::exposition::{SampleWriter, usd};
 use crate::metrics::Metrics;
 use longhaul_console::paragraphs::paragraph;
 
@@ -77,11 +77,11 @@ metrics! {
     counter longhaul_cost_usd_total [by] |of, out| out.dollar_counters(&of.metrics.costs.chats);
     counter longhaul_cost_unknown_requests_total [reason]
         |of, out| out.counters(&of.metrics.costs.chats_unknown);
-    counter longhaul_saved_usd_total [] |of, out| out.dollars(of.metrics.costs.saved.get());
+    counter longhaul_saved_usd_total [] |of, out| out.value(usd(of.metrics.costs.saved.get()));
     counter longhaul_saved_unknown_tokens_total []
         |of, out| out.value(of.metrics.costs.saved_unknown.get());
     counter longhaul_rewrite_cost_usd_total []
-        |of, out| out.dollars(of.metrics.costs.rewrites.get());
+        |of, out| out.value(usd(of.metrics.costs.rewrites.get()));
     counter longhaul_summary_cost_usd_total [by]
         |of, out| out.dollar_counters(&of.metrics.costs.summaries);
     counter longhaul_summary_cost_unknown_calls_total [reason]

@@ -388,38 +388,33 @@ impl<K: CallerKey, V: Clone> CallerEntries<K, V> {
         Some(entry)
     }
 
+    /// Returns the least recently used key, and the time of its use. Moves keys that were used since they
+    /// were queued.
+    fn oldest(&mut self) -> Option<(K, Instant)> {
+        loop {
+            let queued = self.queue.first_entry()?;
+            let entry = self.entries.get_mut(queued.get())?;
+            if entry.last_use == *queued.key() {
+                return Some((queued.get().clone(), entry.used_at));
+            }
+            entry.queued = entry.last_use;
+            let key = queued.remove();
+            self.queue.insert(entry.last_use, key);
+        }
+    }
+
     /// Removes the least recently used entry. Returns whether there was one.
     fn evict_one(&mut self) -> bool {
-        while let Some((queued, key)) = self.queue.pop_first() {
-            match self.entries.get_mut(&key) {
-                Some(entry) if entry.last_use > queued => {
-                    entry.queued = entry.last_use;
-                    self.queue.insert(entry.last_use, key);
-                }
-                Some(_) | None => return self.remove(&key).is_some(),
-            }
-        }
-        false
+        let oldest = self.oldest();
+        oldest.is_some_and(|(key, _)| self.remove(&key).is_some())
     }
 
     /// Removes expired entries. Keys are queued by use, so the first one in use ends the search.
     fn remove_expired(&mut self, idle: Duration) {
-        while let Some((&queued, key)) = self.queue.first_key_value() {
-            let Some(entry) = self.entries.get_mut(key) else {
-                break;
-            };
-            if entry.last_use > queued {
-                let last_use = entry.last_use;
-                entry.queued = last_use;
-                if let Some(key) = self.queue.remove(&queued) {
-                    self.queue.insert(last_use, key);
-                }
-            } else if entry.used_at.elapsed() > idle {
-                let key = key.clone();
-                self.remove(&key);
-            } else {
-                break;
-            }
+        while let Some((key, used_at)) = self.oldest()
+            && used_at.elapsed() > idle
+        {
+            self.remove(&key);
         }
     }
 }

@@ -83,10 +83,10 @@ pub(crate) fn of_request(request: &Extensions) -> Owners {
 
 /// Returns the tag of an address, which no credential has: credentials are hashed with a secret.
 fn address_tag(peer: IpAddr) -> OwnerTag {
-    let octets = match peer {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
+    let address = match peer {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
     };
-    let hash = blake3::hash(&octets);
+    let hash = blake3::hash(&address.octets());
     ScopeTag(hash.as_bytes().first_chunk().copied().unwrap_or_default())
 }

@@ -116,11 +116,6 @@ impl Attempt {
 }
 
 impl RetryDecision {
-    /// Sends `second` if present, else relays the reply.
-    pub(super) fn from_retry(second: Option<Attempt>) -> Self {
-        second.map_or(Self::Relay, Self::retry)
-    }
-
     pub(super) fn retry(attempt: Attempt) -> Self {
         Self::Retry(Box::new(attempt))
     }

@@ -105,19 +105,10 @@ impl<'c> Chat<'c> {
 
     /// Returns whether a model or the digest rules write summaries.
     pub(super) fn summary_source(&self) -> SummarySource {
-        if self.request.from_gateway.is_some() {
-            // Neither the gateway nor the client has sent a key for a call.
-            return SummarySource::Digest;
-        }
-        match (self.mode, &self.state().config.summary.model) {
-            // Shadow mode requests no summaries: each is a paid call.
-            (Mode::Off | Mode::Shadow, _) | (Mode::On, SummaryModel::Disabled) => {
-                SummarySource::Digest
-            }
-            (
-                Mode::On,
-                SummaryModel::Named(_) | SummaryModel::Provider | SummaryModel::SameAsConversation,
-            ) => SummarySource::Model,
-        }
+        // Shadow mode requests no summaries: each is a paid call. Neither a gateway nor its client has sent a
+        // key for one.
+        let may_call = self.mode == Mode::On && self.request.from_gateway.is_none();
+        let has_model = self.state().config.summary.model != SummaryModel::Disabled;
+        if may_call && has_model { SummarySource::Model } else { SummarySource::Digest }
     }
 }

@@ -64,12 +64,8 @@ pub(crate) fn refusal(
     let Verdict::Overflow(overflow) = judged.verdict else {
         return None;
     };
-    let refusal = Refusal {
-        tokens: attempt.tokens(chat.request.conversation),
-        counted: overflow.prompt_size(),
-        limit: overflow.limit,
-        status: judged.response.status().as_u16(),
-    };
+    let status = judged.response.status();
+    let refusal = attempt.refused(chat.request.conversation, status, overflow).refusal();
     notices::log_refusal(chat, &refusal, overflow.evidence);
     Some(refusal)
 }

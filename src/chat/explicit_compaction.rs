@@ -48,20 +48,6 @@ fn unread_fault(why: UnreadReason) -> Fault {
     }
 }
 
-/// Maps the reason that a chat would be forwarded unchanged to a fault.
-fn bypass_fault(why: Bypass) -> Fault {
-    match why {
-        Bypass::TooLarge => Fault::ChatTooLarge,
-        Bypass::Duplicate
-        | Bypass::Malformed
-        | Bypass::Nothing
-        | Bypass::Shape
-        | Bypass::Signed
-        | Bypass::Stateful
-        | Bypass::Unsound => Fault::NotAChat,
-    }
-}
-
 /// Answers an explicit compaction request with the compacted body. Fails if the settings or the request
 /// switch compaction off, or the body is not a valid chat or exceeds a limit.
 pub(crate) async fn answer(
@@ -124,7 +110,8 @@ async fn compact_buffered(
     meter: &Arc<TransferMeter>,
     parent: Option<ParentContext>,
 ) -> Result<(Bytes, ChatReport), Fault> {
-    let conversation = Dialect::read_any(body.text()).map_err(bypass_fault)?;
+    let fault = |why| if why == Bypass::TooLarge { Fault::ChatTooLarge } else { Fault::NotAChat };
+    let conversation = Dialect::read_any(body.text()).map_err(fault)?;
     let route = chat_route(state, &head, conversation.dialect())?;
     let scope = state.scope(&route.mapped, &head);
     let (chat, inputs) = prepare(ChatRequest {

@@ -109,23 +109,15 @@ pub(super) fn remaining_output(chat: &Chat<'_>, tokens: Tokens) -> Option<Output
 
 /// Stores that a server counts the output, if the refusal of `attempt` states it.
 pub(super) fn learn_counted_output(chat: &Chat<'_>, attempt: &Attempt, verdict: Verdict) {
-    let (limit, input) = match verdict {
-        Verdict::OutputTooLarge { limit, input, .. } => (Some(limit), input),
-        Verdict::Overflow(overflow)
-            if overflow.output.is_some() && overflow.kind == LimitKind::Window =>
-        {
-            (overflow.limit, overflow.used)
-        }
-        Verdict::Failed
-        | Verdict::Fine
-        | Verdict::Malformed
-        | Verdict::Overflow(_)
-        | Verdict::OutputAboveCap(_)
-        | Verdict::StaleThinking
-        | Verdict::TextTooLong { .. }
-        | Verdict::BodyTooLarge(_)
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => return,
+    let (limit, input) = if let Verdict::OutputTooLarge { limit, input, .. } = verdict {
+        (Some(limit), input)
+    } else if let Verdict::Overflow(overflow) = verdict
+        && overflow.output.is_some()
+        && overflow.kind == LimitKind::Window
+    {
+        (overflow.limit, overflow.used)
+    } else {
+        return;
     };
     // A partial body does not show the size of the refused prompt.
     let is_partial = chat.request.conversation.params().is_partial;

@@ -48,17 +48,27 @@ pub(crate) async fn first_send(
 ) -> (Attempt, FramedBody, ChatReport) {
     let plan = plan_request(chat, &mut inputs).await;
     let (mut plan, step, allowance) = fit_known_window(chat, plan, &mut inputs).await;
-    let is_output_lowered = lower_output_in_advance(&mut plan, allowance);
+    // A server that refused the output once is asked for what fits.
+    let is_output_lowered = if let Some(OutputAllowance::Lower(output)) = allowance {
+        plan.view.set_output_limit(output);
+        true
+    } else {
+        false
+    };
     let body = |plan: &RequestPlan| match chat.mode {
         Mode::On => rewrite::rewritten_body(&chat.request, &plan.view),
         Mode::Off | Mode::Shadow => Ok(None),
     };
     let (plan, report, sending) = match body(&plan) {
         Ok(sending) => {
+            let conversation = chat.request.conversation;
             let mut report = match step {
-                Some(step) => ChatReport::for_recovery(chat.request.conversation, &plan.view, step),
-                None => plan_report(chat.request.conversation, &plan),
+                Some(_) => ChatReport::untouched(conversation, Bypass::Nothing),
+                None => plan_report(conversation, &plan),
             };
+            if let Some(step) = step {
+                report.add_recovery(conversation, &plan.view, step);
+            }
             if is_output_lowered {
                 report.add(Action::SmallerOutput);
             }
@@ -131,15 +141,6 @@ async fn fit_known_window(
     let plan = plan.without_stale_thinking(conversation, thinking);
     let allowance = output_limit::remaining_output(chat, plan.view.tokens(conversation));
     (plan, Some(step), allowance)
-}
-
-/// Lowers the output limit that a server refused once to what fits. Returns whether it was lowered.
-fn lower_output_in_advance(plan: &mut RequestPlan, allowance: Option<OutputAllowance>) -> bool {
-    let Some(OutputAllowance::Lower(output)) = allowance else {
-        return false;
-    };
-    plan.view.set_output_limit(output);
-    true
 }
 
 /// Plans an explicit compaction (`/__longhaul__/compact`). Waits for the summary as long as a call may take. Returns
@@ -261,9 +262,8 @@ fn plan_clearing_only(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
 
 /// Plans the request from the records known now.
 fn current_plan(chat: &Chat<'_>, inputs: &PlanInputs) -> RequestPlan {
-    let (policy, known) = (&inputs.policy, &inputs.prior_records);
     let source = chat.summary_source();
-    plan(chat.request.conversation, policy, known, source)
+    plan(chat.request.conversation, &inputs.policy, &inputs.prior_records, source)
 }
 
 /// Compacts immediately, regardless of thresholds. Returns `None` if that would save nothing. If the

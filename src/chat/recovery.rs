@@ -126,7 +126,11 @@ pub(super) async fn recover_from_overflow(
         return RetryDecision::retry(second_attempt::with_view(chat, first, view, why));
     }
     let before = KnownWindow::of_chat(chat, first.inputs.adopted()).smallest_refused();
-    adopt_window(chat, &refused);
+    // The client may leave before there is proof, and send the conversation again.
+    let accepted = chat.learned.windows.sizes(&chat.model).largest_accepted;
+    if refused.states_window() && refused.tokens > accepted {
+        window::learn_from_refusal(chat, &refused);
+    }
     let mut inputs = inputs_after_refusal(chat, first, &refused, before);
     inputs.prior_records = thinking::for_last_send(chat, &inputs.prior_records);
     let Some((mut view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
@@ -157,15 +161,6 @@ fn is_plausible_overflow(chat: &Chat<'_>, first: &Attempt, refused: &RefusedAtte
         Evidence::Stated => true,
         Evidence::EmptyReply => size_may_explain_empty_reply(chat, first, refused.status),
         Evidence::Suspected(suspicion) => !chat.learned.refuted.is_refuted(suspicion),
-    }
-}
-
-/// Learns the refused window at once if no accepted request contradicts it. The client may
-/// leave before there is proof, and send the conversation again.
-fn adopt_window(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    let windows = &chat.learned.windows;
-    if refused.states_window() && refused.tokens > windows.sizes(&chat.model).largest_accepted {
-        window::learn_from_refusal(chat, refused);
     }
 }
 

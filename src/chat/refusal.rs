@@ -81,10 +81,6 @@ impl RefusedAttempt {
         }
     }
 
-    pub(super) fn is_empty_reply(&self) -> bool {
-        self.overflow.evidence == Evidence::EmptyReply
-    }
-
     /// Whether the reply states that the request exceeds the window.
     pub(super) fn states_window(&self) -> bool {
         self.overflow.evidence == Evidence::Stated && !self.is_request_limit()

@@ -43,21 +43,11 @@ pub(super) fn refuted_suspicion(
     judged: &JudgedReply<UpstreamBody>,
 ) -> Option<Suspicion> {
     let (status, verdict) = (judged.response.status(), judged.verdict);
-    match retry {
-        Retry::Compacted { refused, .. } => match refused.overflow.evidence {
-            Evidence::Suspected(suspicion) => {
-                (!judged.broke_off && refutes_size(status, verdict)).then_some(suspicion)
-            }
-            Evidence::EmptyReply | Evidence::Stated => None,
-        },
-        Retry::FewerImages { suspicion } => refutes_old_media(verdict).then_some(suspicion),
-        Retry::ClippedTexts
-        | Retry::OtherPlacement
-        | Retry::Original { .. }
-        | Retry::RefusedItem
-        | Retry::SmallerOutput { .. }
-        | Retry::WithoutStaleThinking => None,
+    if let Some(Evidence::Suspected(suspicion)) = retry.evidence() {
+        return (!judged.broke_off && refutes_size(status, verdict)).then_some(suspicion);
     }
+    let Retry::FewerImages { suspicion } = retry else { return None };
+    refutes_old_media(verdict).then_some(suspicion)
 }
 
 /// Whether the refusal of a request without old images and documents shows that others are at fault. After
@@ -95,13 +85,9 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => is_refusal(status),
+        // Whether the status blames the request.
+        | Verdict::Unexplained(_) => status.is_client_error() && !is_overload_status(status),
     }
-}
-
-/// Whether a status blames the request.
-fn is_refusal(status: StatusCode) -> bool {
-    status.is_client_error() && !is_overload_status(status)
 }
 
 #[cfg(test)]

@@ -30,62 +30,54 @@ pub(crate) async fn next_step(
         return RetryDecision::retry(second);
     }
     let may_be_marks = first.is_marked && status == StatusCode::BAD_REQUEST;
-    match verdict {
-        Verdict::Failed | Verdict::Fine if !may_be_marks => RetryDecision::Relay,
+    let original = || retry_original(chat, first, RewriteRefusal::Malformed);
+    let second = match verdict {
+        Verdict::Failed | Verdict::Fine if !may_be_marks => None,
         // Every change would become part of the history that the provider keeps.
         _ if chat.request.conversation.is_stateful() => {
             if let Verdict::Overflow(overflow) = verdict {
                 window::learn_from_stateful_refusal(chat, first, status, overflow);
             }
-            RetryDecision::Relay
+            None
         }
         Verdict::BodyTooLarge(stated) => {
-            recovery::recover_from_body_limit(chat, first, status, stated).await
+            return recovery::recover_from_body_limit(chat, first, status, stated).await;
         }
-        Verdict::Failed | Verdict::Fine | Verdict::Malformed => {
-            if let Some(original) = retry_original(chat, first, RewriteRefusal::Malformed) {
-                return RetryDecision::retry(original);
-            }
+        Verdict::Failed | Verdict::Fine | Verdict::Malformed => original().or_else(|| {
             placement::suspect_attempt(chat, first);
-            RetryDecision::from_retry(retry_other_placement(chat, first))
-        }
+            retry_other_placement(chat, first)
+        }),
         Verdict::Overflow(overflow)
             if is_negative_parameter_error(chat.request.conversation, &overflow) =>
         {
-            RetryDecision::Relay
+            None
         }
         Verdict::Overflow(overflow) => {
-            recovery::recover_from_overflow(chat, first, status, overflow).await
+            return recovery::recover_from_overflow(chat, first, status, overflow).await;
         }
         Verdict::OutputTooLarge { limit, input, output } => {
-            if let Some(second) = retry_smaller_output(chat, first, status, limit, input) {
-                return RetryDecision::retry(second);
-            }
-            // The history must shrink. If the request has no output key, the whole output is
-            // reserved; otherwise none is, because the limit can be lowered.
-            let requested = chat.request.conversation.output_tokens();
-            let stays = requested.map_or(output, |_| 0);
-            let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
-            recovery::recover_from_overflow(chat, first, status, overflow).await
+            let Some(second) = retry_smaller_output(chat, first, status, limit, input) else {
+                // The history must shrink. If the request has no output key, the whole output is
+                // reserved; otherwise none is, because the limit can be lowered.
+                let requested = chat.request.conversation.output_tokens();
+                let stays = requested.map_or(output, |_| 0);
+                let overflow = Overflow::stated(Some(limit.saturating_sub(stays)), input);
+                return recovery::recover_from_overflow(chat, first, status, overflow).await;
+            };
+            Some(second)
         }
-        Verdict::StaleThinking => {
-            let second = retry_without_stale_thinking(chat, first);
-            RetryDecision::from_retry(
-                second.or_else(|| retry_original(chat, first, RewriteRefusal::Malformed)),
-            )
+        Verdict::StaleThinking => retry_without_stale_thinking(chat, first).or_else(original),
+        Verdict::TextTooLong { characters } => retry_with_shorter_texts(chat, first, characters),
+        Verdict::TooMuchMedia => retry_without_old_media(chat, first),
+        Verdict::OutputAboveCap(cap) => retry_below_cap(chat, first, Tokens::new(cap)),
+        Verdict::Unexplained(suspicion) => {
+            let Some(second) = retry_unexplained(chat, first) else {
+                return recovery::recover_from_repetition(chat, first, status, suspicion).await;
+            };
+            Some(second)
         }
-        Verdict::TextTooLong { characters } => {
-            RetryDecision::from_retry(retry_with_shorter_texts(chat, first, characters))
-        }
-        Verdict::TooMuchMedia => RetryDecision::from_retry(retry_without_old_media(chat, first)),
-        Verdict::OutputAboveCap(cap) => {
-            RetryDecision::from_retry(retry_below_cap(chat, first, Tokens::new(cap)))
-        }
-        Verdict::Unexplained(suspicion) => match retry_unexplained(chat, first) {
-            Some(original) => RetryDecision::retry(original),
-            None => recovery::recover_from_repetition(chat, first, status, suspicion).await,
-        },
-    }
+    };
+    second.map_or(RetryDecision::Relay, RetryDecision::retry)
 }
 
 /// Whether an excess reported without a limit refers to a negative number in the client's own

@@ -151,16 +151,16 @@ fn settle(
 ) -> Option<RecordAdopted> {
     let outcome = refutation::outcome(judged);
     count_retry(chat, attempt, outcome);
-    if outcome == RetryOutcome::Accepted {
+    let is_accepted = outcome == RetryOutcome::Accepted;
+    if is_accepted {
         let state = chat.state();
         let owners = owners::of_request(&chat.request.head.extensions);
         state.learned.record_answer(&chat.learned, &owners);
         state.record_accepted(&owners);
     }
-    let removal = (outcome == RetryOutcome::Accepted && chat.mode == Mode::On)
-        .then(|| adopt::adopt_removal(chat, attempt))
-        .flatten();
-    let adopted = match (attempt.retry, outcome == RetryOutcome::Accepted) {
+    let is_kept = is_accepted && chat.mode == Mode::On;
+    let removal = is_kept.then(|| adopt::adopt_removal(chat, attempt)).flatten();
+    let adopted = match (attempt.retry, is_accepted) {
         (None, true) => settle_accepted_plan(chat, attempt),
         (None, false) => None,
         (Some(retry), true) => settle_accepted_retry(chat, attempt, retry),
@@ -170,7 +170,7 @@ fn settle(
         }
     };
     let mut wishes = None;
-    if outcome == RetryOutcome::Accepted && chat.mode == Mode::On {
+    if is_kept {
         recall::keep_originals(chat, attempt.view());
         wishes = keep::store_wishes(chat).then_some(RecordAdopted);
     }
@@ -344,7 +344,7 @@ fn settle_overflowed_retry(chat: &Chat<'_>, retry: Retry, refused: &RefusedAttem
 /// Learns the window from the first refusal, now that a smaller request was accepted. Empty
 /// replies have many other causes, so they affect this conversation only.
 fn learn_from_overflow(chat: &Chat<'_>, refused: &RefusedAttempt) {
-    if refused.is_empty_reply() {
+    if refused.overflow.evidence == Evidence::EmptyReply {
         notices::log_chat!(
             info,
             chat,

@@ -64,11 +64,8 @@ pub(super) fn check(
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let answer = if matches.get_flag("ask") {
-        Some(ask_upstream(&config, model, upstream_key(env))?)
-    } else {
-        None
-    };
+    let asks = matches.get_flag("ask");
+    let answer = asks.then(|| ask_upstream(&config, model, upstream_key(env))).transpose()?;
     let report = model_report::ModelReport::new(&config, model, answer);
     crate::cli::print(&if json { pretty_json(&report) } else { report.page(terminal::width()) })?;
     if !json {

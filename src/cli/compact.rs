@@ -61,7 +61,6 @@ fn run_compaction(
     body: Vec<u8>,
     key: Option<&str>,
 ) -> Result<(Bytes, ChatReport), Problem> {
-    let keyless = asks_without_key(&config, key);
     let origin = config.upstream.base.origin();
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::POST;
@@ -73,9 +72,6 @@ fn run_compaction(
         .block_on(async {
             let compacted = Box::pin(compact_body(&state, head, Bytes::from(body))).await;
             state.close(Instant::now()).await;
-            if compacted.as_ref().is_ok_and(|(_, report)| is_digested(report)) {
-                tell_refusal(&state);
-            }
             compacted
         })
         .map_err(|fault| {
@@ -89,29 +85,23 @@ fn run_compaction(
                 Problem::CommandLine(fault.message(&origin))
             }
         })?;
-    if keyless && is_digested(&compacted.1) {
-        print_error(&format!(
-            "longhaul: {KEY_VARIABLE} is not set: the upstream was asked without a key\n"
-        ));
+    // Rules replaced the history, because no model wrote a summary.
+    if compacted.1.actions().contains(&Action::Digest) {
+        // The call may have been too long for a window that no source gives.
+        let is_refused = state.metrics.summaries.get(SummaryOutcome::Refused) > 0;
+        if is_refused && state.config.configured_window().is_none() {
+            print_error(
+                "longhaul: the model refused the call for a summary; if its window is smaller than \
+                 assumed, pass --window TOKENS, such as --window 32k\n",
+            );
+        }
+        if asks_without_key(&state.config, key) {
+            print_error(&format!(
+                "longhaul: {KEY_VARIABLE} is not set: the upstream was asked without a key\n"
+            ));
+        }
     }
     Ok(compacted)
-}
-
-/// Whether rules replaced the history, because no model wrote a summary.
-fn is_digested(report: &ChatReport) -> bool {
-    report.actions().contains(&Action::Digest)
-}
-
-/// Advises to set the window if the model refused to write the summary. The call may have been too
-/// long for a window that no source gives.
-fn tell_refusal(state: &ProxyState) {
-    let refused = state.metrics.summaries.get(SummaryOutcome::Refused) > 0;
-    if refused && state.config.configured_window().is_none() {
-        print_error(
-            "longhaul: the model refused the call for a summary; if its window is smaller than \
-             assumed, pass --window TOKENS, such as --window 32k\n",
-        );
-    }
 }
 
 /// Whether the request for a summary would go to the upstream without any key, from the environment

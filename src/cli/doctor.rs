@@ -118,13 +118,12 @@ fn settings_finding(file: Option<&Path>) -> Finding {
 /// Reports the window of the model and its source.
 fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Finding {
     let Some(model) = model else {
-        return match config.configured_window() {
-            Some(window) => {
-                let window = with_thousands(window.get());
-                Passed.on("window", format!("{window} tokens for every model, as set"))
-            }
-            None => Passed.on("window", "detected per model; --model NAME shows the window of one"),
-        };
+        let set = config.configured_window().map(|window| with_thousands(window.get()));
+        let text = set.map_or_else(
+            || "detected per model; --model NAME shows the window of one".to_owned(),
+            |window| format!("{window} tokens for every model, as set"),
+        );
+        return Passed.on("window", text);
     };
     let may_ask = config.upstream.query_windows;
     let answer = may_ask.then(|| ask_upstream(config, model, key));

@@ -35,16 +35,12 @@ pub(super) fn command(name: &str) -> Option<Command> {
     match name {
         "demo" => Some(longhaul_lab::demo::command()),
         "eval" => Some(longhaul_lab::eval::command(ChoiceNames {
-            profiles: names::<Profile>(),
-            placeholders: names::<Placeholder>(),
-            summary_styles: names::<SummaryStyle>(),
+            profiles: Profile::words(),
+            placeholders: Placeholder::words(),
+            summary_styles: SummaryStyle::words(),
         })),
         _ => None,
     }
-}
-
-fn names<T: ChoiceSetting>() -> Vec<&'static str> {
-    T::ALL.iter().map(|(name, _)| *name).collect()
 }
 
 /// Plays a session to a small model and prints the outcome. Returns exit code 0 if the session failed without

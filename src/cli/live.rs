@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::own_client::{ask_admin, ask_own, parse_answer};
 use crate::config::Config;
-use crate::dashboard::ConversationDto;
+use crate::dashboard::dto::{ConversationDetails, ConversationDto, RequestPoint};
 use crate::error::Problem;
 use crate::metrics::quota::Quota;
 
@@ -20,21 +20,6 @@ pub(super) struct LiveList {
     /// The newest comes first.
     pub(super) conversations: Vec<ConversationDto>,
     pub(super) quota: Vec<Quota>,
-}
-
-#[derive(Deserialize)]
-struct Details {
-    points: Vec<LivePoint>,
-}
-
-/// A request that has ended.
-#[derive(Deserialize)]
-pub(super) struct LivePoint {
-    pub(super) after: u64,
-    pub(super) window: u64,
-    pub(super) rewritten: bool,
-    pub(super) is_error: bool,
-    pub(super) acts: Vec<String>,
 }
 
 impl LiveList {
@@ -51,25 +36,24 @@ impl LiveList {
     }
 }
 
-impl LivePoint {
-    /// Asks for the requests of `seen` after number `after`.
-    pub(super) fn ask(
-        config: &Config,
-        seen: &ConversationDto,
-        after: u64,
-    ) -> Result<Vec<Self>, Problem> {
-        let path = format!("/conversations/{}?after={after}", seen.id);
-        let mut details = pages(config, &path)?.into_iter().map(|page| parse_answer(&page));
-        details.next().map_or_else(|| Ok(Vec::new()), |one| one.map(|one: Details| one.points))
-    }
+/// Asks for the requests of `seen` after number `after`.
+pub(super) fn points(
+    config: &Config,
+    seen: &ConversationDto,
+    after: u64,
+) -> Result<Vec<RequestPoint>, Problem> {
+    let path = format!("/conversations/{}?after={after}", seen.id);
+    let page = pages(config, &path)?.into_iter().next();
+    let details = page.map(|page| parse_answer::<ConversationDetails>(&page)).transpose()?;
+    Ok(details.map(|details| details.points).unwrap_or_default())
+}
 
-    /// Returns the share of the window as a bar and in percent.
-    pub(super) fn bar(&self) -> Option<String> {
-        let share = percent(self.after, self.window)?;
-        let filled = (share * CELLS).div_ceil(100).min(CELLS);
-        let cells: String = (0..CELLS).map(|cell| if cell < filled { '▰' } else { '▱' }).collect();
-        Some(format!("{cells} {share}%"))
-    }
+/// Returns the share of the window that a request takes, as a bar and in percent.
+pub(super) fn bar(point: &RequestPoint) -> Option<String> {
+    let share = percent(point.after, point.window)?;
+    let filled = (share * CELLS).div_ceil(100).min(CELLS);
+    let cells: String = (0..CELLS).map(|cell| if cell < filled { '▰' } else { '▱' }).collect();
+    Some(format!("{cells} {share}%"))
 }
 
 /// Returns a page of each longhaul that has it.

@@ -101,15 +101,11 @@ impl RecallTools {
             }
             _ => return Err(ErrorData::invalid_params("there is no such tool", None)),
         };
-        Ok(result_of(self.client.ask(method, id, &part).await))
-    }
-}
-
-/// Returns the result of a call. The model can correct a wrong ID or pattern, so such an error is a result.
-fn result_of(said: Result<String, Problem>) -> CallToolResult {
-    match said {
-        Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-        Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
+        // The model can correct a wrong ID or pattern, so such an error is a result.
+        Ok(match self.client.ask(method, id, &part).await {
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(problem) => CallToolResult::error(vec![ContentBlock::text(problem.to_string())]),
+        })
     }
 }
 

@@ -22,20 +22,18 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the admin listener's address as reachable from this machine.
 pub(super) fn admin_address(at: AdminListener) -> Result<SocketAddr, Problem> {
-    let is_off = || {
-        let advice = "admin.listen is off, so there is no listener to ask; set --admin \
-                      (LONGHAUL_ADMIN) to an address";
-        Problem::CommandLine(advice.into())
-    };
-    let address = at.address().ok_or_else(is_off)?;
-    if address.port() == 0 {
-        return Err(Problem::CommandLine(
+    let refused = |why: &str| Err(Problem::CommandLine(why.into()));
+    match at.address() {
+        None => refused(
+            "admin.listen is off, so there is no listener to ask; set --admin (LONGHAUL_ADMIN) to an \
+             address",
+        ),
+        Some(address) if address.port() == 0 => refused(
             "admin.listen has port 0, a different port at each start, so the listener cannot be \
-             found; set --admin (LONGHAUL_ADMIN) to an address with a port"
-                .into(),
-        ));
+             found; set --admin (LONGHAUL_ADMIN) to an address with a port",
+        ),
+        Some(address) => Ok(reachable_address(address)),
     }
-    Ok(reachable_address(address))
 }
 
 /// Asks the running longhauls of the user at their sockets: all, or the one at the address that the settings

@@ -78,16 +78,11 @@ impl RecallClient {
     ) -> Result<String, Problem> {
         let id = id.trim().parse::<RecallId>();
         let id = id.map_err(|wrong| Problem::CommandLine(wrong.to_string()))?;
-        let mut target = format!("{}{RECALL_PATH}{id}", self.base.path());
-        let mut separator = '?';
-        for (name, value) in pairs {
-            if let Some(value) = value {
-                target.push(separator);
-                let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
-                target.extend([name, "=", &value.to_string()]);
-                separator = '&';
-            }
-        }
+        let pairs = pairs.iter().filter_map(|(name, value)| {
+            Some(format!("{name}={}", utf8_percent_encode((*value)?, NON_ALPHANUMERIC)))
+        });
+        let query = pairs.collect::<Vec<_>>().join("&");
+        let target = format!("{}{RECALL_PATH}{id}?{query}", self.base.path());
         let failed = |why: String| {
             Problem::Unanswered(format!(
                 "{}: {why}; is longhaul running there, with recall on?",

@@ -6,15 +6,13 @@ use clap::ArgMatches;
 
 use super::check::KEY_VARIABLE;
 use crate::cli::Env;
-use crate::config::{exposed_file_warning, secret_variables};
+use crate::config::{CONFIG_VARIABLE, exposed_file_warning, secret_variables};
 use crate::error::Problem;
 
 /// The flag that names the settings file.
 pub(super) const CONFIG_FLAG: &str = "config";
 /// The flag that names a file of environment variables.
 pub(super) const ENV_FILE_FLAG: &str = "env-file";
-/// The variable with the path of the configuration file.
-const CONFIG_VARIABLE: &str = "LONGHAUL_CONFIG";
 /// The name of the configuration file in the working folder and in the user's folder.
 pub(super) const CONFIG_NAME: &str = "longhaul.toml";
 

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use longhaul_console::amounts::short_tokens;
 use serde_json::Value;
 
-use super::live::{LiveList, LivePoint};
+use super::live::{LiveList, bar, points};
 use crate::cli::Done;
 use crate::config::Config;
 use crate::dashboard::ConversationDto;
@@ -31,9 +31,9 @@ fn line(config: &Config, input: &str) -> Option<String> {
     // Titles and the like come from other models.
     let is_this = |seen: &&ConversationDto| seen.session == session && seen.model == model;
     let seen = list.conversations.iter().find(is_this)?;
-    let points = LivePoint::ask(config, seen, 0).ok()?;
+    let points = points(config, seen, 0).ok()?;
     let last = points.iter().rfind(|point| !point.is_error)?;
-    let mut line = format!("{} of {}", last.bar()?, short_tokens(last.window));
+    let mut line = format!("{} of {}", bar(last)?, short_tokens(last.window));
     _ = match points.iter().filter(|point| point.rewritten).count() {
         0 => Ok(()),
         1 => line.write_str(" · cleared once"),

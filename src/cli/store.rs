@@ -129,7 +129,11 @@ fn list_table(lines: &[RecordListing]) -> Table {
             Some(record) => [
                 scope,
                 idle,
-                record_age(record.last_compacted_at),
+                match record.last_compacted_at {
+                    // Digests and clips have no creation time.
+                    0 => "-".into(),
+                    at => format_age(wall_clock::unix_seconds().saturating_sub(at)),
+                },
                 with_thousands(record.tokens_before.get()),
                 with_thousands(record.tokens_after.get()),
                 adopted.to_owned(),
@@ -161,14 +165,6 @@ fn list_json(lines: &[RecordListing]) -> Value {
         shown
     });
     json!({ "records": records.collect::<Vec<_>>() })
-}
-
-/// Formats the age of a record. Digests and clips have no creation time.
-fn record_age(at: u64) -> String {
-    match at {
-        0 => "-".into(),
-        at => format_age(wall_clock::unix_seconds().saturating_sub(at)),
-    }
 }
 
 fn format_age(seconds: u64) -> String {

@@ -9,7 +9,7 @@ use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_core::units::usd::Usd;
 
-use super::live::{LiveList, LivePoint};
+use super::live::{LiveList, bar, points};
 use super::quota::lines;
 use crate::cli::Done;
 use crate::config::Config;
@@ -55,22 +55,22 @@ fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
 
 /// Returns the cells of a conversation. Unknown numbers stay empty.
 fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
-    let points =
-        LivePoint::ask(config, seen, seen.numbers.requests.saturating_sub(1)).unwrap_or_default();
+    let earlier = seen.numbers.requests.saturating_sub(1);
+    let points = points(config, seen, earlier).unwrap_or_default();
     let last = points.last();
     let action = last.map(|last| match &last.acts[..] {
         _ if last.is_error => "failed".to_owned(),
         [] => "unchanged".to_owned(),
         acts => acts.join(", "),
     });
-    let is_known = seen.numbers.money.unknown == 0 && seen.numbers.money.cost > Usd::ZERO;
-    let cost = is_known.then(|| short_usd(seen.numbers.money.cost));
+    let is_known = seen.numbers.unknown == 0 && seen.numbers.cost > Usd::ZERO;
+    let cost = is_known.then(|| short_usd(seen.numbers.cost));
     let cached = percent(seen.numbers.cached_tokens, seen.numbers.prompt_tokens);
     let name = if seen.title.is_empty() { &seen.id } else { &seen.title };
     [
         shortened(name, MAX_TITLE),
         shortened(&seen.model, MAX_MODEL),
-        last.and_then(LivePoint::bar).unwrap_or_default(),
+        last.and_then(bar).unwrap_or_default(),
         cached.map_or_else(String::new, |cached| format!("{cached}%")),
         cost.unwrap_or_default(),
         action.unwrap_or_default(),

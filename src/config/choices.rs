@@ -17,6 +17,11 @@ pub(crate) trait ChoiceSetting: Copy + PartialEq + 'static {
         let named = Self::ALL.iter().find(|(_, value)| *value == self);
         named.map_or("", |(name, _)| name)
     }
+
+    /// Returns the words, in the order in which users read them.
+    fn words() -> Vec<&'static str> {
+        Self::ALL.iter().map(|(word, _)| *word).collect()
+    }
 }
 
 /// Gives each value of an enum its word, in the order in which users read the words.

@@ -50,44 +50,31 @@ fn collect_values(
         } else {
             format!("{section}.{name_text}")
         };
-        match value.get_ref() {
-            DeValue::Table(inner) => collect_values(&key, inner, text, found),
-            DeValue::Array(items) if is_tables(items) => {
-                // Users count tables from 1.
-                for (at, item) in items.iter().enumerate() {
-                    if let DeValue::Table(inner) = item.get_ref() {
-                        collect_values(&format!("{key}[{}]", at + 1), inner, text, found);
-                    }
-                }
+        let items = value.get_ref().as_array();
+        if let Some(inner) = value.get_ref().as_table() {
+            collect_values(&key, inner, text, found);
+        } else if let Some(items) = items.filter(|items| is_tables(items)) {
+            let tables = items.iter().filter_map(|item| item.get_ref().as_table());
+            // Users count tables from 1.
+            for (at, inner) in (1..).zip(tables) {
+                collect_values(&format!("{key}[{at}]"), inner, text, found);
             }
-            DeValue::Array(_)
-            | DeValue::Boolean(_)
-            | DeValue::Datetime(_)
-            | DeValue::Float(_)
-            | DeValue::Integer(_)
-            | DeValue::String(_) => {
-                found.push((key, raw_value(value), line_number(text, name.span().start)));
-            }
+        } else {
+            found.push((key, raw_value(value), line_number(text, name.span().start)));
         }
     }
 }
 
 /// Whether a list contains only tables, as written by `[[name]]`.
 fn is_tables(items: &DeArray<'_>) -> bool {
-    let table = |item: &Spanned<DeValue<'_>>| matches!(item.get_ref(), DeValue::Table(_));
-    !items.is_empty() && items.iter().all(table)
+    !items.is_empty() && items.iter().all(|item| item.get_ref().is_table())
 }
 
 fn raw_value(value: &Spanned<DeValue<'_>>) -> RawValue {
-    match value.get_ref() {
-        DeValue::Array(items) => RawValue::List(items.iter().map(scalar_text).collect()),
-        DeValue::Boolean(_)
-        | DeValue::Datetime(_)
-        | DeValue::Float(_)
-        | DeValue::Integer(_)
-        | DeValue::String(_)
-        | DeValue::Table(_) => RawValue::Text(scalar_text(value)),
-    }
+    let Some(items) = value.get_ref().as_array() else {
+        return RawValue::Text(scalar_text(value));
+    };
+    RawValue::List(items.iter().map(scalar_text).collect())
 }
 
 /// Returns a value as the text that an environment variable would contain.

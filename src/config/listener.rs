@@ -56,12 +56,11 @@ pub(crate) fn own_origin(listen: SocketAddr, has_tls: bool) -> String {
 /// Returns the address by which this machine reaches a listener on `address`. Replaces an
 /// unspecified IP address with loopback.
 pub(crate) fn reachable_address(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
-    };
-    SocketAddr::new(ip, address.port())
+    match address.ip() {
+        ip if !ip.is_unspecified() => address,
+        IpAddr::V4(_) => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(_) => (Ipv6Addr::LOCALHOST, address.port()).into(),
+    }
 }
 
 /// Returns the address that clients connect to. Fails if other machines can connect to the address,

@@ -25,14 +25,20 @@ pub(super) fn choice<C: ChoiceSetting>(raw: &RawValue) -> Result<C, String> {
     let found = C::ALL.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
     found
         .map(|(_, choice)| *choice)
-        .ok_or_else(|| mismatch(text, &format!("one of {}", words::<C>().join(", "))))
+        .ok_or_else(|| mismatch(text, &format!("one of {}", C::words().join(", "))))
 }
 
 /// Parses a socket address. `localhost`, and a port without a host, mean 127.0.0.1.
 pub(super) fn address(raw: &RawValue) -> Result<SocketAddr, String> {
     let text = single_text(raw)?;
-    socket_address(text.trim())
-        .ok_or_else(|| mismatch(text, "an IP address and a port, like 127.0.0.1:8484, or a port"))
+    let place = text.trim();
+    let port = ["localhost:", ":"].iter().find_map(|host| place.strip_prefix(host));
+    let address = match port.unwrap_or(place).parse::<u16>() {
+        Ok(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => place.parse().ok(),
+    };
+    let wanted = "an IP address and a port, like 127.0.0.1:8484, or a port";
+    address.ok_or_else(|| mismatch(text, wanted))
 }
 
 pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, String> {
@@ -42,14 +48,6 @@ pub(super) fn address_or_off(raw: &RawValue) -> Result<Option<SocketAddr>, Strin
     }
     let wanted = "off, or an IP address and a port, like 127.0.0.1:8485, or a port";
     address(raw).map(Some).map_err(|_| mismatch(text, wanted))
-}
-
-fn socket_address(text: &str) -> Option<SocketAddr> {
-    let port = ["localhost:", ":"].into_iter().find_map(|host| text.strip_prefix(host));
-    match port.unwrap_or(text).parse::<u16>() {
-        Ok(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        Err(_) => text.parse().ok(),
-    }
 }
 
 pub(super) fn integer<const MIN: u32, const MAX: u32>(raw: &RawValue) -> Result<u32, String> {
@@ -199,12 +197,7 @@ impl<T: HasKind> HasKind for Option<T> {
 }
 
 impl<C: ChoiceSetting> HasKind for C {
-    const KIND: Kind = Kind::Choice(words::<C>);
-}
-
-/// Returns the words of `C`, in the order in which users read them.
-fn words<C: ChoiceSetting>() -> Vec<&'static str> {
-    C::ALL.iter().map(|(word, _)| *word).collect()
+    const KIND: Kind = Kind::Choice(C::words);
 }
 
 macro_rules! kinds {

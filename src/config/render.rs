@@ -105,17 +105,10 @@ pub(crate) fn settings_markdown() -> String {
 }
 
 fn write_comment(page: &mut String, entry: &Setting<()>) {
-    let mut line = String::from("#");
-    for word in entry.doc().split_whitespace() {
-        if line.len() + 1 + word.len() > COMMENT_WIDTH {
-            page.push_str(&line);
-            page.push_str("\n#");
-            line.clear();
-        }
-        line.push(' ');
-        line.push_str(word);
+    for line in wrapped("", &entry.doc(), 0, Some(COMMENT_WIDTH - "# ".len())).lines() {
+        _ = writeln!(page, "# {line}");
     }
-    let _ = writeln!(page, "{line}\n# Also: {}", names(entry).join(", "));
+    _ = writeln!(page, "# Also: {}", names(entry).join(", "));
 }
 
 /// Returns the names of a setting in the environment and on the command line.
@@ -191,7 +184,7 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     let mut rows: Vec<SettingRow> = general.collect();
     for tables in &found.tables {
         for (at, table) in tables.iter().enumerate() {
-            rows.extend(table.values().map(|(name, raw, origin)| {
+            rows.extend(table.values.iter().map(|(name, raw, origin)| {
                 let key = format!("{}[{}].{name}", table.list, at + 1);
                 SettingRow::new(key, raw, origin, |text| without_credentials(text).into_owned())
             }));

@@ -12,7 +12,7 @@ const PREFIX: &str = "LONGHAUL_";
 /// Prefix of the switches that keep the names of the original systems.
 const SWITCH_PREFIX: &str = "DISABLE_";
 /// Variable with the path of the configuration file; not itself a setting.
-const CONFIG_FILE_VARIABLE: &str = "LONGHAUL_CONFIG";
+pub(crate) const CONFIG_VARIABLE: &str = "LONGHAUL_CONFIG";
 
 /// Returns the variables that each switch one feature off.
 pub(crate) fn disabling_variables() -> impl Iterator<Item = &'static str> {
@@ -55,7 +55,7 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
     let short = short.filter(|name| name.starts_with(PREFIX) || name.starts_with(SWITCH_PREFIX));
     let mut known: Vec<String> = short.map(str::to_owned).collect();
     known.extend(ALL_SETTINGS.iter().map(Setting::long_env));
-    known.push(CONFIG_FILE_VARIABLE.to_owned());
+    known.push(CONFIG_VARIABLE.to_owned());
     let strange = env.keys().filter(|name| !known.contains(name));
     let warnings = strange.filter_map(|name| {
         let near = match name.strip_prefix(PREFIX) {

@@ -25,7 +25,7 @@ pub(super) struct TableList {
 #[derive(Clone)]
 pub(super) struct Table {
     pub(super) list: &'static str,
-    values: Vec<(String, RawValue, Origin)>,
+    pub(super) values: Vec<(String, RawValue, Origin)>,
 }
 
 impl TableList {
@@ -125,17 +125,13 @@ impl Table {
         let origin = self.get(setting).map_or(&Origin::Default, |(_, origin)| origin);
         origin.problem(&format!("{}.{}", self.list, setting.name_in_table()), reason)
     }
-
-    pub(super) fn values(&self) -> impl Iterator<Item = &(String, RawValue, Origin)> {
-        self.values.iter()
-    }
 }
 
 /// Whether two lists have the same tables with the same values, wherever they come from.
 pub(super) fn have_same_values(one: &[Table], other: &[Table]) -> bool {
     let values = |tables: &[Table]| -> Vec<Vec<(String, RawValue)>> {
         let pair = |(name, raw, _): &(String, RawValue, Origin)| (name.clone(), raw.clone());
-        let table = |table: &Table| table.values().map(pair).collect();
+        let table = |table: &Table| table.values.iter().map(pair).collect();
         tables.iter().map(table).collect()
     };
     values(one) == values(other)

@@ -88,8 +88,12 @@ impl Spending {
             let (Some(cap), Some(key)) = (cap, key) else {
                 continue;
             };
-            if cost.is_none() && matches!(cap, Cap::Cost(_)) {
-                self.warn_of_unknown_cost(setting);
+            let is_unknown = cost.is_none() && matches!(cap, Cap::Cost(_));
+            if is_unknown && !self.has_warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    setting,
+                    "the cost of a reply is unknown and does not count; set the model's price, or a cap in tokens"
+                );
             }
             self.sums.update(key, |spent| {
                 let before = spent.unwrap_or_default();
@@ -101,15 +105,6 @@ impl Spending {
                 }
                 Some(after)
             });
-        }
-    }
-
-    fn warn_of_unknown_cost(&self, setting: &'static str) {
-        if !self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                setting,
-                "the cost of a reply is unknown and does not count; set the model's price, or a cap in tokens"
-            );
         }
     }
 

@@ -27,50 +27,62 @@ pub(crate) struct DayTotals {
     spans: BTreeMap<u64, BTreeMap<String, DayNumbers>>,
 }
 
-/// Numbers of one conversation, or of one model in one hour or day.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default)]
-pub(crate) struct DayNumbers {
-    pub(crate) requests: u64,
-    pub(crate) errors: u64,
-    /// Requests that were refused as too large and then answered.
-    pub(crate) mended: u64,
-    pub(crate) tokens_before: u64,
-    pub(crate) tokens_after: u64,
-    /// Tokens that mode shadow would have saved.
-    pub(crate) shadow_saved: u64,
-    pub(crate) prompt_tokens: u64,
-    pub(crate) cached_tokens: u64,
-    pub(crate) output_tokens: u64,
-    #[serde(flatten)]
-    pub(crate) money: ConversationCosts,
+/// Declares numbers that add up field by field.
+macro_rules! sums {
+    ($(#[$of:meta])* $visible:vis struct $name:ident {
+        $($(#[$about:meta])* $seen:vis $field:ident: $number:ty,)+
+    }) => {
+        $(#[$of])*
+        $visible struct $name {
+            $($(#[$about])* $seen $field: $number,)+
+        }
+
+        impl $name {
+            fn add_all(&mut self, other: &Self) {
+                $(self.$field += other.$field;)+
+            }
+        }
+    };
 }
 
-/// Costs and savings, in billionths of a dollar.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(default)]
-pub(crate) struct ConversationCosts {
-    /// Known cost of the chats.
-    pub(crate) cost: Usd,
-    /// The part of it that providers reported; the rest is at set or listed prices.
-    pub(crate) reported: Usd,
-    /// Number of chats whose cost is known.
-    pub(crate) known: u64,
-    /// Number of chats whose cost is unknown.
-    pub(crate) unknown: u64,
-    /// Estimated cost of the tokens removed from the chats.
-    pub(crate) saved: Usd,
-    /// Removed tokens whose price is unknown.
-    pub(crate) saved_unknown: u64,
-    /// Extra cost of tokens that had to be paid in full after rewrites.
-    pub(crate) rewrites: Usd,
-    /// Known cost of summary calls.
-    pub(crate) summaries: Usd,
-    /// Number of summary calls whose cost is unknown.
-    pub(crate) calls_unknown: u64,
-    /// Amount that mode shadow would have saved, and the tokens of it whose price is unknown.
-    pub(crate) would_save: Usd,
-    pub(crate) would_save_unknown: u64,
+sums! {
+    /// Numbers of one conversation, or of one model in one hour or day.
+    #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+    #[serde(default)]
+    pub(crate) struct DayNumbers {
+        pub(crate) requests: u64,
+        pub(crate) errors: u64,
+        /// Requests that were refused as too large and then answered.
+        pub(crate) mended: u64,
+        pub(crate) tokens_before: u64,
+        pub(crate) tokens_after: u64,
+        /// Tokens that mode shadow would have saved.
+        pub(crate) shadow_saved: u64,
+        pub(crate) prompt_tokens: u64,
+        pub(crate) cached_tokens: u64,
+        pub(crate) output_tokens: u64,
+        /// Known cost of the chats.
+        pub(crate) cost: Usd,
+        /// The part of it that providers reported; the rest is at set or listed prices.
+        pub(crate) reported: Usd,
+        /// Number of chats whose cost is known.
+        pub(crate) known: u64,
+        /// Number of chats whose cost is unknown.
+        pub(crate) unknown: u64,
+        /// Estimated cost of the tokens removed from the chats.
+        pub(crate) saved: Usd,
+        /// Removed tokens whose price is unknown.
+        pub(crate) saved_unknown: u64,
+        /// Extra cost of tokens that had to be paid in full after rewrites.
+        pub(crate) rewrites: Usd,
+        /// Known cost of summary calls.
+        pub(crate) summaries: Usd,
+        /// Number of summary calls whose cost is unknown.
+        pub(crate) calls_unknown: u64,
+        /// Amount that mode shadow would have saved, and the tokens of it whose price is unknown.
+        pub(crate) would_save: Usd,
+        pub(crate) would_save_unknown: u64,
+    }
 }
 
 /// Numbers of a model in an hour or on a day.
@@ -107,24 +119,9 @@ impl DayNumbers {
             self.cached_tokens += u64::from(usage.cached.unwrap_or(0));
             self.output_tokens += u64::from(usage.output.unwrap_or(0));
         }
-        self.money.add(spent);
+        self.add_cost(spent);
     }
 
-    fn add_all(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.errors += other.errors;
-        self.mended += other.mended;
-        self.tokens_before += other.tokens_before;
-        self.tokens_after += other.tokens_after;
-        self.shadow_saved += other.shadow_saved;
-        self.prompt_tokens += other.prompt_tokens;
-        self.cached_tokens += other.cached_tokens;
-        self.output_tokens += other.output_tokens;
-        self.money.add_all(&other.money);
-    }
-}
-
-impl ConversationCosts {
     /// Adds tokens that mode shadow would have saved. History is sent again with every request, so the provider
     /// would most likely have had them in its cache.
     pub(super) fn add_shadow(&mut self, tokens: u64, cached_price: Option<Price>) {
@@ -134,21 +131,7 @@ impl ConversationCosts {
         }
     }
 
-    pub(super) fn add_all(&mut self, other: &Self) {
-        self.cost += other.cost;
-        self.reported += other.reported;
-        self.known += other.known;
-        self.unknown += other.unknown;
-        self.saved += other.saved;
-        self.saved_unknown += other.saved_unknown;
-        self.rewrites += other.rewrites;
-        self.summaries += other.summaries;
-        self.calls_unknown += other.calls_unknown;
-        self.would_save += other.would_save;
-        self.would_save_unknown += other.would_save_unknown;
-    }
-
-    pub(super) fn add(&mut self, spent: &RequestCost) {
+    pub(super) fn add_cost(&mut self, spent: &RequestCost) {
         match spent.cost.amount() {
             Some(usd) => {
                 self.cost += usd;
@@ -159,8 +142,10 @@ impl ConversationCosts {
             }
             None => self.unknown += 1,
         }
-        self.saved += spent.comparison.saved.unwrap_or_default();
-        self.saved_unknown += u64::from(spent.unpriced_tokens().get());
+        match spent.comparison.saved {
+            Some(usd) => self.saved += usd,
+            None => self.saved_unknown += u64::from(spent.comparison.removed.get()),
+        }
         self.rewrites += spent.comparison.rewrite_cost.unwrap_or_default();
     }
 }
@@ -262,6 +247,6 @@ mod tests {
         let mut restored = DayTotals::default();
         restored.restore(serde_json::from_str(old).unwrap());
         let row = restored.rows().pop().unwrap();
-        assert_eq!((row.day, row.hour, row.numbers.money.cost.as_nanos()), (3, 0, 5));
+        assert_eq!((row.day, row.hour, row.numbers.cost.as_nanos()), (3, 0, 5));
     }
 }

@@ -1,5 +1,6 @@
 //! Conversation data in the JSON format of the dashboard.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -51,7 +52,7 @@ pub(crate) struct ConversationDto {
     pub(crate) compacts_next: bool,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct ConversationDetails {
     #[serde(flatten)]
     pub(crate) conversation: ConversationDto,
@@ -65,8 +66,9 @@ pub(crate) struct ConversationDetails {
     pub(crate) kept_keys: Vec<RecordKey>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct RequestPoint {
+    #[serde(skip_deserializing)]
     pub(crate) id: RequestId,
     /// Number of the request in its conversation, from 1.
     pub(crate) number: u64,
@@ -84,13 +86,14 @@ pub(crate) struct RequestPoint {
     /// Whether the client received no answer, or an error for an answer.
     pub(crate) is_error: bool,
     /// Code of the fault with which longhaul itself answered.
+    #[serde(skip_deserializing)]
     pub(crate) fault: Option<&'static str>,
     /// Class and code with which the provider named its error.
     pub(crate) error: Option<Box<str>>,
     /// Whether the upstream has received any of the request.
     pub(crate) went_on: bool,
     /// Actions applied to the request.
-    pub(crate) acts: Vec<&'static str>,
+    pub(crate) acts: Vec<Cow<'static, str>>,
     /// Number of cleared results in the forwarded request.
     pub(crate) cleared: u64,
     /// Number of them that the request before had not cleared.
@@ -107,7 +110,7 @@ pub(crate) struct RequestPoint {
     /// Cost in billionths of a dollar; `None` if unknown.
     pub(crate) cost: Option<i64>,
     /// Explanation of the request while it is kept. Serialised as whether it is.
-    #[serde(rename = "has_account", serialize_with = "is_kept")]
+    #[serde(rename = "has_account", serialize_with = "is_kept", skip_deserializing)]
     pub(crate) explanation: Option<Arc<StoredExplanation>>,
 }
 

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use crate::costs::RequestCost;
 use crate::dashboard::RecentConversations;
-use crate::dashboard::days::{ConversationCosts, DayNumbers};
+use crate::dashboard::days::DayNumbers;
 use crate::dashboard::dto::RequestPoint;
 use crate::error::Fault;
 use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation};
@@ -97,7 +97,6 @@ impl DashboardHandle {
         let is_error = failed || ended.ending == Ending::UpstreamBroke;
         let point = RequestPoint {
             id: ended.id,
-            number: 0,
             at: wall_clock::unix_millis(),
             duration_ms: u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX),
             before,
@@ -110,17 +109,14 @@ impl DashboardHandle {
             fault: ended.fault.map(Fault::label),
             error: ended.error.map(Into::into),
             went_on: ended.went_on,
-            acts: report.actions().iter().map(|act| act.label()).collect(),
+            acts: report.actions().iter().map(|act| act.label().into()).collect(),
             cleared: report.pruned as u64,
-            newly_cleared: 0,
-            rewritten: false,
-            changed_at: 0,
             refused: ended.refusal.map(|refusal| u64::from(refusal.size())),
             refused_limit: ended.refusal.and_then(|it| it.limit).map(u64::from),
             prompt_tokens: usage.map(|usage| usage.input),
             cached_tokens: usage.and_then(|usage| usage.cached),
             cost: ended.cost.and_then(|spent| spent.cost.amount()).map(Usd::as_nanos),
-            explanation: None,
+            ..RequestPoint::default()
         };
         let mended =
             ended.refusal.is_some() && !is_error && report.actions().contains(&Action::Retry);
@@ -130,7 +126,7 @@ impl DashboardHandle {
         let would_save = sizes[1].min(u64::from(window.get())).saturating_sub(sizes[2]);
         let add = |numbers: &mut DayNumbers| {
             numbers.add(is_error, mended, sizes, ended.cost);
-            numbers.money.add_shadow(would_save, self.cached_price);
+            numbers.add_shadow(would_save, self.cached_price);
         };
         self.recent.record_end(self.id, |seen, hidden| {
             let dto = &mut seen.dto;
@@ -156,8 +152,8 @@ impl DashboardHandle {
     /// Records the cost of a request that the client left before it was answered: the provider
     /// charges for it all the same.
     pub(crate) fn record_abandoned(&self, spent: &RequestCost) {
-        self.recent.update(self.id, |seen| seen.dto.numbers.money.add(spent));
-        self.recent.record_total(&self.model, |numbers| numbers.money.add(spent));
+        self.recent.update(self.id, |seen| seen.dto.numbers.add_cost(spent));
+        self.recent.record_total(&self.model, |numbers| numbers.add_cost(spent));
     }
 
     /// Adds the results that the newest calls reread after they were cleared.
@@ -182,13 +178,13 @@ impl Drop for CompactionGuard {
     fn drop(&mut self) {
         let since = self.since;
         let (paid, unknown) = self.meter.total();
-        let pay = |money: &mut ConversationCosts| {
-            money.summaries += paid;
-            money.calls_unknown += unknown;
+        let pay = |numbers: &mut DayNumbers| {
+            numbers.summaries += paid;
+            numbers.calls_unknown += unknown;
         };
-        self.handle.recent.record_total(&self.handle.model, |numbers| pay(&mut numbers.money));
+        self.handle.recent.record_total(&self.handle.model, pay);
         self.handle.recent.update(self.handle.id, |seen| {
-            pay(&mut seen.dto.numbers.money);
+            pay(&mut seen.dto.numbers);
             if let Some(at) = seen.compacting.iter().position(|at| *at == since) {
                 seen.compacting.swap_remove(at);
             }

@@ -27,7 +27,6 @@ pub(crate) struct ClientConnection {
     idle_since: Mutex<Instant>,
     /// Memory of bytes that are no request yet. `None` while there are few.
     unended: Mutex<Option<Reservation>>,
-    has_unended: AtomicBool,
     closed: Notify,
 }
 
@@ -40,7 +39,6 @@ impl ClientConnection {
             is_writing: AtomicBool::new(false),
             idle_since: Mutex::new(Instant::now()),
             unended: Mutex::new(None),
-            has_unended: AtomicBool::new(false),
             closed: Notify::new(),
         }
     }
@@ -92,17 +90,13 @@ impl ClientConnection {
             let owners = Owners::strangers(Some(self.peer.peer));
             budget.owned_by(owners).reservation()
         });
-        self.has_unended.store(true, Ordering::Relaxed);
         let grown = reservation.grow_to(bytes);
         grown.map_err(|_| io::Error::other("no memory is left for the head of a request"))
     }
 
     /// Returns the memory of bytes that are no request yet.
     pub(crate) fn release_unended(&self) {
-        if self.has_unended.load(Ordering::Relaxed) {
-            self.has_unended.store(false, Ordering::Relaxed);
-            *self.unended.lock() = None;
-        }
+        *self.unended.lock() = None;
     }
 }
 

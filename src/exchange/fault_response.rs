@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue, Response};
 use crate::error::{Fault, RetryAdvice};
 use crate::exchange::relay::{ReplyBody, ReplySource, relay};
 use crate::exchange::request_log::RequestLog;
+use crate::metrics::Label as _;
 use crate::proxy_state::ProxyState;
 use crate::report;
 
@@ -30,10 +31,10 @@ pub(crate) fn answer_fault(
     log.record_fault(fault);
     let origin = state.config.upstream.base.origin();
     let detailed = state.upstream.failure_message(fault, &origin);
-    if fault.is_server_error() {
-        tracing::warn!(code = fault.code(), "{detailed}");
+    if fault.status().is_server_error() {
+        tracing::warn!(code = fault.label(), "{detailed}");
     } else {
-        tracing::info!(code = fault.code(), "{detailed}");
+        tracing::info!(code = fault.label(), "{detailed}");
     }
     if fault.is_of_upstream() {
         state.recent.record_outage(&origin, &detailed);
@@ -57,7 +58,7 @@ fn fault_response(fault: Fault, body: Vec<u8>) -> Response<Bytes> {
     *response.status_mut() = fault.status();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(FAULT_HEADER, HeaderValue::from_static(fault.code()));
+    headers.insert(FAULT_HEADER, HeaderValue::from_static(fault.label()));
     if fault == Fault::TransferCoding {
         // The end of the request's body is uncertain.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -74,13 +75,12 @@ fn fault_response(fault: Fault, body: Vec<u8>) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Label;
     use longhaul_core::dialect::Dialect;
 
     /// Builds the response to a chat completion.
     fn answer(fault: Fault) -> Response<Bytes> {
         let status = fault.status().as_u16();
-        fault_response(fault, Dialect::error_reply("/", status, fault.code(), "a message"))
+        fault_response(fault, Dialect::error_reply("/", status, fault.label(), "a message"))
     }
 
     #[test]
@@ -91,8 +91,8 @@ mod tests {
             let error = body["error"].as_object().unwrap();
             let keys: Vec<&String> = error.keys().collect();
             assert_eq!(keys, ["message", "type", "param", "code"]);
-            assert_eq!(error["code"], fault.code());
-            assert_eq!(answer.headers()["x-longhaul-fault"], fault.code());
+            assert_eq!(error["code"], fault.label());
+            assert_eq!(answer.headers()["x-longhaul-fault"], fault.label());
         }
     }
 

@@ -75,7 +75,8 @@ where
     let decoder = || Decoder::from_headers(&parts.headers)?.charged_to(budget.reservation()).ok();
     let reading = holding.holds(status).then(|| classifier(status).zip(decoder())).flatten();
     let verdict = match reading {
-        Some((reading, decoder)) if may_be_held(&held, reading.held_bytes()) => {
+        // A body that announces more is not held at all.
+        Some((reading, decoder)) if held.size_hint().lower() <= reading.held_bytes() as u64 => {
             // A timeout drops the future between two frames, so no bytes are lost.
             let judged = timeout(HELD_FOR, pin!(read(&mut held, reading, decoder))).await;
             judged.unwrap_or(Some(Verdict::Fine))
@@ -87,11 +88,6 @@ where
         verdict: verdict.unwrap_or(Verdict::Fine),
         broke_off: verdict.is_none(),
     }
-}
-
-/// Whether the body may be held: one that announces more than `limit` bytes is not held at all.
-fn may_be_held(body: &impl Body, limit: usize) -> bool {
-    usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes <= limit)
 }
 
 /// Reads ahead until the verdict is known. Returns `None` if the body ends early.

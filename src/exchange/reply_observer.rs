@@ -121,22 +121,11 @@ impl ReplyObserver {
         let facts = self.observed.facts(&self.model);
         let reply_end = self.tail.finish(&state.config.overflow_rules, Some(facts));
         let ObservedRequest { sent, is_partial, prefix, bill, .. } = &self.observed;
-        let was_answered = match reply_end.verdict {
-            Verdict::Fine => true,
-            // A failed reply is charged if it contains text or counted input.
-            Verdict::Failed => {
-                reply_end.has_content || reply_end.usage.is_some_and(|usage| usage.input > 0)
-            }
-            Verdict::BodyTooLarge(_)
-            | Verdict::Malformed
-            | Verdict::Overflow(_)
-            | Verdict::OutputAboveCap(_)
-            | Verdict::OutputTooLarge { .. }
-            | Verdict::StaleThinking
-            | Verdict::TextTooLong { .. }
-            | Verdict::TooMuchMedia
-            | Verdict::Unexplained(_) => false,
-        };
+        // A failed reply is charged if it contains text or counted input.
+        let has_part =
+            reply_end.has_content || reply_end.usage.is_some_and(|usage| usage.input > 0);
+        let was_answered = reply_end.verdict == Verdict::Fine
+            || (reply_end.verdict == Verdict::Failed && has_part);
         let spent = was_answered.then(|| {
             let prices = state.config.prices(&self.model);
             state.settle_cost(bill, &self.model, reply_end.usage.as_ref(), prices)

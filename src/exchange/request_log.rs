@@ -128,7 +128,7 @@ impl RequestLog {
 
     /// Formats the body of longhaul's own error reply to the request.
     pub(crate) fn error_body(&self, fault: Fault, message: &str) -> Vec<u8> {
-        Dialect::error_reply(&self.path, fault.status().as_u16(), fault.code(), message)
+        Dialect::error_reply(&self.path, fault.status().as_u16(), fault.label(), message)
     }
 
     /// Records that the body was read as a chat.
@@ -203,12 +203,6 @@ impl RequestLog {
         };
     }
 
-    /// Whether the upstream may have received any of the request. A rewrite that was never sent saved
-    /// nothing, and the client will send the same request again.
-    fn was_forwarded(&self) -> bool {
-        self.meter.bytes() > 0 && self.fault.is_none()
-    }
-
     /// Copies the fields of the log line to the trace, if the request is recorded, and closes the
     /// trace.
     fn finish_trace(&mut self) {
@@ -253,7 +247,8 @@ impl Drop for RequestLog {
         self.metrics.duration.observe(took);
         let dropped = self.dropped_reasoning as u64;
         self.metrics.dropped_reasoning.add(dropped);
-        let went_on = self.was_forwarded();
+        // A rewrite that was never sent saved nothing, and the client will send the same request again.
+        let went_on = self.meter.bytes() > 0 && self.fault.is_none();
         if went_on {
             self.report.record_metrics(&self.metrics);
         }
@@ -352,13 +347,10 @@ fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplana
         why,
         "planned"
     );
-    if !tracing::enabled!(tracing::Level::TRACE) {
+    let Some(explanation) = explanation.filter(|_| tracing::enabled!(tracing::Level::TRACE)) else {
         return;
-    }
-    for row in
-        explanation.into_iter().flat_map(|it| it.numbers.rows.iter().map(move |row| (it, row)))
-    {
-        let (explanation, row) = row;
+    };
+    for row in &explanation.numbers.rows {
         tracing::trace!(
             request_id = %id,
             from = row.number,

@@ -31,7 +31,12 @@ pub(crate) fn route<B>(
     request: &Request<B>,
     log: &mut RequestLog,
 ) -> Result<Route, Fault> {
-    let requested = requested_path(request)?;
+    // A tunnel has neither path nor query.
+    if request.method() == Method::CONNECT {
+        return Err(Fault::NotAForwardProxy);
+    }
+    let requested = request.uri().path_and_query().cloned();
+    let requested = requested.unwrap_or_else(|| PathAndQuery::from_static("/"));
     log.set_path(requested.path());
     state.keys.admit(request)?;
     let mapped = paths::map(&state.config.upstream.base, &requested)?;
@@ -132,12 +137,4 @@ pub(crate) fn client_reply(
     head.headers = headers::reply(&head, route.client_version);
     head.version = Version::HTTP_11;
     Ok(Response::from_parts(head, body))
-}
-
-/// Returns the requested path and query. A tunnel (`CONNECT`) has none.
-fn requested_path<B>(request: &Request<B>) -> Result<PathAndQuery, Fault> {
-    if request.method() == Method::CONNECT {
-        return Err(Fault::NotAForwardProxy);
-    }
-    Ok(request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/")))
 }

@@ -38,10 +38,6 @@ pub(crate) struct TunnelSlot(Mutex<Option<AgreedTunnel>>);
 type AgreedTunnel = (OnUpgrade, OnUpgrade, Option<RequestSlot>);
 
 impl TunnelSlot {
-    fn fill(&self, client: OnUpgrade, upstream: OnUpgrade, place: Option<RequestSlot>) {
-        *self.0.lock() = Some((client, upstream, place));
-    }
-
     /// Runs the agreed tunnel, if any, once HTTP on the connection is over. Once `stopped` changes,
     /// the tunnel ends if it is idle.
     pub(crate) async fn run(&self, stopped: watch::Receiver<()>) {
@@ -108,7 +104,7 @@ pub(crate) async fn upgrade(
     let upstream = switches.then(|| hyper::upgrade::on(&mut reply));
     let reply = client_reply(state, reply, route)?;
     if let Some(upstream) = upstream {
-        slot.fill(client, upstream, log.slot.take());
+        *slot.0.lock() = Some((client, upstream, log.slot.take()));
     }
     Ok(reply)
 }

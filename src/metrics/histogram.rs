@@ -85,22 +85,15 @@ impl Histogram {
     /// Returns the current contents. Buckets and count are consistent, even under concurrent
     /// additions.
     pub(crate) fn snapshot(&self) -> HistogramSnapshot {
-        let mut count = 0;
-        let mut below = self.counts.iter().map(|one| {
-            count += one.load(Ordering::Relaxed);
-            count
+        let below = self.counts.iter().scan(0, |count, one| {
+            *count += one.load(Ordering::Relaxed);
+            Some(*count)
         });
-        let buckets = self
-            .bounds
-            .iter()
-            .map(|bound| Duration::from_micros(*bound))
-            .zip(below.by_ref())
-            .collect();
-        // Adds the durations that exceed all bounds to `count`.
-        below.for_each(drop);
+        let below: Vec<u64> = below.collect();
+        let bounds = self.bounds.iter().map(|bound| Duration::from_micros(*bound));
         HistogramSnapshot {
-            buckets,
-            count,
+            count: below.last().copied().unwrap_or_default(),
+            buckets: bounds.zip(below).collect(),
             sum: Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)),
         }
     }

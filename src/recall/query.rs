@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use percent_encoding::percent_decode_str;
@@ -39,18 +39,15 @@ pub(crate) struct RecallQuery {
     pub(crate) lines: Option<(usize, usize)>,
 }
 
-/// Reason why a query is not valid.
-pub(crate) type QueryError = &'static str;
-
 /// Pattern of a search: a regular expression, or plain text if the pattern is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles a pattern. Fails if the pattern is empty or too large.
-    pub(crate) fn new(text: &str) -> Result<Self, QueryError> {
+    /// Compiles a pattern. `None` if the pattern is empty or too large.
+    fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > MAX_PATTERN_BYTES {
-            return Err("grep takes a pattern of 1 to 1024 bytes");
+            return None;
         }
         let build = |text: &str| {
             let mut builder = RegexBuilder::new(text);
@@ -61,7 +58,7 @@ impl Pattern {
             Err(regex::Error::Syntax(_)) => build(&regex::escape(text)),
             built => built,
         };
-        built.map(Self).map_err(|_| "the pattern of grep is too large")
+        built.ok().map(Self)
     }
 
     /// Returns the first match in the piece of a line from `start` to `end`. Text around the piece counts
@@ -79,9 +76,8 @@ impl Pattern {
 }
 
 impl RecallQuery {
-    /// Parses the query of a URL. Ignores keys that it does not know. Fails if a value is not
-    /// valid.
-    pub(crate) fn parse(query: &str) -> Result<Self, QueryError> {
+    /// Parses the query of a URL. Ignores keys that it does not know. `None` if a value is not valid.
+    pub(crate) fn parse(query: &str) -> Option<Self> {
         let mut parsed = Self::default();
         for pair in query.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -99,26 +95,22 @@ impl RecallQuery {
                 _ => {}
             }
         }
-        Ok(parsed)
+        Some(parsed)
     }
 }
 
-/// Parses lines: `3-7`, `3-`, `-7` or `3`. Fails for any other text.
-pub(crate) fn parse_lines(text: &str) -> Result<(usize, usize), QueryError> {
-    let wrong = "lines takes A-B, A-, -B or A, counted from 1";
+/// Parses lines: `3-7`, `3-`, `-7` or `3`, counted from 1. `None` for any other text.
+fn parse_lines(text: &str) -> Option<(usize, usize)> {
     let number = |text: &str, empty: usize| match text {
-        "" => Ok(empty),
-        text => text.parse().map_err(|_| wrong),
+        "" => Some(empty),
+        text => text.parse().ok(),
     };
     let (first, last) = match text.split_once('-') {
-        Some(("", "")) | None if text.parse::<usize>().is_err() => return Err(wrong),
+        Some(("", "")) => return None,
         Some((first, last)) => (number(first, 1)?, number(last, usize::MAX)?),
         None => (number(text, 0)?, number(text, 0)?),
     };
-    if first == 0 || last < first {
-        return Err(wrong);
-    }
-    Ok((first, last))
+    (first > 0 && first <= last).then_some((first, last))
 }
 
 /// Collects the answer, text by text. The lines of texts without a place are counted together.
@@ -130,13 +122,13 @@ pub(crate) struct AnswerText<'q> {
     is_cut: bool,
     /// Beginning of the search.
     started: Instant,
-    /// Whether the reader has left.
-    is_abandoned: &'q AtomicBool,
+    /// Gone once the reader has left.
+    reader: &'q Weak<()>,
 }
 
 impl<'q> AnswerText<'q> {
-    /// Begins the answer to `query`. A search ends once `is_abandoned` is set.
-    pub(crate) fn new(query: &'q RecallQuery, is_abandoned: &'q AtomicBool) -> Self {
+    /// Begins the answer to `query`. A search ends once `reader` is gone.
+    pub(crate) fn new(query: &'q RecallQuery, reader: &'q Weak<()>) -> Self {
         Self {
             query,
             out: String::new(),
@@ -144,7 +136,7 @@ impl<'q> AnswerText<'q> {
             matches: 0,
             is_cut: false,
             started: Instant::now(),
-            is_abandoned,
+            reader,
         }
     }
 
@@ -205,8 +197,7 @@ impl<'q> AnswerText<'q> {
 
     /// Whether the search has taken its time, or nobody waits for the answer.
     fn is_over(&mut self) -> bool {
-        self.is_cut |=
-            self.started.elapsed() > MAX_SEARCH_TIME || self.is_abandoned.load(Ordering::Relaxed);
+        self.is_cut |= self.started.elapsed() > MAX_SEARCH_TIME || self.reader.strong_count() == 0;
         self.is_cut
     }
 
@@ -256,15 +247,18 @@ impl<'q> AnswerText<'q> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn answer(query: &str, texts: &[&str]) -> String {
-        answer_to(&AtomicBool::new(false), query, texts)
+        let reader = Arc::new(());
+        answer_to(&Arc::downgrade(&reader), query, texts)
     }
 
-    fn answer_to(is_abandoned: &AtomicBool, query: &str, texts: &[&str]) -> String {
+    fn answer_to(reader: &Weak<()>, query: &str, texts: &[&str]) -> String {
         let query = RecallQuery::parse(query).unwrap();
-        let mut answer = AnswerText::new(&query, is_abandoned);
+        let mut answer = AnswerText::new(&query, reader);
         _ = texts.iter().all(|text| answer.add(text, None));
         answer.finish()
     }
@@ -307,7 +301,7 @@ mod tests {
         ] {
             let parsed = RecallQuery::parse(query);
             // Text that is not an expression within the bounds is searched literally.
-            assert!(parsed.is_err() || query.contains("{1000}"), "{query}");
+            assert!(parsed.is_none() || query.contains("{1000}"), "{query}");
         }
     }
 
@@ -366,7 +360,7 @@ mod tests {
     #[test]
     fn a_search_without_a_reader_ends() {
         let line = "a".repeat(1_000);
-        let reply = answer_to(&AtomicBool::new(true), "grep=a", &[&line]);
+        let reply = answer_to(&Weak::new(), "grep=a", &[&line]);
         assert_eq!(reply.matches("1: ").count(), 0);
     }
 }

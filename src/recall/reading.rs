@@ -1,8 +1,7 @@
 //! Reads an original, and the originals that it is made of.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 use crate::error::Fault;
 use crate::proxy_state::ProxyState;
@@ -13,19 +12,18 @@ use longhaul_core::units::recall_id::RecallId;
 /// Units that are read at once: enough for few calls to the store, and few enough for memory.
 const BATCH: usize = 32;
 
-/// Reads what `query` selects of the original with this ID, or of its conversation. A search ends once
-/// `is_abandoned` is set. Fails if the
-/// original is unknown or expired, or the store does not answer.
+/// Reads what `query` selects of the original with this ID, or of its conversation. A search ends once `reader`
+/// is gone. Fails if the original is unknown or expired, or the store does not answer.
 pub(super) async fn read(
     state: &ProxyState,
     id: RecallId,
     query: &RecallQuery,
-    is_abandoned: &AtomicBool,
+    reader: &Weak<()>,
 ) -> Result<String, Fault> {
     let store = state.store.originals().ok_or(Fault::RecallUnknown)?;
     let original = original(state, id).await?;
     state.recent.record_recall(original.outline.kept_key());
-    let mut answer = AnswerText::new(query, is_abandoned);
+    let mut answer = AnswerText::new(query, reader);
     if query.is_outline || query.is_history {
         let outline = one(store, original.outline).await?;
         let outline = outline.ok_or(Fault::RecallUnknown)?;

@@ -70,18 +70,9 @@ impl Connections {
             gives_way.into_iter().flat_map(by_peer).collect()
         };
         idle.sort_unstable_by_key(|(has_asked, since, _)| (*has_asked, *since));
-        let most = (self.limit / ROOM_FRACTION).max(1);
-        let mut closed = 0;
-        for (_, _, connection) in idle {
-            if closed == most {
-                break;
-            }
-            if connection.close_if_idle() {
-                self.forget(&connection);
-                closed += 1;
-            }
-        }
-        closed > 0
+        let most = usize::try_from(self.limit / ROOM_FRACTION).unwrap_or(usize::MAX).max(1);
+        let closed = idle.iter().filter(|(_, _, connection)| connection.close_if_idle());
+        closed.take(most).inspect(|(_, _, connection)| self.forget(connection)).count() > 0
     }
 
     pub(super) fn has_any(&self, peer: PeerAddress) -> bool {

@@ -21,7 +21,7 @@ pub(super) async fn release_when_idle(current: ReloadableProxy) {
     let mut watch = IdleWatch::default();
     loop {
         sleep(IDLE).await;
-        let state = current.proxy().state;
+        let state = current.state();
         if watch.is_newly_idle(Activity::of(&state.metrics)) {
             state.parse_caches.clear();
             _ = spawn_blocking(return_free_memory).await;
@@ -84,14 +84,14 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::metrics::Ending;
-    use crate::proxy::Proxy;
+    use crate::proxy_state::ProxyState;
     use std::sync::Arc;
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_released_once_in_each_idle_time() {
         let config = Config::default_with([("upstream.base", "http://127.0.0.1:9/v1")]).unwrap();
-        let current = ReloadableProxy::new(Proxy::new(config).unwrap(), None);
-        let metrics = Arc::clone(&current.proxy().state.metrics);
+        let current = ReloadableProxy::new(ProxyState::new(config).unwrap(), None);
+        let metrics = Arc::clone(&current.state().metrics);
         let _releasing = tokio::spawn(release_when_idle(current));
         for (requests, releases) in [(0, 0), (1, 1), (0, 1), (3, 2)] {
             for _ in 0..requests {

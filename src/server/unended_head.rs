@@ -1,6 +1,6 @@
 //! The memory of bytes that a client has sent and that are no request yet.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use crate::body::budget::BufferBudget;
 use crate::exchange::client_connection::ClientConnection;
@@ -116,14 +116,11 @@ impl FrameReader {
             self.payload -= skipped;
             self.end_block();
             received = received.get(skipped..).unwrap_or_default();
-            let missing = self.header.get_mut(self.header_bytes..).unwrap_or_default();
-            let copied = missing.len().min(received.len());
-            let (header, rest) = received.split_at(copied);
-            for (to, from) in missing.iter_mut().zip(header) {
-                *to = *from;
-            }
+            let mut missing = self.header.get_mut(self.header_bytes..).unwrap_or_default();
+            // Writing to a slice takes what fits.
+            let copied = missing.write(received).unwrap_or_default();
             self.header_bytes += copied;
-            received = rest;
+            received = received.get(copied..).unwrap_or_default();
             if self.header_bytes == FRAME_HEADER {
                 self.begin_frame();
                 self.end_block();

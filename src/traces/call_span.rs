@@ -132,16 +132,8 @@ impl CallSpan {
         span.set("gen_ai.usage.cache_read.input_tokens", usage.cached);
     }
 
-    /// Records that the reply was read to its end, with the provider's token counts.
-    pub(crate) fn finish_with_usage(&mut self, usage: Option<&Usage>) {
-        if let Some(usage) = usage {
-            self.record_usage(usage);
-        }
-        self.finish();
-    }
-
     /// Records that the reply ended normally.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.is_over = true;
     }
 

@@ -75,7 +75,7 @@ impl RequestTrace {
         if let Some(attempt) = self.current_call() {
             match reply {
                 Ok(reply) => attempt.record_status(reply.status()),
-                Err(fault) => attempt.fail(fault.code()),
+                Err(fault) => attempt.fail(fault.label()),
             }
         }
     }
@@ -115,7 +115,7 @@ impl RequestTrace {
             match ending {
                 Ending::ClientLeft => {}
                 Ending::Complete => attempt.finish(),
-                Ending::UpstreamBroke => attempt.fail(Fault::UpstreamBroke.code()),
+                Ending::UpstreamBroke => attempt.fail(Fault::UpstreamBroke.label()),
             }
         }
         let RecordedRequest { span, operation: asks, calls: attempts, fault, .. } = &mut **open;
@@ -125,9 +125,9 @@ impl RequestTrace {
         span.set("http.response.status_code", status.map(|status| u32::from(status.as_u16())));
         span.set("longhaul.ended", ending.label());
         span.set("longhaul.attempts", *attempts);
-        let broke = (ending == Ending::UpstreamBroke).then(|| Fault::UpstreamBroke.code());
+        let broke = (ending == Ending::UpstreamBroke).then(|| Fault::UpstreamBroke.label());
         let of_server = status.filter(StatusCode::is_server_error);
-        let why = fault.map(Fault::code).or(broke);
+        let why = fault.map(Fault::label).or(broke);
         span.set("error.type", why.or_else(|| of_server.as_ref().map(StatusCode::as_str)));
         if broke.is_some() || of_server.is_some() {
             span.fail();

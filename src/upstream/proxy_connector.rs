@@ -21,7 +21,7 @@ use crate::upstream::upstream_stream::UpstreamStream;
 /// Default port of SOCKS proxies (RFC 1928). URLs of HTTP proxies imply the ports of HTTP.
 const SOCKS_PORT: u16 = 1080;
 
-type BoxError = Box<dyn StdError + Send + Sync>;
+pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 /// Connects to a proxy, with TLS if the proxy's URL is https.
 type ToProxyConnector = HttpsConnector<HttpConnector>;
 

@@ -1,7 +1,6 @@
 //! Memory for what a connection reads ahead of a slow client. Reads larger than one step count towards
 //! the budget; without room there, the connection reads step by step.
 
-use std::error::Error as StdError;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -15,7 +14,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower_service::Service;
 
 use crate::body::budget::{BufferBudget, Reservation};
-use crate::upstream::proxy_connector::ProxyConnector;
+use crate::upstream::proxy_connector::{BoxError, ProxyConnector};
 use crate::upstream::upstream_stream::UpstreamStream;
 
 /// Bytes of one step: hyper's first read buffer.
@@ -96,8 +95,6 @@ impl<I: Connection> Connection for ReadAhead<I> {
         self.io.connected()
     }
 }
-
-type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Connects within a deadline.
 #[derive(Clone)]

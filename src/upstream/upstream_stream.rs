@@ -1,6 +1,6 @@
 //! A connection to the upstream, direct or through a proxy.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -25,7 +25,7 @@ pub(super) struct UpstreamStream {
     is_forward_proxy: bool,
     abort_signal: AbortSignal,
     /// The kind of the first write error, if any.
-    write_error: Option<io::ErrorKind>,
+    write_error: Option<ErrorKind>,
 }
 
 /// The common interface of direct connections and those through proxies.
@@ -56,24 +56,21 @@ impl UpstreamStream {
         write: impl FnOnce(Pin<&mut dyn Io>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if self.abort_signal.is_aborted(cx) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
         }
         if self.write_error.is_some() {
             return Poll::Ready(Ok(length));
         }
         match ready!(write(self.io(), cx)) {
-            Err(error) if is_peer_closed(&error) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+            {
                 self.write_error = Some(error.kind());
                 Poll::Ready(Ok(length))
             }
             written => Poll::Ready(written),
         }
     }
-}
-
-/// Whether a write failed because the peer has closed.
-fn is_peer_closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 impl Connection for UpstreamStream {
@@ -178,6 +175,6 @@ mod tests {
         assert_eq!(&answer, b"answer");
         // The end is not a clean one either.
         let end = reached.read_u8().await.unwrap_err().kind();
-        assert_ne!(end, io::ErrorKind::UnexpectedEof);
+        assert_ne!(end, ErrorKind::UnexpectedEof);
     }
 }

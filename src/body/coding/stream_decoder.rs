@@ -151,30 +151,18 @@ impl Deflate {
             // would have non-zero padding before a stored block, which no encoder writes.
             self.inflate = Some(Decompress::new(first & 0x0f == 8));
         }
-        match &mut self.inflate {
-            Some(inflate) => inflate_step(inflate, input, output, &mut self.ended),
-            None => Ok(Progress::default()),
-        }
+        let Some(inflate) = &mut self.inflate else {
+            return Ok(Progress::default());
+        };
+        let (read, written) = (inflate.total_in(), inflate.total_out());
+        let status = inflate.decompress(input, output, FlushDecompress::None);
+        self.ended = status.map_err(|_| DecodeError::Corrupt)? == Status::StreamEnd;
+        let used = |total: u64, before| usize::try_from(total - before).unwrap_or(0);
+        Ok(Progress {
+            read: used(inflate.total_in(), read),
+            written: used(inflate.total_out(), written),
+        })
     }
-}
-
-/// Runs one step of a deflate stream; sets `ended` at its end.
-fn inflate_step(
-    inflate: &mut Decompress,
-    input: &[u8],
-    output: &mut [u8],
-    ended: &mut bool,
-) -> Result<Progress, DecodeError> {
-    let (read, written) = (inflate.total_in(), inflate.total_out());
-    let status = inflate
-        .decompress(input, output, FlushDecompress::None)
-        .map_err(|_| DecodeError::Corrupt)?;
-    *ended = status == Status::StreamEnd;
-    let used = |total: u64, before| usize::try_from(total - before).unwrap_or(0);
-    Ok(Progress {
-        read: used(inflate.total_in(), read),
-        written: used(inflate.total_out(), written),
-    })
 }
 
 /// Checks that no input follows the end of a stream.
@@ -261,13 +249,11 @@ impl Gzip {
     }
 
     /// Moves output of the member to `output`. Returns the number of bytes.
-    fn emit(&mut self, output: &mut [u8]) -> usize {
+    fn emit(&mut self, mut output: &mut [u8]) -> usize {
         let held = self.member.get_mut();
         let rest = held.get(self.emitted..).unwrap_or_default();
-        let length = rest.len().min(output.len());
-        for (to, from) in output.iter_mut().zip(rest) {
-            *to = *from;
-        }
+        // Writing to a slice takes what fits.
+        let length = output.write(rest).unwrap_or_default();
         self.emitted += length;
         if self.emitted == held.len() {
             held.clear();

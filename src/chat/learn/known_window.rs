@@ -15,8 +15,8 @@ use longhaul_core::window::{RefusalWindow, WindowSources, script_ratio};
 pub(in crate::chat) struct KnownWindow<'a> {
     chat: &'a Chat<'a>,
     model: &'a str,
-    /// Record that the conversation starts from.
-    record: Option<&'a CompactionRecord>,
+    /// Window of the record that the conversation starts from.
+    kept: Option<Tokens>,
     pub(in crate::chat) sizes: LearnedSizes,
 }
 
@@ -33,27 +33,25 @@ pub(in crate::chat) enum CountedRefusals {
 
 impl<'a> KnownWindow<'a> {
     /// Looks up the window of the chat's model, for the conversation that starts from `record`.
-    pub(in crate::chat) fn of_chat(
-        chat: &'a Chat<'_>,
-        record: Option<&'a CompactionRecord>,
-    ) -> Self {
-        Self { record, ..Self::of_model(chat, &chat.model) }
+    pub(in crate::chat) fn of_chat(chat: &'a Chat<'_>, record: Option<&CompactionRecord>) -> Self {
+        let record = record.filter(|record| *record.model == *chat.model);
+        let kept = record.and_then(|record| record.window);
+        Self { kept, ..Self::of_model(chat, &chat.model) }
     }
 
     /// Looks up the window of `model`, for no conversation.
     pub(in crate::chat) fn of_model(chat: &'a Chat<'_>, model: &'a str) -> Self {
-        Self { chat, model, record: None, sizes: chat.learned.windows.sizes(model) }
+        Self { chat, model, kept: None, sizes: chat.learned.windows.sizes(model) }
     }
 
     pub(in crate::chat) fn sources(&self, counted: CountedRefusals) -> WindowSources {
         let (chat, model) = (self.chat, self.model);
         let config = &chat.state().config;
         let settings = config.settings_for(model);
-        let record = self.record.filter(|record| record.model == model);
-        let kept = record.and_then(|record| record.window);
+        let kept = self.kept.map(RefusalWindow::Estimated);
         let sources = WindowSources {
             setting: settings.configured_window(),
-            refusal: kept.map(RefusalWindow::Estimated).or_else(|| self.of_other_conversations()),
+            refusal: kept.or_else(|| self.of_other_conversations()),
             reported: chat.learned.reported_windows.window(model),
             table: if *model == *chat.model {
                 chat.table_window
@@ -122,11 +120,9 @@ impl<'a> KnownWindow<'a> {
     /// tenths of that size, or more. Other conversations may have sparser text, so they are sent as they
     /// are.
     pub(in crate::chat) fn was_refused_at(&self, tokens: Tokens) -> bool {
-        let record = self.record.filter(|it| *it.model == *self.model);
         let own = &self.chat.learned.windows;
         let own = own.by_conversation.get(&self.chat.prefix_keys);
-        let kept = record.and_then(|record| record.window);
-        let window = kept.into_iter().chain(own);
+        let window = self.kept.into_iter().chain(own);
         window.min().is_some_and(|window| tokens.percent(90) > window)
             && tokens > self.sizes.largest_accepted
     }

@@ -24,14 +24,8 @@ pub(in crate::chat) fn record_rewrite_refusal(
         RewriteRefusal::Malformed => record_placement_refusal(chat, suspected),
         RewriteRefusal::Unexplained => suspect_rewrite(chat, suspected),
     };
-    if !goes_elsewhere {
-        stop_rewriting(chat);
-    }
-}
-
-/// Stops rewriting this conversation for its model. Overflow recovery still applies.
-fn stop_rewriting(chat: &Chat<'_>) {
-    if let Some((_, key)) = chat.prefix_keys.stable_prefix() {
+    // Overflow recovery still applies.
+    if !goes_elsewhere && let Some((_, key)) = chat.prefix_keys.stable_prefix() {
         chat.state().store.record_rewrite_refusal(key, &chat.model);
         tracing::info!(
             "the upstream refused a rewritten conversation and accepted the original; the \

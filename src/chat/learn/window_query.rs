@@ -24,16 +24,8 @@ const NEAR_ASSUMED_WINDOW: u32 = 16;
 /// releases.
 const NEAR_LOCAL_WINDOW: Tokens = Tokens::new(2_048);
 
-/// Whether the window that the upstream lists may change this chat's next plan: if the chat comes near
-/// the window that its model may have. So hundreds of callers do not query every hour.
-fn listing_may_matter(chat: &Chat<'_>, known: &KnownWindow<'_>) -> bool {
-    let host = chat.state().config.upstream.base.host_kind();
-    let sources = known.sources(CountedRefusals::Model);
-    let tokens = chat.request.conversation.tokens();
-    is_near(tokens, host, sources.policy_window())
-}
-
-/// Whether a chat of `tokens` comes near the assumed window. A local server may have any window.
+/// Whether a chat of `tokens` comes near the assumed window, so that the window that the upstream lists may
+/// change its next plan. So hundreds of callers do not query every hour. A local server may have any window.
 fn is_near(tokens: Tokens, host: HostKind, (window, source): (Tokens, WindowSource)) -> bool {
     if host == HostKind::Local {
         return tokens >= NEAR_LOCAL_WINDOW;
@@ -55,9 +47,11 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         return;
     }
     let known = KnownWindow::of_chat(chat, None);
+    let window = || known.sources(CountedRefusals::Model).policy_window();
+    let (tokens, base) = (chat.request.conversation.tokens(), &config.upstream.base);
     if known.sizes.window().is_some()
         || !chat.learned.reported_windows.is_due(&chat.model)
-        || !listing_may_matter(chat, &known)
+        || !is_near(tokens, base.host_kind(), window())
     {
         return;
     }
@@ -67,13 +61,10 @@ pub(crate) fn query_upstream_window(chat: &Chat<'_>, status: StatusCode) {
         .map(|(prefix, _)| prefix)
         .filter(|prefix| !prefix.contains("/deployments/"))
         // An answer to longhaul's own key counts for all callers, so no caller chooses its path.
-        .filter(|prefix| {
-            !state.keys.holds_upstream_key() || *prefix == config.upstream.base.path()
-        })
+        .filter(|prefix| !state.keys.holds_upstream_key() || *prefix == base.path())
     else {
         return;
     };
-    let base = &config.upstream.base;
     let mut fields = headers::for_model_query(&chat.request.head.headers, base.host());
     if let Some(name) = state.scopes.caller_header() {
         fields.remove(name);

@@ -19,23 +19,14 @@ use crate::request::headers::{self, BodyFraming};
 use crate::summaries::{CompactionOrder, CostMeter, SummaryJob, SummaryPermit, SummaryTarget};
 use crate::traces::CallContext;
 use crate::wall_clock;
-use longhaul_core::conversation::Conversation;
 use longhaul_core::dialect::Dialect;
 use longhaul_core::planning::splice::Splice;
 use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::policy::segments::SegmentedText;
-use longhaul_core::policy::thrash::ThrashState;
 use longhaul_core::summary::request::{cached_style_body, provider_style_body};
 use longhaul_core::units::scope::RecordKey;
 use longhaul_core::units::tokens::Tokens;
 use longhaul_core::window::RefusalWindow;
-
-/// Returns the thrash detector with one more compaction at this point.
-fn next_thrash_detector(conversation: &Conversation<'_>, inputs: &PlanInputs) -> ThrashState {
-    let thrash = inputs.adopted().map(|record| record.thrash);
-    let thrash = thrash.unwrap_or_default();
-    thrash.after_compaction(conversation, conversation.messages().len())
-}
 
 pub(in crate::chat) fn summary_permit(chat: &Chat<'_>, cut: RecordKey) -> SummaryPermit {
     let tokens = chat.request.conversation.tokens();
@@ -88,22 +79,6 @@ fn summariser(chat: &Chat<'_>, inputs: &PlanInputs) -> (Option<String>, Tokens) 
 
 fn summary_model<'c>(chat: &'c Chat<'_>) -> &'c str {
     chat.state().config.summary.model.name().unwrap_or(&chat.model)
-}
-
-/// Returns the trace context of a summary's calls, or `None` if the request is not traced.
-fn call_context(chat: &Chat<'_>) -> Option<CallContext> {
-    let parent = chat.request.parent.clone()?;
-    let dialect = call_dialect(&chat.request);
-    Some(CallContext::new(parent, dialect, summary_model(chat)))
-}
-
-/// Creates the cost meter of a summary's calls.
-fn cost_meter(chat: &Chat<'_>) -> CostMeter {
-    let state = chat.state();
-    let model = summary_model(chat);
-    let prices = state.config.summary_prices(model);
-    let prices = prices.or_else(|| state.recent.prices.of(model));
-    CostMeter::new(&state.metrics, prices).paid_by(&state.spending, state.config.caps, chat.payer())
 }
 
 /// Returns the style of summary calls for a request: `cached` for a login that allows no other
@@ -188,9 +163,15 @@ pub(super) fn job(
     let (model, window) = summariser(chat, inputs);
     let (head, place) = summary_head(&chat.request, model.as_deref())?;
     let (policy, known) = (&inputs.policy, &inputs.prior_records);
+    let (writer, call_dialect) = (summary_model(chat), call_dialect(&chat.request));
+    let parent = chat.request.parent.clone();
+    let prices = state.config.summary_prices(writer);
+    let prices = prices.or_else(|| state.recent.prices.of(writer));
+    let cost_meter = CostMeter::new(&state.metrics, prices);
+    let cost_meter = cost_meter.paid_by(&state.spending, state.config.caps, chat.payer());
     Some(SummaryJob {
         dialect: chat.request.conversation.dialect(),
-        call_dialect: call_dialect(&chat.request),
+        call_dialect,
         body: chat.request.body.text().clone(),
         path: chat.request.head.uri.path().into(),
         head,
@@ -204,8 +185,8 @@ pub(super) fn job(
         target: place,
         cached_style_body: None,
         order: None,
-        cost_meter: Arc::new(cost_meter(chat)),
-        call_context: call_context(chat),
+        cost_meter: Arc::new(cost_meter),
+        call_context: parent.map(|parent| CallContext::new(parent, call_dialect, writer)),
         max_calls: calls,
         // A limit in provider tokens is rescaled for each call.
         learned_window: match KnownWindow::of_chat(chat, inputs.adopted())
@@ -236,13 +217,15 @@ pub(super) fn summary_task(
     let keys = &chat.prefix_keys;
     let record_key = |prefix| keys.record_key(prefix, job.head_dependence());
     let renewal = keys.renewal_key(job.summarised_until);
+    let conversation = chat.request.conversation;
+    let thrash = inputs.adopted().map(|record| record.thrash).unwrap_or_default();
     Some(SummaryTask {
         state: Arc::clone(chat.request.state),
         permit,
         key: record_key(keys.key_at(job.summarised_until)?)?,
         renewal_key: renewal.and_then(record_key),
         cache_price: chat.settings.cache_price,
-        thrash: next_thrash_detector(chat.request.conversation, inputs),
+        thrash: thrash.after_compaction(conversation, conversation.messages().len()),
         dashboard: chat.dashboard.clone(),
         writer: summary_model(chat).to_owned(),
         learned: Arc::clone(&chat.learned),

@@ -43,9 +43,10 @@ pub(super) struct SummaryTask {
     pub(super) _reservation: Option<Arc<Reservation>>,
 }
 
-/// Logs the start of a summary job. Counts and logs its outcome when dropped, even if the task is aborted.
+/// Counts and logs the outcome of a summary job when dropped, even if the task is aborted.
 struct SummaryOutcomeGuard<'m> {
     metrics: &'m Metrics,
+    /// `Aborted` until the task ends.
     outcome: Outcome,
 }
 
@@ -53,7 +54,9 @@ impl SummaryTask {
     /// Makes the summary, unless another process is making it.
     pub(super) async fn run(self) {
         let state = &*self.state;
-        let mut counting = SummaryOutcomeGuard::new(&state.metrics);
+        tracing::debug!("summary job started");
+        let metrics = &state.metrics;
+        let mut counting = SummaryOutcomeGuard { metrics, outcome: Outcome::Aborted };
         let lease = match state.store.acquire_summary_lease(self.key).await {
             LeaseOutcome::NotNeeded => {
                 tracing::debug!("this summary exists already, or another process is making it");
@@ -67,7 +70,7 @@ impl SummaryTask {
         for (of, summaries) in &counted.reached {
             tracing::info!(
                 model = &*self.model,
-                conversation = self.conversation.map(tracing::field::display),
+                conversation,
                 of = of.label(),
                 summaries,
                 "hourly cap on summaries reached; until the hour is over, rules write them"
@@ -130,14 +133,6 @@ impl SummaryTask {
             store.store_record(near, record.renewed_at(self.job.summarised_until)).await;
         }
         store.store_record(self.key, record).await;
-    }
-}
-
-impl<'m> SummaryOutcomeGuard<'m> {
-    /// Starts with the outcome `Aborted`; overwritten when the task ends.
-    fn new(metrics: &'m Metrics) -> Self {
-        tracing::debug!("summary job started");
-        Self { metrics, outcome: Outcome::Aborted }
     }
 }
 

@@ -21,7 +21,6 @@ pub(super) const PER_PROCESS: usize = 240;
 /// An owner's share of the summaries that the other owners leave: a quarter. So owners who use up
 /// their shares leave some to the next one.
 const CALLER_SHARE: usize = 4;
-/// Summaries of an owner that is alone in its hour, enough for ten conversations.
 #[cfg(test)]
 pub(super) const PER_CALLER: usize = PER_PROCESS / CALLER_SHARE;
 /// Age below which owners have one share together, in addition to their own. An upstream without keys
