@@ -7,11 +7,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -27,8 +29,8 @@ const MAX_SHARES: usize = 4_096;
 /// Room for one entry of each owner that has a share.
 pub(crate) const ONE_FOR_EACH: u64 =
     (MAX_SHARES as u64 * NEWCOMER_FRACTION as u64).div_ceil(NEWCOMER_FRACTION as u64 - 1);
-/// Minimum time between two searches for expired entries.
-const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// Minimum seconds between two searches for expired entries.
+const SWEEP_INTERVAL: u32 = 60;
 
 /// A key that names its caller, and begins with a keyed hash.
 pub(crate) trait CallerKey: Clone + Eq + Hash {
@@ -61,25 +63,26 @@ impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
 
 /// Entries of all callers. Evicts the least recently used entry of the caller that holds the most, among
 /// those of the owner that holds the most.
-pub(crate) struct FairCache<K, V> {
-    weight_of: fn(&V) -> u64,
-    state: Mutex<CacheState<K, V>>,
-}
+pub(crate) struct FairCache<K, V>(Mutex<CacheState<K, V>>);
 
 struct CacheState<K, V> {
     max_weight: u64,
     idle: Duration,
+    weight_of: fn(&V) -> u64,
     accepted: Arc<AcceptedCallers>,
-    by_caller: HashMap<ScopeTag, CallerEntries<K, V>, CacheHashState>,
+    /// Entries of all callers, in one block of memory: small allocations that outlive the requests between
+    /// them keep whole pages.
+    entries: IndexMap<K, CacheEntry<V>, CacheHashState>,
+    by_caller: HashMap<ScopeTag, CallerEntries, CacheHashState>,
     by_owner: HashMap<OwnerTag, OwnerShare, CacheHashState>,
     /// Owners by the weight of their entries, to find the largest.
     by_weight: BTreeSet<(u64, OwnerTag)>,
-    newcomers: CallerEntries<K, V>,
-    /// Weight of the entries in `by_caller`.
+    newcomers: CallerEntries,
+    /// Weight of the entries of callers with a share.
     weight: u64,
-    /// Number of uses so far, which orders the uses.
-    uses: u64,
-    swept_at: Instant,
+    created: Instant,
+    /// Seconds from the creation to the last search for expired entries.
+    swept_at: u32,
 }
 
 #[derive(Default)]
@@ -89,47 +92,55 @@ struct OwnerShare {
     callers: BTreeSet<(u64, ScopeTag)>,
 }
 
-struct CallerEntries<K, V> {
+/// Entries of one caller, or of all newcomers, linked in the order of their last use.
+struct CallerEntries {
     /// `None` for newcomers.
     owner: Option<OwnerTag>,
-    entries: HashMap<K, CacheEntry<V>, CacheHashState>,
-    /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
-    queue: BTreeMap<u64, K>,
+    oldest: Index,
+    newest: Index,
     weight: u64,
 }
 
 struct CacheEntry<V> {
     value: V,
-    weight: u64,
-    /// The use under which the key is queued.
-    queued: u64,
-    last_use: u64,
-    used_at: Instant,
+    /// Entry of the same list that was used just before this one, and just after.
+    older: Index,
+    newer: Index,
+    /// Seconds from the creation of the cache to the last use.
+    used_at: u32,
+    is_newcomer: bool,
 }
+
+/// Position of an entry, which changes if an earlier entry is removed. [`NONE`] is no entry.
+type Index = u32;
+const NONE: Index = Index::MAX;
+
+/// The list of a caller; `None` for that of all newcomers.
+type List = Option<ScopeTag>;
 
 impl<K: CallerKey, V: Clone> FairCache<K, V> {
     /// Creates an empty cache with room for `max_weight`, each entry kept for `idle` after its last use.
+    /// The weight of a value never changes.
     pub(crate) fn new(
         max_weight: u64,
         idle: Duration,
         weight_of: fn(&V) -> u64,
         accepted: &Arc<AcceptedCallers>,
     ) -> Self {
-        Self {
+        Self(Mutex::new(CacheState {
+            max_weight,
+            idle,
             weight_of,
-            state: Mutex::new(CacheState {
-                max_weight,
-                idle,
-                accepted: Arc::clone(accepted),
-                by_caller: HashMap::default(),
-                by_owner: HashMap::default(),
-                by_weight: BTreeSet::new(),
-                newcomers: CallerEntries::default(),
-                weight: 0,
-                uses: 0,
-                swept_at: Instant::now(),
-            }),
-        }
+            accepted: Arc::clone(accepted),
+            entries: IndexMap::default(),
+            by_caller: HashMap::default(),
+            by_owner: HashMap::default(),
+            by_weight: BTreeSet::new(),
+            newcomers: CallerEntries::default(),
+            weight: 0,
+            created: Instant::now(),
+            swept_at: 0,
+        }))
     }
 
     /// Creates an empty cache with room for `max_entries`.
@@ -143,7 +154,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Returns the value under `key`, and counts the read as a use.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.state.lock().get(key)
+        self.0.lock().get(key)
     }
 
     /// Stores `value` under `key`, in place of any other.
@@ -153,110 +164,194 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Stores the value of `make` under `key` unless there is one. Returns the stored value.
     pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
-        let state = &mut *self.state.lock();
+        let state = &mut *self.0.lock();
         state.get(&key).unwrap_or_else(|| {
             let value = make();
-            let weight = (self.weight_of)(&value);
-            state.put(key, value.clone(), weight);
+            state.put(key, value.clone());
             value
         })
     }
 
     /// Replaces the value under `key` with that of `change`, atomically. `None` leaves it as it is.
     pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
-        let state = &mut *self.state.lock();
+        let state = &mut *self.0.lock();
         if let Some(value) = change(state.get(&key)) {
-            let weight = (self.weight_of)(&value);
-            if let Some(entry) = state.entry_of_weight(&key, weight) {
-                entry.value = value;
-            } else {
-                state.remove(&key);
-                state.put(key, value, weight);
-            }
+            state.put(key, value);
         }
     }
 
     /// Returns the number of entries whose value is one that `matches`.
     pub(crate) fn count(&self, matches: impl Fn(&V) -> bool) -> usize {
-        let state = &*self.state.lock();
-        let callers = state.by_caller.values().chain([&state.newcomers]);
-        let entries = callers.flat_map(|caller| caller.entries.values());
-        entries
-            .filter(|entry| entry.used_at.elapsed() <= state.idle && matches(&entry.value))
-            .count()
+        let state = &*self.0.lock();
+        let now = state.now();
+        let entries = state.entries.values();
+        entries.filter(|it| !state.has_expired(it.used_at, now) && matches(&it.value)).count()
     }
 
     /// Returns all entries, in no order. Counts as no use.
     pub(crate) fn entries(&self) -> Vec<(K, V)> {
-        let state = &*self.state.lock();
-        let callers = state.by_caller.values().chain([&state.newcomers]);
-        let entries = callers.flat_map(|caller| &caller.entries);
-        entries.map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
+        let state = &*self.0.lock();
+        state.entries.iter().map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
     }
 
     pub(crate) fn weight(&self) -> u64 {
-        let state = self.state.lock();
+        let state = self.0.lock();
         state.weight + state.newcomers.weight
     }
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: &K) {
-        self.state.lock().remove(key);
+        let state = &mut *self.0.lock();
+        state.remove(state.index_of(key));
     }
 }
 
 impl<K: CallerKey, V: Clone> CacheState<K, V> {
     fn get(&mut self, key: &K) -> Option<V> {
-        self.sweep();
-        self.uses += 1;
-        let (uses, idle, caller) = (self.uses, self.idle, key.caller());
-        let own = self.change_entries(caller, |entries| entries.get(key, uses, idle));
-        own.flatten().or_else(|| {
-            let value = self.newcomers.get(key, uses, idle)?;
+        let now = self.sweep();
+        let at = self.index_of(key);
+        let (_, entry) = self.entries.get_index_mut(at as usize)?;
+        let (value, is_newcomer) = (entry.value.clone(), entry.is_newcomer);
+        let (is_newest, used_at) = (entry.newer == NONE, mem::replace(&mut entry.used_at, now));
+        if self.has_expired(used_at, now) {
+            self.remove(at);
+            return None;
+        }
+        if is_newcomer && self.owner_with_share(key.caller()).is_some() {
             // The caller was accepted since.
-            if self.owner_with_share(caller).is_some()
-                && let Some(entry) = self.newcomers.remove(key)
-            {
-                self.put(key.clone(), entry.value, entry.weight);
+            self.remove(at);
+            self.put(key.clone(), value.clone());
+        } else if !is_newest {
+            self.unlink(at);
+            self.link_newest(at);
+        }
+        Some(value)
+    }
+
+    fn put(&mut self, key: K, value: V) {
+        let (used_at, at, caller) = (self.sweep(), self.index_of(&key), key.caller());
+        let weight = (self.weight_of)(&value);
+        if let Some((_, entry)) = self.entries.get_index_mut(at as usize) {
+            if (self.weight_of)(&entry.value) == weight {
+                entry.value = value;
+                return;
             }
-            Some(value)
-        })
+            self.remove(at);
+        }
+        let owner = self.owner_with_share(caller);
+        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
+        let room = if owner.is_some() { self.max_weight - for_newcomers } else { for_newcomers };
+        // An entry that can never fit evicts no other.
+        if weight > room {
+            return;
+        }
+        let list = owner.map(|_| caller);
+        if owner.is_some() {
+            self.by_caller.entry(caller).or_default().owner = owner;
+        }
+        let is_newcomer = owner.is_none();
+        let entry = CacheEntry { value, older: NONE, newer: NONE, used_at, is_newcomer };
+        let (at, _) = self.entries.insert_full(key, entry);
+        self.link_newest(at.try_into().unwrap_or(NONE));
+        self.reweigh(list, weight, 0);
+        while self.newcomers.weight > for_newcomers && self.evict(None) {}
+        while self.weight > self.max_weight - for_newcomers {
+            if !self.evict(Some(self.largest_caller(caller))) {
+                break;
+            }
+        }
     }
 
-    /// Changes the entries of a caller, if there are any, and forgets the caller if none is left.
-    fn change_entries<R>(
-        &mut self,
-        caller: ScopeTag,
-        change: impl FnOnce(&mut CallerEntries<K, V>) -> R,
-    ) -> Option<R> {
-        let own = self.by_caller.get_mut(&caller)?;
-        let before = own.weight;
-        let outcome = change(own);
-        let (after, is_empty, owner) = (own.weight, own.entries.is_empty(), own.owner);
-        if before != after || is_empty {
-            self.reweigh(owner.unwrap_or(caller), (before, caller), after, is_empty);
-        }
-        if is_empty {
-            self.by_caller.remove(&caller);
-        }
-        Some(outcome)
+    fn index_of(&self, key: &K) -> Index {
+        self.entries.get_index_of(key).and_then(|at| at.try_into().ok()).unwrap_or(NONE)
     }
 
-    /// Updates the weights above a caller whose entries weighed `before` and now weigh `after`. Forgets the
-    /// owner of a caller that has left unless other callers remain.
-    fn reweigh(
+    /// Removes the least recently used entry of a list. Returns whether there was one.
+    fn evict(&mut self, list: List) -> bool {
+        let oldest = self.list(list).map_or(NONE, |list| list.oldest);
+        self.remove(oldest)
+    }
+
+    /// Removes the entry at `at`, whose place the last entry takes. Returns whether there was one.
+    fn remove(&mut self, at: Index) -> bool {
+        self.unlink(at);
+        let Some((key, entry)) = self.entries.swap_remove_index(at as usize) else {
+            return false;
+        };
+        if let Some((moved, &CacheEntry { older, newer, is_newcomer, .. })) =
+            self.entries.get_index(at as usize)
+        {
+            let list = list_of(moved, is_newcomer);
+            self.join(list, (older, newer), (at, at));
+        }
+        self.reweigh(list_of(&key, entry.is_newcomer), 0, (self.weight_of)(&entry.value));
+        true
+    }
+
+    /// Takes the entry at `at` out of the order of its list.
+    fn unlink(&mut self, at: Index) {
+        if let Some((key, entry)) = self.entries.get_index(at as usize) {
+            let (older, newer) = (entry.older, entry.newer);
+            self.join(list_of(key, entry.is_newcomer), (older, newer), (newer, older));
+        }
+    }
+
+    /// Puts the entry at `at` at the end of its list.
+    fn link_newest(&mut self, at: Index) {
+        let Some((key, entry)) = self.entries.get_index(at as usize) else {
+            return;
+        };
+        let list = list_of(key, entry.is_newcomer);
+        let last = self.list(list).map_or(NONE, |list| list.newest);
+        if let Some((_, entry)) = self.entries.get_index_mut(at as usize) {
+            (entry.older, entry.newer) = (last, NONE);
+        }
+        self.join(list, (last, NONE), (at, at));
+    }
+
+    /// Lets `next` follow the entry `older` in a list, and `previous` precede the entry `newer`. Without an entry,
+    /// the list begins or ends there.
+    fn join(
         &mut self,
-        owner: OwnerTag,
-        (before, caller): (u64, ScopeTag),
-        after: u64,
-        has_left: bool,
+        list: List,
+        (older, newer): (Index, Index),
+        (next, previous): (Index, Index),
     ) {
+        if let Some((_, entry)) = self.entries.get_index_mut(older as usize) {
+            entry.newer = next;
+        } else if let Some(list) = self.list(list) {
+            list.oldest = next;
+        }
+        if let Some((_, entry)) = self.entries.get_index_mut(newer as usize) {
+            entry.older = previous;
+        } else if let Some(list) = self.list(list) {
+            list.newest = previous;
+        }
+    }
+
+    fn list(&mut self, list: List) -> Option<&mut CallerEntries> {
+        list.map_or(Some(&mut self.newcomers), |caller| self.by_caller.get_mut(&caller))
+    }
+
+    /// Updates the weights of a list and above. Forgets a caller without entries, and its owner unless other
+    /// callers remain.
+    fn reweigh(&mut self, list: List, added: u64, removed: u64) {
+        let (Some(caller), Some(own)) = (list, self.list(list)) else {
+            self.newcomers.weight = self.newcomers.weight + added - removed;
+            return;
+        };
+        let before = own.weight;
+        own.weight = before + added - removed;
+        let (after, owner) = (own.weight, own.owner.unwrap_or(caller));
+        let has_left = own.oldest == NONE;
         let share = self.by_owner.entry(owner).or_default();
         self.by_weight.remove(&(share.weight, owner));
         share.callers.remove(&(before, caller));
-        share.weight = share.weight - before + after;
-        self.weight = self.weight - before + after;
-        if !has_left {
+        share.weight = share.weight + added - removed;
+        self.weight = self.weight + added - removed;
+        if has_left {
+            self.by_caller.remove(&caller);
+        } else {
             share.callers.insert((after, caller));
         }
         if share.callers.is_empty() {
@@ -274,51 +369,6 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         let owner = self.accepted.owner(caller)?;
         let has_share = self.by_owner.contains_key(&owner) || self.by_owner.len() < MAX_SHARES;
         has_share.then_some(owner)
-    }
-
-    fn put(&mut self, key: K, value: V, weight: u64) {
-        self.sweep();
-        self.uses += 1;
-        let (uses, caller) = (self.uses, key.caller());
-        let owner = self.owner_with_share(caller);
-        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
-        let room = if owner.is_some() { self.max_weight - for_newcomers } else { for_newcomers };
-        // An entry that can never fit evicts no other.
-        if weight > room {
-            return;
-        }
-        if owner.is_some() {
-            self.by_caller.entry(caller).or_default().owner = owner;
-            self.change_entries(caller, |entries| entries.put(key, value, weight, uses));
-        } else {
-            self.newcomers.put(key, value, weight, uses);
-        }
-        self.make_room(caller);
-    }
-
-    /// Returns the entry under `key` if a value of this weight fits in its place.
-    fn entry_of_weight(&mut self, key: &K, weight: u64) -> Option<&mut CacheEntry<V>> {
-        let own = self.by_caller.get_mut(&key.caller());
-        let entry = own.and_then(|own| own.entries.get_mut(key));
-        let entry = entry.or_else(|| self.newcomers.entries.get_mut(key))?;
-        (entry.weight == weight).then_some(entry)
-    }
-
-    fn remove(&mut self, key: &K) {
-        self.change_entries(key.caller(), |entries| entries.remove(key));
-        self.newcomers.remove(key);
-    }
-
-    /// Evicts entries beyond the bound after `caller` has added one.
-    fn make_room(&mut self, caller: ScopeTag) {
-        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
-        while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
-        while self.weight > self.max_weight - for_newcomers {
-            let gives_way = self.largest_caller(caller);
-            if self.change_entries(gives_way, CallerEntries::evict_one) != Some(true) {
-                break;
-            }
-        }
     }
 
     /// Returns the caller whose entry gives way to one of `caller`: the largest of the largest owner, or
@@ -340,86 +390,44 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         candidate.filter(|(weight, _)| *weight > least).map_or(caller, |(_, largest)| *largest)
     }
 
-    /// Removes expired entries, unless they were searched for a moment ago. A cache without uses keeps them
-    /// until the next use.
-    fn sweep(&mut self) {
-        if self.swept_at.elapsed() < SWEEP_INTERVAL {
-            return;
+    /// Returns the seconds since the creation. Removes expired entries, unless they were searched for a moment
+    /// ago. A cache without uses keeps them until the next use.
+    fn sweep(&mut self) -> u32 {
+        let now = self.now();
+        if now - self.swept_at < SWEEP_INTERVAL {
+            return now;
         }
-        self.swept_at = Instant::now();
-        self.newcomers.remove_expired(self.idle);
-        let callers: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
-        for caller in callers {
-            let idle = self.idle;
-            self.change_entries(caller, |entries| entries.remove_expired(idle));
+        self.swept_at = now;
+        let lists: Vec<List> = self.by_caller.keys().copied().map(Some).chain([None]).collect();
+        for list in lists {
+            while let Some(oldest) = self.list(list).map(|list| list.oldest)
+                && let Some((_, entry)) = self.entries.get_index(oldest as usize)
+                && self.has_expired(entry.used_at, now)
+            {
+                self.remove(oldest);
+            }
         }
+        if self.entries.len() < self.entries.capacity() / 4 {
+            self.entries.shrink_to_fit();
+        }
+        now
+    }
+
+    fn now(&self) -> u32 {
+        self.created.elapsed().as_secs().try_into().unwrap_or(u32::MAX)
+    }
+
+    fn has_expired(&self, used_at: u32, now: u32) -> bool {
+        u64::from(now - used_at) > self.idle.as_secs()
     }
 }
 
-impl<K, V> Default for CallerEntries<K, V> {
+fn list_of(key: &impl CallerKey, is_newcomer: bool) -> List {
+    (!is_newcomer).then(|| key.caller())
+}
+
+impl Default for CallerEntries {
     fn default() -> Self {
-        Self { owner: None, entries: HashMap::default(), queue: BTreeMap::new(), weight: 0 }
-    }
-}
-
-impl<K: CallerKey, V: Clone> CallerEntries<K, V> {
-    fn get(&mut self, key: &K, uses: u64, idle: Duration) -> Option<V> {
-        let entry = self.entries.get_mut(key)?;
-        if entry.used_at.elapsed() > idle {
-            self.remove(key);
-            return None;
-        }
-        (entry.last_use, entry.used_at) = (uses, Instant::now());
-        Some(entry.value.clone())
-    }
-
-    fn put(&mut self, key: K, value: V, weight: u64, uses: u64) {
-        let entry =
-            CacheEntry { value, weight, queued: uses, last_use: uses, used_at: Instant::now() };
-        self.queue.insert(uses, key.clone());
-        self.entries.insert(key, entry);
-        self.weight += weight;
-    }
-
-    fn remove(&mut self, key: &K) -> Option<CacheEntry<V>> {
-        let entry = self.entries.remove(key)?;
-        self.queue.remove(&entry.queued);
-        self.weight -= entry.weight;
-        Some(entry)
-    }
-
-    /// Removes the least recently used entry. Returns whether there was one.
-    fn evict_one(&mut self) -> bool {
-        while let Some((queued, key)) = self.queue.pop_first() {
-            match self.entries.get_mut(&key) {
-                Some(entry) if entry.last_use > queued => {
-                    entry.queued = entry.last_use;
-                    self.queue.insert(entry.last_use, key);
-                }
-                Some(_) | None => return self.remove(&key).is_some(),
-            }
-        }
-        false
-    }
-
-    /// Removes expired entries. Keys are queued by use, so the first one in use ends the search.
-    fn remove_expired(&mut self, idle: Duration) {
-        while let Some((&queued, key)) = self.queue.first_key_value() {
-            let Some(entry) = self.entries.get_mut(key) else {
-                break;
-            };
-            if entry.last_use > queued {
-                let last_use = entry.last_use;
-                entry.queued = last_use;
-                if let Some(key) = self.queue.remove(&queued) {
-                    self.queue.insert(last_use, key);
-                }
-            } else if entry.used_at.elapsed() > idle {
-                let key = key.clone();
-                self.remove(&key);
-            } else {
-                break;
-            }
-        }
+        Self { owner: None, oldest: NONE, newest: NONE, weight: 0 }
     }
 }
