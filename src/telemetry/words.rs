@@ -1,24 +1,41 @@
 //! Words of a person for values of closed sets, in the formats `console` and `text`. The format `json` has the values.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
 use tracing::field::Field;
 use tracing_subscriber::fmt::format::Writer;
 
 use longhaul_console::printable::printable_name;
+use longhaul_core::collections::StaticMap;
 
-/// The words for each value of a field. A line has the field, the value and the words.
-static WORDS: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
-    let lines = include_str!("words.tsv").lines();
-    let rows = lines.map(|line| line.splitn(3, '\t'));
-    rows.filter_map(|mut row| Some(((row.next()?, row.next()?), row.next()?))).collect()
+/// The values of each field with their words. A line has the field, the value and the words.
+static WORDS: LazyLock<StaticMap<&str, Vec<[&str; 2]>>> = LazyLock::new(|| {
+    let mut fields = StaticMap::<_, Vec<_>>::default();
+    for line in include_str!("words.tsv").lines() {
+        if let [field, value, words] = line.splitn(3, '\t').collect::<Vec<_>>()[..] {
+            fields.entry(field).or_default().push([value, words]);
+        }
+    }
+    fields
 });
 
 /// Returns the words for a value of `field`; a value without words as it is.
-pub(super) fn words_for<'v>(field: &'v str, value: &'v str) -> &'v str {
-    WORDS.get(&(field, value)).copied().unwrap_or(value)
+pub(super) fn words_for<'v>(field: &str, value: &'v str) -> &'v str {
+    let mut rows = WORDS.get(field).into_iter().flatten();
+    rows.find(|[known, _]| *known == value).map_or(value, |[_, words]| words)
+}
+
+/// Replaces what a terminal cannot show.
+struct Printable<'w, 'a>(&'w mut Writer<'a>);
+
+impl fmt::Write for Printable<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return self.0.write_str(text);
+        }
+        self.0.write_str(&printable_name(text))
+    }
 }
 
 /// Writes a field of the format `text`: the message, or `name=value` in words.
@@ -27,15 +44,17 @@ pub(super) fn write_field(
     field: &Field,
     value: &dyn fmt::Debug,
 ) -> fmt::Result {
-    let text = printable_name(&format!("{value:?}"));
     let name = field.name();
-    if name == "message" {
-        return writer.write_str(&text);
+    match name {
+        "message" => return write!(Printable(writer), "{value:?}"),
+        // Source locations of libraries that use the `log` crate.
+        name if name.starts_with("log.") => return Ok(()),
+        name if !WORDS.contains_key(name) => {
+            return write!(Printable(writer), " {name}={value:?}");
+        }
+        _ => {}
     }
-    // Source locations of libraries that use the `log` crate.
-    if name.starts_with("log.") {
-        return Ok(());
-    }
+    let text = printable_name(&format!("{value:?}"));
     let plain = text.trim_matches('"');
     let words: Vec<&str> = plain.split(", ").map(|value| words_for(name, value)).collect();
     match words.join(", ") {
@@ -54,7 +73,7 @@ mod tests {
     fn check<L: Label>(field: &str) {
         for value in L::ALL.iter().map(|label| label.label()) {
             let is_word = value == "complete";
-            assert!(is_word || WORDS.contains_key(&(field, value)), "{field} {value}");
+            assert!(is_word || words_for(field, value) != value, "{field} {value}");
         }
     }
 
@@ -68,8 +87,9 @@ mod tests {
         check::<LostBy>("by");
         check::<UnreadReason>("reason");
         for source in WindowSource::ALL {
-            assert!(WORDS.contains_key(&("window_source", source.label())), "{source:?}");
+            assert_ne!(words_for("window_source", source.label()), source.label());
         }
-        assert!(WORDS.values().all(|words| !words.contains(['_', '"'])));
+        let mut rows = WORDS.values().flatten();
+        assert!(rows.all(|[_, words]| !words.contains(['_', '"'])));
     }
 }

@@ -1,5 +1,6 @@
 //! Names of the tools of each message, each text stored once.
 
+use crate::collections::CacheHashState;
 use crate::conversation::{Conversation, Message};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,12 +11,12 @@ const TOOL_CHARS: usize = 38;
 /// Finds the names of the tools of messages.
 pub(super) struct ToolNames<'c, 'a> {
     conversation: &'c Conversation<'a>,
-    known: HashSet<Arc<str>>,
+    known: HashSet<Arc<str>, CacheHashState>,
 }
 
 impl<'c, 'a> ToolNames<'c, 'a> {
     pub(super) fn new(conversation: &'c Conversation<'a>) -> Self {
-        Self { conversation, known: HashSet::new() }
+        Self { conversation, known: HashSet::default() }
     }
 
     /// Returns the tool that the result at `at` comes from, or the tools that the message there calls; empty
@@ -29,6 +30,9 @@ impl<'c, 'a> ToolNames<'c, 'a> {
         let calls = conversation.calls(message).iter().map(|call| call.name);
         let names = called.into_iter().chain(calls).flatten().take(TOOL_CHARS);
         let names: Vec<_> = names.map(|name| name.decode(conversation.body())).collect();
+        if names.is_empty() {
+            return Arc::default();
+        }
         let mut joined = names.join(", ");
         if let Some((end, _)) = joined.char_indices().nth(TOOL_CHARS) {
             joined.truncate(end);
