@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -63,7 +64,12 @@ impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
 
 /// Entries of all callers. Evicts the least recently used entry of the caller that holds the most, among
 /// those of the owner that holds the most.
-pub(crate) struct FairCache<K, V>(Mutex<CacheState<K, V>>);
+pub(crate) struct FairCache<K, V> {
+    /// Whether an entry was ever stored. Most caches stay empty in most processes, and look-ups at every boundary of a
+    /// request then take no lock.
+    ever_stored: AtomicBool,
+    state: Mutex<CacheState<K, V>>,
+}
 
 struct CacheState<K, V> {
     max_weight: u64,
@@ -73,11 +79,11 @@ struct CacheState<K, V> {
     /// Entries of all callers, in one block of memory: small allocations that outlive the requests between
     /// them keep whole pages.
     entries: IndexMap<K, CacheEntry<V>, CacheHashState>,
+    /// The order of the entries of each caller with a share, and of those of all newcomers together.
     by_caller: HashMap<ScopeTag, CallerEntries, CacheHashState>,
     by_owner: HashMap<OwnerTag, OwnerShare, CacheHashState>,
     /// Owners by the weight of their entries, to find the largest.
     by_weight: BTreeSet<(u64, OwnerTag)>,
-    newcomers: CallerEntries,
     /// Weight of the entries of callers with a share.
     weight: u64,
     created: Instant,
@@ -115,8 +121,8 @@ struct CacheEntry<V> {
 type Index = u32;
 const NONE: Index = Index::MAX;
 
-/// The list of a caller; `None` for that of all newcomers.
-type List = Option<ScopeTag>;
+/// Stands for all newcomers: the tag of a caller is a hash.
+const NEWCOMERS: ScopeTag = ScopeTag([0; 8]);
 
 impl<K: CallerKey, V: Clone> FairCache<K, V> {
     /// Creates an empty cache with room for `max_weight`, each entry kept for `idle` after its last use.
@@ -127,7 +133,7 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         weight_of: fn(&V) -> u64,
         accepted: &Arc<AcceptedCallers>,
     ) -> Self {
-        Self(Mutex::new(CacheState {
+        let state = Mutex::new(CacheState {
             max_weight,
             idle,
             weight_of,
@@ -136,11 +142,11 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
             by_caller: HashMap::default(),
             by_owner: HashMap::default(),
             by_weight: BTreeSet::new(),
-            newcomers: CallerEntries::default(),
             weight: 0,
             created: Instant::now(),
             swept_at: 0,
-        }))
+        });
+        Self { ever_stored: AtomicBool::new(false), state }
     }
 
     /// Creates an empty cache with room for `max_entries`.
@@ -154,7 +160,12 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Returns the value under `key`, and counts the read as a use.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.0.lock().get(key)
+        if self.is_empty() { None } else { self.state.lock().get(key) }
+    }
+
+    /// Whether no entry was ever stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.ever_stored.load(Ordering::Acquire)
     }
 
     /// Stores `value` under `key`, in place of any other.
@@ -164,9 +175,10 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Stores the value of `make` under `key` unless there is one. Returns the stored value.
     pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> V {
-        let state = &mut *self.0.lock();
+        let state = &mut *self.state.lock();
         state.get(&key).unwrap_or_else(|| {
             let value = make();
+            self.ever_stored.store(true, Ordering::Release);
             state.put(key, value.clone());
             value
         })
@@ -174,15 +186,16 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Replaces the value under `key` with that of `change`, atomically. `None` leaves it as it is.
     pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
-        let state = &mut *self.0.lock();
+        let state = &mut *self.state.lock();
         if let Some(value) = change(state.get(&key)) {
+            self.ever_stored.store(true, Ordering::Release);
             state.put(key, value);
         }
     }
 
     /// Returns the number of entries whose value is one that `matches`.
     pub(crate) fn count(&self, matches: impl Fn(&V) -> bool) -> usize {
-        let state = &*self.0.lock();
+        let state = &*self.state.lock();
         let now = state.now();
         let entries = state.entries.values();
         entries.filter(|it| !state.has_expired(it.used_at, now) && matches(&it.value)).count()
@@ -190,18 +203,13 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Returns all entries, in no order. Counts as no use.
     pub(crate) fn entries(&self) -> Vec<(K, V)> {
-        let state = &*self.0.lock();
+        let state = &*self.state.lock();
         state.entries.iter().map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
-    }
-
-    pub(crate) fn weight(&self) -> u64 {
-        let state = self.0.lock();
-        state.weight + state.newcomers.weight
     }
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: &K) {
-        let state = &mut *self.0.lock();
+        let state = &mut *self.state.lock();
         state.remove(state.index_of(key));
     }
 }
@@ -245,21 +253,19 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         if weight > room {
             return;
         }
-        let list = owner.map(|_| caller);
-        if owner.is_some() {
-            self.by_caller.entry(caller).or_default().owner = owner;
-        }
         let is_newcomer = owner.is_none();
+        let list = list_of(&key, is_newcomer);
+        let empty = CallerEntries { owner, oldest: NONE, newest: NONE, weight: 0 };
+        self.by_caller.entry(list).or_insert(empty);
         let entry = CacheEntry { value, older: NONE, newer: NONE, used_at, is_newcomer };
         let (at, _) = self.entries.insert_full(key, entry);
         self.link_newest(at.try_into().unwrap_or(NONE));
         self.reweigh(list, weight, 0);
-        while self.newcomers.weight > for_newcomers && self.evict(None) {}
-        while self.weight > self.max_weight - for_newcomers {
-            if !self.evict(Some(self.largest_caller(caller))) {
-                break;
-            }
-        }
+        let is_full = |newcomers: &CallerEntries| newcomers.weight > for_newcomers;
+        while self.by_caller.get(&NEWCOMERS).is_some_and(is_full) && self.evict(NEWCOMERS) {}
+        while self.weight > self.max_weight - for_newcomers
+            && self.evict(self.largest_caller(caller))
+        {}
     }
 
     fn index_of(&self, key: &K) -> Index {
@@ -267,9 +273,9 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
     }
 
     /// Removes the least recently used entry of a list. Returns whether there was one.
-    fn evict(&mut self, list: List) -> bool {
-        let oldest = self.list(list).map_or(NONE, |list| list.oldest);
-        self.remove(oldest)
+    fn evict(&mut self, list: ScopeTag) -> bool {
+        let list = self.by_caller.get(&list);
+        self.remove(list.map_or(NONE, |list| list.oldest))
     }
 
     /// Removes the entry at `at`, whose place the last entry takes. Returns whether there was one.
@@ -302,7 +308,7 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
             return;
         };
         let list = list_of(key, entry.is_newcomer);
-        let last = self.list(list).map_or(NONE, |list| list.newest);
+        let last = self.by_caller.get(&list).map_or(NONE, |list| list.newest);
         if let Some((_, entry)) = self.entries.get_index_mut(at as usize) {
             (entry.older, entry.newer) = (last, NONE);
         }
@@ -313,37 +319,34 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
     /// the list begins or ends there.
     fn join(
         &mut self,
-        list: List,
+        list: ScopeTag,
         (older, newer): (Index, Index),
         (next, previous): (Index, Index),
     ) {
         if let Some((_, entry)) = self.entries.get_index_mut(older as usize) {
             entry.newer = next;
-        } else if let Some(list) = self.list(list) {
+        } else if let Some(list) = self.by_caller.get_mut(&list) {
             list.oldest = next;
         }
         if let Some((_, entry)) = self.entries.get_index_mut(newer as usize) {
             entry.older = previous;
-        } else if let Some(list) = self.list(list) {
+        } else if let Some(list) = self.by_caller.get_mut(&list) {
             list.newest = previous;
         }
     }
 
-    fn list(&mut self, list: List) -> Option<&mut CallerEntries> {
-        list.map_or(Some(&mut self.newcomers), |caller| self.by_caller.get_mut(&caller))
-    }
-
     /// Updates the weights of a list and above. Forgets a caller without entries, and its owner unless other
     /// callers remain.
-    fn reweigh(&mut self, list: List, added: u64, removed: u64) {
-        let (Some(caller), Some(own)) = (list, self.list(list)) else {
-            self.newcomers.weight = self.newcomers.weight + added - removed;
+    fn reweigh(&mut self, caller: ScopeTag, added: u64, removed: u64) {
+        let Some(own) = self.by_caller.get_mut(&caller) else {
             return;
         };
         let before = own.weight;
         own.weight = before + added - removed;
-        let (after, owner) = (own.weight, own.owner.unwrap_or(caller));
-        let has_left = own.oldest == NONE;
+        let (after, has_left) = (own.weight, own.oldest == NONE);
+        let Some(owner) = own.owner else {
+            return;
+        };
         let share = self.by_owner.entry(owner).or_default();
         self.by_weight.remove(&(share.weight, owner));
         share.callers.remove(&(before, caller));
@@ -398,9 +401,9 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
             return now;
         }
         self.swept_at = now;
-        let lists: Vec<List> = self.by_caller.keys().copied().map(Some).chain([None]).collect();
+        let lists: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
         for list in lists {
-            while let Some(oldest) = self.list(list).map(|list| list.oldest)
+            while let Some(oldest) = self.by_caller.get(&list).map(|list| list.oldest)
                 && let Some((_, entry)) = self.entries.get_index(oldest as usize)
                 && self.has_expired(entry.used_at, now)
             {
@@ -422,12 +425,6 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
     }
 }
 
-fn list_of(key: &impl CallerKey, is_newcomer: bool) -> List {
-    (!is_newcomer).then(|| key.caller())
-}
-
-impl Default for CallerEntries {
-    fn default() -> Self {
-        Self { owner: None, oldest: NONE, newest: NONE, weight: 0 }
-    }
+fn list_of(key: &impl CallerKey, is_newcomer: bool) -> ScopeTag {
+    if is_newcomer { NEWCOMERS } else { key.caller() }
 }

@@ -37,16 +37,13 @@ pub(super) struct DashboardEntry {
 
 impl DashboardEntry {
     pub(super) fn new(id: ConversationId) -> Self {
-        Self::with(id, ConversationDto { id: id.to_string(), ..ConversationDto::default() })
+        let dto = ConversationDto { id: id.to_string(), ..ConversationDto::default() };
+        Self { id, dto, ..Self::default() }
     }
 
     /// Restores a conversation of an earlier process, without its requests.
     pub(super) fn from_row(row: ConversationDto) -> Option<Self> {
-        Some(Self::with(ConversationId::parse(&row.id)?, row))
-    }
-
-    fn with(id: ConversationId, dto: ConversationDto) -> Self {
-        Self { id, dto, ..Self::default() }
+        Some(Self { id: ConversationId::parse(&row.id)?, dto: row, ..Self::default() })
     }
 
     pub(super) fn to_dto(&self) -> ConversationDto {

@@ -1,6 +1,6 @@
 //! Words of a person for values of closed sets, in the formats `console` and `text`. The format `json` has the values.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::LazyLock;
 
 use tracing::field::Field;
@@ -26,35 +26,26 @@ pub(super) fn words_for<'v>(field: &str, value: &'v str) -> &'v str {
     rows.find(|[known, _]| *known == value).map_or(value, |[_, words]| words)
 }
 
-/// Replaces what a terminal cannot show.
-struct Printable<'w, 'a>(&'w mut Writer<'a>);
-
-impl fmt::Write for Printable<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            return self.0.write_str(text);
-        }
-        self.0.write_str(&printable_name(text))
-    }
-}
-
 /// Writes a field of the format `text`: the message, or `name=value` in words.
 pub(super) fn write_field(
     writer: &mut Writer<'_>,
     field: &Field,
     value: &dyn fmt::Debug,
 ) -> fmt::Result {
+    let text = format!("{value:?}");
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let text = if is_plain { text } else { printable_name(&text) };
     let name = field.name();
-    match name {
-        "message" => return write!(Printable(writer), "{value:?}"),
-        // Source locations of libraries that use the `log` crate.
-        name if name.starts_with("log.") => return Ok(()),
-        name if !WORDS.contains_key(name) => {
-            return write!(Printable(writer), " {name}={value:?}");
-        }
-        _ => {}
+    if name == "message" {
+        return writer.write_str(&text);
     }
-    let text = printable_name(&format!("{value:?}"));
+    // Source locations of libraries that use the `log` crate.
+    if name.starts_with("log.") {
+        return Ok(());
+    }
+    if !WORDS.contains_key(name) {
+        return write!(writer, " {name}={text}");
+    }
     let plain = text.trim_matches('"');
     let words: Vec<&str> = plain.split(", ").map(|value| words_for(name, value)).collect();
     match words.join(", ") {

@@ -4,6 +4,12 @@ use crate::callers::owners::Owners;
 
 use super::*;
 
+impl<K: CallerKey, V: Clone> FairCache<K, V> {
+    pub(crate) fn weight(&self) -> u64 {
+        self.state.lock().by_caller.values().map(|entries| entries.weight).sum()
+    }
+}
+
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn key(caller: u32, number: u32) -> RecordKey {
@@ -93,7 +99,7 @@ async fn invented_callers_evict_nothing_of_accepted_ones() {
         cache.insert(key(invented, 0), ());
     }
     assert_eq!(kept(&cache, 1, 0..70).len(), 70);
-    assert_eq!(cache.0.lock().newcomers.weight, 10);
+    assert_eq!(cache.state.lock().by_caller[&NEWCOMERS].weight, 10);
 }
 
 #[tokio::test]
@@ -109,7 +115,7 @@ async fn an_entry_that_can_never_fit_evicts_no_other() {
 async fn entries_of_a_newcomer_are_safe_once_it_is_accepted() {
     let cache = cache();
     insert(&cache, 9, 0..1);
-    cache.0.lock().accepted.insert_alone(key(9, 0).scope());
+    cache.state.lock().accepted.insert_alone(key(9, 0).scope());
     assert_eq!(kept(&cache, 9, 0..1), [0]);
     for invented in 1_000..2_000 {
         cache.insert(key(invented, 0), ());
@@ -125,7 +131,7 @@ async fn the_least_recently_used_entry_goes_first_and_one_replaced_counts_once()
     assert_eq!(kept(&cache, 1, 0..1), [0]);
     insert(&cache, 1, 70..71);
     assert_eq!(kept(&cache, 1, 0..3), [0, 2]);
-    assert_eq!(cache.0.lock().weight, 70);
+    assert_eq!(cache.state.lock().weight, 70);
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +144,7 @@ async fn an_entry_expires_after_its_last_use() {
     }
     tokio::time::advance(Duration::from_secs(61)).await;
     assert!(kept(&cache, 1, 0..1).is_empty());
-    let state = cache.0.lock();
+    let state = cache.state.lock();
     assert!(state.weight == 0 && state.by_caller.is_empty());
 }
 
@@ -165,10 +171,10 @@ async fn a_share_is_free_for_another_caller_after_its_entries_expired() {
     for caller in 0..=callers {
         cache.insert(key(caller, 0), ());
     }
-    assert_eq!(cache.0.lock().newcomers.weight, 1);
+    assert_eq!(cache.state.lock().by_caller[&NEWCOMERS].weight, 1);
     tokio::time::advance(Duration::from_secs(61)).await;
     cache.insert(key(callers, 1), ());
-    assert!(cache.0.lock().by_caller.contains_key(&key(callers, 1).scope()));
+    assert!(cache.state.lock().by_caller.contains_key(&key(callers, 1).scope()));
 }
 
 #[tokio::test]
@@ -180,5 +186,5 @@ async fn the_newest_entry_stays_even_if_all_others_were_used() {
     }
     let newest: Vec<u32> = (130..200).collect();
     assert_eq!(kept(&cache, 1, 0..200), newest);
-    assert_eq!(cache.0.lock().entries.len(), 70);
+    assert_eq!(cache.state.lock().entries.len(), 70);
 }

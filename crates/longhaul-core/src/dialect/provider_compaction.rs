@@ -69,14 +69,15 @@ impl Conversation<'_> {
     /// Whether the provider compacts this conversation on order, as far as the model's name and the request show.
     pub fn is_compacted_by_provider(&self) -> bool {
         let model = self.model().to_ascii_lowercase();
-        let words = words_of(&model);
         let rows = MODELS.lines().filter(|line| !line.starts_with('#'));
         let mut rows = rows.map(|line| line.split('\t'));
         let is_listed = rows.any(|mut row| {
             let is_api = row.next() == Some(self.dialect().name());
             let names: Vec<&str> = row.next().unwrap_or_default().split(',').collect();
             let first: Vec<&str> = row.next().unwrap_or_default().split('.').collect();
-            is_api && version_after(&words, &names) >= version_of(&first).or(Some((u32::MAX, 0)))
+            is_api
+                && version_after(&words_of(&model), &names)
+                    >= version_of(&first).or(Some((u32::MAX, 0)))
         });
         let mut options = self.params().thinking.iter();
         let has_budget = options.any(|(_, it)| it.slice(self.body()).contains(TASK_BUDGET));

@@ -18,8 +18,9 @@ use crate::summary::agreements::left_out_agreements;
 use crate::summary::user_messages::shortened_messages;
 use crate::units::tokens::Tokens;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::sync::Arc;
-use tool_names::ToolNames;
+use tool_names::tool_names;
 
 pub use layers::{LayerKind, RequestLayer};
 
@@ -382,7 +383,7 @@ fn rows(
     let mut results = results.iter().peekable();
     let changes = view.savings_by_message(conversation);
     let mut changes = changes.into_iter().peekable();
-    let mut names = ToolNames::new(conversation);
+    let mut names = HashSet::default();
     let messages = conversation.messages().iter().enumerate();
     messages
         .map(|(at, message)| {
@@ -400,7 +401,7 @@ fn rows(
                 number: at,
                 through: None,
                 role: Some(message.role),
-                tool: names.of_message(at, message),
+                tool: tool_names(conversation, (at, message), &mut names),
                 tokens: message.tokens,
                 becomes: message.tokens - saves,
                 decision,
