@@ -16,7 +16,7 @@ use longhaul_core::units::scope::RecordKey;
 
 /// Bytes of a record without its texts: key, numbers, and the cache's own bookkeeping.
 const ENTRY_OVERHEAD_BYTES: u64 = 512;
-/// Number of prefixes remembered as seen. At some 250 bytes each, they take at most 65 MB.
+/// Number of prefixes remembered as seen. At some 80 bytes each, they take at most 22 MB.
 const MAX_SEEN: u64 = 262_144;
 /// Maximum number of conversations for which a refused rewrite is remembered.
 const MAX_REFUSED: u64 = 4_096;

@@ -92,7 +92,7 @@ fn weight(removals: usize) -> u64 {
     ENTRY_OVERHEAD_BYTES.saturating_add(REMOVAL_BYTES.saturating_mul(count))
 }
 
-/// Number of counts. At some 300 bytes each, they take at most 20 MB.
+/// Number of counts. At some 140 bytes each, they take at most 10 MB.
 pub(super) const MAX_COUNTS: u64 = 65_536;
 /// Maximum boundaries to search back for a count. The last answered request lies one or two
 /// boundaries back; after a fork or an undo, a few more.

@@ -85,7 +85,9 @@ impl Conversation<'_> {
     /// model has no other kind.
     pub(crate) fn turns_begin_with_thinking(&self) -> bool {
         let is_manual = |version| version <= LAST_MANUAL;
-        self.thinking_option().is_manual || claude_version(&self.model()).is_some_and(is_manual)
+        let name = self.model().to_ascii_lowercase();
+        let version = || version_after(&words_of(&name), &ROWS.first()?.names);
+        self.thinking_option().is_manual || version().is_some_and(is_manual)
     }
 
     /// Whether the request enables thinking, or sets its options.
@@ -136,12 +138,6 @@ impl Conversation<'_> {
             None => ThinkingBinding::Possible,
         }
     }
-}
-
-/// Returns the version in the name of a Claude model; `None` if the name shows none.
-fn claude_version(model: &str) -> Option<(u32, u32)> {
-    let claude = ROWS.first()?;
-    version_after(&words_of(&model.to_ascii_lowercase()), &claude.names)
 }
 
 /// Returns the words of a model's name.
