@@ -19,7 +19,7 @@ use longhaul_core::dialect::usage::Usage;
 use longhaul_core::prefix::keys::PrefixKeys;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
-/// Maximum requests remembered to price the next one. At about 250 bytes each, 4 MB.
+/// Maximum requests remembered to price the next one. At about 150 bytes each, 3 MB.
 const MAX_REQUESTS: u64 = 16_384;
 /// Maximum models, of all callers, whose reported costs are remembered. At 300 bytes each, 2 MB.
 const MAX_MODELS: u64 = 8_192;

@@ -11,14 +11,14 @@ pub(crate) mod otlp_disabled;
 pub(crate) mod repeats;
 mod words;
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::format::debug_fn;
-use tracing_subscriber::fmt::time::ChronoLocal;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -95,7 +95,7 @@ fn start_log_to(
         LogFormat::Auto | LogFormat::Text => lines
             .with_ansi(has_colour)
             .with_target(false)
-            .with_timer(ChronoLocal::new("%FT%T%.6f%:z".into()))
+            .with_timer(words::write_time as fn(&mut Writer<'_>) -> fmt::Result)
             .fmt_fields(debug_fn(words::write_field))
             .boxed(),
     };

@@ -7,11 +7,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -27,8 +30,8 @@ const MAX_SHARES: usize = 4_096;
 /// Room for one entry of each owner that has a share.
 pub(crate) const ONE_FOR_EACH: u64 =
     (MAX_SHARES as u64 * NEWCOMER_FRACTION as u64).div_ceil(NEWCOMER_FRACTION as u64 - 1);
-/// Minimum time between two searches for expired entries.
-const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
+/// Minimum seconds between two searches for expired entries.
+const SWEEP_INTERVAL: u32 = 60;
 
 /// A key that names its caller, and begins with a keyed hash.
 pub(crate) trait CallerKey: Clone + Eq + Hash {
@@ -62,24 +65,30 @@ impl<K: CallerKey, T: Clone + Eq + Hash> CallerKey for (K, T) {
 /// Entries of all callers. Evicts the least recently used entry of the caller that holds the most, among
 /// those of the owner that holds the most.
 pub(crate) struct FairCache<K, V> {
-    weight_of: fn(&V) -> u64,
+    /// Whether an entry was ever stored. Most caches stay empty in most processes, and look-ups at every boundary of a
+    /// request then take no lock.
+    ever_stored: AtomicBool,
     state: Mutex<CacheState<K, V>>,
 }
 
 struct CacheState<K, V> {
     max_weight: u64,
     idle: Duration,
+    weight_of: fn(&V) -> u64,
     accepted: Arc<AcceptedCallers>,
-    by_caller: HashMap<ScopeTag, CallerEntries<K, V>, CacheHashState>,
+    /// Entries of all callers, in one block of memory: small allocations that outlive the requests between
+    /// them keep whole pages.
+    entries: IndexMap<K, CacheEntry<V>, CacheHashState>,
+    /// The order of the entries of each caller with a share, and of those of all newcomers together.
+    by_caller: HashMap<ScopeTag, CallerEntries, CacheHashState>,
     by_owner: HashMap<OwnerTag, OwnerShare, CacheHashState>,
     /// Owners by the weight of their entries, to find the largest.
     by_weight: BTreeSet<(u64, OwnerTag)>,
-    newcomers: CallerEntries<K, V>,
-    /// Weight of the entries in `by_caller`.
+    /// Weight of the entries of callers with a share.
     weight: u64,
-    /// Number of uses so far, which orders the uses.
-    uses: u64,
-    swept_at: Instant,
+    created: Instant,
+    /// Seconds from the creation to the last search for expired entries.
+    swept_at: u32,
 }
 
 #[derive(Default)]
@@ -89,47 +98,55 @@ struct OwnerShare {
     callers: BTreeSet<(u64, ScopeTag)>,
 }
 
-struct CallerEntries<K, V> {
+/// Entries of one caller, or of all newcomers, linked in the order of their last use.
+struct CallerEntries {
     /// `None` for newcomers.
     owner: Option<OwnerTag>,
-    entries: HashMap<K, CacheEntry<V>, CacheHashState>,
-    /// Keys by a use of each, oldest first. A later use moves a key only once it is the first.
-    queue: BTreeMap<u64, K>,
+    oldest: Index,
+    newest: Index,
     weight: u64,
 }
 
 struct CacheEntry<V> {
     value: V,
-    weight: u64,
-    /// The use under which the key is queued.
-    queued: u64,
-    last_use: u64,
-    used_at: Instant,
+    /// Entry of the same list that was used just before this one, and just after.
+    older: Index,
+    newer: Index,
+    /// Seconds from the creation of the cache to the last use.
+    used_at: u32,
+    is_newcomer: bool,
 }
+
+/// Position of an entry, which changes if an earlier entry is removed. [`NONE`] is no entry.
+type Index = u32;
+const NONE: Index = Index::MAX;
+
+/// Stands for all newcomers: the tag of a caller is a hash.
+const NEWCOMERS: ScopeTag = ScopeTag([0; 8]);
 
 impl<K: CallerKey, V: Clone> FairCache<K, V> {
     /// Creates an empty cache with room for `max_weight`, each entry kept for `idle` after its last use.
+    /// The weight of a value never changes.
     pub(crate) fn new(
         max_weight: u64,
         idle: Duration,
         weight_of: fn(&V) -> u64,
         accepted: &Arc<AcceptedCallers>,
     ) -> Self {
-        Self {
+        let state = Mutex::new(CacheState {
+            max_weight,
+            idle,
             weight_of,
-            state: Mutex::new(CacheState {
-                max_weight,
-                idle,
-                accepted: Arc::clone(accepted),
-                by_caller: HashMap::default(),
-                by_owner: HashMap::default(),
-                by_weight: BTreeSet::new(),
-                newcomers: CallerEntries::default(),
-                weight: 0,
-                uses: 0,
-                swept_at: Instant::now(),
-            }),
-        }
+            accepted: Arc::clone(accepted),
+            entries: IndexMap::default(),
+            by_caller: HashMap::default(),
+            by_owner: HashMap::default(),
+            by_weight: BTreeSet::new(),
+            weight: 0,
+            created: Instant::now(),
+            swept_at: 0,
+        });
+        Self { ever_stored: AtomicBool::new(false), state }
     }
 
     /// Creates an empty cache with room for `max_entries`.
@@ -143,7 +160,12 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
 
     /// Returns the value under `key`, and counts the read as a use.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.state.lock().get(key)
+        if self.is_empty() { None } else { self.state.lock().get(key) }
+    }
+
+    /// Whether no entry was ever stored.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.ever_stored.load(Ordering::Acquire)
     }
 
     /// Stores `value` under `key`, in place of any other.
@@ -156,8 +178,8 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
         let state = &mut *self.state.lock();
         state.get(&key).unwrap_or_else(|| {
             let value = make();
-            let weight = (self.weight_of)(&value);
-            state.put(key, value.clone(), weight);
+            self.ever_stored.store(true, Ordering::Release);
+            state.put(key, value.clone());
             value
         })
     }
@@ -166,97 +188,173 @@ impl<K: CallerKey, V: Clone> FairCache<K, V> {
     pub(crate) fn update(&self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) {
         let state = &mut *self.state.lock();
         if let Some(value) = change(state.get(&key)) {
-            let weight = (self.weight_of)(&value);
-            if let Some(entry) = state.entry_of_weight(&key, weight) {
-                entry.value = value;
-            } else {
-                state.remove(&key);
-                state.put(key, value, weight);
-            }
+            self.ever_stored.store(true, Ordering::Release);
+            state.put(key, value);
         }
     }
 
     /// Returns the number of entries whose value is one that `matches`.
     pub(crate) fn count(&self, matches: impl Fn(&V) -> bool) -> usize {
         let state = &*self.state.lock();
-        let callers = state.by_caller.values().chain([&state.newcomers]);
-        let entries = callers.flat_map(|caller| caller.entries.values());
-        entries
-            .filter(|entry| entry.used_at.elapsed() <= state.idle && matches(&entry.value))
-            .count()
+        let now = state.now();
+        let entries = state.entries.values();
+        entries.filter(|it| !state.has_expired(it.used_at, now) && matches(&it.value)).count()
     }
 
     /// Returns all entries, in no order. Counts as no use.
     pub(crate) fn entries(&self) -> Vec<(K, V)> {
         let state = &*self.state.lock();
-        let callers = state.by_caller.values().chain([&state.newcomers]);
-        let entries = callers.flat_map(|caller| &caller.entries);
-        entries.map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
-    }
-
-    pub(crate) fn weight(&self) -> u64 {
-        let state = self.state.lock();
-        state.weight + state.newcomers.weight
+        state.entries.iter().map(|(key, entry)| (key.clone(), entry.value.clone())).collect()
     }
 
     /// Removes the entry under `key`.
     pub(crate) fn remove(&self, key: &K) {
-        self.state.lock().remove(key);
+        let state = &mut *self.state.lock();
+        state.remove(state.index_of(key));
     }
 }
 
 impl<K: CallerKey, V: Clone> CacheState<K, V> {
     fn get(&mut self, key: &K) -> Option<V> {
-        self.sweep();
-        self.uses += 1;
-        let (uses, idle, caller) = (self.uses, self.idle, key.caller());
-        let own = self.change_entries(caller, |entries| entries.get(key, uses, idle));
-        own.flatten().or_else(|| {
-            let value = self.newcomers.get(key, uses, idle)?;
+        let now = self.sweep();
+        let at = self.index_of(key);
+        let (_, entry) = self.entries.get_index_mut(at as usize)?;
+        let (value, is_newcomer) = (entry.value.clone(), entry.is_newcomer);
+        let (is_newest, used_at) = (entry.newer == NONE, mem::replace(&mut entry.used_at, now));
+        if self.has_expired(used_at, now) {
+            self.remove(at);
+            return None;
+        }
+        if is_newcomer && self.owner_with_share(key.caller()).is_some() {
             // The caller was accepted since.
-            if self.owner_with_share(caller).is_some()
-                && let Some(entry) = self.newcomers.remove(key)
-            {
-                self.put(key.clone(), entry.value, entry.weight);
+            self.remove(at);
+            self.put(key.clone(), value.clone());
+        } else if !is_newest {
+            self.unlink(at);
+            self.link_newest(at);
+        }
+        Some(value)
+    }
+
+    fn put(&mut self, key: K, value: V) {
+        let (used_at, at, caller) = (self.sweep(), self.index_of(&key), key.caller());
+        let weight = (self.weight_of)(&value);
+        if let Some((_, entry)) = self.entries.get_index_mut(at as usize) {
+            if (self.weight_of)(&entry.value) == weight {
+                entry.value = value;
+                return;
             }
-            Some(value)
-        })
+            self.remove(at);
+        }
+        let owner = self.owner_with_share(caller);
+        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
+        let room = if owner.is_some() { self.max_weight - for_newcomers } else { for_newcomers };
+        // An entry that can never fit evicts no other.
+        if weight > room {
+            return;
+        }
+        let is_newcomer = owner.is_none();
+        let list = list_of(&key, is_newcomer);
+        let empty = CallerEntries { owner, oldest: NONE, newest: NONE, weight: 0 };
+        self.by_caller.entry(list).or_insert(empty);
+        let entry = CacheEntry { value, older: NONE, newer: NONE, used_at, is_newcomer };
+        let (at, _) = self.entries.insert_full(key, entry);
+        self.link_newest(at.try_into().unwrap_or(NONE));
+        self.reweigh(list, weight, 0);
+        let is_full = |newcomers: &CallerEntries| newcomers.weight > for_newcomers;
+        while self.by_caller.get(&NEWCOMERS).is_some_and(is_full) && self.evict(NEWCOMERS) {}
+        while self.weight > self.max_weight - for_newcomers
+            && self.evict(self.largest_caller(caller))
+        {}
     }
 
-    /// Changes the entries of a caller, if there are any, and forgets the caller if none is left.
-    fn change_entries<R>(
-        &mut self,
-        caller: ScopeTag,
-        change: impl FnOnce(&mut CallerEntries<K, V>) -> R,
-    ) -> Option<R> {
-        let own = self.by_caller.get_mut(&caller)?;
-        let before = own.weight;
-        let outcome = change(own);
-        let (after, is_empty, owner) = (own.weight, own.entries.is_empty(), own.owner);
-        if before != after || is_empty {
-            self.reweigh(owner.unwrap_or(caller), (before, caller), after, is_empty);
-        }
-        if is_empty {
-            self.by_caller.remove(&caller);
-        }
-        Some(outcome)
+    fn index_of(&self, key: &K) -> Index {
+        self.entries.get_index_of(key).and_then(|at| at.try_into().ok()).unwrap_or(NONE)
     }
 
-    /// Updates the weights above a caller whose entries weighed `before` and now weigh `after`. Forgets the
-    /// owner of a caller that has left unless other callers remain.
-    fn reweigh(
+    /// Removes the least recently used entry of a list. Returns whether there was one.
+    fn evict(&mut self, list: ScopeTag) -> bool {
+        let list = self.by_caller.get(&list);
+        self.remove(list.map_or(NONE, |list| list.oldest))
+    }
+
+    /// Removes the entry at `at`, whose place the last entry takes. Returns whether there was one.
+    fn remove(&mut self, at: Index) -> bool {
+        self.unlink(at);
+        let Some((key, entry)) = self.entries.swap_remove_index(at as usize) else {
+            return false;
+        };
+        if let Some((moved, &CacheEntry { older, newer, is_newcomer, .. })) =
+            self.entries.get_index(at as usize)
+        {
+            let list = list_of(moved, is_newcomer);
+            self.join(list, (older, newer), (at, at));
+        }
+        self.reweigh(list_of(&key, entry.is_newcomer), 0, (self.weight_of)(&entry.value));
+        true
+    }
+
+    /// Takes the entry at `at` out of the order of its list.
+    fn unlink(&mut self, at: Index) {
+        if let Some((key, entry)) = self.entries.get_index(at as usize) {
+            let (older, newer) = (entry.older, entry.newer);
+            self.join(list_of(key, entry.is_newcomer), (older, newer), (newer, older));
+        }
+    }
+
+    /// Puts the entry at `at` at the end of its list.
+    fn link_newest(&mut self, at: Index) {
+        let Some((key, entry)) = self.entries.get_index(at as usize) else {
+            return;
+        };
+        let list = list_of(key, entry.is_newcomer);
+        let last = self.by_caller.get(&list).map_or(NONE, |list| list.newest);
+        if let Some((_, entry)) = self.entries.get_index_mut(at as usize) {
+            (entry.older, entry.newer) = (last, NONE);
+        }
+        self.join(list, (last, NONE), (at, at));
+    }
+
+    /// Lets `next` follow the entry `older` in a list, and `previous` precede the entry `newer`. Without an entry,
+    /// the list begins or ends there.
+    fn join(
         &mut self,
-        owner: OwnerTag,
-        (before, caller): (u64, ScopeTag),
-        after: u64,
-        has_left: bool,
+        list: ScopeTag,
+        (older, newer): (Index, Index),
+        (next, previous): (Index, Index),
     ) {
+        if let Some((_, entry)) = self.entries.get_index_mut(older as usize) {
+            entry.newer = next;
+        } else if let Some(list) = self.by_caller.get_mut(&list) {
+            list.oldest = next;
+        }
+        if let Some((_, entry)) = self.entries.get_index_mut(newer as usize) {
+            entry.older = previous;
+        } else if let Some(list) = self.by_caller.get_mut(&list) {
+            list.newest = previous;
+        }
+    }
+
+    /// Updates the weights of a list and above. Forgets a caller without entries, and its owner unless other
+    /// callers remain.
+    fn reweigh(&mut self, caller: ScopeTag, added: u64, removed: u64) {
+        let Some(own) = self.by_caller.get_mut(&caller) else {
+            return;
+        };
+        let before = own.weight;
+        own.weight = before + added - removed;
+        let (after, has_left) = (own.weight, own.oldest == NONE);
+        let Some(owner) = own.owner else {
+            return;
+        };
         let share = self.by_owner.entry(owner).or_default();
         self.by_weight.remove(&(share.weight, owner));
         share.callers.remove(&(before, caller));
-        share.weight = share.weight - before + after;
-        self.weight = self.weight - before + after;
-        if !has_left {
+        share.weight = share.weight + added - removed;
+        self.weight = self.weight + added - removed;
+        if has_left {
+            self.by_caller.remove(&caller);
+        } else {
             share.callers.insert((after, caller));
         }
         if share.callers.is_empty() {
@@ -274,51 +372,6 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         let owner = self.accepted.owner(caller)?;
         let has_share = self.by_owner.contains_key(&owner) || self.by_owner.len() < MAX_SHARES;
         has_share.then_some(owner)
-    }
-
-    fn put(&mut self, key: K, value: V, weight: u64) {
-        self.sweep();
-        self.uses += 1;
-        let (uses, caller) = (self.uses, key.caller());
-        let owner = self.owner_with_share(caller);
-        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
-        let room = if owner.is_some() { self.max_weight - for_newcomers } else { for_newcomers };
-        // An entry that can never fit evicts no other.
-        if weight > room {
-            return;
-        }
-        if owner.is_some() {
-            self.by_caller.entry(caller).or_default().owner = owner;
-            self.change_entries(caller, |entries| entries.put(key, value, weight, uses));
-        } else {
-            self.newcomers.put(key, value, weight, uses);
-        }
-        self.make_room(caller);
-    }
-
-    /// Returns the entry under `key` if a value of this weight fits in its place.
-    fn entry_of_weight(&mut self, key: &K, weight: u64) -> Option<&mut CacheEntry<V>> {
-        let own = self.by_caller.get_mut(&key.caller());
-        let entry = own.and_then(|own| own.entries.get_mut(key));
-        let entry = entry.or_else(|| self.newcomers.entries.get_mut(key))?;
-        (entry.weight == weight).then_some(entry)
-    }
-
-    fn remove(&mut self, key: &K) {
-        self.change_entries(key.caller(), |entries| entries.remove(key));
-        self.newcomers.remove(key);
-    }
-
-    /// Evicts entries beyond the bound after `caller` has added one.
-    fn make_room(&mut self, caller: ScopeTag) {
-        let for_newcomers = self.max_weight / u64::from(NEWCOMER_FRACTION);
-        while self.newcomers.weight > for_newcomers && self.newcomers.evict_one() {}
-        while self.weight > self.max_weight - for_newcomers {
-            let gives_way = self.largest_caller(caller);
-            if self.change_entries(gives_way, CallerEntries::evict_one) != Some(true) {
-                break;
-            }
-        }
     }
 
     /// Returns the caller whose entry gives way to one of `caller`: the largest of the largest owner, or
@@ -340,81 +393,38 @@ impl<K: CallerKey, V: Clone> CacheState<K, V> {
         candidate.filter(|(weight, _)| *weight > least).map_or(caller, |(_, largest)| *largest)
     }
 
-    /// Removes expired entries, unless they were searched for a moment ago. A cache without uses keeps them
-    /// until the next use.
-    fn sweep(&mut self) {
-        if self.swept_at.elapsed() < SWEEP_INTERVAL {
-            return;
+    /// Returns the seconds since the creation. Removes expired entries, unless they were searched for a moment
+    /// ago. A cache without uses keeps them until the next use.
+    fn sweep(&mut self) -> u32 {
+        let now = self.now();
+        if now - self.swept_at < SWEEP_INTERVAL {
+            return now;
         }
-        self.swept_at = Instant::now();
-        self.newcomers.remove_expired(self.idle);
-        let callers: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
-        for caller in callers {
-            let idle = self.idle;
-            self.change_entries(caller, |entries| entries.remove_expired(idle));
-        }
-    }
-}
-
-impl<K, V> Default for CallerEntries<K, V> {
-    fn default() -> Self {
-        Self { owner: None, entries: HashMap::default(), queue: BTreeMap::new(), weight: 0 }
-    }
-}
-
-impl<K: CallerKey, V: Clone> CallerEntries<K, V> {
-    fn get(&mut self, key: &K, uses: u64, idle: Duration) -> Option<V> {
-        let entry = self.entries.get_mut(key)?;
-        if entry.used_at.elapsed() > idle {
-            self.remove(key);
-            return None;
-        }
-        (entry.last_use, entry.used_at) = (uses, Instant::now());
-        Some(entry.value.clone())
-    }
-
-    fn put(&mut self, key: K, value: V, weight: u64, uses: u64) {
-        let entry =
-            CacheEntry { value, weight, queued: uses, last_use: uses, used_at: Instant::now() };
-        self.queue.insert(uses, key.clone());
-        self.entries.insert(key, entry);
-        self.weight += weight;
-    }
-
-    fn remove(&mut self, key: &K) -> Option<CacheEntry<V>> {
-        let entry = self.entries.remove(key)?;
-        self.queue.remove(&entry.queued);
-        self.weight -= entry.weight;
-        Some(entry)
-    }
-
-    /// Returns the least recently used key, and the time of its use. Moves keys that were used since they
-    /// were queued.
-    fn oldest(&mut self) -> Option<(K, Instant)> {
-        loop {
-            let queued = self.queue.first_entry()?;
-            let entry = self.entries.get_mut(queued.get())?;
-            if entry.last_use == *queued.key() {
-                return Some((queued.get().clone(), entry.used_at));
+        self.swept_at = now;
+        let lists: Vec<ScopeTag> = self.by_caller.keys().copied().collect();
+        for list in lists {
+            while let Some(oldest) = self.by_caller.get(&list).map(|list| list.oldest)
+                && let Some((_, entry)) = self.entries.get_index(oldest as usize)
+                && self.has_expired(entry.used_at, now)
+            {
+                self.remove(oldest);
             }
-            entry.queued = entry.last_use;
-            let key = queued.remove();
-            self.queue.insert(entry.last_use, key);
         }
+        if self.entries.len() < self.entries.capacity() / 4 {
+            self.entries.shrink_to_fit();
+        }
+        now
     }
 
-    /// Removes the least recently used entry. Returns whether there was one.
-    fn evict_one(&mut self) -> bool {
-        let oldest = self.oldest();
-        oldest.is_some_and(|(key, _)| self.remove(&key).is_some())
+    fn now(&self) -> u32 {
+        self.created.elapsed().as_secs().try_into().unwrap_or(u32::MAX)
     }
 
-    /// Removes expired entries. Keys are queued by use, so the first one in use ends the search.
-    fn remove_expired(&mut self, idle: Duration) {
-        while let Some((key, used_at)) = self.oldest()
-            && used_at.elapsed() > idle
-        {
-            self.remove(&key);
-        }
+    fn has_expired(&self, used_at: u32, now: u32) -> bool {
+        u64::from(now - used_at) > self.idle.as_secs()
     }
+}
+
+fn list_of(key: &impl CallerKey, is_newcomer: bool) -> ScopeTag {
+    if is_newcomer { NEWCOMERS } else { key.caller() }
 }

@@ -28,8 +28,9 @@ pub(super) struct DashboardEntry {
     summary: Option<Arc<str>>,
     /// Start times of the summaries being made.
     pub(super) compacting: Vec<u64>,
-    /// Keys of the list of texts that stay in the conversation.
+    /// Keys of the list of texts that stay in the conversation, whose own key they follow from.
     pub(super) kept_keys: Vec<RecordKey>,
+    conversation: Option<RecordKey>,
     /// Messages of the removed results that the agent asked for again last, each with the number of that request.
     asked_again: VecDeque<(usize, u64)>,
 }
@@ -208,7 +209,10 @@ impl DashboardEntry {
         self.dto.window = u64::from(arrival.window.get());
         self.dto.last = wall_clock::unix_millis();
         self.summary = arrival.summary.filter(|_| !is_hidden);
-        self.kept_keys = arrival.prefix_keys.kept_keys();
+        let conversation = arrival.prefix_keys.conversation_key();
+        if self.kept_keys.is_empty() || self.conversation != conversation {
+            (self.conversation, self.kept_keys) = (conversation, arrival.prefix_keys.kept_keys());
+        }
         arrival.may_compact && std::mem::take(&mut self.dto.compacts_next)
     }
 }

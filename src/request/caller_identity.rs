@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
@@ -20,6 +20,9 @@ static WORDS: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let words = listed(include_str!("data/identity_words.txt"));
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
+        // For names, which are short, a prefilter costs more than the search.
+        .prefilter(false)
+        .kind(Some(AhoCorasickKind::DFA))
         .build(PROGRAM.into_iter().chain(words))
         .ok()
 });

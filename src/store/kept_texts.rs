@@ -85,7 +85,7 @@ impl KeptCache {
 
     /// Whether no conversation has a list.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.weight() == 0
+        self.0.is_empty()
     }
 
     /// Returns the list under the first of `keys` that has one.

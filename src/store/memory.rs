@@ -16,7 +16,7 @@ use longhaul_core::units::scope::RecordKey;
 
 /// Bytes of a record without its texts: key, numbers, and the cache's own bookkeeping.
 const ENTRY_OVERHEAD_BYTES: u64 = 512;
-/// Number of prefixes remembered as seen. At some 250 bytes each, they take at most 65 MB.
+/// Number of prefixes remembered as seen. At some 80 bytes each, they take at most 22 MB.
 const MAX_SEEN: u64 = 262_144;
 /// Maximum number of conversations for which a refused rewrite is remembered.
 const MAX_REFUSED: u64 = 4_096;
@@ -35,10 +35,6 @@ pub(super) struct MemoryStore {
     /// Prefixes at which a model accepted a rewrite after that, and how much of it. Not shared:
     /// another process, or this one after a restart, is refused once more first.
     pub(super) tolerances: FairCache<(RecordKey, NoteName), RewriteTolerance>,
-    /// Whether a record, or a refusal, was ever stored. Most conversations have neither, so the
-    /// flags save a look-up at every boundary of every request.
-    ever_had_records: AtomicBool,
-    ever_refused: AtomicBool,
     pub(super) counts: CountCache,
     pub(super) removals: RemovalCache,
     pub(super) kept: KeptCache,
@@ -95,8 +91,6 @@ impl MemoryStore {
             seen: FairCache::of_entries(MAX_SEEN, idle, accepted),
             refused: FairCache::of_entries(MAX_REFUSED, idle, accepted),
             tolerances: FairCache::of_entries(MAX_REFUSED, idle, accepted),
-            ever_had_records: AtomicBool::default(),
-            ever_refused: AtomicBool::default(),
             counts: CountCache::of_entries(MAX_COUNTS, idle, accepted),
             removals: RemovalCache::new(idle, accepted),
             kept: KeptCache::new(idle, accepted),
@@ -104,13 +98,9 @@ impl MemoryStore {
     }
 
     pub(super) fn prior_records(&self, prefix_keys: &PrefixKeys) -> PriorRecords {
-        let has_records = self.ever_had_records.load(Ordering::Acquire);
         PriorRecords::look_up(
             prefix_keys,
             |key| {
-                if !has_records {
-                    return None;
-                }
                 let kept = self.records.get(&key)?;
                 Some((kept.is_adopted(), Arc::clone(&kept.record)))
             },
@@ -150,7 +140,6 @@ impl MemoryStore {
         key: RecordKey,
         record: CompactionRecord,
     ) -> Arc<CachedRecord> {
-        self.ever_had_records.store(true, Ordering::Release);
         self.records.get_or_insert_with(key, || {
             Arc::new(CachedRecord {
                 record: Arc::new(record),
@@ -185,7 +174,6 @@ impl MemoryStore {
         adopted: bool,
         open: impl FnOnce() -> Option<CompactionRecord>,
     ) -> MergeOutcome {
-        self.ever_had_records.store(true, Ordering::Release);
         let is_same = |kept: &Arc<CachedRecord>| kept.confirmed_tag == Some(check);
         // All callers share the lock of the cache, so records are opened outside.
         let opened = if self.records.get(&key).is_some_and(|kept| is_same(&kept)) {
@@ -208,7 +196,6 @@ impl MemoryStore {
     }
 
     pub(super) fn record_rewrite_refusal(&self, key: RecordKey, model: NoteName) {
-        self.ever_refused.store(true, Ordering::Release);
         self.tolerances.remove(&(key, model));
         self.refused.update(key, |models| {
             let mut models = models.unwrap_or_default();
@@ -222,7 +209,6 @@ impl MemoryStore {
 
     /// Records a refusal that another process has seen, by a model that it does not name.
     pub(super) fn record_remote_refusal(&self, key: RecordKey) {
-        self.ever_refused.store(true, Ordering::Release);
         self.refused.get_or_insert_with(key, Vec::new);
     }
 
@@ -233,7 +219,7 @@ impl MemoryStore {
         prefix_keys: &PrefixKeys,
         model: impl FnOnce() -> NoteName,
     ) -> RewriteTolerance {
-        if !self.ever_refused.load(Ordering::Acquire) {
+        if self.refused.is_empty() {
             return RewriteTolerance::All;
         }
         let model = model();

@@ -1,7 +1,6 @@
 //! Removals of bound thinking and counts of requests, found again by the conversation's prefixes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -39,19 +38,13 @@ pub(super) type EntryKey = (RecordKey, NoteName);
 /// of one prefix unite.
 pub(super) struct RemovalCache {
     by_prefix: FairCache<EntryKey, Arc<[Arc<ThinkingRemoval>]>>,
-    /// Whether there was ever a removal. Most processes have none, so the flag saves a look-up at
-    /// every boundary of a request.
-    ever_stored: AtomicBool,
 }
 
 impl RemovalCache {
     /// Creates an empty cache that keeps removals for `idle` after their last use.
     pub(super) fn new(idle: Duration, accepted: &Arc<AcceptedCallers>) -> Self {
         let weigh = |removals: &Arc<[Arc<ThinkingRemoval>]>| weight(removals.len());
-        Self {
-            by_prefix: FairCache::new(MAX_REMOVAL_BYTES, idle, weigh, accepted),
-            ever_stored: AtomicBool::default(),
-        }
+        Self { by_prefix: FairCache::new(MAX_REMOVAL_BYTES, idle, weigh, accepted) }
     }
 
     pub(super) fn look_up(
@@ -60,7 +53,7 @@ impl RemovalCache {
         model: NoteName,
         counts: bool,
     ) -> PriorRemovals {
-        if !self.ever_stored.load(Ordering::Acquire) {
+        if self.by_prefix.is_empty() {
             return PriorRemovals::default();
         }
         PriorRemovals::look_up(prefix_keys, counts, |key| {
@@ -76,7 +69,6 @@ impl RemovalCache {
         model: NoteName,
         removal: Arc<ThinkingRemoval>,
     ) -> bool {
-        self.ever_stored.store(true, Ordering::Release);
         let mut is_new = false;
         self.by_prefix.update((key, model), |removals| {
             let mut removals = removals.map(|it| it.to_vec()).unwrap_or_default();
@@ -100,7 +92,7 @@ fn weight(removals: usize) -> u64 {
     ENTRY_OVERHEAD_BYTES.saturating_add(REMOVAL_BYTES.saturating_mul(count))
 }
 
-/// Number of counts. At some 300 bytes each, they take at most 20 MB.
+/// Number of counts. At some 140 bytes each, they take at most 10 MB.
 pub(super) const MAX_COUNTS: u64 = 65_536;
 /// Maximum boundaries to search back for a count. The last answered request lies one or two
 /// boundaries back; after a fork or an undo, a few more.

@@ -9,6 +9,6 @@ pub mod two_generation_cache;
 pub type CacheHashState = foldhash::fast::RandomState;
 
 /// Map of texts of our own, built once. Callers only look up.
-pub(crate) type StaticMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
+pub type StaticMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;
 /// Set of texts of our own, built once. Callers only look up.
 pub(crate) type StaticSet<K> = std::collections::HashSet<K, foldhash::fast::FixedState>;

@@ -4,6 +4,12 @@ use crate::callers::owners::Owners;
 
 use super::*;
 
+impl<K: CallerKey, V: Clone> FairCache<K, V> {
+    pub(crate) fn weight(&self) -> u64 {
+        self.state.lock().by_caller.values().map(|entries| entries.weight).sum()
+    }
+}
+
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn key(caller: u32, number: u32) -> RecordKey {
@@ -93,7 +99,7 @@ async fn invented_callers_evict_nothing_of_accepted_ones() {
         cache.insert(key(invented, 0), ());
     }
     assert_eq!(kept(&cache, 1, 0..70).len(), 70);
-    assert_eq!(cache.state.lock().newcomers.weight, 10);
+    assert_eq!(cache.state.lock().by_caller[&NEWCOMERS].weight, 10);
 }
 
 #[tokio::test]
@@ -165,7 +171,7 @@ async fn a_share_is_free_for_another_caller_after_its_entries_expired() {
     for caller in 0..=callers {
         cache.insert(key(caller, 0), ());
     }
-    assert_eq!(cache.state.lock().newcomers.weight, 1);
+    assert_eq!(cache.state.lock().by_caller[&NEWCOMERS].weight, 1);
     tokio::time::advance(Duration::from_secs(61)).await;
     cache.insert(key(callers, 1), ());
     assert!(cache.state.lock().by_caller.contains_key(&key(callers, 1).scope()));
@@ -180,6 +186,5 @@ async fn the_newest_entry_stays_even_if_all_others_were_used() {
     }
     let newest: Vec<u32> = (130..200).collect();
     assert_eq!(kept(&cache, 1, 0..200), newest);
-    let state = cache.state.lock();
-    assert!(state.by_caller.values().all(|entries| entries.queue.len() == 70));
+    assert_eq!(cache.state.lock().entries.len(), 70);
 }

@@ -1,7 +1,7 @@
 //! Compaction by the provider: which requests it takes, and where the covered history may end.
 
 use crate::conversation::{Conversation, HistoryKeeper, Role};
-use crate::dialect::thinking_binding::{version_after, version_of};
+use crate::dialect::thinking_binding::{version_after, version_of, words_of};
 use crate::dialect::{Dialect, dispatch};
 use crate::units::tokens::Tokens;
 use serde::Deserialize;
@@ -75,7 +75,9 @@ impl Conversation<'_> {
             let is_api = row.next() == Some(self.dialect().name());
             let names: Vec<&str> = row.next().unwrap_or_default().split(',').collect();
             let first: Vec<&str> = row.next().unwrap_or_default().split('.').collect();
-            is_api && version_after(&model, &names) >= version_of(&first).or(Some((u32::MAX, 0)))
+            is_api
+                && version_after(&words_of(&model), &names)
+                    >= version_of(&first).or(Some((u32::MAX, 0)))
         });
         let mut options = self.params().thinking.iter();
         let has_budget = options.any(|(_, it)| it.slice(self.body()).contains(TASK_BUDGET));

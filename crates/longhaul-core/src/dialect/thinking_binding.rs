@@ -32,8 +32,9 @@ static ROWS: LazyLock<Vec<ModelRow>> = LazyLock::new(|| {
 /// Returns the rule of a model; `None` if its name shows none.
 fn rule_of(model: &str) -> Option<&'static str> {
     let name = model.to_ascii_lowercase();
+    let words = words_of(&name);
     let is_row = |row: &&ModelRow| match row.version {
-        Some(from) => version_after(&name, &row.names).is_some_and(|version| version >= from),
+        Some(from) => version_after(&words, &row.names).is_some_and(|version| version >= from),
         None => row.names.iter().any(|of| name.contains(of)),
     };
     ROWS.iter().find(is_row).map(|row| row.rule)
@@ -65,9 +66,9 @@ impl Conversation<'_> {
     /// model has no other kind.
     pub(crate) fn turns_begin_with_thinking(&self) -> bool {
         let is_manual = |version| version <= LAST_MANUAL;
-        let model = self.model().to_ascii_lowercase();
-        let version = ROWS.first().and_then(|claude| version_after(&model, &claude.names));
-        self.thinking_option().is_manual || version.is_some_and(is_manual)
+        let name = self.model().to_ascii_lowercase();
+        let version = || version_after(&words_of(&name), &ROWS.first()?.names);
+        self.thinking_option().is_manual || version().is_some_and(is_manual)
     }
 
     /// Whether the request enables thinking, or sets its options.
@@ -120,11 +121,14 @@ impl Conversation<'_> {
     }
 }
 
+/// Returns the words of a model's name.
+pub(super) fn words_of(model: &str) -> Vec<&str> {
+    model.split(|letter: char| !letter.is_ascii_alphanumeric()).collect()
+}
+
 /// Returns the version that follows the first of `names` with one. In the names of older Claude models, the
 /// version precedes the family.
-pub(super) fn version_after(model: &str, names: &[&str]) -> Option<(u32, u32)> {
-    let words = model.split(|letter: char| !letter.is_ascii_alphanumeric());
-    let words: Vec<&str> = words.collect();
+pub(super) fn version_after(words: &[&str], names: &[&str]) -> Option<(u32, u32)> {
     names.iter().find_map(|name| {
         let at = words.iter().position(|word| word == name)?;
         version_of(words.get(at + 1..)?)

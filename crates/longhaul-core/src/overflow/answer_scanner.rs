@@ -109,8 +109,8 @@ impl AnswerScanner {
 
     /// Whether the last string is a key whose value is content, if that is not empty.
     fn is_content_key(&self) -> bool {
-        let mut keys = self.dialect.facts().content_keys.split(' ');
-        self.choices.is_some() && keys.any(|key| key.as_bytes() == self.string)
+        let mut keys = self.dialect.facts().content_keys.as_bytes().split(|byte| *byte == b' ');
+        self.choices.is_some() && keys.any(|key| key == self.string)
     }
 
     fn scan_string_byte(&mut self, byte: u8) {

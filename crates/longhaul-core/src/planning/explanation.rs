@@ -383,7 +383,7 @@ fn rows(
     let mut results = results.iter().peekable();
     let changes = view.savings_by_message(conversation);
     let mut changes = changes.into_iter().peekable();
-    let mut names = HashSet::new();
+    let mut names = HashSet::default();
     let messages = conversation.messages().iter().enumerate();
     messages
         .map(|(at, message)| {
