@@ -28,7 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{BaseUrl, Config, own_origin};
@@ -45,6 +45,7 @@ use crate::limits::{
 use crate::metrics::Metrics;
 use crate::proxy::Proxy;
 use crate::proxy_state::ProxyState;
+use crate::store::Store;
 use crate::store::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TITLES, TotalsFile};
 use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
@@ -60,8 +61,9 @@ use unended_head::UnendedHead;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Memory of a TLS handshake: the largest message that rustls receives.
 const HANDSHAKE_BYTES: u64 = 64 * 1024;
-/// Time between two writes of the totals.
+/// Longest and shortest time between two writes of the totals. Something learned shortens the time.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
+const WRITE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Serves `listener` until `stop` is ready, then lets active requests end within `config.drain`.
 /// Calls `ready` once the checks have passed and requests are accepted.
@@ -101,11 +103,12 @@ async fn write(totals: &[Arc<TotalsFile>]) {
     }
 }
 
-/// Writes the totals now and then, until dropped.
-async fn write_regularly(totals: Vec<Arc<TotalsFile>>) {
+/// Writes the totals now and then, and lessons soon, until dropped.
+async fn write_regularly(totals: Vec<Arc<TotalsFile>>, store: Arc<Store>) {
     loop {
-        sleep(WRITE_INTERVAL).await;
+        _ = timeout(WRITE_INTERVAL, store.news.notified()).await;
         write(&totals).await;
+        sleep(WRITE_PAUSE).await;
     }
 }
 
@@ -119,7 +122,8 @@ impl Server {
         let certificates = config.tls.clone().map(Certificates::open).transpose()?;
         let proxy = Proxy::new(config)?;
         proxy.state.store.wait_until_ready().await;
-        let totals = open_spent(&proxy.state).into_iter().collect();
+        let lessons = proxy.state.store.lessons_file.clone();
+        let totals = lessons.into_iter().chain(open_spent(&proxy.state)).collect();
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(proxy, certificates),
@@ -155,18 +159,18 @@ impl Server {
         );
         self.reloadable.admin = Some(Arc::new(admin));
         let state = &self.reloadable.proxy().state;
+        let (place, recent) = ((&*state.store, &state.config.store), &state.recent);
+        self.totals.extend(TotalsFile::share(place, DAYS, recent, Recent::exchange_days));
         if keeps_totals(state) {
-            let (at, recent) = ((&*state.store, &state.config.store), &state.recent);
             let set_prices = |recent: &Recent, prices: Vec<_>| {
                 for price in prices.into_iter().rev() {
                     recent.prices.set(price);
                 }
             };
             let files = [
-                TotalsFile::open(at, DAYS, recent, Recent::restore_days, Recent::days),
-                TotalsFile::open(at, CONVERSATIONS, recent, Recent::restore_rows, Recent::rows),
-                TotalsFile::open(at, TITLES, recent, Recent::restore_titles, Recent::titles),
-                TotalsFile::open(at, PRICES, recent, set_prices, |recent| recent.prices.all()),
+                TotalsFile::open(place, CONVERSATIONS, recent, Recent::restore_rows, Recent::rows),
+                TotalsFile::open(place, TITLES, recent, Recent::restore_titles, Recent::titles),
+                TotalsFile::open(place, PRICES, recent, set_prices, |recent| recent.prices.all()),
             ];
             self.totals.extend(files.into_iter().flatten());
         }
@@ -296,7 +300,7 @@ fn spawn_companions(
             companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
         }
     }
-    companions.spawn(write_regularly(totals));
+    companions.spawn(write_regularly(totals, Arc::clone(&current.proxy().state.store)));
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());
