@@ -88,7 +88,9 @@ async fn answered_screenshots_leave_and_their_calls_stay() {
     let mut pictures = 0;
     for (at, (before, mut after)) in sent.iter().zip(forwarded).enumerate() {
         let url = |item: &Value| item["output"]["image_url"].as_str().map(str::len);
-        if at <= newest && let Some(length) = url(&after) {
+        if at <= newest
+            && let Some(length) = url(&after)
+        {
             pictures += 1;
             assert!(length < 400 && url(before) > Some(1_000));
         }
