@@ -21,8 +21,8 @@ use longhaul_core::units::scope::{RecordKey, Scope};
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Names of the files: totals by day; lessons and titles, sealed like records; conversations; prices that a person
-/// set; spending that has a cap; the lock of all. They follow the name of the store.
+/// Names of the files, which follow the name of the store: totals by day, lessons, conversations, titles, prices that
+/// a person set, spending that has a cap, and the lock of all. Lessons and titles are sealed like records.
 pub(crate) const DAYS: &str = ".days.json";
 pub(super) const LESSONS: &str = ".models";
 pub(crate) const CONVERSATIONS: &str = ".conversations.json";
