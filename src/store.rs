@@ -192,9 +192,10 @@ impl Store {
         learned: &LearnedModels,
         model: &str,
     ) {
-        if let Some(lessons) = &self.lessons {
-            let news = lessons.take_news(learned.key(model));
-            news.into_iter().for_each(|facts| learned.merge_remote(model, facts));
+        if let Some(lessons) = &self.lessons
+            && let Some(facts) = lessons.take_news(learned.key(model))
+        {
+            learned.merge_remote(model, facts);
         }
         if let Some(tier) = &self.tiered {
             // A refresh is a large future. Boxing it keeps it out of the future of every chat.

@@ -22,7 +22,7 @@ fn computer(steps: usize) -> Vec<u8> {
             json!({"type": "function_call_output", "call_id": format!("f_{at}"),
                 "output": format!("line of {at:03}.\n").repeat(300)}),
         ];
-        if at % 10 == 0 {
+        if at.is_multiple_of(10) {
             items.insert(0, json!({"role": "user", "content": format!("Task {at}: go on")}));
         }
         items
