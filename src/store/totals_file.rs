@@ -21,8 +21,7 @@ use longhaul_core::units::scope::{RecordKey, Scope};
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Names of the files, which follow the name of the store: totals by day, lessons, conversations, titles, prices that
-/// a person set, spending that has a cap, and the lock of all. Lessons and titles are sealed like records.
+/// Names of the files, which follow the name of the store. Lessons and titles are sealed like records.
 pub(crate) const DAYS: &str = ".days.json";
 pub(super) const LESSONS: &str = ".models";
 pub(crate) const CONVERSATIONS: &str = ".conversations.json";
@@ -68,16 +67,18 @@ impl TotalsFile {
         + Send
         + 'static,
     ) -> Option<Arc<Self>> {
-        let (path, lock) = (path(config, name)?, path(config, LOCK)?);
+        let lock = path(config, LOCK).filter(|_| config.location == StoreLocation::Memory);
+        let path = path(config, name)?;
         let sealing = [LESSONS, TITLES].contains(&name).then(|| {
             let key = Scope::new(store.secret.as_bytes(), &[]).named_key(name);
             (Arc::clone(&store.sealer), key)
         });
         let source = Arc::clone(source);
         let exchange = move || {
-            // The end of a process, even by a crash, releases its lock.
-            let lock = OpenOptions::new().append(true).create(true).open(&lock)?;
-            try_lock_for_a_moment(&lock)?;
+            // The end of a process, even by a crash, releases its lock. Any other store has one process alone.
+            let open = |lock| OpenOptions::new().append(true).create(true).open(lock);
+            let lock = lock.as_ref().map(open).transpose()?;
+            lock.as_ref().map(try_lock_for_a_moment).transpose()?;
             let kept = read(&path, sealing.as_ref())?;
             let before = serde_json::to_vec(&kept)?;
             exchange(&source, kept, &|rows| {
