@@ -200,7 +200,7 @@ impl Admin {
             "/conversations" => Some(ok(JSON, overview.changes_since(0).1)),
             "/quota" => Some(json(&overview.state.metrics.quotas.all())),
             "/windows" => Some(json(&overview.held_windows())),
-            "/days" => Some(json(&recent.days())),
+            "/days" => Some(json(&overview.days(query == "beside"))),
             "/requests/last" => recent.last_explanation(None).map(|it| json(&it)),
             "/export.json" => Some(json(&recent.all_details())),
             EVENTS_PATH => Some(text(

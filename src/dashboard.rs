@@ -12,6 +12,8 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,7 +42,10 @@ pub(crate) struct RecentConversations {
     /// the change. Written and read under the lock, so that no request can slip in between.
     content_hidden: AtomicBool,
     conversations: Mutex<ShownConversations>,
+    /// Totals by day and model that no file has.
     days: Mutex<DayTotals>,
+    /// Totals that are being written.
+    written_days: Mutex<DayTotals>,
     pub(crate) prices: SetPrices,
     outage: Mutex<Option<Outage>>,
     /// Revision of the conversations, for viewers that wait for a change.
@@ -101,14 +106,25 @@ impl RecentConversations {
         all.find_map(|seen| seen.explanation(|point| point.id == id))
     }
 
-    /// Returns the totals by day and model, the newest day first.
+    /// Returns the totals by day and model that no file has.
     pub(crate) fn days(&self) -> Vec<DayRow> {
-        self.days.lock().rows()
+        let writing = self.written_days.lock();
+        [writing.rows(), self.days.lock().rows()].concat()
     }
 
-    /// Restores the totals by day and model of an earlier process.
-    pub(crate) fn restore_days(&self, rows: Vec<DayRow>) {
-        self.days.lock().restore(rows);
+    /// Adds those totals to the ones that the file `kept`, and writes all.
+    pub(crate) fn exchange_days(
+        &self,
+        kept: Vec<DayRow>,
+        write: &dyn Fn(Vec<DayRow>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.written_days.lock().add(mem::take(&mut *self.days.lock()).rows());
+        let mut all = DayTotals::default();
+        all.add(kept);
+        all.add(self.written_days.lock().rows());
+        write(all.rows())?;
+        *self.written_days.lock() = DayTotals::default();
+        Ok(())
     }
 
     /// Returns the conversations without any of their text, oldest first.

@@ -28,7 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::admin::{Admin, Overview};
 use crate::config::{Config, own_origin};
@@ -45,6 +45,7 @@ use crate::limits::{
 use crate::metrics::Metrics;
 use crate::proxy;
 use crate::proxy_state::ProxyState;
+use crate::store::Store;
 use crate::store::totals_file::{CONVERSATIONS, DAYS, PRICES, SPENT, TITLES, TotalsFile};
 use acceptor::ClientAcceptor;
 pub(crate) use certificates::Certificates;
@@ -60,8 +61,9 @@ use unended_head::UnendedHead;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Memory of a TLS handshake: the largest message that rustls receives.
 const HANDSHAKE_BYTES: u64 = 64 * 1024;
-/// Time between two writes of the totals.
+/// Longest and shortest time between two writes of the totals. Something learned shortens the time.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
+const WRITE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Serves `listener` until `stop` is ready, then lets active requests end within `config.drain`.
 /// Calls `ready` once the checks have passed and requests are accepted.
@@ -97,6 +99,15 @@ async fn write(totals: &[Arc<TotalsFile>]) {
     }
 }
 
+/// Writes the totals now and then, and lessons soon, until dropped.
+async fn write_regularly(totals: Vec<Arc<TotalsFile>>, store: Arc<Store>) {
+    loop {
+        _ = timeout(WRITE_INTERVAL, store.news.notified()).await;
+        write(&totals).await;
+        sleep(WRITE_PAUSE).await;
+    }
+}
+
 impl Server {
     /// Checks the upstreams and builds the proxy.
     pub(crate) async fn new(config: Config, listener: TcpListener) -> Result<Self, Problem> {
@@ -107,7 +118,8 @@ impl Server {
         // The spending of an earlier process.
         let (at, from) = ((&*state.store, &state.config.store), &state.spending);
         let spent = || TotalsFile::open(at, SPENT, from, Spending::restore, Spending::rows);
-        let totals = keeps_totals(&state).then(spent).flatten().into_iter().collect();
+        let spent = keeps_totals(&state).then(spent).flatten();
+        let totals = state.store.lessons_file.clone().into_iter().chain(spent).collect();
         Ok(Self {
             listener,
             reloadable: ReloadableProxy::new(state, certificates),
@@ -135,18 +147,18 @@ impl Server {
         refuse_self_loop(state.config.upstream_bases(), address).await?;
         let overview = Overview::from_state(state, self.agent_url()?);
         self.reloadable.admin = Some(Arc::new(Admin::new(overview, settings, address)));
+        let (place, recent) = ((&*state.store, &state.config.store), &state.recent);
+        self.totals.extend(TotalsFile::share(place, DAYS, recent, Recent::exchange_days));
         if keeps_totals(state) {
-            let (at, recent) = ((&*state.store, &state.config.store), &state.recent);
             let set_prices = |recent: &Recent, prices: Vec<_>| {
                 for price in prices.into_iter().rev() {
                     recent.prices.set(price);
                 }
             };
             let files = [
-                TotalsFile::open(at, DAYS, recent, Recent::restore_days, Recent::days),
-                TotalsFile::open(at, CONVERSATIONS, recent, Recent::restore_rows, Recent::rows),
-                TotalsFile::open(at, TITLES, recent, Recent::restore_titles, Recent::titles),
-                TotalsFile::open(at, PRICES, recent, set_prices, |recent| recent.prices.all()),
+                TotalsFile::open(place, CONVERSATIONS, recent, Recent::restore_rows, Recent::rows),
+                TotalsFile::open(place, TITLES, recent, Recent::restore_titles, Recent::titles),
+                TotalsFile::open(place, PRICES, recent, set_prices, |recent| recent.prices.all()),
             ];
             self.totals.extend(files.into_iter().flatten());
         }
@@ -262,12 +274,7 @@ fn spawn_companions(
             companions.spawn(admin_listener::serve_own_user(folder, Arc::clone(admin)));
         }
     }
-    companions.spawn(async move {
-        loop {
-            sleep(WRITE_INTERVAL).await;
-            write(&totals).await;
-        }
-    });
+    companions.spawn(write_regularly(totals, Arc::clone(&current.state().store)));
     companions.spawn(idle_memory::release_when_idle(current.clone()));
     if let Some(certificates) = &current.certificates {
         companions.spawn(Arc::clone(certificates).watch());

@@ -16,11 +16,11 @@ mod tiered;
 pub(crate) mod totals_file;
 pub(crate) mod write_queue;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 pub(crate) use file::create_private_dir;
@@ -35,9 +35,10 @@ use crate::callers::{AcceptedCallers, FORGET_AFTER};
 use crate::config::{StoreConfig, StoreLocation};
 use crate::error::Problem;
 use crate::learned::learned_models::LearnedModels;
+use crate::learned::model_facts::{ModelFactsCache, SyncState};
 use crate::metrics::Metrics;
 use durable::{Change, DurableStore, NoteName, Unavailable};
-use file::Intent;
+use file::{Intent, StoreFile};
 use format::RecordSealer;
 use longhaul_core::policy::record::{CompactionRecord, PriorRecords};
 use longhaul_core::policy::thinking_removal::{PriorRemovals, ThinkingRemoval};
@@ -48,21 +49,24 @@ pub(crate) use prefix_caches::CountedRequest;
 use prefix_caches::{MAX_LOOKBACK, StoredRemoval};
 pub(crate) use secret::Secret;
 use tiered::{KEPT_TEXTS, PendingChange, TieredStore};
+use totals_file::{LESSONS, TotalsFile};
 
 /// Maximum number of conversations remembered as notified.
 const MAX_NOTIFIED: u64 = 4_096;
-
-/// Maximum pairs of caller and model whose facts were read. Those of a forgotten pair are read again.
-const MAX_LESSONS: u64 = 4_096;
 
 /// Store of conversations, which keeps its records for the configured time.
 pub(crate) struct Store {
     memory: Arc<MemoryStore>,
     /// Durable store in addition to memory; `None` if the settings name none.
     tiered: Option<TieredStore>,
-    /// Keys of the facts about models that were read, if the durable store keeps nothing else. No other
-    /// process writes them, so once is enough.
-    lessons: Option<FairCache<RecordKey, ()>>,
+    /// Facts about models, while records stay in memory.
+    lessons: Option<Arc<ModelFactsCache>>,
+    /// File of these facts, which the user's other processes write, too.
+    pub(crate) lessons_file: Option<Arc<TotalsFile>>,
+    /// Notified of facts that the file lacks.
+    pub(crate) news: Notify,
+    /// Lock of the user's first process, which alone keeps the conversations of its page.
+    first: Option<StoreFile>,
     sealer: Arc<RecordSealer>,
     secret: Secret,
     /// Originals for recall; `None` if recall is off.
@@ -78,16 +82,15 @@ impl Store {
         metrics: &Arc<Metrics>,
         accepted: &Arc<AcceptedCallers>,
     ) -> Result<Self, Problem> {
-        let lessons = config.lessons.as_deref();
-        let lessons = lessons.filter(|_| config.location == StoreLocation::Memory);
-        let opened = lessons.and_then(|path| open_lessons(path, config));
-        let new_cache = || FairCache::of_entries(MAX_LESSONS, FORGET_AFTER, accepted);
-        let lessons = opened.is_some().then(new_cache);
-        let (far, own) = match opened {
-            Some(opened) => opened,
-            None => open_durable(config, Kept::Records, Intent::Use)?,
-        };
-        let secret = secret::choose(config, own)?;
+        let path = config.lessons.as_deref();
+        let path = path.filter(|_| config.location == StoreLocation::Memory);
+        let opened = path.map(file::lock_or_share).transpose().inspect_err(|problem| {
+            tracing::info!("learned windows are not kept after this process: {problem}");
+        });
+        let (first, shared) = opened.unwrap_or_default().unzip();
+        let lessons = shared.is_some().then(|| Arc::new(ModelFactsCache::new(accepted)));
+        let (far, own) = open_durable(config, Kept::Records, Intent::Use)?;
+        let secret = secret::choose(config, own.or(shared))?;
         let far = far.inspect(|far| far.set_accepted(accepted));
         let far = far.map(|far| (far, config.wait_limit));
         let bounds = (config.memory_bytes, config.ttl);
@@ -102,7 +105,10 @@ impl Store {
         } else {
             None
         };
-        Ok(Self { lessons, originals, ..store })
+        let lessons_file = lessons.as_ref().and_then(|lessons| {
+            TotalsFile::share((&store, config), LESSONS, lessons, ModelFactsCache::exchange)
+        });
+        Ok(Self { lessons, lessons_file, first: first.flatten(), originals, ..store })
     }
 
     /// Checks whether the store of the settings can be used. Connects to no server, and locks no
@@ -134,6 +140,9 @@ impl Store {
             }),
             memory: near,
             lessons: None,
+            lessons_file: None,
+            news: Notify::new(),
+            first: None,
             sealer: seal,
             secret,
             originals: None,
@@ -156,20 +165,14 @@ impl Store {
     /// Returns whether the durable store is available, judged by the last calls; `None` without
     /// one.
     pub(crate) fn is_available(&self) -> Option<bool> {
-        let tier = self.durable()?;
+        let tier = self.tiered.as_ref()?;
         Some(!tier.inner.is_away())
     }
 
-    /// Returns the durable store, if it keeps more than learned facts.
-    fn durable(&self) -> Option<&TieredStore> {
-        let tiered = self.tiered.as_ref();
-        tiered.filter(|_| self.lessons.is_none())
-    }
-
-    /// Whether this process has its own store file, if only for learned facts.
+    /// Whether this process has its own store file, or is the first that keeps lessons.
     pub(crate) fn owns_file(&self) -> bool {
         let tiered = self.tiered.as_ref();
-        tiered.is_some_and(|tier| !tier.inner.durable.is_shared())
+        self.first.is_some() || tiered.is_some_and(|tier| !tier.inner.durable.is_shared())
     }
 
     /// Returns the originals for recall; `None` if recall is off.
@@ -189,17 +192,25 @@ impl Store {
         learned: &LearnedModels,
         model: &str,
     ) {
-        let Some(tier) = &self.tiered else { return };
-        let key = learned.key(model);
-        if self.lessons.as_ref().is_none_or(|lessons| is_first(lessons, key)) {
+        if let Some(lessons) = &self.lessons
+            && let Some(facts) = lessons.take_news(learned.key(model))
+        {
+            learned.merge_remote(model, facts);
+        }
+        if let Some(tier) = &self.tiered {
             // A refresh is a large future. Boxing it keeps it out of the future of every chat.
-            let facts = Box::pin(tier.refresh(prefix_keys, key)).await;
+            let facts = Box::pin(tier.refresh(prefix_keys, learned.key(model))).await;
             learned.merge_remote(model, facts);
         }
     }
 
     /// Publishes to other processes what this one has learned about a model, if it is new.
     pub(crate) fn publish(&self, learned: &LearnedModels, model: &str) {
+        if let (Some(lessons), Some(facts)) = (&self.lessons, learned.facts(model))
+            && lessons.merge_learned(learned.key(model), facts) == SyncState::Incomplete
+        {
+            self.news.notify_one();
+        }
         if let (Some(tier), Some(facts)) = (&self.tiered, learned.facts(model)) {
             tier.publish_model_facts(learned.key(model), facts);
         }
@@ -212,7 +223,7 @@ impl Store {
     /// Stores a record that is not in use yet, in memory and durably. An existing record stays.
     pub(crate) async fn store_record(&self, key: RecordKey, record: CompactionRecord) {
         let kept = self.memory.insert_if_absent(key, record);
-        if let Some(tier) = self.durable() {
+        if let Some(tier) = &self.tiered {
             let wanted = vec![PendingChange::Record(Arc::clone(&kept.record))];
             tier.inner.write(&[(key, wanted)]).await;
         }
@@ -223,7 +234,7 @@ impl Store {
     /// model's.
     pub(crate) fn adopt(&self, key: RecordKey, record: CompactionRecord) -> bool {
         let (kept, is_accepted) = self.memory.adopt(key, record);
-        if let Some(tier) = self.durable() {
+        if let Some(tier) = &self.tiered {
             tier.queue_record(key, &kept);
         }
         is_accepted
@@ -266,7 +277,9 @@ impl Store {
     /// Marks the conversation with this prefix as notified. Returns whether it was not marked
     /// before.
     pub(crate) fn mark_notified(&self, key: RecordKey) -> bool {
-        is_first(&self.notified, key)
+        let mut is_new = false;
+        self.notified.get_or_insert_with(key, || is_new = true);
+        is_new
     }
 
     /// Records the token count of `model` for a request that ends at this prefix.
@@ -340,7 +353,7 @@ impl Store {
         keys: &[RecordKey],
         wish: impl FnOnce(&mut KeptTexts) -> Result<(), E>,
     ) -> Result<(), E> {
-        if let Some(tier) = self.durable() {
+        if let Some(tier) = &self.tiered {
             for key in keys {
                 tier.refresh_prefix(*key).await;
             }
@@ -354,7 +367,7 @@ impl Store {
 
     /// Queues a change of the durable entry under `key`, if the durable store keeps entries.
     fn queue_change(&self, key: RecordKey, change: Change) {
-        if let Some(tier) = self.durable() {
+        if let Some(tier) = &self.tiered {
             tier.queue_write(key, vec![PendingChange::Change(change)]);
         }
     }
@@ -381,7 +394,7 @@ impl Store {
 
     /// Whether records outlive the process.
     pub(crate) fn is_durable(&self) -> bool {
-        self.durable().is_some()
+        self.tiered.is_some()
     }
 
     /// Writes what is still queued and closes the file, so that another process can open it.
@@ -395,30 +408,6 @@ impl Store {
         }
         if let Some(originals) = &self.originals {
             originals.close().await;
-        }
-    }
-}
-
-fn is_first(keys: &FairCache<RecordKey, ()>, key: RecordKey) -> bool {
-    let mut is_first = false;
-    keys.get_or_insert_with(key, || is_first = true);
-    is_first
-}
-
-/// Opens the file of learned facts. Returns `None` if it cannot be used: longhaul works without it.
-fn open_lessons(path: &Path, config: &StoreConfig) -> Option<Opened> {
-    match file::FileStore::open(path, Kept::Records.bounds(config), Intent::Use) {
-        Ok((file, secret)) => Some((Some(DurableStore::File(file)), Some(secret))),
-        Err(Problem::StoreInUse(_)) => {
-            tracing::info!(
-                "another longhaul on this machine keeps learned windows: this process learns its own \
-                 until it ends"
-            );
-            None
-        }
-        Err(problem) => {
-            tracing::info!("learned windows are not kept after this process: {problem}");
-            None
         }
     }
 }

@@ -5,10 +5,13 @@ use std::path::Path;
 use bytes::Bytes;
 use serde::Serialize;
 
+use crate::config::StoreLocation;
+use crate::dashboard::days::DayRow;
 use crate::dashboard::{ListChange, Outage, shared};
 use crate::learned::learned_models::{HeldWindow, LearnedModels};
 use crate::metrics::quota::Quota;
 use crate::proxy_state::ProxyState;
+use crate::store::totals_file;
 use crate::summaries::GuardHealth;
 use crate::wall_clock;
 use longhaul_core::policy::KeptText;
@@ -70,6 +73,14 @@ impl Overview {
         let mut windows: Vec<_> = windows.collect();
         windows.sort();
         windows
+    }
+
+    /// Returns the totals by day and model. A reader `beside` has the rows of the file that the user's longhauls share.
+    pub(super) fn days(&self, beside: bool) -> Vec<DayRow> {
+        let store = &self.state.config.store;
+        let is_known = beside && store.location == StoreLocation::Memory;
+        let kept = if is_known { Vec::new() } else { totals_file::days(store) };
+        [kept, self.state.recent.days()].concat()
     }
 
     /// Drops the learned limits of `model` at all upstreams. Returns the windows dropped.

@@ -49,7 +49,9 @@ pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done 
     journal::write(agent, &target, env, matches.get_flag("force"))?;
     let address = reachable_address(config.listen);
     if TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_err() {
-        crate::cli::print_error(&format!("longhaul: nothing listens at {address} yet\n"));
+        crate::cli::print_error(&format!(
+            "longhaul: nothing listens at {address} yet; start `longhaul`\n"
+        ));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(super) fn dashboard(config: &Config, matches: &ArgMatches) -> Done {
         (None, _) => format!("http://{}", admin_address(config.admin)?),
         (Some(_), None) => {
             let why =
-                "no longhaul of yours serves a page; start `longhaul serve` or `longhaul run`";
+                "no longhaul of yours serves a page; start `longhaul`, or `longhaul run -- AGENT`";
             return Err(Problem::Unanswered(why.into()).into());
         }
         (Some(folder), Some(address)) => {

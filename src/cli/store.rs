@@ -33,13 +33,16 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     };
     let scope = own.get_one::<ScopeTag>("scope").copied();
     let json = own.get_flag("json");
-    let mut store = config.store.clone();
-    if let ("purge", StoreLocation::Memory, Some(path)) = (what, &store.location, &store.lessons) {
-        store.location = StoreLocation::File(path.clone());
+    let store = &config.store;
+    let keeps_files = store.location == StoreLocation::Memory && store.lessons.is_some();
+    if what == "purge" && scope.is_none() && keeps_files {
+        let purged = totals_file::remove(store)?;
+        let shown = pretty_json(&json!({ "purged": purged }));
+        return Ok(if json { shown } else { format!("{purged} files deleted\n") });
     }
-    let inspector = StoreInspector::open(&store)?;
+    let inspector = StoreInspector::open(store)?;
     if what == "purge" && scope.is_none() {
-        totals_file::remove(&store);
+        totals_file::remove(store)?;
     }
     crate::cli::runtime()?.block_on(async {
         let page = match (what, json) {

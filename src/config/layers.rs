@@ -18,6 +18,9 @@ use crate::error::Problem;
 pub(super) const LISTS: [&TableList; 4] =
     [&MODEL_TABLES, &MOUNT_TABLES, &PRICE_TABLES, &KEEP_TABLES];
 
+/// Maximum names that are reported one by one if no setting has them: in another program's file, none has.
+const MAX_UNKNOWN_KEYS: usize = 3;
+
 /// Values by key; a later layer replaces an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
@@ -119,11 +122,18 @@ impl Layers {
             problems.extend(wrong.into_iter().chain(repeated_paths(&tables)));
             tables
         }));
-        for (key, (_, origin)) in &values {
-            if ALL_SETTINGS.iter().all(|entry| entry.key != key) {
-                let all = ALL_SETTINGS.iter().map(|entry| entry.key);
-                problems.push(unknown_key(key, origin, all));
-            }
+        let keys = || ALL_SETTINGS.iter().map(|entry| entry.key);
+        let unknown = values.iter().filter(|(key, _)| keys().all(|known| known != *key));
+        let mut unknown: Vec<_> =
+            unknown.map(|(key, (_, origin))| (origin.line(), key, origin)).collect();
+        unknown.sort_by_key(|(line, ..)| *line);
+        for (at, (_, key, origin)) in unknown.iter().enumerate().take(MAX_UNKNOWN_KEYS + 1) {
+            problems.push(match unknown.len() - at {
+                more if at == MAX_UNKNOWN_KEYS => Problem::Setting(format!(
+                    "{origin}: from here on, {more} more names are no settings; is the file longhaul's?"
+                )),
+                _ => unknown_key(key, origin, keys()),
+            });
         }
         let mut settings = Vec::with_capacity(ALL_SETTINGS.len());
         for entry in ALL_SETTINGS {

@@ -26,6 +26,11 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
+    /// Returns the line in the configuration file; zero elsewhere.
+    pub(super) fn line(&self) -> usize {
+        if let Self::File(_, line) = self { *line } else { 0 }
+    }
+
     /// Builds the problem for a value from here; `key` is the setting's.
     pub(super) fn problem(&self, key: &str, reason: impl fmt::Display) -> Problem {
         Problem::Setting(format!("{key} from {self}: {reason}"))

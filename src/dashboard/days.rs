@@ -175,14 +175,14 @@ impl DayTotals {
             .collect()
     }
 
-    /// Restores rows of an earlier process.
-    pub(crate) fn restore(&mut self, rows: Vec<DayRow>) {
+    /// Adds rows of other totals.
+    pub(super) fn add(&mut self, rows: Vec<DayRow>) {
         for row in rows.into_iter().take(MAX_SPANS * (MAX_MODELS + 2)) {
             let hour = row.day.saturating_mul(DAY_HOURS).saturating_add(row.hour);
-            let models = self.spans.entry(hour).or_default();
-            models.entry(row.model).or_default().add_all(&row.numbers);
+            self.numbers(hour, &row.model).add_all(&row.numbers);
         }
-        self.merge_before(0);
+        let newest = self.spans.last_key_value().map_or(0, |(hour, _)| *hour);
+        self.merge_before((newest / DAY_HOURS).saturating_sub(1) * DAY_HOURS);
     }
 
     /// Adds the hours before `hour` to their days, and the oldest days to the first one.
@@ -208,7 +208,8 @@ impl DayTotals {
     fn numbers(&mut self, hour: u64, model: &str) -> &mut DayNumbers {
         let models = self.spans.entry(hour).or_default();
         let model: String = model.chars().take(MAX_MODEL_CHARS).collect();
-        let is_free = models.len() < MAX_MODELS || model == EARLIER_DAYS;
+        let named = models.len() - usize::from(models.contains_key(OTHER_MODELS));
+        let is_free = named < MAX_MODELS || model == EARLIER_DAYS;
         let name = if is_free || models.contains_key(&model) { model } else { OTHER_MODELS.into() };
         models.entry(name).or_default()
     }
@@ -241,11 +242,11 @@ mod tests {
         let others = rows.iter().find(|row| row.model == OTHER_MODELS).unwrap();
         assert_eq!(others.numbers.requests, 100 - MAX_MODELS as u64);
         let mut restored = DayTotals::default();
-        restored.restore(rows.clone());
+        restored.add(rows.clone());
         assert!(restored.rows() == rows);
         let old = r#"[{"day":3,"model":"m","requests":2,"cost":5,"unknown":1,"saved":7}]"#;
         let mut restored = DayTotals::default();
-        restored.restore(serde_json::from_str(old).unwrap());
+        restored.add(serde_json::from_str(old).unwrap());
         let row = restored.rows().pop().unwrap();
         assert_eq!((row.day, row.hour, row.numbers.cost.as_nanos()), (3, 0, 5));
     }

@@ -49,10 +49,7 @@ fn push_request(head: &mut Table, request: &RequestReport, report: &ExplanationR
     head.push(["request".to_owned(), which]);
     let did = match request.actions.as_slice() {
         [] => "forwarded unchanged".to_owned(),
-        actions => {
-            let actions = printable_name(&actions.join(", ")).replace("digest", "summary");
-            actions.replace("prune", "old results cleared")
-        }
+        actions => printable_name(&actions.join(", ")).replace("prune", "old results cleared"),
     };
     let mut parts = vec![format!(
         "{did}: {} → {} tokens",

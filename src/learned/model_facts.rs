@@ -1,6 +1,8 @@
 //! Learned facts about a model that decide the forwarded bytes: equal on every replica,
 //! and kept over a restart.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -107,6 +109,27 @@ impl ModelFactsCache {
     /// Returns whether the durable store has the facts about a model.
     pub(crate) fn sync_state(&self, model: RecordKey) -> SyncState {
         self.0.get(&model).unwrap_or_default().sync
+    }
+
+    /// Returns the facts about a model that are incomplete, and notes that they no longer are.
+    pub(crate) fn take_news(&self, model: RecordKey) -> Option<ModelFacts> {
+        let kept = self.0.get(&model).filter(|kept| kept.sync == SyncState::Incomplete)?;
+        self.update(model, |kept| CachedFacts { sync: SyncState::Synced, ..kept });
+        Some(kept.facts.without_future_facts())
+    }
+
+    /// Merges the facts that a file `kept` under the bytes of their keys, and writes all.
+    pub(crate) fn exchange(
+        &self,
+        kept: Vec<(Vec<u8>, ModelFacts)>,
+        write: &dyn Fn(Vec<(Vec<u8>, ModelFacts)>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for (key, facts) in kept {
+            _ = RecordKey::from_bytes(&key).map(|model| self.merge_learned(model, facts));
+        }
+        let all = self.0.entries().into_iter();
+        let all: BTreeMap<_, _> = all.map(|(key, kept)| (key.to_bytes(), kept.facts)).collect();
+        write(all.into_iter().map(|(key, facts)| (key.to_vec(), facts)).collect())
     }
 
     /// Merges facts that this process learned. Returns whether the durable store may lack some of

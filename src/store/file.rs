@@ -25,9 +25,9 @@ use crate::error::Problem;
 use crate::store::durable::{Answer, EntryWrite, ListedEntry, StoredEntry, WriteResult};
 use crate::wall_clock;
 use longhaul_core::units::scope::{RecordKey, ScopeTag};
-pub(super) use open::check;
+use open::OpenError;
 pub(crate) use open::create_private_dir;
-use open::{OpenError, StoreFile};
+pub(super) use open::{StoreFile, check, lock_or_share, try_lock_for_a_moment};
 use sweep::FileLimits;
 use threads::{Order, SharedDatabase};
 

@@ -1,4 +1,4 @@
-//! Totals in a file next to the store, or in the state folder, so that they survive a restart.
+//! Rows in a file next to the store, or in the state folder, so that they survive a restart.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -6,98 +6,112 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::config::{StoreConfig, StoreLocation};
+use crate::error::Problem;
 use crate::store::Store;
+use crate::store::file::{Intent, StoreFile, try_lock_for_a_moment};
 use crate::store::format::RecordSealer;
 use longhaul_core::units::scope::{RecordKey, Scope};
 
 /// Maximum bytes that are read: every row that may be written takes less.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Names of the files: totals by day; conversations; titles, sealed like records; prices that a person set; spending
-/// that has a cap. They follow the name of the store.
+/// Names of the files, which follow the name of the store. Lessons and titles are sealed like records.
 pub(crate) const DAYS: &str = ".days.json";
+pub(super) const LESSONS: &str = ".models";
 pub(crate) const CONVERSATIONS: &str = ".conversations.json";
 pub(crate) const TITLES: &str = ".titles";
 pub(crate) const PRICES: &str = ".prices.json";
 pub(crate) const SPENT: &str = ".spent.json";
+const LOCK: &str = ".lock";
 
-/// File with the rows of a table. Only the process that has the store, or the port, writes the file.
-pub(crate) struct TotalsFile {
-    path: PathBuf,
-    rows: Box<dyn Fn() -> Vec<u8> + Send + Sync>,
-    /// Rows as they were written last.
-    written: Mutex<Vec<u8>>,
-    sealing: Option<Sealing>,
-}
+/// File with the rows of a table, which several processes may write.
+pub(crate) struct TotalsFile(Mutex<Box<Exchange>>);
+
+/// Reads the file, and writes rows to it.
+type Exchange = dyn FnMut() -> io::Result<()> + Send;
 
 type Sealing = (Arc<RecordSealer>, RecordKey);
 
 impl TotalsFile {
-    /// Passes the rows of the file to `restore`; `rows` returns those of `source` to write. Returns `None` if the
-    /// settings give no place for the file.
-    pub(crate) fn open<S: Send + Sync + 'static, T: DeserializeOwned + Serialize>(
+    /// Passes the rows of the file to `restore`; `rows` returns those of `source` to write in their place. Returns
+    /// `None` if the settings give no place for the file.
+    pub(crate) fn open<S: Send + Sync + 'static, T: DeserializeOwned + Serialize + 'static>(
+        at: (&Store, &StoreConfig),
+        name: &str,
+        source: &Arc<S>,
+        restore: impl FnOnce(&S, Vec<T>) + Send + 'static,
+        rows: impl Fn(&S) -> Vec<T> + Send + 'static,
+    ) -> Option<Arc<Self>> {
+        let mut restore = Some(restore);
+        Self::share(at, name, source, move |source, kept, write| {
+            if let Some(restore) = restore.take() {
+                restore(source, kept);
+            }
+            write(rows(source))
+        })
+    }
+
+    /// Opens a file that other processes write, too. At once and at each write, `exchange` receives the rows of the
+    /// file, and a function that replaces them, while no other process may.
+    pub(crate) fn share<S: Send + Sync + 'static, T: DeserializeOwned + Serialize>(
         (store, config): (&Store, &StoreConfig),
         name: &str,
         source: &Arc<S>,
-        restore: impl FnOnce(&S, Vec<T>),
-        rows: impl Fn(&S) -> Vec<T> + Send + Sync + 'static,
+        mut exchange: impl FnMut(&S, Vec<T>, &dyn Fn(Vec<T>) -> io::Result<()>) -> io::Result<()>
+        + Send
+        + 'static,
     ) -> Option<Arc<Self>> {
+        let lock = path(config, LOCK).filter(|_| config.location == StoreLocation::Memory);
         let path = path(config, name)?;
-        let sealing = (name == TITLES).then(|| {
+        let sealing = [LESSONS, TITLES].contains(&name).then(|| {
             let key = Scope::new(store.secret.as_bytes(), &[]).named_key(name);
             (Arc::clone(&store.sealer), key)
         });
-        let found = read(&path, sealing.as_ref()).inspect_err(|error| {
-            tracing::warn!(%error, name, "what the page of an earlier process kept cannot be read");
-        });
-        let to_json = |rows: &Vec<T>| serde_json::to_vec(rows).unwrap_or_default();
-        let written = Mutex::new(found.as_ref().map(to_json).unwrap_or_default());
-        restore(source, found.unwrap_or_default());
         let source = Arc::clone(source);
-        let rows = Box::new(move || to_json(&rows(&source)));
-        Some(Arc::new(Self { path, rows, written, sealing }))
+        let exchange = move || {
+            // The end of a process, even by a crash, releases its lock. Any other store has one process alone.
+            let open = |lock| OpenOptions::new().append(true).create(true).open(lock);
+            let lock = lock.as_ref().map(open).transpose()?;
+            lock.as_ref().map(try_lock_for_a_moment).transpose()?;
+            let kept = read(&path, sealing.as_ref())?;
+            let before = serde_json::to_vec(&kept)?;
+            exchange(&source, kept, &|rows| {
+                let rows = serde_json::to_vec(&rows)?;
+                if rows == before { Ok(()) } else { write(&path, sealing.as_ref(), &rows) }
+            })
+        };
+        let file = Arc::new(Self(Mutex::new(Box::new(exchange))));
+        file.exchange();
+        Some(file)
     }
 
     /// Writes the rows if they have changed.
     pub(crate) async fn write(self: &Arc<Self>) {
         let file = Arc::clone(self);
-        _ = tokio::task::spawn_blocking(move || {
-            let rows = (file.rows)();
-            let mut written = file.written.lock();
-            if *written == rows {
-                return;
-            }
-            let content =
-                file.content(&rows).ok_or_else(|| io::Error::other("they cannot be sealed"));
-            match content.and_then(|content| replace(&file.path, ".new", &content)) {
-                Ok(()) => *written = rows,
-                Err(error) => tracing::warn!(%error, "the totals cannot be written"),
-            }
-        })
-        .await;
+        _ = tokio::task::spawn_blocking(move || file.exchange()).await;
     }
 
-    /// Returns `rows` as the file holds them; `None` if they cannot be sealed.
-    fn content(&self, rows: &[u8]) -> Option<Bytes> {
-        let Some((sealer, key)) = &self.sealing else {
-            return Some(Bytes::copy_from_slice(rows));
-        };
-        sealer.seal(*key, &serde_json::from_slice::<&RawValue>(rows).ok()?)
+    fn exchange(&self) {
+        if let Err(error) = self.0.lock()() {
+            tracing::warn!(%error, "what longhaul keeps for the next start cannot be written");
+        }
     }
 }
 
-/// Removes what the pages of earlier processes kept. The spending that has a cap stays.
-pub(crate) fn remove(config: &StoreConfig) {
-    for path in [DAYS, CONVERSATIONS, TITLES, PRICES].iter().filter_map(|name| path(config, name)) {
-        _ = fs::remove_file(path);
-    }
+/// Removes what earlier processes kept. Returns the number of files. The spending that has a cap stays. Fails while
+/// another process keeps lessons.
+pub(crate) fn remove(config: &StoreConfig) -> Result<usize, Problem> {
+    let lessons = config.lessons.as_ref().filter(|_| config.location == StoreLocation::Memory);
+    let _lock = lessons.map(|path| StoreFile::lock(path, Intent::Use)).transpose()?;
+    let names = [DAYS, LESSONS, CONVERSATIONS, TITLES, PRICES];
+    let paths = names.iter().filter_map(|name| path(config, name));
+    Ok(paths.filter(|path| fs::remove_file(path).is_ok()).count())
 }
 
 fn path(config: &StoreConfig, name: &str) -> Option<PathBuf> {
@@ -111,7 +125,12 @@ fn path(config: &StoreConfig, name: &str) -> Option<PathBuf> {
     Some(PathBuf::from(path))
 }
 
-/// Returns the rows of the file; none without a file.
+/// Returns the totals by day that the file has.
+pub(crate) fn days<T: DeserializeOwned>(config: &StoreConfig) -> Vec<T> {
+    path(config, DAYS).and_then(|path| read(&path, None).ok()).unwrap_or_default()
+}
+
+/// Returns the rows of the file; none without a file, or from one that is damaged or of another version.
 fn read<T: DeserializeOwned>(path: &Path, sealing: Option<&Sealing>) -> io::Result<Vec<T>> {
     let bytes = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -121,11 +140,23 @@ fn read<T: DeserializeOwned>(path: &Path, sealing: Option<&Sealing>) -> io::Resu
         return Err(io::Error::other("the file is too large"));
     }
     let content = fs::read(path)?;
-    let Some((sealer, key)) = sealing else {
-        return Ok(serde_json::from_slice(&content)?);
+    let rows = match sealing {
+        None => serde_json::from_slice(&content).ok(),
+        Some((sealer, key)) => sealer.open(*key, &content),
     };
-    let opened = sealer.open(*key, &content);
-    opened.ok_or_else(|| io::Error::other("another version, or another secret, sealed the file"))
+    if rows.is_none() {
+        tracing::warn!(path = %path.display(), "what earlier processes kept cannot be read");
+    }
+    Ok(rows.unwrap_or_default())
+}
+
+/// Replaces the rows of the file.
+fn write(path: &Path, sealing: Option<&Sealing>, rows: &[u8]) -> io::Result<()> {
+    let Some((sealer, key)) = sealing else {
+        return replace(path, ".new", rows);
+    };
+    let sealed = sealer.seal(*key, &serde_json::from_slice::<&RawValue>(rows)?);
+    replace(path, ".new", &sealed.ok_or_else(|| io::Error::other("they cannot be sealed"))?)
 }
 
 /// Replaces the file by way of a copy for its owner only, so that the file is complete at any moment. `ending`
@@ -183,7 +214,7 @@ mod tests {
             fs::write(&path, &content[..content.len() - 1]).unwrap();
             assert!(open(name).1.lock().is_empty());
         }
-        remove(&config.store);
+        assert_eq!(remove(&config.store).ok(), Some(2));
         assert!([DAYS, TITLES].iter().all(|name| !path(&config.store, name).unwrap().exists()));
     }
 }

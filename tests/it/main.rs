@@ -89,6 +89,7 @@ mod script;
 mod sdk;
 mod secrets;
 mod sessions;
+mod shared_state;
 mod stored_records;
 mod subject;
 mod summaries;

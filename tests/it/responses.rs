@@ -5,6 +5,7 @@ mod inputs;
 mod lost;
 mod oracle;
 mod recorded;
+mod screenshots;
 mod served;
 mod servers;
 mod validity;

@@ -360,7 +360,7 @@ fn a_dashboard_and_a_log_are_there_on_request_and_lessons_in_the_state_folder() 
     assert!(told.contains(&format!("dashboard at http://{admin}")), "{told}");
     assert!(log.exists());
     let state = dir.path().join(".local/state/longhaul");
-    assert!(state.join("lessons.db").exists());
+    assert!(state.join("lessons.db.secret").exists());
     let off = [("HOME", home), ("LONGHAUL_STORE_LESSONS", "false")];
     std::fs::remove_dir_all(&state).unwrap();
     let output = run(&["--upstream", "http://127.0.0.1:9/v1", "--", "true"], &off).output();

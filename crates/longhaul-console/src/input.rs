@@ -27,7 +27,8 @@ fn open_raw(file: &Path) -> io::Result<Box<dyn BufRead>> {
     let input = io::stdin();
     if input.is_terminal() {
         // Without this message, the program appears to hang.
-        let notice = b"longhaul: reading a request body from the terminal\n";
+        let notice =
+            b"longhaul: reading a request body from the terminal, up to Ctrl-D; a file works too\n";
         _ = io::stderr().write_all(notice);
     }
     Ok(Box::new(input.lock()))

@@ -76,6 +76,8 @@ pub enum PartKind {
     Image,
     /// Any other kind, including kinds that do not exist yet.
     Other,
+    /// An inline image that only another image may replace.
+    Screenshot,
     /// Text.
     Text,
     /// Signed or encrypted thinking of the model.

@@ -39,8 +39,16 @@ export function usePlot(place, height, options, data, changes) {
 // The window belongs on the scale only if a source states it. A guess would squash the chart.
 const isStated = (point) => point.window_note && !point.window_note.source.startsWith('assumed');
 
-// Estimated tokens in the provider's: by the window, which is known in both.
-const scale = (point) => point.window_note && point.window > 0 ? point.window_note.tokens / point.window : 1;
+// Notes for each point how many of the provider's tokens an estimated one is: by the last request that the
+// provider counted, before that by the first.
+function calibrate(points) {
+  const counted = (point) => point.went_on && point.prompt_tokens > 0 && point.after > 0 ? point.prompt_tokens / point.after : null;
+  let ratio = points.map(counted).find((one) => one !== null) ?? null;
+  for (const point of points) point.ratio = ratio = counted(point) ?? ratio;
+}
+
+// Estimated tokens in the provider's: as counted, else by the window, if it is known in both.
+const scale = (point) => point.ratio ?? (point.window_note && point.window > 0 ? point.window_note.tokens / point.window : 1);
 
 // The sizes of a request in the provider's tokens. The provider counts what it received; a request
 // that did not reach it has no forwarded size.
@@ -160,5 +168,6 @@ function Plot({ points, onOpen }) {
 }
 
 export function Chart({ points, onOpen }) {
+  calibrate(points);
   return points.length === 1 ? html`<${Single} point=${points[0]} />` : html`<${Plot} points=${points} onOpen=${onOpen} />`;
 }

@@ -48,7 +48,7 @@ export function failure(point) {
   return ['provider error', point.status, point.error].filter(Boolean).join(' ');
 }
 
-// Marks of events: action, symbol, words, class. Rules and models write summaries; both are called so.
+// Marks of events: action, symbol, words, class. A model writes summaries, fixed rules write digests.
 const MARKS = [
   ['gave-up', '✕', 'gave up', 'bad'],
   ['original', '↺', 'original sent', 'warn'],
@@ -56,7 +56,7 @@ const MARKS = [
   ['smaller-output', '↓', 'output lowered', 'warn'],
   ['fewer-bytes', '▧', 'images left out', 'warn'],
   ['summary', '◆', 'a summary replaces history', 'record'],
-  ['digest', '◆', 'a summary replaces history', 'record'],
+  ['digest', '◆', 'a digest replaces history', 'record'],
   ['clip', '✂', 'result clipped', 'record'],
   ['prune', '▲', 'results cleared', 'clear'],
   ['without-thinking', '◌', 'thinking left out', 'clear'],

@@ -155,7 +155,7 @@ function loadTotals() {
   isDue = true;
   const load = async () => {
     isDue = false;
-    const days = [...state.peers.keys()].map((base) => ask(base + '/days').catch(() => []));
+    const days = [...state.peers.keys()].map((base) => ask(base + '/days' + (base ? '?beside' : '')).catch(() => []));
     try {
       state.config = await ask('/config');
       state.days = (await Promise.all(days)).flat();

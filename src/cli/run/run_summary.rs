@@ -30,7 +30,8 @@ pub(super) fn run_summary(metrics: &Metrics, base: &str, agent: Option<&Agent>) 
     }
     let counts = [
         (did(Action::Prune), "with old results cleared"),
-        (did(Action::Digest) + did(Action::Summary), "with a summary for old history"),
+        (did(Action::Summary), "with a summary for old history"),
+        (did(Action::Digest), "with a digest for old history"),
         (did(Action::Retry), "refused at first and retried"),
         (did(Action::GaveUp), "too large even after compaction"),
     ];
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(
             run_summary(&metrics, "", None),
             "longhaul: 2 chats, about 1,234,567 tokens, 534,567 forwarded (56% less); 1 with old \
-             results cleared; 2 with a summary for old history; 1 refused at first and retried\n"
+             results cleared; 1 with a summary for old history; 1 with a digest for old history; 1 refused at first and retried\n"
         );
     }
 

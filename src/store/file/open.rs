@@ -34,7 +34,7 @@ const SECRET_SUFFIX: &str = ".secret";
 const COPY_SUFFIX: &str = ".longhaul-copy";
 
 /// Location of the database. No other process opens it while this is held.
-pub(super) struct StoreFile {
+pub(in crate::store) struct StoreFile {
     path: PathBuf,
     intent: Intent,
     /// The secret's file, locked. `None` if a database under inspection has no such file.
@@ -113,7 +113,7 @@ impl OpenError {
 }
 
 /// Locks a file, and waits up to [`LOCK_WAIT`] for another process to release the file.
-fn try_lock_for_a_moment(file: &File) -> Result<(), TryLockError> {
+pub(in crate::store) fn try_lock_for_a_moment(file: &File) -> Result<(), TryLockError> {
     let until = Instant::now() + LOCK_WAIT;
     loop {
         match file.try_lock() {
@@ -132,7 +132,7 @@ impl StoreFile {
     /// - The file is not a store of longhaul's. It is left unchanged.
     /// - The system refuses access.
     /// - There is no store to inspect.
-    pub(super) fn lock(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
+    pub(in crate::store) fn lock(path: &Path, intent: Intent) -> Result<(Self, Secret), Problem> {
         let system = |error| OpenError::Io(error).into_problem(path);
         let beside = with_suffix(path, SECRET_SUFFIX);
         let found = identify::identify(path, &beside)?;
@@ -214,6 +214,18 @@ impl StoreFile {
     fn resolved_path(&self) -> PathBuf {
         fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone())
     }
+}
+
+/// Returns the secret next to `path`, with the lock unless another process has it. Fails if that process has not
+/// written the secret, or as [`StoreFile::lock`].
+pub(in crate::store) fn lock_or_share(path: &Path) -> Result<(Option<StoreFile>, Secret), Problem> {
+    StoreFile::lock(path, Intent::Use).map(|(lock, secret)| (Some(lock), secret)).or_else(
+        |problem| {
+            let secret = fs::read(with_suffix(path, SECRET_SUFFIX)).unwrap_or_default();
+            let secret = secret.try_into().map_err(|_| problem)?;
+            Ok((None, Secret::from_bytes(secret)))
+        },
+    )
 }
 
 /// Checks whether the file at `path` could be locked and opened, without doing so. A proxy may have

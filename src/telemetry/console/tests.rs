@@ -73,7 +73,7 @@ fn an_event_names_model_and_conversation_and_reads_as_words() {
     ];
     assert_eq!(
         PLAIN.line(NOON, Level::WARN, &fields(REQUEST, &failed)),
-        "12:00:00+02:00  m  e7  summary in use, 9 tokens  500  server_error  1 ms"
+        "12:00:00+02:00  m  e7  digest in use, 9 tokens  500  server_error  1 ms"
     );
 }
 

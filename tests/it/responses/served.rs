@@ -11,7 +11,7 @@ use crate::received_reply::ReceivedReply;
 pub(super) const PATH: &str = "/v1/responses";
 
 /// Starts a model with this window, and a proxy before it.
-async fn started(window: u64, changes: &[(&str, &str)]) -> (Model, Proxy, Caller) {
+pub(super) async fn started(window: u64, changes: &[(&str, &str)]) -> (Model, Proxy, Caller) {
     let model = Model::start(ModelOptions::with_window(window)).await.unwrap();
     let proxy = Proxy::start(&model.url(), changes).await;
     let caller = Caller::of(proxy.address);

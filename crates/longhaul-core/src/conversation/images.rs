@@ -72,9 +72,12 @@ pub(crate) fn image_parts<'c>(
     })
 }
 
-/// Returns the text part that replaces an image or a document, with its cache mark. `None` for any other
-/// part.
+/// Returns the part that replaces an image or a document: a text with its cache mark, or for a screenshot an
+/// image. `None` for any other part.
 pub(crate) fn marker_part(conversation: &Conversation<'_>, part: &ContentPart) -> Option<String> {
+    if part.kind == PartKind::Screenshot {
+        return Some(wording::SCREENSHOT_MARKER.trim_end().to_owned());
+    }
     let text = quote(marker(part.kind)?);
     let mark = part.cache_mark.map(|mark| mark.slice(conversation.body()));
     Some(conversation.dialect().text_part(&text, mark))
@@ -82,7 +85,7 @@ pub(crate) fn marker_part(conversation: &Conversation<'_>, part: &ContentPart) -
 
 /// Returns the text in place of an image or a document.
 fn marker(kind: PartKind) -> Option<&'static str> {
-    let may_go = matches!(kind, PartKind::File | PartKind::Image);
+    let may_go = matches!(kind, PartKind::File | PartKind::Image | PartKind::Screenshot);
     may_go.then(|| media_marker(kind))?
 }
 
@@ -91,7 +94,7 @@ pub(crate) fn media_marker(kind: PartKind) -> Option<&'static str> {
     match kind {
         PartKind::Audio => Some(wording::AUDIO_MARKER),
         PartKind::File => Some(wording::FILE_MARKER),
-        PartKind::Image => Some(wording::IMAGE_MARKER),
+        PartKind::Image | PartKind::Screenshot => Some(wording::IMAGE_MARKER),
         PartKind::Video => Some(wording::VIDEO_MARKER),
         PartKind::Other | PartKind::Text | PartKind::Thinking => None,
     }

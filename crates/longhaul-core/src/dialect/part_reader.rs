@@ -120,7 +120,7 @@ pub(in crate::dialect) fn part_tokens(kind: PartKind, is_coarse: bool, raw: &str
     match kind {
         PartKind::Text => Tokens::ZERO,
         PartKind::Image if is_coarse => LOW_DETAIL_IMAGE_TOKENS,
-        PartKind::Image => IMAGE_TOKENS,
+        PartKind::Image | PartKind::Screenshot => IMAGE_TOKENS,
         PartKind::Other | PartKind::Thinking if is_base64(raw) => {
             capped_tokens(bytes / 4).min(file_tokens(bytes))
         }

@@ -326,6 +326,7 @@ fn hash_part(hasher: &mut blake3::Hasher, conversation: &Conversation<'_>, part:
             | PartKind::File
             | PartKind::Image
             | PartKind::Other
+            | PartKind::Screenshot
             | PartKind::Text
             | PartKind::Video,
             _,

@@ -139,6 +139,8 @@ a later message differ, the later message holds.";
 const SUMMARY_SUFFIX: &str = "[End of the record; the conversation goes on below]";
 
 pub(crate) const IMAGE_MARKER: &str = "[image]";
+/// Output in place of an old screenshot: a picture of words, because the API takes no text there.
+pub(crate) const SCREENSHOT_MARKER: &str = include_str!("cleared_screenshot.json");
 /// Markers for other parts that are not text, in rendered messages.
 pub(crate) const AUDIO_MARKER: &str = "[audio]";
 pub(crate) const FILE_MARKER: &str = "[file]";

@@ -194,7 +194,8 @@ impl HistoryReport {
         let all: usize = self.sources.iter().map(|(_, count)| count).sum();
         let named: Vec<String> =
             self.sources.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        _ = writeln!(page, "sessions of the last {} days: {all} ({})", self.days, named.join(", "));
+        let (days, named) = (self.days, named.join(", "));
+        _ = writeln!(page, "sessions read, of the last {days} days: {all} ({named})");
         _ = writeln!(
             page,
             "too short for any change: {}; compacted by the agent itself: {}\nunknown lines skipped: {}",

@@ -105,7 +105,7 @@ impl Steps {
         };
         let parts = self.parts.get_mut(message.parts.clone());
         for part in parts.unwrap_or_default() {
-            if part.kind == PartKind::Image {
+            if matches!(part.kind, PartKind::Image | PartKind::Screenshot) {
                 part.kind = PartKind::Other;
                 message.cached = None;
             }

@@ -1,6 +1,6 @@
 //! JSON that longhaul writes into a request: user messages, text parts and replacement outputs.
 
-use crate::conversation::{Content, ContentPart, Conversation, Message};
+use crate::conversation::{Content, ContentPart, Conversation, Message, PartKind, images};
 use crate::dialect::Dialect;
 use crate::dialect::chat_completions::writer;
 use crate::json::quote::quote;
@@ -15,9 +15,10 @@ pub(in crate::dialect) fn content_in_shape(
 ) -> Option<String> {
     if let Content::Parts(span) = message.content {
         let parts = conversation.parts(message);
-        if parts.iter().any(|part| part.span == span) {
-            // An item that longhaul does not read.
-            return None;
+        if let Some(part) = parts.iter().find(|part| part.span == span) {
+            // Longhaul reads no item in one part, except for a screenshot.
+            let is_read = part.kind == PartKind::Screenshot;
+            return is_read.then(|| images::marker_part(conversation, part))?;
         }
         let is_chunk = |part: &ContentPart| part.text.is_some_and(|it| it.span() == part.span);
         if !parts.is_empty() && parts.iter().all(is_chunk) {
@@ -107,6 +108,13 @@ mod tests {
             let output = r#"{"type":"computer_screenshot","image_url":"u"}"#;
             check(&format!(r#"{{"type":"{kind}","call_id":"c","output":{output}}}"#), None);
         }
+    }
+
+    #[test]
+    fn a_screenshot_gives_way_to_another() {
+        let output = r#"{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBOR"}"#;
+        let item = format!(r#"{{"type":"computer_call_output","call_id":"c","output":{output}}}"#);
+        check(&item, Some(crate::text::wording::SCREENSHOT_MARKER.trim_end()));
     }
 
     #[test]

@@ -129,7 +129,8 @@ fn action_phrase(word: &str) -> &str {
         "gave-up" => "gave up",
         "prune" => "old tool results cleared",
         RETRY => "retried",
-        "digest" | "summary" => "a summary for old history",
+        "digest" => "a digest for old history",
+        "summary" => "a summary for old history",
         other => other,
     }
 }
@@ -182,7 +183,7 @@ mod tests {
             "      1         2        1,000      1,000     50%  –
       …                                            3 requests like the one above
       5        10        1,000      1,000     50%  –
-      6      12→3        1,000      1,000     50%  refused as too large, a summary for old history, retried
+      6      12→3        1,000      1,000     50%  refused as too large, a digest for old history, retried
       7      14→3        1,000      1,000     50%  as before
       …                                            1 request like the one above
       9      18→3        1,000      1,000     50%  as before",

@@ -90,7 +90,13 @@ pub(super) fn wrong_local_shell(body: &Value) -> Option<String> {
 pub(super) fn wrong_screenshot(body: &Value) -> Option<String> {
     position(body, |item| {
         let output = member(item, "output");
-        kind(item) == "computer_call_output" && kind(output) != "computer_screenshot"
+        let has_file = text(output, "file_id").is_some();
+        // OpenAI answers `Invalid 'input[6].output.image_url'` to words (Cloudgeni-ai/opengeni, pull request 290).
+        let has_address = text(output, "image_url").is_some_and(|url| {
+            ["https://", "http://", "data:image/"].iter().any(|begin| url.starts_with(begin))
+        });
+        let is_screenshot = kind(output) == "computer_screenshot" && (has_file || has_address);
+        kind(item) == "computer_call_output" && !is_screenshot
     })
 }
 

@@ -236,6 +236,9 @@ fn items_of_the_provider_keep_their_shape_and_partners() {
     };
     check(&call("local_shell_call", json!([])), &["r-local-shell"]);
     check(&call("computer_call", json!("cleared")), &["r-computer-output"]);
+    let shot = |url: &str| json!({"type": "computer_screenshot", "image_url": url});
+    check(&call("computer_call", shot("cleared")), &["r-computer-output"]);
+    check(&call("computer_call", shot("data:image/png;base64,iVBOR")), &[]);
     let approval = json!({"type": "mcp_approval_response", "approval_request_id": "m"});
     check(&json!([approval]), &["r-mcp-one-item"]);
     check(&json!([{"type": "mcp_approval_request", "id": "m"}, approval]), &[]);

@@ -104,7 +104,7 @@ impl RequestReader<'_> {
             }
             Some(b'n') => scanner.skip()?,
             _ => {
-                scanner.skip()?;
+                value.content = Content::Parts(scanner.value()?);
                 value.is_odd = true;
             }
         }
@@ -144,6 +144,7 @@ impl RequestReader<'_> {
                 match shape {
                     OutputShape::Chunks => self.set_chunks(&mut message, &draft.output)?,
                     OutputShape::Opaque => self.set_opaque(&mut message, body),
+                    OutputShape::Screenshot => self.set_screenshot(&mut message, draft, body),
                     OutputShape::Text => self.set_content(&mut message, &draft.output)?,
                 }
             }
@@ -219,6 +220,18 @@ impl RequestReader<'_> {
         self.pieces.parts.push(ContentPart::opaque(message.span, tokens));
         message.parts.end = self.pieces.parts.len();
         message.content = Content::Parts(message.span);
+    }
+
+    /// Sets a message's content to its inline screenshot. Any other output is opaque.
+    fn set_screenshot(&mut self, message: &mut Message, draft: &ItemDraft, body: &str) {
+        self.set_opaque(message, body);
+        let inline = draft.output.content.span();
+        let inline = inline.filter(|it| it.slice(body).contains("\"data:image/"));
+        if let (Some(span), Some(part)) = (inline, self.pieces.parts.last_mut()) {
+            let (kind, raw) = (PartKind::Screenshot, span.slice(body));
+            *part = ContentPart { kind, tokens: part_tokens(kind, false, raw), span, ..*part };
+            message.content = Content::Parts(span);
+        }
     }
 
     /// Adds the call of an item. A call without a name gets the name of its type.
@@ -299,6 +312,8 @@ enum OutputShape {
     Chunks,
     /// Anything else: counted, and never changed.
     Opaque,
+    /// An object with an image.
+    Screenshot,
     /// A string, or an array of parts.
     Text,
 }
@@ -313,6 +328,7 @@ impl ItemType {
                 Self::Linked(NeighbourLink::Compaction)
             }
             "compaction_trigger" => Self::Linked(NeighbourLink::CompactionOrder),
+            "computer_call_output" => Self::Output(OutputShape::Screenshot),
             "custom_tool_call_output" | "function_call_output" => Self::Output(OutputShape::Text),
             "item_reference" => Self::Linked(NeighbourLink::Reference),
             "message" => Self::Message,
