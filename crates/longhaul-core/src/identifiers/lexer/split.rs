@@ -13,8 +13,10 @@ pub(super) fn split_run<'t>(run: &'t str, found: &mut Sink<'_, 't>) {
         return read_piece(run, found);
     }
     if let Some(scheme) = run.find("://") {
-        if run.len() > scheme + 6 {
-            found(run, IdentifierKind::Location);
+        // An escape in quoted JSON ends an address.
+        let address = run.split('\\').next().map_or(run, trim_punctuation);
+        if address.len() > scheme + 6 {
+            found(address, IdentifierKind::Location);
         }
         return;
     }

@@ -111,6 +111,7 @@ fn a_quoted_value_is_kept_whole_behind_a_constant() {
 #[test]
 fn a_run_is_split_at_its_punctuation() {
     check("https://a.example/x?y=1,", &["https://a.example/x?y=1"]);
+    check(r"https://a.example/x/10934.\n\n##", &["https://a.example/x/10934"]);
     check("://b a://bcd", &[]);
     check("a://bcde", &["a://bcde"]);
     check("--retries=5 a==QX-11", &["--retries=5", "QX-11"]);
