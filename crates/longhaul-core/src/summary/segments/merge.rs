@@ -19,10 +19,10 @@ use crate::units::tokens::Tokens;
 /// Largest share of agreements and rules in a merged segment, in percent.
 const AGREEMENTS_PERCENT: u32 = 30;
 /// Shares of what agreements and rules leave, in percent.
-const PROSE_PERCENT: u32 = 22;
+const PROSE_PERCENT: u32 = 29;
 const USER_PERCENT: u32 = 38;
 const FILES_PERCENT: u32 = 6;
-const INDEX_PERCENT: u32 = 34;
+const INDEX_PERCENT: u32 = 27;
 
 /// A segment, split at the headings of the sections that longhaul generates.
 #[derive(Debug, Default)]
