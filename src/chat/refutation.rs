@@ -34,7 +34,7 @@ pub(super) fn shows_other_cause(retry: Retry, judged: &JudgedReply<UpstreamBody>
     let is_suspicion = retry.evidence().is_some_and(|evidence| evidence != Evidence::Stated);
     let drops_media = matches!(retry, Retry::FewerImages { .. });
     (is_suspicion && outcome(judged) != RetryOutcome::Accepted)
-        || (drops_media && refutes_old_media(judged.verdict))
+        || (drops_media && refutes_old_media(judged.response.status(), judged.verdict))
 }
 
 /// Returns the suspicion that the refusal of a retry refutes, if any.
@@ -50,7 +50,7 @@ pub(super) fn refuted_suspicion(
             }
             Evidence::EmptyReply | Evidence::Stated => None,
         },
-        Retry::FewerImages { suspicion } => refutes_old_media(verdict).then_some(suspicion),
+        Retry::FewerImages { suspicion } => refutes_old_media(status, verdict).then_some(suspicion),
         Retry::ClippedTexts
         | Retry::OtherPlacement
         | Retry::Original { .. }
@@ -62,12 +62,10 @@ pub(super) fn refuted_suspicion(
 
 /// Whether the refusal of a request without old images and documents shows that others are at fault. After
 /// any other refusal, the client learns more from the second reply.
-fn refutes_old_media(verdict: Verdict) -> bool {
+fn refutes_old_media(status: StatusCode, verdict: Verdict) -> bool {
     match verdict {
-        Verdict::Malformed
-        | Verdict::StaleThinking
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => true,
+        Verdict::Malformed | Verdict::StaleThinking | Verdict::TooMuchMedia => true,
+        Verdict::Unexplained(_) => is_refusal(status),
         Verdict::Failed
         | Verdict::Fine
         | Verdict::OutputAboveCap(_)

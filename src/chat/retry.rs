@@ -82,8 +82,10 @@ pub(crate) async fn next_step(
             RetryDecision::from_retry(retry_below_cap(chat, first, Tokens::new(cap)))
         }
         Verdict::Unexplained(suspicion) => match retry_unexplained(chat, first) {
-            Some(original) => RetryDecision::retry(original),
-            None => recovery::recover_from_repetition(chat, first, status, suspicion).await,
+            Some(original) if status.is_client_error() => RetryDecision::retry(original),
+            Some(_) | None => {
+                recovery::recover_from_repetition(chat, first, status, suspicion).await
+            }
         },
     }
 }
@@ -126,7 +128,8 @@ fn retry_without_item(
     status: StatusCode,
     verdict: Verdict,
 ) -> Option<Attempt> {
-    let is_refused = matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_))
+    let is_refused = matches!(verdict, Verdict::Malformed)
+        || matches!(verdict, Verdict::Unexplained(_)) && status.is_client_error()
         || status == StatusCode::NOT_FOUND;
     if !first.view().is_by_provider() || !is_refused {
         return None;

@@ -106,7 +106,8 @@ pub enum Verdict {
     /// original. The outcome of the retry proves little.
     ///
     /// The suspicion is `None` if the refusal names a cause other than the size. Otherwise, the size is the
-    /// likeliest cause once the refusal repeats above everything that was accepted.
+    /// likeliest cause once the refusal repeats above everything that was accepted. Under a status of 500, the
+    /// server failed, and no rewrite is at fault.
     Unexplained(Option<Suspicion>),
 }
 
@@ -213,6 +214,7 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         return match status {
             400 => Verdict::Overflow(Overflow::from_empty_reply()),
             413 => BODY_TOO_LARGE,
+            FAILED => Verdict::Unexplained(Some(Suspicion::Words(0))),
             _ => Verdict::Fine,
         };
     }
@@ -349,6 +351,9 @@ fn is_event_stream(bytes: &[u8]) -> bool {
     [&b":"[..], b"data:", b"event:", b"id:", b"retry:"].iter().any(|start| bytes.starts_with(start))
 }
 
+/// Status of a server that failed, as some servers answer a prompt that is too large.
+const FAILED: u16 = 500;
+
 /// A limit on the body without a number.
 const BODY_TOO_LARGE: Verdict = Verdict::BodyTooLarge(BodyLimits::UNKNOWN);
 
@@ -434,11 +439,13 @@ fn judge_by_evidence(refusal: &Refusal<'_>, verdict: Verdict) -> Verdict {
     let limits_bytes = || refusal.states_byte_limit().then_some(BODY_TOO_LARGE);
     let judged = assessment.verdict(refusal.sizes.facts);
     let judged = judged.or_else(limits_bytes);
+    let suspicion = assessment.suspicion();
+    let is_silent = refusal.status == FAILED && suspicion.is_some();
     // The status states the cause, unless the words count a used allowance.
     let otherwise = if refusal.status == 413 && !assessment.counts_used {
         BODY_TOO_LARGE
-    } else if verdict == Verdict::Unexplained(None) {
-        Verdict::Unexplained(assessment.suspicion())
+    } else if verdict == Verdict::Unexplained(None) || is_silent {
+        Verdict::Unexplained(suspicion)
     } else {
         verdict
     };

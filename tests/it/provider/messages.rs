@@ -77,6 +77,52 @@ async fn the_users_words_follow_behind_the_next_request_and_stay_there() {
     assert!(restatements > 2, "{restatements}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_user_says_while_the_provider_writes_stays_and_costs_no_thinking() {
+    const MEANWHILE: &str = "Leave the lock file alone.";
+    const LATER: &str = "Report each hour.";
+    let mut restatements = 0;
+    for session in SESSIONS {
+        let setup = Play::start(options(96_000), &[]).await;
+        let mut agent = agent(session, "claude-sonnet-5-5");
+        setup.model.hold_summaries(true);
+        let (mut said, mut compacted) = (false, 0);
+        for end in agent.ends.clone() {
+            let says = !said && !setup.orders().is_empty();
+            if says {
+                agent.say(end, MEANWHILE);
+            } else if compacted == 2 {
+                agent.say(end, LATER);
+            }
+            let (reply, seen) = setup.send((PATH, &FIELDS), &agent.request(end)).await;
+            let mut outcome = Outcome::default();
+            outcome.add(&end.to_string(), &reply, &seen);
+            if outcome.digests > 0 || compacted == 4 {
+                break;
+            }
+            let lost = (outcome.dropped, outcome.stripped, outcome.twice);
+            assert_eq!(lost, (0, 0, 0), "{session} {end}");
+            if holds_compaction(&seen[0]) {
+                compacted += 1;
+                let body = String::from_utf8_lossy(&seen[0].body).into_owned();
+                assert!(said && body.contains(MEANWHILE), "{session} {end}");
+                let own = restated(&seen[0]);
+                assert_eq!(own.is_some(), compacted > 2, "{session} {end} {own:?}");
+                restatements += usize::from(own.is_some_and(|(_, before)| before.contains(LATER)));
+            }
+            agent.take(end, &reply.body);
+            said |= says;
+            if says {
+                setup.model.hold_summaries(false);
+            }
+            if said {
+                setup.settle().await;
+            }
+        }
+    }
+    assert!(restatements > 2, "{restatements}");
+}
+
 /// Plays a session, and counts each request as a client does. `strike` runs before each request, with the number
 /// of requests with a compaction so far.
 async fn play(

@@ -208,6 +208,12 @@ pub fn plan(
         {
             RequestPlan { need, ..uncut.plan }
         }
+        // A digest would cost the thinking behind it.
+        SummaryNeed::InBackground(cut)
+            if prior.pending && policy.by_provider && ready.is_none() =>
+        {
+            RequestPlan { need: SummaryNeed::Now(cut), ..uncut.plan }
+        }
         SummaryNeed::Now(_) | SummaryNeed::InBackground(_) | SummaryNeed::Nothing => current.plan,
     }
 }

@@ -147,6 +147,10 @@ fn a_summary_that_is_being_made_is_waited_for_while_the_request_fits() {
     policy.thresholds.capacity = conversation.tokens();
     let out = plan(&conversation, &policy, &pending, SummarySource::Model);
     assert!(out.fresh_digest && out.need == SummaryNeed::Nothing);
+    // A digest would cost thinking that the provider's item keeps.
+    policy.by_provider = true;
+    let out = plan(&conversation, &policy, &pending, SummarySource::Model);
+    assert!(!out.fresh_digest && matches!(out.need, SummaryNeed::Now(_)));
 }
 
 #[test]
