@@ -82,8 +82,9 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Overflow(Overflow { evidence: Evidence::Stated, .. })
         | Verdict::BodyTooLarge(_) => false,
-        // The words return with any status: a smaller request cures nothing.
-        Verdict::Overflow(Overflow { evidence: Evidence::Suspected(_), .. }) => true,
+        // The words, or the silence, return with any status: a smaller request cures nothing.
+        Verdict::Overflow(Overflow { evidence: Evidence::Suspected(_), .. })
+        | Verdict::Unexplained(Some(_)) => true,
         Verdict::Overflow(Overflow { evidence: Evidence::EmptyReply, .. })
         | Verdict::Failed
         | Verdict::Fine
@@ -93,7 +94,7 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => is_refusal(status),
+        | Verdict::Unexplained(None) => is_refusal(status),
     }
 }
 
@@ -116,6 +117,8 @@ mod tests {
         for status in [200, 400, 422, 500, 503] {
             let status = StatusCode::from_u16(status).unwrap();
             assert!(refutes_size(status, suspected), "{status}");
+            let unread = Verdict::Unexplained(Some(Suspicion::Words(7)));
+            assert!(refutes_size(status, unread), "{status}");
         }
     }
 

@@ -353,7 +353,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
 
     /// Whether the request fits together with its requested output.
     fn fits(&self) -> bool {
-        let fit = self.policy.thresholds.max_input(self.conversation.output_tokens());
+        let Policy { thresholds, by_provider, .. } = self.policy;
+        let output = self.conversation.output_tokens();
+        // An output as large as the window is lowered to what is left, and a digest would cost thinking.
+        let output = output.filter(|it| !by_provider || *it < thresholds.window);
+        let fit = thresholds.max_input(output);
         self.plan.view.tokens(self.conversation) <= fit
     }
 
