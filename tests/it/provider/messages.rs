@@ -86,7 +86,7 @@ async fn the_users_words_follow_behind_the_next_request_and_stay_there() {
             // The message has the line that the block cannot have.
             let (_, line) = first.0.split_once("/__longhaul__/recall/").unwrap();
             let original = recalled(&setup, line.split(']').next().unwrap()).await;
-            assert!(original.starts_with("HTTP/1.1 200") && original.contains(" message 1, user"));
+            assert!(original.contains(" message 1, user"), "{line} {original}");
             restatements += 1;
         } else {
             println!("{session}: {stated:?}");
@@ -124,9 +124,10 @@ async fn what_the_user_says_while_the_provider_writes_stays_and_costs_no_thinkin
                 compacted += 1;
                 let body = String::from_utf8_lossy(&seen[0].body).into_owned();
                 assert!(said && body.contains(MEANWHILE), "{session} {end}");
-                let own = restated(&seen[0]);
-                assert_eq!(own.is_some(), compacted > 2, "{session} {end} {own:?}");
-                restatements += usize::from(own.is_some_and(|(_, before)| before.contains(LATER)));
+                // Earlier words follow behind words that are new by then.
+                let behind = restated(&seen[0]).map(|(_, before)| before).unwrap_or_default();
+                assert!(!behind.contains(MEANWHILE), "{session} {end}");
+                restatements += usize::from(behind.contains(LATER));
             }
             agent.take(end, &reply.body);
             said |= says;
@@ -179,7 +180,10 @@ async fn thinking_of_kept_turns_stays() {
     let cases = [(MODEL, 64_000, 4_000), ("claude-sonnet-5-5", 96_000, 128_000)];
     for (model, window, output) in cases {
         for session in SESSIONS {
-            let mut setup = Play::start(options(window), &[]).await;
+            let told = (window / 4 * 3).to_string();
+            let told = [("window", &*told)];
+            let further = if output > 4_000 { &told[..] } else { &[] };
+            let mut setup = Play::start(options(window), further).await;
             let mut agent = agent(session, model);
             agent.set_output(output);
             let outcome = play(&mut setup, &mut agent, async |_, _, _| ()).await;

@@ -361,6 +361,14 @@ impl<'c, 'a> Candidate<'c, 'a> {
         self.plan.view.tokens(self.conversation) <= fit
     }
 
+    /// Returns the size of what the last request did not have.
+    fn newest_step(&self) -> Tokens {
+        let messages = self.conversation.messages().len();
+        let points = self.conversation.request_points();
+        let last = points.take_while(|point| *point < messages).last();
+        self.conversation.tokens_of(last.unwrap_or_default()..messages)
+    }
+
     /// Whether the size leaves half of the room above the default hard threshold.
     fn leaves_margin(&self) -> bool {
         self.outcome.size <= self.policy.thresholds.capacity.percent(95)
@@ -406,9 +414,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
             return SummaryNeed::Nothing;
         };
         let useful = outcome.can_compact && !outcome.pruning_suffices;
+        // The provider's item has to come before the request that no longer fits.
+        let next = if policy.by_provider { self.newest_step() } else { Tokens::ZERO };
         if outcome.summary_due && !self.fits() {
             SummaryNeed::Now(cut)
-        } else if outcome.size >= policy.thresholds.soft && useful {
+        } else if outcome.size + next >= policy.thresholds.soft && useful {
             SummaryNeed::InBackground(cut)
         } else {
             SummaryNeed::Nothing
