@@ -211,19 +211,14 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         return Verdict::Malformed;
     }
     if bytes.is_empty() {
-        return match status {
-            400 => Verdict::Overflow(Overflow::from_empty_reply()),
-            413 => BODY_TOO_LARGE,
-            FAILED => Verdict::Unexplained(Some(Suspicion::Words(0))),
-            _ => Verdict::Fine,
-        };
+        return classify_silence(status);
     }
     let mut details = ErrorDetails::default();
     if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
         details.add_value(&value);
         // An empty JSON error is treated like an empty body.
-        if details.is_silent(status) && status == 400 {
-            return Verdict::Overflow(Overflow::from_empty_reply());
+        if details.is_silent(status) && matches!(status, 400 | FAILED) {
+            return classify_silence(status);
         }
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
@@ -236,6 +231,16 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     classify_details(status, &details, rules)
+}
+
+/// Classifies an error that states nothing but its status.
+fn classify_silence(status: u16) -> Verdict {
+    match status {
+        400 => Verdict::Overflow(Overflow::from_empty_reply()),
+        413 => BODY_TOO_LARGE,
+        422 | FAILED => Verdict::Unexplained(Some(Suspicion::Words(0))),
+        _ => Verdict::Fine,
+    }
 }
 
 /// Classifies a complete JSON body with a success status in which no answer was found so far.
