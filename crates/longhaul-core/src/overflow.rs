@@ -211,14 +211,14 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         return Verdict::Malformed;
     }
     if bytes.is_empty() {
-        return classify_silence(status);
+        return stated_error::classify_silence(status);
     }
     let mut details = ErrorDetails::default();
     if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
         details.add_value(&value);
         // An empty JSON error is treated like an empty body.
-        if details.is_silent(status) && matches!(status, 400 | FAILED) {
-            return classify_silence(status);
+        if details.is_silent(status) && matches!(status, 400 | stated_error::FAILED) {
+            return stated_error::classify_silence(status);
         }
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
@@ -231,16 +231,6 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         details.add_text(&without_tags(&String::from_utf8_lossy(bytes)));
     }
     classify_details(status, &details, rules)
-}
-
-/// Classifies an error that states nothing but its status.
-fn classify_silence(status: u16) -> Verdict {
-    match status {
-        400 => Verdict::Overflow(Overflow::from_empty_reply()),
-        413 => BODY_TOO_LARGE,
-        422 | FAILED => Verdict::Unexplained(Some(Suspicion::Words(0))),
-        _ => Verdict::Fine,
-    }
 }
 
 /// Classifies a complete JSON body with a success status in which no answer was found so far.
@@ -356,9 +346,6 @@ fn is_event_stream(bytes: &[u8]) -> bool {
     [&b":"[..], b"data:", b"event:", b"id:", b"retry:"].iter().any(|start| bytes.starts_with(start))
 }
 
-/// Status of a server that failed, as some servers answer a prompt that is too large.
-const FAILED: u16 = 500;
-
 /// A limit on the body without a number.
 const BODY_TOO_LARGE: Verdict = Verdict::BodyTooLarge(BodyLimits::UNKNOWN);
 
@@ -445,7 +432,7 @@ fn judge_by_evidence(refusal: &Refusal<'_>, verdict: Verdict) -> Verdict {
     let judged = assessment.verdict(refusal.sizes.facts);
     let judged = judged.or_else(limits_bytes);
     let suspicion = assessment.suspicion();
-    let is_silent = refusal.status == FAILED && suspicion.is_some();
+    let is_silent = refusal.status == stated_error::FAILED && suspicion.is_some();
     // The status states the cause, unless the words count a used allowance.
     let otherwise = if refusal.status == 413 && !assessment.counts_used {
         BODY_TOO_LARGE

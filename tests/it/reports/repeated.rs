@@ -39,7 +39,7 @@ fn requests(api: &str, bytes: usize) -> Vec<String> {
     bodies
 }
 
-/// What a session saw.
+/// Counts of a session.
 struct Seen {
     /// Steps above the limit that ended with an answer, of all of them.
     answered: usize,

@@ -23,9 +23,10 @@ use std::cell::OnceCell;
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
+use crate::overflow::stated_error::FAILED;
 use crate::overflow::stated_size::StatedSize;
 use crate::overflow::vocabulary::matches;
-use crate::overflow::{Evidence, FAILED, Overflow, Suspicion, Verdict};
+use crate::overflow::{Evidence, Overflow, Suspicion, Verdict};
 pub use facts::RequestFacts;
 use numbers::Number;
 pub use request_text::RequestText;
