@@ -51,8 +51,8 @@ use crate::sse::{Event, Splitter};
 use crate::units::body_limits::BodyLimits;
 use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
-use heuristics::{Confidence, Refusal, RequestSizes};
-use rule_set::{PAID_CONTEXT, RuleSet};
+use heuristics::{Confidence, FAILED, Refusal, RequestSizes};
+use rule_set::{PAID_CONTEXT, RuleSet, classify_silence};
 
 pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
@@ -211,14 +211,14 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         return Verdict::Malformed;
     }
     if bytes.is_empty() {
-        return stated_error::classify_silence(status);
+        return classify_silence(status);
     }
     let mut details = ErrorDetails::default();
     if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
         details.add_value(&value);
         // An empty JSON error is treated like an empty body.
-        if details.is_silent(status) && matches!(status, 400 | stated_error::FAILED) {
-            return stated_error::classify_silence(status);
+        if details.is_silent(status) && matches!(status, 400 | FAILED) {
+            return classify_silence(status);
         }
     } else if is_event_stream(bytes) {
         let mut splitter = Splitter::default();
@@ -432,7 +432,7 @@ fn judge_by_evidence(refusal: &Refusal<'_>, verdict: Verdict) -> Verdict {
     let judged = assessment.verdict(refusal.sizes.facts);
     let judged = judged.or_else(limits_bytes);
     let suspicion = assessment.suspicion();
-    let is_silent = refusal.status == stated_error::FAILED && suspicion.is_some();
+    let is_silent = refusal.status == FAILED && suspicion.is_some();
     // The status states the cause, unless the words count a used allowance.
     let otherwise = if refusal.status == 413 && !assessment.counts_used {
         BODY_TOO_LARGE

@@ -95,7 +95,7 @@ async fn the_users_words_follow_behind_the_next_request_and_stay_there() {
             println!("{session}: {stated:?}");
         }
     }
-    assert!(restatements > 2, "{restatements}");
+    assert!(restatements > 1, "{restatements}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

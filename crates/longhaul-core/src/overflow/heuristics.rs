@@ -23,7 +23,6 @@ use std::cell::OnceCell;
 
 use crate::overflow::error_details::{ErrorDetails, normalise};
 use crate::overflow::rules::ClassifierRules;
-use crate::overflow::stated_error::FAILED;
 use crate::overflow::stated_size::StatedSize;
 use crate::overflow::vocabulary::matches;
 use crate::overflow::{Evidence, Overflow, Suspicion, Verdict};
@@ -38,6 +37,9 @@ const MAX_STATEMENTS: usize = 16;
 /// A limit stated in words may exceed the estimate of the refused request by at most this factor. No
 /// tokenizer is further from the estimate.
 const MAX_LIMIT_FACTOR: u64 = 4;
+
+/// Status of a server that failed, as some servers answer a prompt that is too large.
+pub(super) const FAILED: u16 = 500;
 
 /// Confidence that a refusal is an overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

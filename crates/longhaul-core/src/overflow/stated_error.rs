@@ -1,10 +1,9 @@
-//! Whether the body of a successful reply states an error, and the meaning of an error that states nothing.
+//! Whether the body of a successful reply states an error.
 
 use serde_json::Value;
 
 use crate::overflow::error_details::{MAX_ELEMENTS, plain_key};
 use crate::overflow::vocabulary::{is_listed, listed};
-use crate::overflow::{BODY_TOO_LARGE, Overflow, Suspicion, Verdict};
 
 /// Whether the body of a successful reply states an error at its top level, or in a choice. Answers
 /// have a member `answer_key`.
@@ -152,18 +151,5 @@ fn is_non_empty(value: &Value) -> bool {
         Value::String(text) => !text.is_empty(),
         Value::Array(elements) => !elements.is_empty(),
         Value::Object(members) => !members.is_empty(),
-    }
-}
-
-/// Status of a server that failed, as some servers answer a prompt that is too large.
-pub(super) const FAILED: u16 = 500;
-
-/// Classifies an error that states nothing but its status.
-pub(super) fn classify_silence(status: u16) -> Verdict {
-    match status {
-        400 => Verdict::Overflow(Overflow::from_empty_reply()),
-        413 => BODY_TOO_LARGE,
-        422 | FAILED => Verdict::Unexplained(Some(Suspicion::Words(0))),
-        _ => Verdict::Fine,
     }
 }

@@ -69,6 +69,32 @@ fn size_of(messages: usize) -> Tokens {
 }
 
 #[test]
+fn the_providers_item_is_ordered_a_step_before_the_soft_threshold() {
+    // A step of the user and the assistant has the size of two messages.
+    let mut policy = policy();
+    policy.thresholds.soft = size_of(23);
+    assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
+    policy.by_provider = true;
+    assert!(matches!(need_of(21, &policy, &seen()), SummaryNeed::InBackground(_)));
+    policy.thresholds.soft += ONE;
+    assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
+}
+
+#[test]
+fn an_output_as_large_as_the_window_waits_for_the_providers_item() {
+    let mut policy = policy();
+    policy.thresholds.hard = size_of(25);
+    let body = body(25).replacen('{', r#"{"max_tokens":8000,"#, 1);
+    let conversation = read(body.as_bytes()).unwrap();
+    policy.thresholds.actual_window = conversation.tokens();
+    let of = |policy: &Policy| plan(&conversation, policy, &seen(), SummarySource::Model);
+    assert!(matches!(of(&policy).need, SummaryNeed::Now(_)));
+    policy.by_provider = true;
+    let out = of(&policy);
+    assert!(!out.fresh_digest && matches!(out.need, SummaryNeed::InBackground(_)));
+}
+
+#[test]
 fn a_background_summary_starts_exactly_at_the_soft_threshold() {
     let size = size_of(21);
     let mut policy = policy();
