@@ -43,6 +43,12 @@ pub(super) async fn recover_from_body_limit(
         body: window::body_limits(chat, first, stated),
         ..first.refused(conversation, status, overflow)
     };
+    // No server limits the bytes of so short a text.
+    let is_short = conversation.body().len() < MIN_LIMITED_BYTES && stated == BodyLimits::UNKNOWN;
+    if is_short && conversation.is_text_only() {
+        let suspicion = Some(Suspicion::ByteLimit);
+        return recover_from_repetition(chat, first, status, suspicion).await;
+    }
     if !is_plausible_overflow(chat, first, &refused) {
         return RetryDecision::Relay;
     }
@@ -51,8 +57,6 @@ pub(super) async fn recover_from_body_limit(
     let Some((view, step)) = run_recovery(chat, first.view(), &mut inputs).await else {
         return RetryDecision::Relay;
     };
-    // No server limits the bytes of so short a text.
-    let is_short = conversation.body().len() < MIN_LIMITED_BYTES && stated == BodyLimits::UNKNOWN;
     if is_short && !view.drops_images(conversation) {
         return RetryDecision::Relay;
     }
@@ -97,15 +101,19 @@ pub(super) async fn recover_from_repetition(
         return RetryDecision::Relay;
     }
     let windows = &chat.learned.windows;
+    // Most servers that fail once or twice answer the next request.
+    let enough = if status.is_server_error() { 2 } else { 1 };
     match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
-        EmptyReplyCause::LikelySize => {
+        EmptyReplyCause::LikelySize(before) if before >= enough => {
             let overflow = Overflow {
                 evidence: Evidence::Suspected(suspicion),
                 ..Overflow::stated(None, None)
             };
             recover_from_overflow(chat, first, status, overflow).await
         }
-        EmptyReplyCause::PossiblySize | EmptyReplyCause::UnrelatedToSize => RetryDecision::Relay,
+        EmptyReplyCause::LikelySize(_)
+        | EmptyReplyCause::PossiblySize
+        | EmptyReplyCause::UnrelatedToSize => RetryDecision::Relay,
     }
 }
 
@@ -230,8 +238,8 @@ fn size_may_explain_empty_reply(chat: &Chat<'_>, first: &Attempt, status: Status
     let windows = &chat.learned.windows;
     match windows.record_empty_reply(&chat.model, Tokens::new(facts.tokens)) {
         EmptyReplyCause::PossiblySize if status.is_success() => facts.is_near_window(),
-        EmptyReplyCause::LikelySize if facts.explains_repetition() => true,
-        EmptyReplyCause::LikelySize | EmptyReplyCause::PossiblySize => facts.explains_silence(),
+        EmptyReplyCause::LikelySize(_) if facts.explains_repetition() => true,
+        EmptyReplyCause::LikelySize(_) | EmptyReplyCause::PossiblySize => facts.explains_silence(),
         EmptyReplyCause::UnrelatedToSize => false,
     }
 }

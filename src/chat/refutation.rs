@@ -34,7 +34,7 @@ pub(super) fn shows_other_cause(retry: Retry, judged: &JudgedReply<UpstreamBody>
     let is_suspicion = retry.evidence().is_some_and(|evidence| evidence != Evidence::Stated);
     let drops_media = matches!(retry, Retry::FewerImages { .. });
     (is_suspicion && outcome(judged) != RetryOutcome::Accepted)
-        || (drops_media && refutes_old_media(judged.verdict))
+        || (drops_media && refutes_old_media(judged.response.status(), judged.verdict))
 }
 
 /// Returns the suspicion that the refusal of a retry refutes, if any.
@@ -47,17 +47,15 @@ pub(super) fn refuted_suspicion(
         return (!judged.broke_off && refutes_size(status, verdict)).then_some(suspicion);
     }
     let Retry::FewerImages { suspicion } = retry else { return None };
-    refutes_old_media(verdict).then_some(suspicion)
+    refutes_old_media(status, verdict).then_some(suspicion)
 }
 
 /// Whether the refusal of a request without old images and documents shows that others are at fault. After
 /// any other refusal, the client learns more from the second reply.
-fn refutes_old_media(verdict: Verdict) -> bool {
+fn refutes_old_media(status: StatusCode, verdict: Verdict) -> bool {
     match verdict {
-        Verdict::Malformed
-        | Verdict::StaleThinking
-        | Verdict::TooMuchMedia
-        | Verdict::Unexplained(_) => true,
+        Verdict::Malformed | Verdict::StaleThinking | Verdict::TooMuchMedia => true,
+        Verdict::Unexplained(_) => is_refusal(status),
         Verdict::Failed
         | Verdict::Fine
         | Verdict::OutputAboveCap(_)
@@ -74,8 +72,9 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Overflow(Overflow { evidence: Evidence::Stated, .. })
         | Verdict::BodyTooLarge(_) => false,
-        // The words return with any status: a smaller request cures nothing.
-        Verdict::Overflow(Overflow { evidence: Evidence::Suspected(_), .. }) => true,
+        // The words, or the silence, return with any status: a smaller request cures nothing.
+        Verdict::Overflow(Overflow { evidence: Evidence::Suspected(_), .. })
+        | Verdict::Unexplained(Some(_)) => true,
         Verdict::Overflow(Overflow { evidence: Evidence::EmptyReply, .. })
         | Verdict::Failed
         | Verdict::Fine
@@ -85,9 +84,13 @@ fn refutes_size(status: StatusCode, verdict: Verdict) -> bool {
         | Verdict::StaleThinking
         | Verdict::TextTooLong { .. }
         | Verdict::TooMuchMedia
-        // Whether the status blames the request.
-        | Verdict::Unexplained(_) => status.is_client_error() && !is_overload_status(status),
+        | Verdict::Unexplained(None) => is_refusal(status),
     }
+}
+
+/// Whether a status blames the request.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !is_overload_status(status)
 }
 
 #[cfg(test)]
@@ -104,6 +107,8 @@ mod tests {
         for status in [200, 400, 422, 500, 503] {
             let status = StatusCode::from_u16(status).unwrap();
             assert!(refutes_size(status, suspected), "{status}");
+            let unread = Verdict::Unexplained(Some(Suspicion::Words(7)));
+            assert!(refutes_size(status, unread), "{status}");
         }
     }
 

@@ -71,7 +71,8 @@ pub(crate) async fn next_step(
         Verdict::TooMuchMedia => retry_without_old_media(chat, first),
         Verdict::OutputAboveCap(cap) => retry_below_cap(chat, first, Tokens::new(cap)),
         Verdict::Unexplained(suspicion) => {
-            let Some(second) = retry_unexplained(chat, first) else {
+            let second = retry_unexplained(chat, first).filter(|_| status.is_client_error());
+            let Some(second) = second else {
                 return recovery::recover_from_repetition(chat, first, status, suspicion).await;
             };
             Some(second)
@@ -118,7 +119,8 @@ fn retry_without_item(
     status: StatusCode,
     verdict: Verdict,
 ) -> Option<Attempt> {
-    let is_refused = matches!(verdict, Verdict::Malformed | Verdict::Unexplained(_))
+    let is_refused = matches!(verdict, Verdict::Malformed)
+        || matches!(verdict, Verdict::Unexplained(_)) && status.is_client_error()
         || status == StatusCode::NOT_FOUND;
     if !first.view().is_by_provider() || !is_refused {
         return None;

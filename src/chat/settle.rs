@@ -298,13 +298,16 @@ fn settle_refused_retry(
             settle_overflowed_retry(chat, retry, &refused);
         }
         Verdict::StaleThinking => thinking::learn_from_refused_retry(chat, attempt, retry),
-        Verdict::Unexplained(_) => placement::record_original_refused(chat, retry),
+        Verdict::Unexplained(_) if judged.response.status().is_client_error() => {
+            placement::record_original_refused(chat, retry);
+        }
         Verdict::Failed
         | Verdict::Fine
         | Verdict::OutputAboveCap(_)
         | Verdict::OutputTooLarge { .. }
         | Verdict::TextTooLong { .. }
-        | Verdict::TooMuchMedia => {}
+        | Verdict::TooMuchMedia
+        | Verdict::Unexplained(_) => {}
         Verdict::BodyTooLarge(stated) => {
             let limits = window::body_limits(chat, attempt, stated);
             chat.learned.windows.learn_body_limits(&chat.model, limits);

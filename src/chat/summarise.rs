@@ -66,7 +66,8 @@ fn further_keys<'k>(
 /// Whether a summary that covers more than the records in `known` is being made in this process.
 pub(super) fn is_being_made(chat: &Chat<'_>, known: &PriorRecords) -> bool {
     let keys = further_keys(&chat.prefix_keys, known).map(|(_, key)| key);
-    chat.state().running_summaries.is_any_running(keys)
+    let messages = chat.request.conversation.messages().len();
+    chat.state().running_summaries.is_any_running(keys, messages)
 }
 
 /// Waits, shared with other requests, for the summary of the messages before `covers`.

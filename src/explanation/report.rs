@@ -51,6 +51,9 @@ pub(crate) struct ExplanationReport {
     /// Failures after this request, if the reader asked for the last request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) newer: Option<String>,
+    /// Beginning of the provider's text that stands for history, if text may be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) block: Option<Box<str>>,
     pub(crate) messages: Vec<MessageRow>,
 }
 
@@ -149,6 +152,7 @@ impl ExplanationReport {
             numbers: explanation,
             hint: None,
             newer: None,
+            block: None,
             messages,
         }
     }
@@ -191,6 +195,7 @@ impl ExplanationReport {
             message.subject = subject.map(|subject| printable_name(subject));
             message.text = stored.texts.get(&number).cloned();
         }
+        report.block.clone_from(&stored.block);
         report.request = Some(request);
         report
     }

@@ -42,6 +42,8 @@ pub(crate) struct StoredExplanation {
     pub(crate) texts: BTreeMap<usize, ChangedText>,
     /// Arguments that identify the calls of a message, by message. Empty unless text may be shown.
     pub(crate) subjects: BTreeMap<usize, Box<str>>,
+    /// Beginning of the provider's text that stands for history. `None` unless text may be shown.
+    pub(crate) block: Option<Box<str>>,
 }
 
 /// Beginning of a result before and after its change.
@@ -68,6 +70,7 @@ impl StoredExplanation {
             since: BTreeMap::new(),
             texts: BTreeMap::new(),
             subjects: BTreeMap::new(),
+            block: None,
         }
     }
 
@@ -84,6 +87,10 @@ impl StoredExplanation {
         let Some(replacements) = view.replacements(conversation) else {
             return;
         };
+        self.block = replacements.iter().find_map(|cut| {
+            let Replacement::Provider { item, .. } = cut else { return None };
+            conversation.dialect().text_in_place(item).map(|text| beginning(&text))
+        });
         let results = replacements.as_slice().iter().rev();
         let results = results.filter_map(|cut| match cut {
             Replacement::Result { at, text, .. } => Some((*at, text)),
@@ -122,6 +129,7 @@ impl StoredExplanation {
     pub(crate) fn forget_content(&mut self) {
         self.texts.clear();
         self.subjects.clear();
+        self.block = None;
     }
 
     /// Returns a measure of the memory that the explanation takes: rows, and texts as rows.
@@ -129,7 +137,8 @@ impl StoredExplanation {
         let texts = self.texts.values();
         let chars: usize = texts.map(|text| text.before.len() + text.after.len()).sum();
         let subjects: usize = self.subjects.values().map(|subject| subject.len()).sum();
-        1 + self.numbers.rows.len() + (chars + subjects) / size_of::<ExplanationRow>()
+        let block = self.block.as_ref().map_or(0, |text| text.len());
+        1 + self.numbers.rows.len() + (chars + subjects + block) / size_of::<ExplanationRow>()
     }
 }
 

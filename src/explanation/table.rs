@@ -240,4 +240,8 @@ fn write_totals(page: &mut String, report: &ExplanationReport, width: Option<usi
     if let Some(hint) = &report.hint {
         push(&format!("Hint: {hint}."));
     }
+    if let Some(block) = &report.block {
+        push("\nThe provider's block, which stands for history:");
+        block.lines().for_each(|line| push(&printable_name(line)));
+    }
 }

@@ -32,6 +32,8 @@ struct RunningSummary {
     is_detached: bool,
     /// `None` until the task is spawned.
     task: Option<AbortHandle>,
+    /// Messages of the longest request that was planned meanwhile.
+    longest_request: usize,
 }
 
 impl RunningSummaries {
@@ -44,14 +46,28 @@ impl RunningSummaries {
         self.running.lock().contains_key(&key)
     }
 
-    /// Whether a job of any of these records is running.
-    pub(crate) fn is_any_running(&self, keys: impl IntoIterator<Item = RecordKey>) -> bool {
+    /// Whether a job of any of these records is running while a request of `messages` messages is planned.
+    pub(crate) fn is_any_running(
+        &self,
+        keys: impl IntoIterator<Item = RecordKey>,
+        messages: usize,
+    ) -> bool {
         if self.running.lock().is_empty() {
             return false;
         }
         let keys: Vec<RecordKey> = keys.into_iter().collect();
-        let running = self.running.lock();
-        keys.iter().any(|key| running.contains_key(key))
+        let mut running = self.running.lock();
+        keys.iter().fold(false, |found, key| {
+            running.get_mut(key).map_or(found, |job| {
+                job.longest_request = job.longest_request.max(messages);
+                true
+            })
+        })
+    }
+
+    /// Returns the messages of the longest request that was planned while the job of this record runs.
+    pub(crate) fn longest_request(&self, key: RecordKey) -> usize {
+        self.running.lock().get(&key).map_or(0, |job| job.longest_request)
     }
 
     /// Joins the first running job among these records.
@@ -115,6 +131,7 @@ impl RunningSummaries {
                 waiters: 0,
                 is_detached: self.aborted.get(&key).is_some(),
                 task: None,
+                longest_request: 0,
             }
         });
         (self.new_handle(key, entry), starts)

@@ -4,11 +4,15 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use longhaul_mock_model::{Model, ModelOptions};
+use longhaul_mock_model::{
+    ErrorFamily, Model, ModelOptions, PreservedThinking, ReplyCompletion, RequestKind,
+    ThinkingRules,
+};
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
 use crate::journey::bodies;
+use crate::messages::thinking::{Agent, Keeps};
 use crate::program::{Admin, Program};
 
 /// Settings under which old results are cleared early, and requests are logged for people.
@@ -72,6 +76,52 @@ fn body(path: &str) -> Value {
             let tool = json!({"type": "function", "name": "read", "parameters": {}});
             json!({"model": "m", "store": false, "input": input, "tools": [tool]})
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_text_of_the_providers_block_is_shown_where_content_may_be() {
+    for (shows, setting) in [(true, "true"), (false, "false")] {
+        let thinking = ThinkingRules::ByModel(PreservedThinking::default());
+        let options = ModelOptions { thinking, ..ModelOptions::with_window(64_000) };
+        let model = Model::start(options.refusing_as(ErrorFamily::Anthropic)).await.unwrap();
+        let changes = [
+            ("LONGHAUL_SUMMARY_MODEL", "provider"),
+            ("LONGHAUL_WINDOW", "48000"),
+            ("LONGHAUL_ADMIN_SHOW_CONTENT", setting),
+        ];
+        let program = Program::with_admin(&model.url(), &changes, Admin::Free);
+        let caller = Caller::of(program.address());
+        let fields = [("anthropic-version", "2023-06-01"), ("x-api-key", "k")];
+        let adaptive = json!({"type": "adaptive"});
+        let mut agent = Agent::new("cli-3a782158", "claude-opus-5-5", adaptive, Keeps::All);
+        let mut block = None;
+        for end in agent.ends.clone() {
+            let body = agent.request(end).to_string();
+            let reply = caller.ask_at("/v1/messages", &fields, body).await;
+            assert_eq!(reply.status, 200);
+            agent.take(end, &reply.body);
+            let seen = model.wait_for(|seen| {
+                let mut orders = seen.iter().filter(|it| it.kind == RequestKind::Summary);
+                orders.all(|it| it.ended != ReplyCompletion::Pending)
+            });
+            let seen = seen.await;
+            let last = seen.iter().rfind(|it| it.kind == RequestKind::Chat).unwrap();
+            let body: Value = serde_json::from_slice(&last.body).unwrap();
+            let first = &body["messages"][0]["content"][0];
+            block = first["content"]
+                .as_str()
+                .filter(|_| first["type"] == "compaction")
+                .map(str::to_owned);
+            if block.is_some() {
+                break;
+            }
+        }
+        let block = block.unwrap();
+        let line = block.lines().find(|line| line.len() > 20).unwrap();
+        let words = line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        let page = page(&program, &["--last"]);
+        assert_eq!(page.contains(&words), shows, "{words}: {page}");
     }
 }
 

@@ -55,18 +55,33 @@ impl Play {
         (path, fields): (&str, &[(&str, &str)]),
         body: &Value,
     ) -> (ReceivedReply, Vec<SeenRequest>) {
+        let sent = self.send((path, fields), body).await;
+        self.settle().await;
+        sent
+    }
+
+    /// Sends a request. Returns what the model received of the request.
+    async fn send(
+        &self,
+        (path, fields): (&str, &[(&str, &str)]),
+        body: &Value,
+    ) -> (ReceivedReply, Vec<SeenRequest>) {
         let before = self.model.seen().len();
         let caller = Caller::of(self.proxy.address);
         let reply = caller.ask_at(path, fields, body.to_string()).await;
+        let mut seen = self.model.seen().split_off(before);
+        seen.retain(|it| it.kind == RequestKind::Chat);
+        (reply, seen)
+    }
+
+    /// Waits for the work in the background.
+    async fn settle(&self) {
         let mut quiet = 0;
         while quiet < 10 {
             sleep(Duration::from_millis(2)).await;
             let is_busy = self.orders().iter().any(|it| it.ended == ReplyCompletion::Pending);
             quiet = if is_busy { 0 } else { quiet + 1 };
         }
-        let mut seen = self.model.seen().split_off(before);
-        seen.retain(|it| it.kind == RequestKind::Chat);
-        (reply, seen)
     }
 
     /// Checks that no two calls show a history of the same end.

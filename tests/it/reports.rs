@@ -1,5 +1,6 @@
 //! Refusals of public reports, played to the proxy as they were received.
 
+mod repeated;
 mod situations;
 
 use longhaul::Config;
@@ -34,6 +35,8 @@ struct Reported {
     id: String,
     #[serde(default)]
     api: String,
+    #[serde(default)]
+    language: String,
     status: u16,
     #[serde(default)]
     content_type: String,

@@ -41,7 +41,7 @@ use crate::collections::StaticMap;
 use std::sync::LazyLock;
 
 const FORMS: &[&str] = &texts!("clients/forms/":
-    "aider" "claude-code" "cline" "codex" "continue" "copilot" "crush" "cursor" "gemini-cli" "goose" "gptme"
+    "aider" "claude-code" "cline" "codex" "continue" "copilot" "crush" "cursor" "frameworks" "gemini-cli" "goose" "gptme"
     "mini-swe-agent" "openhands" "opencode" "pi" "qwen-code" "roo" "zed"
 );
 

@@ -51,8 +51,8 @@ use crate::sse::{Event, for_each_event};
 use crate::units::body_limits::BodyLimits;
 use crate::units::scope::RecordKey;
 use error_details::ErrorDetails;
-use heuristics::{Confidence, Refusal, RequestSizes};
-use rule_set::{PAID_CONTEXT, RuleSet};
+use heuristics::{Confidence, FAILED, Refusal, RequestSizes};
+use rule_set::{PAID_CONTEXT, RuleSet, classify_silence};
 
 pub use classifier::ReplyClassifier;
 pub use heuristics::{RequestFacts, RequestText};
@@ -106,7 +106,8 @@ pub enum Verdict {
     /// original. The outcome of the retry proves little.
     ///
     /// The suspicion is `None` if the refusal names a cause other than the size. Otherwise, the size is the
-    /// likeliest cause once the refusal repeats above everything that was accepted.
+    /// likeliest cause once the refusal repeats above everything that was accepted. Under a status of 500, the
+    /// server failed, and no rewrite is at fault.
     Unexplained(Option<Suspicion>),
 }
 
@@ -210,18 +211,14 @@ fn classify_refusal(status: u16, bytes: &[u8], rules: RuleSet<'_>) -> Verdict {
         return Verdict::Malformed;
     }
     if bytes.is_empty() {
-        return match status {
-            400 => Verdict::Overflow(Overflow::from_empty_reply()),
-            413 => BODY_TOO_LARGE,
-            _ => Verdict::Fine,
-        };
+        return classify_silence(status);
     }
     let mut details = ErrorDetails::default();
     if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
         details.add_value(&value);
         // An empty JSON error is treated like an empty body.
-        if details.is_silent(status) && status == 400 {
-            return Verdict::Overflow(Overflow::from_empty_reply());
+        if details.is_silent(status) && matches!(status, 400 | FAILED) {
+            return classify_silence(status);
         }
     } else if is_event_stream(bytes) {
         for_each_event(bytes, |it| details.add_text(&String::from_utf8_lossy(it.data)));
@@ -431,11 +428,13 @@ fn judge_by_evidence(refusal: &Refusal<'_>, verdict: Verdict) -> Verdict {
     let limits_bytes = || refusal.states_byte_limit().then_some(BODY_TOO_LARGE);
     let judged = assessment.verdict(refusal.sizes.facts);
     let judged = judged.or_else(limits_bytes);
+    let suspicion = assessment.suspicion();
+    let is_silent = refusal.status == FAILED && suspicion.is_some();
     // The status states the cause, unless the words count a used allowance.
     let otherwise = if refusal.status == 413 && !assessment.counts_used {
         BODY_TOO_LARGE
-    } else if verdict == Verdict::Unexplained(None) {
-        Verdict::Unexplained(assessment.suspicion())
+    } else if verdict == Verdict::Unexplained(None) || is_silent {
+        Verdict::Unexplained(suspicion)
     } else {
         verdict
     };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::answer::{AnswerContent, ModelAnswer, first_tool};
 use crate::binding::ReasoningBook;
@@ -52,6 +53,8 @@ pub(crate) struct ModelState {
     options: Mutex<ModelOptions>,
     history: Mutex<RequestHistory>,
     log: Arc<RequestJournal>,
+    /// Whether replies to summary requests are held.
+    held: watch::Sender<bool>,
 }
 
 /// The history of requests, and the prefixes of the accepted ones.
@@ -72,7 +75,23 @@ struct RequestHistory {
 
 impl ModelState {
     pub(crate) fn new(options: ModelOptions) -> Self {
-        Self { options: Mutex::new(options), history: Mutex::default(), log: Arc::default() }
+        Self {
+            options: Mutex::new(options),
+            history: Mutex::default(),
+            log: Arc::default(),
+            held: watch::Sender::default(),
+        }
+    }
+
+    /// Holds the replies to summary requests, or releases them.
+    pub(crate) fn hold_summaries(&self, is_held: bool) {
+        self.held.send_replace(is_held);
+    }
+
+    /// Waits until replies to summary requests are released.
+    pub(crate) async fn released(&self) {
+        // This state owns the sender.
+        _ = self.held.subscribe().wait_for(|is_held| !*is_held).await;
     }
 
     pub(crate) fn log(&self) -> &Arc<RequestJournal> {

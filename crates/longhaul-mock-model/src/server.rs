@@ -20,7 +20,7 @@ use crate::cloud::CloudRequest;
 use crate::judged_request::JudgedRequest;
 use crate::model_state::ModelState;
 use crate::options::ModelOptions;
-use crate::record::SeenRequest;
+use crate::record::{RequestKind, SeenRequest};
 use crate::request::{Api, Caller};
 use crate::script::ScriptedBody;
 
@@ -70,6 +70,11 @@ impl Model {
     /// Changes the options from the next request on.
     pub fn change(&self, change: impl FnOnce(&mut ModelOptions)) {
         self.state.change(change);
+    }
+
+    /// Holds the replies to summary requests, or releases them.
+    pub fn hold_summaries(&self, is_held: bool) {
+        self.state.hold_summaries(is_held);
     }
 
     /// Stops the model. On return its port is closed; its connections break.
@@ -140,7 +145,11 @@ async fn serve(
     let target = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let seen =
         SeenRequest { target: target.to_owned(), headers: head.headers, body, ..turn.seen.clone() };
+    let is_summary = seen.kind == RequestKind::Summary;
     let ticket = state.log().record(seen);
+    if is_summary {
+        state.released().await;
+    }
     let Some(sent) = turn.reply.into_wire() else {
         // The guard is held to record when the client gives up.
         let _ticket = ticket;

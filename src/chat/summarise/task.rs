@@ -105,7 +105,13 @@ impl SummaryTask {
                 self.learned.refuted.record_refuted(self.learned.compaction_of(&self.writer));
             }
         }
-        if let Some(record) = record {
+        if let Some(mut record) = record {
+            // Nothing may stand between the provider's item and messages that are sent by now.
+            let sent = state.running_summaries.longest_request(self.key);
+            let restated = record.provider.as_mut().and_then(|it| it.restated.as_mut());
+            if let Some(restated) = restated {
+                restated.from = restated.from.max(sent);
+            }
             if failure.is_none() {
                 counting.outcome = Outcome::Made;
                 tracing::info!(

@@ -55,6 +55,11 @@ impl Agent {
         self.body["model"] = json!(model);
     }
 
+    /// Requests this output in every further request.
+    pub(crate) fn set_output(&mut self, tokens: u32) {
+        self.body["max_tokens"] = json!(tokens);
+    }
+
     /// Adds words of the user to the request that ends at `end`. The recording goes on from there,
     /// without the thinking of the abandoned branch.
     pub(super) fn fork(&mut self, end: usize) {

@@ -5,6 +5,8 @@ use longhaul_mock_model::{
     Verdict,
 };
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::{Outcome, Play, holds_compaction};
 use crate::caller::Caller;
@@ -40,11 +42,23 @@ fn restated(seen: &SeenRequest) -> Option<(String, String)> {
     Some((messages[at].to_string(), messages[at - 1].to_string()))
 }
 
+/// Reads an original by its ID.
+async fn recalled(setup: &Play, id: &str) -> String {
+    let mut socket = TcpStream::connect(setup.proxy.address).await.unwrap();
+    let request = format!(
+        "GET /__longhaul__/recall/{id} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = Vec::new();
+    socket.read_to_end(&mut reply).await.unwrap();
+    String::from_utf8_lossy(&reply).into_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_users_words_follow_behind_the_next_request_and_stay_there() {
     let mut restatements = 0;
     for session in SESSIONS {
-        let setup = Play::start(options(96_000), &[]).await;
+        let setup = Play::start(options(96_000), &[("recall", "url")]).await;
         let mut agent = agent(session, "claude-sonnet-5-5");
         let (mut compacted, mut stated) = (0, Vec::new());
         for end in agent.ends.clone() {
@@ -64,14 +78,68 @@ async fn the_users_words_follow_behind_the_next_request_and_stay_there() {
             stated.extend(holds_compaction(&seen[0]).then(|| restated(&seen[0])));
             agent.take(end, &reply.body);
         }
-        if let [before @ .., Some(first), _, _, last] = &*stated {
-            assert!(before.len() == 2 && first.1.contains("Never touch the lock file."));
+        // A message of the recording may be new before.
+        if let [before @ .., Some(first), _, _, last] = &*stated
+            && first.1.contains("Never touch the lock file.")
+        {
             assert!(first.0.contains("## What the User Said"), "{session}: {}", first.0);
             assert_eq!(before, [None, None], "{session}");
             assert_eq!(last.as_ref(), Some(first), "{session}");
+            // The message has the line that the block cannot have.
+            let (_, line) = first.0.split_once("/__longhaul__/recall/").unwrap();
+            let original = recalled(&setup, line.split(']').next().unwrap()).await;
+            let is_history = original.starts_with("HTTP/1.1 200") && original.contains(" message ");
+            assert!(is_history, "{line} {original}");
             restatements += 1;
         } else {
             println!("{session}: {stated:?}");
+        }
+    }
+    assert!(restatements > 1, "{restatements}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_user_says_while_the_provider_writes_stays_and_costs_no_thinking() {
+    const MEANWHILE: &str = "Leave the lock file alone.";
+    const LATER: &str = "Report each hour.";
+    let mut restatements = 0;
+    for session in SESSIONS {
+        let setup = Play::start(options(96_000), &[]).await;
+        let mut agent = agent(session, "claude-sonnet-5-5");
+        setup.model.hold_summaries(true);
+        let (mut said, mut compacted) = (false, 0);
+        for end in agent.ends.clone() {
+            let says = !said && !setup.orders().is_empty();
+            if says {
+                agent.say(end, MEANWHILE);
+            } else if compacted == 2 {
+                agent.say(end, LATER);
+            }
+            let (reply, seen) = setup.send((PATH, &FIELDS), &agent.request(end)).await;
+            let mut outcome = Outcome::default();
+            outcome.add(&end.to_string(), &reply, &seen);
+            if outcome.digests > 0 || compacted == 4 {
+                break;
+            }
+            let lost = (outcome.dropped, outcome.stripped, outcome.twice);
+            assert_eq!(lost, (0, 0, 0), "{session} {end}");
+            if holds_compaction(&seen[0]) {
+                compacted += 1;
+                let body = String::from_utf8_lossy(&seen[0].body).into_owned();
+                assert!(said && body.contains(MEANWHILE), "{session} {end}");
+                // Earlier words follow behind words that are new by then.
+                let behind = restated(&seen[0]).map(|(_, before)| before).unwrap_or_default();
+                assert!(!behind.contains(MEANWHILE), "{session} {end}");
+                restatements += usize::from(behind.contains(LATER));
+            }
+            agent.take(end, &reply.body);
+            said |= says;
+            if says {
+                setup.model.hold_summaries(false);
+            }
+            if said {
+                setup.settle().await;
+            }
         }
     }
     assert!(restatements > 2, "{restatements}");
@@ -111,10 +179,16 @@ async fn play(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thinking_of_kept_turns_stays() {
     let (mut compacted, mut overtaken) = (0, 0);
-    for (model, window) in [(MODEL, 64_000), ("claude-sonnet-5-5", 96_000)] {
+    // The AI SDK asks for all that the model writes.
+    let cases = [(MODEL, 64_000, 4_000), ("claude-sonnet-5-5", 96_000, 128_000)];
+    for (model, window, output) in cases {
         for session in SESSIONS {
-            let mut setup = Play::start(options(window), &[]).await;
+            let told = (window / 4 * 3).to_string();
+            let told = [("window", &*told)];
+            let further = if output > 4_000 { &told[..] } else { &[] };
+            let mut setup = Play::start(options(window), further).await;
             let mut agent = agent(session, model);
+            agent.set_output(output);
             let outcome = play(&mut setup, &mut agent, async |_, _, _| ()).await;
             if outcome.digests == 0 {
                 let lost = (outcome.dropped, outcome.twice, outcome.stripped);

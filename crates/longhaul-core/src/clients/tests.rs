@@ -411,6 +411,11 @@ fn a_files_text_comes_without_frame_and_numbers() {
 fn instructions_of_skills_are_known_by_tool_path_and_first_words() {
     let reads = |path| loads_skill("read", Some(path));
     assert!(loads_skill("Skill", None) && !loads_skill("Task", None));
+    for tool in ["use_skill", "activate_skill", "load_skill", "loadSkill", "skill_view"] {
+        assert!(loads_skill(tool, None), "{tool}");
+        // A server behind MCP may be anyone's.
+        assert!(!loads_skill(&format!("mcp__web__{tool}"), None), "{tool}");
+    }
     assert!(reads("/u/.codex/skills/x/SKILL.md") && !reads("/u/.codex/skills/README.md"));
     assert!(!reads("/srv/skills/x/SKILL.md") && !reads("../x/./SKILL.md"));
     let skill = "Base directory for this skill: /Users/user/.claude/skills/x\n\n# X";

@@ -5,6 +5,7 @@ use crate::dialect::thinking_binding::{version_after, version_of, words_of};
 use crate::dialect::{Dialect, dispatch};
 use crate::units::tokens::Tokens;
 use serde::Deserialize;
+use serde_json::Value;
 use std::ops::Range;
 
 /// Models that compact, with their sources.
@@ -42,6 +43,13 @@ impl Dialect {
         let is_readable = self == Self::Messages;
         let item = is_readable.then(|| serde_json::from_str::<ReadableItem>(item));
         item?.ok().map(|it| it.content)
+    }
+
+    /// Returns the text of an item that stands for history, if anyone can read the item.
+    pub fn text_in_place(self, message: &str) -> Option<String> {
+        let is_readable = self == Self::Messages;
+        let message: Value = serde_json::from_str(message).ok().filter(|_| is_readable)?;
+        message.pointer("/content/0/content")?.as_str().map(str::to_owned)
     }
 
     /// Whether nothing may stand before the provider's item, which then hides what the user said.

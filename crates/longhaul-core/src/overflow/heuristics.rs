@@ -38,6 +38,9 @@ const MAX_STATEMENTS: usize = 16;
 /// tokenizer is further from the estimate.
 const MAX_LIMIT_FACTOR: u64 = 4;
 
+/// Status of a server that failed, as some servers answer a prompt that is too large.
+pub(super) const FAILED: u16 = 500;
+
 /// Confidence that a refusal is an overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confidence {
@@ -208,8 +211,10 @@ impl Refusal<'_> {
             let names_window = |one: &&Statement| {
                 words::name_window(one) && !one.counts_something_else(self.sizes)
             };
-            let vague = own.iter().find(names_window).map(Statement::fingerprint);
-            let vague = vague.or_else(|| self.names_no_cause().then_some(0));
+            let vague = own.iter().find(names_window).or_else(|| own.first());
+            let names_window = self.status != FAILED && own.iter().any(|one| names_window(&one));
+            let is_vague = names_window || self.names_no_cause();
+            let vague = is_vague.then(|| vague.map_or(0, Statement::fingerprint));
             return vague.map_or_else(
                 || Confidence::Nothing.into(),
                 |statement| Assessment { statement, ..Confidence::Vague.into() },
@@ -229,14 +234,19 @@ impl Refusal<'_> {
         }
     }
 
-    /// Whether the texts and the codes of an error say only that there is one.
+    /// Whether the texts and the codes of an error say only that there is one. A text in a language that is not
+    /// read says as much; that of a server that failed has to be one.
     fn names_no_cause(&self) -> bool {
         let ErrorDetails { statements, stated_codes, codes, params, .. } = self.details;
         let status = self.status.to_string();
         let is_vague = |text: &String| matches("vague", text.to_lowercase());
+        let is_unread = |text: &String| !matches("read", self.clean_text(text).text);
         let is_own = |code: &String| *code == status || code.parse::<u64>().is_err();
+        let is_failed = self.status == FAILED;
         params.iter().all(Vec::is_empty)
-            && statements.iter().chain(stated_codes).all(is_vague)
+            && !(is_failed && statements.is_empty())
+            && statements.iter().all(|text| is_unread(text) || (!is_failed && is_vague(text)))
+            && stated_codes.iter().all(is_vague)
             && codes.iter().all(is_own)
     }
 

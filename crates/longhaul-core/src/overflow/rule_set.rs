@@ -1,8 +1,11 @@
 //! The rules by which an error is classified.
 
 use crate::overflow::error_details::ErrorDetails;
+use crate::overflow::heuristics::FAILED;
 use crate::overflow::vocabulary::matches;
-use crate::overflow::{ClassifierRules, RequestFacts, Verdict, classify_by_table};
+use crate::overflow::{
+    BODY_TOO_LARGE, ClassifierRules, Overflow, RequestFacts, Suspicion, Verdict, classify_by_table,
+};
 
 /// The rules of the table, and the facts by which evidence is weighed.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,16 @@ pub(super) const COMPACTION: &[u8] = b"compaction";
 impl<'a> RuleSet<'a> {
     pub(super) fn table_only(table: &'a ClassifierRules) -> Self {
         Self { table, facts: None }
+    }
+}
+
+/// Classifies an error that states nothing but its status.
+pub(super) fn classify_silence(status: u16) -> Verdict {
+    match status {
+        400 => Verdict::Overflow(Overflow::from_empty_reply()),
+        413 => BODY_TOO_LARGE,
+        422 | FAILED => Verdict::Unexplained(Some(Suspicion::Words(0))),
+        _ => Verdict::Fine,
     }
 }
 

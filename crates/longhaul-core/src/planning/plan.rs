@@ -208,6 +208,12 @@ pub fn plan(
         {
             RequestPlan { need, ..uncut.plan }
         }
+        // A digest would cost the thinking behind it.
+        SummaryNeed::InBackground(cut)
+            if prior.pending && policy.settings.by_provider && ready.is_none() =>
+        {
+            RequestPlan { need: SummaryNeed::Now(cut), ..uncut.plan }
+        }
         SummaryNeed::Now(_) | SummaryNeed::InBackground(_) | SummaryNeed::Nothing => current.plan,
     }
 }
@@ -347,8 +353,20 @@ impl<'c, 'a> Candidate<'c, 'a> {
 
     /// Whether the request fits together with its requested output.
     fn fits(&self) -> bool {
-        let fit = self.policy.thresholds.max_input(self.conversation.output_tokens());
+        let Policy { thresholds, settings, .. } = self.policy;
+        let output = self.conversation.output_tokens();
+        // An output as large as the window is lowered to what is left, and a digest would cost thinking.
+        let output = output.filter(|it| !settings.by_provider || *it < thresholds.window);
+        let fit = thresholds.max_input(output);
         self.plan.view.tokens(self.conversation) <= fit
+    }
+
+    /// Returns the size of what the last request did not have.
+    fn newest_step(&self) -> Tokens {
+        let messages = self.conversation.messages().len();
+        let points = self.conversation.request_points();
+        let last = points.take_while(|point| *point < messages).last();
+        self.conversation.tokens_of(last.unwrap_or_default()..messages)
     }
 
     /// Whether the size leaves half of the room above the default hard threshold.
@@ -396,9 +414,11 @@ impl<'c, 'a> Candidate<'c, 'a> {
             return SummaryNeed::Nothing;
         };
         let useful = outcome.can_compact && !outcome.pruning_suffices;
+        // The provider's item has to come before the request that no longer fits.
+        let next = if policy.settings.by_provider { self.newest_step() } else { Tokens::ZERO };
         if outcome.summary_due && !self.fits() {
             SummaryNeed::Now(cut)
-        } else if outcome.size >= policy.thresholds.soft && useful {
+        } else if outcome.size + next >= policy.thresholds.soft && useful {
             SummaryNeed::InBackground(cut)
         } else {
             SummaryNeed::Nothing

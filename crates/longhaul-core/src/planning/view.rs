@@ -305,7 +305,8 @@ impl ForwardedView {
             tokens -= clip.saved_tokens(conversation);
         }
         if let Some((Some(_), words)) = self.restated_words(conversation) {
-            tokens += Tokens::estimate_text(words);
+            let line = self.recall.as_ref().map_or(Tokens::ZERO, |link| link.line_tokens());
+            tokens += Tokens::estimate_text(words) + line;
         }
         let thinking = self.removed_thinking(conversation);
         let images = self.dropped_images(conversation);
@@ -325,7 +326,9 @@ impl ForwardedView {
             let (from, item) = (*from, Arc::clone(item));
             cuts.push(Replacement::Provider { from, to: self.summarised_until, item });
             if let Some((Some(at), words)) = self.restated_words(conversation) {
-                cuts.push(Replacement::Words { at, text: Arc::clone(words) });
+                // The item itself takes no line by which an agent reads the history.
+                let text = Arc::clone(self.with_lines(&Arc::clone(words).into()).as_arc());
+                cuts.push(Replacement::Words { at, text });
             }
         } else if let Some(text) = &self.text
             && self.summarised_until > self.pinned_head.end

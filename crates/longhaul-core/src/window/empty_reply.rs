@@ -7,8 +7,8 @@ use crate::units::tokens::Tokens;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum EmptyReplyTracker {
     /// The smallest request that received an empty reply, with no request of that size answered
-    /// since.
-    SeenFrom(Tokens),
+    /// since, and the number of such replies.
+    SeenFrom(Tokens, u8),
     /// A request that had been made smaller received an empty reply, too: size is not the reason.
     UnrelatedToSize,
     /// No empty reply since the last answer.
@@ -19,8 +19,8 @@ pub enum EmptyReplyTracker {
 /// The likely cause of an empty reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EmptyReplyCause {
-    /// An earlier request of at most this size received an empty reply too: the size may be the reason.
-    LikelySize,
+    /// So many earlier requests of at most this size received an empty reply too: the size may be the reason.
+    LikelySize(u8),
     /// The first at this size. The size may be the reason if the request is near the window.
     PossiblySize,
     /// A smaller request would not help.
@@ -30,15 +30,16 @@ pub enum EmptyReplyCause {
 impl EmptyReplyTracker {
     /// Records an empty reply to a request of this size and returns its likely cause.
     pub fn record_empty(&mut self, request: Tokens) -> EmptyReplyCause {
-        let smallest = match *self {
-            Self::SeenFrom(smallest) => Some(smallest),
-            Self::UnrelatedToSize => return EmptyReplyCause::UnrelatedToSize,
-            Self::NotSeen => None,
-        };
-        *self = Self::SeenFrom(smallest.unwrap_or(request).min(request));
-        match smallest {
-            Some(smallest) if request >= smallest => EmptyReplyCause::LikelySize,
-            Some(_) | None => EmptyReplyCause::PossiblySize,
+        match *self {
+            Self::SeenFrom(smallest, seen) if request >= smallest => {
+                *self = Self::SeenFrom(smallest, seen.saturating_add(1));
+                EmptyReplyCause::LikelySize(seen)
+            }
+            Self::UnrelatedToSize => EmptyReplyCause::UnrelatedToSize,
+            Self::SeenFrom(..) | Self::NotSeen => {
+                *self = Self::SeenFrom(request, 1);
+                EmptyReplyCause::PossiblySize
+            }
         }
     }
 
@@ -50,8 +51,8 @@ impl EmptyReplyTracker {
     /// Records an answer to a request of this size.
     pub fn record_answer(&mut self, request: Tokens) {
         match *self {
-            Self::SeenFrom(smallest) if request < smallest => {}
-            Self::SeenFrom(_) | Self::UnrelatedToSize | Self::NotSeen => *self = Self::NotSeen,
+            Self::SeenFrom(smallest, _) if request < smallest => {}
+            Self::SeenFrom(..) | Self::UnrelatedToSize | Self::NotSeen => *self = Self::NotSeen,
         }
     }
 }
@@ -67,9 +68,10 @@ mod tests {
     fn a_second_empty_reply_at_that_size_is_likely_due_to_size() {
         let mut silence = EmptyReplyTracker::default();
         assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::PossiblySize);
-        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::LikelySize);
+        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::LikelySize(1));
+        assert_eq!(silence.record_empty(LARGE), EmptyReplyCause::LikelySize(2));
         assert_eq!(silence.record_empty(SMALL), EmptyReplyCause::PossiblySize);
-        assert_eq!(silence.record_empty(SMALL), EmptyReplyCause::LikelySize);
+        assert_eq!(silence.record_empty(SMALL), EmptyReplyCause::LikelySize(1));
     }
 
     #[test]
@@ -77,7 +79,7 @@ mod tests {
         let mut silence = EmptyReplyTracker::default();
         silence.record_empty(LARGE);
         silence.record_answer(SMALL);
-        assert_eq!(silence, EmptyReplyTracker::SeenFrom(LARGE));
+        assert_eq!(silence, EmptyReplyTracker::SeenFrom(LARGE, 1));
         silence.record_answer(LARGE);
         assert_eq!(silence, EmptyReplyTracker::NotSeen);
     }

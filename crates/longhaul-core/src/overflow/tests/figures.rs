@@ -138,3 +138,27 @@ fn words_about_a_small_request_raise_no_suspicion() {
         assert!(!suspects, "{} {:?}", reply.who, reply.body);
     }
 }
+
+/// Only a bare `Bad Request`, a web page, and a model's own window leave the cause open. The other look-alikes are in
+/// languages that are read: no repetition makes them an overflow.
+#[test]
+fn a_look_alike_names_a_cause_in_every_language_that_is_read() {
+    let lists = [
+        fixture!("unseen/development.jsonl"),
+        fixture!("unseen/blind_1.jsonl"),
+        fixture!("unseen/blind_2.jsonl"),
+        fixture!("unseen/blind_3.jsonl"),
+        fixture!("unseen/blind_4.jsonl"),
+        fixture!("unseen/blind_5.jsonl"),
+        fixture!("unseen/blind_6.jsonl"),
+        fixture!("unseen/blind_7.jsonl"),
+        fixture!("unseen/blind_8.jsonl"),
+        fixture!("unseen/held_out.jsonl"),
+    ];
+    let open = |one: &&Reply| matches!(one.judge(LARGE), Verdict::Unexplained(Some(_)));
+    let counts = lists.map(|list| {
+        let open = list.iter().filter(|one| !one.overflow).filter(open);
+        open.inspect(|one| println!("{} {:?}", one.status, one.body)).count()
+    });
+    assert_eq!(counts.iter().sum::<usize>(), 8, "{counts:?}");
+}

@@ -124,7 +124,10 @@ fn an_unknown_refusal_is_unexplained_only_under_400_or_422() {
     }
     check(413, "no", "", BODY_TOO_LARGE);
     assert_eq!(judged(400, [&b"<html>"[..]]), Verdict::Unexplained(None));
-    assert_eq!(judged(422, [&b""[..]]), Verdict::Fine);
+    let silent = Verdict::Unexplained(Some(Suspicion::Words(0)));
+    for status in [422, 500] {
+        assert_eq!(judged(status, [&b""[..]]), silent);
+    }
     let stated = json!({ "error": { "message": "no", "code": 400 } }).to_string();
     assert_eq!(judged(200, [stated.as_bytes()]), Verdict::Failed);
 }

@@ -69,6 +69,32 @@ fn size_of(messages: usize) -> Tokens {
 }
 
 #[test]
+fn the_providers_item_is_ordered_a_step_before_the_soft_threshold() {
+    // A step of the user and the assistant has the size of two messages.
+    let mut policy = policy();
+    policy.thresholds.soft = size_of(23);
+    assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
+    policy.settings.by_provider = true;
+    assert!(matches!(need_of(21, &policy, &seen()), SummaryNeed::InBackground(_)));
+    policy.thresholds.soft += ONE;
+    assert_eq!(need_of(21, &policy, &seen()), SummaryNeed::Nothing);
+}
+
+#[test]
+fn an_output_as_large_as_the_window_waits_for_the_providers_item() {
+    let mut policy = policy();
+    policy.thresholds.hard = size_of(25);
+    let body = body(25).replacen('{', r#"{"max_tokens":8000,"#, 1);
+    let conversation = read(body.as_bytes()).unwrap();
+    policy.thresholds.actual_window = conversation.tokens();
+    let of = |policy: &Policy| plan(&conversation, policy, &seen(), SummarySource::Model);
+    assert!(matches!(of(&policy).need, SummaryNeed::Now(_)));
+    policy.settings.by_provider = true;
+    let out = of(&policy);
+    assert!(!out.fresh_digest && matches!(out.need, SummaryNeed::InBackground(_)));
+}
+
+#[test]
 fn a_background_summary_starts_exactly_at_the_soft_threshold() {
     let size = size_of(21);
     let mut policy = policy();
@@ -147,6 +173,10 @@ fn a_summary_that_is_being_made_is_waited_for_while_the_request_fits() {
     policy.thresholds.capacity = conversation.tokens();
     let out = plan(&conversation, &policy, &pending, SummarySource::Model);
     assert!(out.fresh_digest && out.need == SummaryNeed::Nothing);
+    // A digest would cost thinking that the provider's item keeps.
+    policy.settings.by_provider = true;
+    let out = plan(&conversation, &policy, &pending, SummarySource::Model);
+    assert!(!out.fresh_digest && matches!(out.need, SummaryNeed::Now(_)));
 }
 
 #[test]
