@@ -24,6 +24,8 @@ pub enum Placeholder {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PlaceholderText {
     line: Cow<'static, str>,
+    /// Plain estimate of `line`.
+    line_tokens: Tokens,
     /// Link of the last line, on how to read the result in full.
     recall: Option<Arc<RecallLink>>,
 }
@@ -38,11 +40,15 @@ impl Placeholder {
         tokens: Tokens,
         recall: Option<&Arc<RecallLink>>,
     ) -> PlaceholderText {
-        let line = match self {
-            Self::Fixed => Cow::Borrowed(wording::CLEARED),
-            Self::Described => describe(conversation, call, tool, tokens),
+        let (line, line_tokens) = match self {
+            Self::Fixed => (Cow::Borrowed(wording::CLEARED), wording::CLEARED_TOKENS),
+            Self::Described => {
+                let line = describe(conversation, call, tool, tokens);
+                let line_tokens = Tokens::estimate_text(&line);
+                (line, line_tokens)
+            }
         };
-        PlaceholderText { line, recall: recall.cloned() }
+        PlaceholderText { line, line_tokens, recall: recall.cloned() }
     }
 }
 
@@ -50,7 +56,7 @@ impl PlaceholderText {
     /// Upper bound of the placeholder's size.
     pub fn max_tokens(&self) -> Tokens {
         let recall = self.recall.as_ref().map(|link| link.line_tokens());
-        Tokens::estimate_text(&self.line) + recall.unwrap_or_default()
+        self.line_tokens + recall.unwrap_or_default()
     }
 
     /// Whether the placeholder, without the index, is shorter than the result in bytes too. Escapes

@@ -161,9 +161,10 @@ fn call_clip(
     let message = conversation.message(at)?;
     let saves = argument_clip::saved_tokens(conversation, message, number);
     let signature = conversation.dialect().facts().call_signature;
+    // A search of the message, so only for a call that would be clipped.
     let is_signed =
-        signature.is_some_and(|key| message.span.slice(conversation.body()).contains(key));
-    (saves > Tokens::ZERO && !is_signed).then_some(CallClip { message: at, saves })
+        || signature.is_some_and(|key| message.span.slice(conversation.body()).contains(key));
+    (saves > Tokens::ZERO && !is_signed()).then_some(CallClip { message: at, saves })
 }
 
 /// Returns the tokens that markers save in place of the pictures of results that a client shows in the user

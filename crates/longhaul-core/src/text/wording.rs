@@ -16,6 +16,9 @@ use std::sync::LazyLock;
 /// models have seen before.
 pub const CLEARED: &str = "[Old tool result content cleared]";
 
+/// Plain estimate of [`CLEARED`].
+pub(crate) const CLEARED_TOKENS: Tokens = Tokens::new(8);
+
 /// User message with the request to continue after a compaction.
 pub(crate) const CONTINUE_TEXT: &str = "Continue if you have next steps";
 
@@ -327,6 +330,11 @@ mod tests {
             assert!(clipped.contains(&format!("{} characters", 360 - head - tail)));
             assert!(clipped.chars().count() <= head + tail + MAX_CLIP_NOTE.to_chars());
         }
+    }
+
+    #[test]
+    fn cleared_tokens_equal_the_text_estimate() {
+        assert_eq!(CLEARED_TOKENS, Tokens::estimate_text(CLEARED));
     }
 
     #[test]
