@@ -57,6 +57,9 @@ pub(crate) enum MatchKind {
 
 /// Looks up `model` at a host. Returns `None` for a local host or an unlisted model.
 pub(crate) fn look_up(host: HostKind, model: &str) -> Option<TableMatch> {
+    if host == HostKind::Local {
+        return None;
+    }
     if let Some(base) = names::without_wide_window(model) {
         let found = look_up_name(host, base)?;
         let limits = ModelLimits { window: WIDE_WINDOW, input: None, ..found.limits };

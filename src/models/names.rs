@@ -1,14 +1,18 @@
 //! The names under which a model may be listed in the table.
 
+use std::sync::LazyLock;
+
 /// Suffixes with which `OpenRouter` chooses among the servers of one model. `:free` and `:thinking`
 /// have their own rows if they differ.
-const VARIANTS: &str = include_str!("../../config/models/variants.txt");
+static VARIANTS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("../../config/models/variants.txt").lines().collect());
 
 /// Suffix for a window of a million tokens.
 const WIDE_MARK: &str = "[1m]";
 
 /// Region prefixes of Bedrock's inference profiles.
-const REGIONS: &str = include_str!("../../config/models/regions.txt");
+static REGIONS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("../../config/models/regions.txt").lines().collect());
 
 /// Yields `name`, then ever shorter forms: without `~` and `models/`, a variant, a fine-tuner's
 /// names, or the provider prefix. Each is also tried without a date, and without Bedrock's region
@@ -44,7 +48,7 @@ pub(super) fn has_variant(name: &str) -> bool {
 }
 
 fn without_variant(name: &str) -> &str {
-    VARIANTS.lines().find_map(|variant| name.strip_suffix(variant)).unwrap_or(name)
+    VARIANTS.iter().find_map(|variant| name.strip_suffix(variant)).unwrap_or(name)
 }
 
 /// Shortens `ft:gpt-4o-2024-08-06:org:name:id` to `ft:gpt-4o-2024-08-06`, which has its price and
@@ -55,7 +59,7 @@ fn without_tuner(name: &str) -> Option<&str> {
 }
 
 fn without_region(name: &str) -> &str {
-    REGIONS.lines().find_map(|region| name.strip_prefix(region)).unwrap_or(name)
+    REGIONS.iter().find_map(|region| name.strip_prefix(region)).unwrap_or(name)
 }
 
 /// Strips `-v1:0` or `-v1`.

@@ -1,7 +1,6 @@
 //! In-memory store of records and flags: bounded, first writer wins.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::callers::AcceptedCallers;
@@ -26,7 +25,7 @@ const MAX_REFUSING_MODELS: usize = 16;
 /// Store in the memory of this process. Evicts the least recently used entries of the caller that holds
 /// the most.
 pub(super) struct MemoryStore {
-    pub(super) records: FairCache<RecordKey, Arc<CachedRecord>>,
+    pub(super) records: FairCache<RecordKey, CachedRecord>,
     pub(super) seen: FairCache<RecordKey, ()>,
     /// Prefixes at which an upstream refused a rewrite and accepted the original, with the models
     /// that did. The list is empty if another process has seen the refusal: any model may have
@@ -51,21 +50,18 @@ pub(crate) enum RewriteTolerance {
     Nothing,
 }
 
-/// A record with its only mutable bit, which only changes to true.
+/// A record with what the cache knows of it, in the block of the cache.
+#[derive(Clone)]
 pub(super) struct CachedRecord {
     pub(super) record: Arc<CompactionRecord>,
-    /// Whether the record is adopted. A record that replaces this one shares the bit.
-    adopted: Arc<AtomicBool>,
+    /// Whether the record, or one that it replaced, is adopted. Only changes to true.
+    pub(super) is_adopted: bool,
     /// Seal tag of the durable store's copy. `None` while the record is provisional: the durable
     /// store has not confirmed yet which record stays.
     confirmed_tag: Option<SealTag>,
 }
 
 impl CachedRecord {
-    pub(super) fn is_adopted(&self) -> bool {
-        self.adopted.load(Ordering::Acquire)
-    }
-
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed_tag.is_some()
     }
@@ -102,7 +98,7 @@ impl MemoryStore {
             prefix_keys,
             |key| {
                 let kept = self.records.get(&key)?;
-                Some((kept.is_adopted(), Arc::clone(&kept.record)))
+                Some((kept.is_adopted, kept.record))
             },
             |key| self.seen.get(&key).is_some(),
         )
@@ -123,7 +119,7 @@ impl MemoryStore {
             for key in prefix_keys.record_keys(key) {
                 keys.push(key);
                 let kept = self.records.get(&key);
-                if let Some(kept) = kept.filter(|kept| kept.is_confirmed() && kept.is_adopted())
+                if let Some(kept) = kept.filter(|kept| kept.is_confirmed() && kept.is_adopted)
                     && kept.record.keeps_newest_unit(prefix_keys)
                     && kept.record.model == prefix_keys.model()
                 {
@@ -139,29 +135,24 @@ impl MemoryStore {
         &self,
         key: RecordKey,
         record: CompactionRecord,
-    ) -> Arc<CachedRecord> {
-        self.records.get_or_insert_with(key, || {
-            Arc::new(CachedRecord {
-                record: Arc::new(record),
-                adopted: Arc::default(),
-                confirmed_tag: None,
-            })
+    ) -> CachedRecord {
+        self.records.get_or_insert_with(key, || CachedRecord {
+            record: Arc::new(record),
+            is_adopted: false,
+            confirmed_tag: None,
         })
     }
 
     /// Stores a record with which a request has been accepted, unless one exists. An existing
     /// record is marked as adopted if it is the same model's. Returns the stored record, and
     /// whether it is that model's.
-    pub(super) fn adopt(
-        &self,
-        key: RecordKey,
-        record: CompactionRecord,
-    ) -> (Arc<CachedRecord>, bool) {
+    pub(super) fn adopt(&self, key: RecordKey, record: CompactionRecord) -> (CachedRecord, bool) {
         let model = record.model.clone();
-        let kept = self.insert_if_absent(key, record);
+        let mut kept = self.insert_if_absent(key, record);
         let is_accepted = kept.record.model == model;
-        if is_accepted {
-            kept.adopted.store(true, Ordering::Release);
+        if is_accepted && !kept.is_adopted {
+            kept.is_adopted = true;
+            self.records.update(key, |here| Some(CachedRecord { is_adopted: true, ..here? }));
         }
         (kept, is_accepted)
     }
@@ -174,7 +165,7 @@ impl MemoryStore {
         adopted: bool,
         open: impl FnOnce() -> Option<CompactionRecord>,
     ) -> MergeOutcome {
-        let is_same = |kept: &Arc<CachedRecord>| kept.confirmed_tag == Some(check);
+        let is_same = |kept: &CachedRecord| kept.confirmed_tag == Some(check);
         // All callers share the lock of the cache, so records are opened outside.
         let opened = if self.records.get(&key).is_some_and(|kept| is_same(&kept)) {
             None
@@ -186,11 +177,15 @@ impl MemoryStore {
         };
         let mut outcome = MergeOutcome::Merged;
         self.records.update(key, |here| {
-            let bit = here.as_ref().map(|kept| Arc::clone(&kept.adopted));
-            let bit = bit.unwrap_or_default();
-            outcome = merge_adopted(&bit, adopted);
-            let record = opened.filter(|_| !here.as_ref().is_some_and(is_same))?;
-            Some(Arc::new(CachedRecord { record, adopted: bit, confirmed_tag: Some(check) }))
+            let was_adopted = here.as_ref().is_some_and(|kept| kept.is_adopted);
+            if was_adopted && !adopted {
+                outcome = MergeOutcome::AdoptedHereOnly;
+            }
+            let record = opened.filter(|_| !here.as_ref().is_some_and(is_same));
+            let confirmed_tag = Some(check);
+            let new =
+                record.map(|record| CachedRecord { record, is_adopted: false, confirmed_tag });
+            Some(CachedRecord { is_adopted: adopted || was_adopted, ..new.or(here)? })
         });
         outcome
     }
@@ -233,17 +228,6 @@ impl MemoryStore {
         });
         shown.unwrap_or(RewriteTolerance::All)
     }
-}
-
-/// Merges the durable store's adoption bit into the local one. Returns whether the record is
-/// adopted only here.
-fn merge_adopted(bit: &AtomicBool, adopted: bool) -> MergeOutcome {
-    if adopted {
-        bit.store(true, Ordering::Release);
-    } else if bit.load(Ordering::Acquire) {
-        return MergeOutcome::AdoptedHereOnly;
-    }
-    MergeOutcome::Merged
 }
 
 fn weight(record: &CompactionRecord) -> u64 {

@@ -382,6 +382,6 @@ impl TieredInner {
 fn record_changes(kept: &CachedRecord, is_offered: bool) -> Vec<PendingChange> {
     let record = is_offered.then(|| PendingChange::Record(Arc::clone(&kept.record)));
     let mark = PendingChange::Change(Change::Adopted);
-    let mark = kept.is_adopted().then_some(mark);
+    let mark = kept.is_adopted.then_some(mark);
     record.into_iter().chain(mark).collect()
 }

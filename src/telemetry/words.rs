@@ -49,14 +49,18 @@ pub(super) fn write_field(
     if name.starts_with("log.") {
         return Ok(());
     }
+    // Formatting by a macro costs more than the parts.
+    writer.write_char(' ')?;
+    writer.write_str(name)?;
+    writer.write_char('=')?;
     if !WORDS.contains_key(name) {
-        return write!(writer, " {name}={text}");
+        return writer.write_str(&text);
     }
     let plain = text.trim_matches('"');
     let words: Vec<&str> = plain.split(", ").map(|value| words_for(name, value)).collect();
     match words.join(", ") {
-        words if words == plain => write!(writer, " {name}={text}"),
-        words => write!(writer, " {name}={words:?}"),
+        words if words == plain => writer.write_str(&text),
+        words => write!(writer, "{words:?}"),
     }
 }
 
