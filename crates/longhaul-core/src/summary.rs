@@ -130,7 +130,7 @@ pub fn restated_words(
         return None;
     }
     let pinned = DecodedCalls::new(conversation, conversation.head_len()..from);
-    let around = RulesAround { earlier: "", later: Vec::new() };
+    let around = RulesAround::default();
     let mut words = render_user_messages(&pinned, &around, budgets.user_messages, budgets.requests);
     for segment in text.loose(0) {
         let mut sections = Section::parse(&segment.text);

@@ -87,10 +87,14 @@ pub(crate) fn segment_text(
         room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
     }
     append_section(&mut text, &instructions);
-    let retained = conversation.messages().get(place.retained.clone());
-    let retained = retained.unwrap_or_default().iter();
-    let later = retained.filter_map(|message| user_text(conversation, message));
-    let rules = RulesAround { earlier, later: later.map(Cow::into_owned).collect() };
+    let said_in = |messages: Range<usize>| -> Vec<String> {
+        let messages = conversation.messages().get(messages).unwrap_or_default().iter();
+        let said = messages.filter_map(|message| user_text(conversation, message));
+        said.map(Cow::into_owned).collect()
+    };
+    // Results may be cleared before the retained messages begin. Words of the user never are.
+    let later = said_in(place.covered.end..place.retained.end);
+    let rules = RulesAround { head: said_in(0..place.covered.start), earlier, later };
     let user_messages = render_user_messages(calls, &rules, room, budgets.requests);
     append_section(&mut text, &user_messages);
     let room = budgets.agreements - SECTION_GAP;

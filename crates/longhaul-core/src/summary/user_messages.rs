@@ -27,8 +27,8 @@ const USER_LABEL: &str = "User";
 ///
 /// - `budget` is the room for all. `requests` is added to the budget: the room that the first and the newest
 ///   request take.
-/// - A note names each older rule that a newer rule certainly replaces. `around` has texts with rules
-///   outside these messages.
+/// - A note names each older rule that a newer rule certainly replaces, wherever the two stand. `around`
+///   has the texts outside these messages.
 ///
 /// Empty without words of the user, or if none fit.
 pub(crate) fn render_user_messages(
@@ -47,7 +47,10 @@ pub(crate) fn render_user_messages(
 }
 
 /// Rules outside the messages that a section covers.
+#[derive(Default)]
 pub(crate) struct RulesAround<'t> {
+    /// Messages of the user before all sections.
+    pub(crate) head: Vec<String>,
     /// Text of earlier sections.
     pub(crate) earlier: &'t str,
     /// Messages of the user after the covered ones.

@@ -18,19 +18,20 @@ const MAX_NOTES: usize = 8;
 const MIN_SHARED_WORDS: usize = 2;
 
 /// Returns a note for each older sentence that a newer one replaces. `said` are the new messages, in order.
+/// Of two earlier sentences, an earlier section had the note.
 pub(super) fn notes(said: &[String], around: &RulesAround<'_>) -> Vec<String> {
     let earlier: Vec<Entry> = Entry::parse_section(around.earlier);
     let earlier = earlier.iter().filter_map(Entry::words);
     // The last entry of a section ends at the next heading.
     let earlier = earlier.map(|text| text.split("\n\n## ").next().unwrap_or_default());
-    let mut all: Vec<Sentence<'_>> = earlier.flat_map(Sentence::all).collect();
+    let head = around.head.iter().map(String::as_str);
+    let mut all: Vec<Sentence<'_>> = head.chain(earlier).flat_map(Sentence::all).collect();
     let earlier = all.len();
-    all.extend(said.iter().flat_map(|text| Sentence::all(text)));
-    let olds = all.len();
-    all.extend(around.later.iter().flat_map(|text| Sentence::all(text)));
+    let new = said.iter().chain(&around.later);
+    all.extend(new.flat_map(|text| Sentence::all(text)));
     let mut notes = Vec::new();
-    let oldest = olds.saturating_sub(MAX_SENTENCES);
-    for (at, old) in all.iter().enumerate().take(olds).skip(oldest) {
+    let oldest = all.len().saturating_sub(MAX_SENTENCES);
+    for (at, old) in all.iter().enumerate().skip(oldest) {
         let newer = all.iter().skip((at + 1).max(earlier)).rev().take(MAX_SENTENCES);
         let mut replacing = newer.filter(|new| new.replaces(old));
         let note = replacing.next().map(|new| note(old.text, new.text));

@@ -11,7 +11,7 @@ fn rendered(
     requests: Tokens,
 ) -> String {
     let calls = DecodedCalls::new(conversation, covered);
-    let around = RulesAround { earlier: "", later: Vec::new() };
+    let around = RulesAround::default();
     render_user_messages(&calls, &around, budget, requests)
 }
 
@@ -328,8 +328,19 @@ fn a_note_names_the_rule_that_a_newer_one_replaces() {
     let around = RulesAround {
         earlier: &format!("{HEADING}\n\n[User]: {old}\n\n## Files Touched\n- a.rs"),
         later: vec![new.to_owned()],
+        ..RulesAround::default()
     };
     let calls = DecodedCalls::new(&conversation, 0..1);
-    let said = render_user_messages(&calls, &around, Tokens::new(300), Tokens::ZERO);
-    assert!(said.contains(note), "{said}");
+    let said = |around| render_user_messages(&calls, &around, Tokens::new(300), Tokens::ZERO);
+    assert!(said(around).contains(note));
+    // The older rule stands in the head, or both follow the covered messages.
+    let texts = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+    let head = RulesAround { head: texts(&[old]), later: texts(&[new]), ..Default::default() };
+    assert!(said(head).contains(note));
+    let later = RulesAround { later: texts(&[old, "go on", new]), ..Default::default() };
+    assert!(said(later).contains(note));
+    // An earlier section has the note.
+    let earlier = &format!("{HEADING}\n\n{note}");
+    let again = RulesAround { head: texts(&[old]), later: texts(&[new]), earlier };
+    assert!(!said(again).contains("replaced by"));
 }

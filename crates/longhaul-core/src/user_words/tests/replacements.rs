@@ -48,6 +48,19 @@ Set the client timeout to 15 seconds.|Set the server timeout to 15 seconds.
 Never use npm.|Always use npm.
 Teste mit Postgres 15.|Baue mit Node 20.
 端口9443用于生产。|端口8443用于测试。
+Use port 9090 for metrics.|Use port 8443 for TLS.
+From now on use port 9090 for metrics.|Use port 8443 for TLS.
+At most 60 lines per test.|At most 40 lines per function.
+From now on at most 60 lines per test.|At most 40 lines per function.
+Correction: at most 60 lines per test.|At most 40 lines per function.
+Höchstens 60 Zeilen je Test.|Höchstens 40 Zeilen je Funktion.
+Ab jetzt Port 9090 für Metriken.|Port 8443 für TLS.
+Au plus 60 lignes par test.|Au plus 40 lignes par fonction.
+Usa el puerto 9090 para las métricas.|Usa el puerto 8443 para TLS.
+Maksymalnie 60 linii na test.|Maksymalnie 40 linii na funkcję.
+Порт 9090 для метрик.|Порт 8443 для TLS.
+テストは最大60行です。|関数は最大40行です。
+테스트는 최대 60줄입니다.|함수는 최대 40줄입니다.
 Keep it short.|Keep it short.";
 
 fn replaces(newer: &str, older: &str) -> bool {
