@@ -9,7 +9,7 @@ use crate::cli::model_window::ModelWindow;
 use crate::cli::own_client::{ask_admin, parse_answer};
 use crate::config::{Config, Mode};
 use crate::error::Problem;
-use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint};
+use crate::explanation::report::{ExplanationReport, ReasonReport, clearing_hint, history_text};
 use crate::explanation::verdict::UntouchedReason;
 use crate::explanation::{ExplanationContext, PlanCause, table};
 use longhaul_console::json::pretty_json;
@@ -105,7 +105,8 @@ fn explain_body(
         (None, true) => explanation.folded(false),
         (None, false) => explanation,
     };
-    let mut report = ExplanationReport::new(explanation, context, PlanCause::Plan, window.source());
+    let (source, text) = (window.source(), history_text(true));
+    let mut report = ExplanationReport::new(explanation, context, PlanCause::Plan, source, text);
     report.hint = clearing_hint(&conversation, &policy);
     report.add_subjects(&conversation);
     Ok((report, forwarded.ok()))

@@ -14,9 +14,10 @@ use crate::error::Fault;
 use crate::exchange::client_connection::ConnectionUse;
 use crate::exchange::error_reply::ErrorReply;
 use crate::exchange::reply_observer::ReplyObserver;
+use crate::explanation::report::history_text;
 use crate::explanation::{ConversationId, Refusal, RequestId, StoredExplanation, verdict};
 use crate::limits::RECALL_PATH;
-use crate::metrics::{Ending, Label, Metrics, StatusClass};
+use crate::metrics::{Action, Ending, Label, Metrics, StatusClass};
 use crate::report::ChatReport;
 use crate::request::receive::RequestSlot;
 use crate::request::{paths, receive};
@@ -148,7 +149,8 @@ impl RequestLog {
 
     /// Sets the facts about the chat and its explanation, as of the last send.
     pub(crate) fn set_chat(&mut self, facts: ChatFacts, explanation: Option<StoredExplanation>) {
-        log_plan(self.id, &facts, explanation.as_ref());
+        let text = history_text(self.report.actions().contains(&Action::Digest));
+        log_plan(self.id, &facts, explanation.as_ref(), text);
         self.chat = Some(facts);
         self.explanation = explanation;
     }
@@ -327,12 +329,13 @@ fn operation(method: &Method, path: &str) -> Operation {
     }
 }
 
-/// Logs the plan of a chat: its window and thresholds, and with an admin listener the explanation too.
-fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplanation>) {
+/// Logs the plan of a chat: its window and thresholds, and with an admin listener the explanation too. `text` names
+/// what stands for history.
+fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplanation>, text: &str) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let why = explanation.map(|it| it.cause.sentence(&it.numbers));
+    let why = explanation.map(|it| it.cause.sentence(&it.numbers, text));
     tracing::debug!(
         request_id = %id,
         model = &*facts.model,
@@ -358,7 +361,7 @@ fn log_plan(id: RequestId, facts: &ChatFacts, explanation: Option<&StoredExplana
             tokens = row.tokens.get(),
             becomes = row.becomes.get(),
             verdict = %Word(row.decision),
-            reason = verdict::explain(&explanation.numbers, row.decision),
+            reason = verdict::explain(&explanation.numbers, row.decision, text),
             "message"
         );
     }

@@ -71,8 +71,8 @@ impl PlanCause {
         matches!(self, Self::FitWindow | Self::Overflow(_))
     }
 
-    /// Explains the request in one sentence.
-    pub(crate) fn sentence(self, explanation: &RequestExplanation) -> String {
+    /// Explains the request in one sentence. `text` names what stands for history.
+    pub(crate) fn sentence(self, explanation: &RequestExplanation, text: &str) -> String {
         let window = with_thousands(explanation.window.get());
         match self {
             Self::ClippedTexts => {
@@ -88,13 +88,13 @@ impl PlanCause {
             ),
             Self::Manual => "a compaction was asked for".into(),
             Self::OtherPlacement => {
-                "the upstream refused the placement of the summary: the summary moved".into()
+                format!("the upstream refused the placement of the {text}: the {text} moved")
             }
             Self::Overflow(refusal) => format!(
                 "the upstream {}, so the request was reduced and sent again",
                 refusal.words()
             ),
-            Self::Plan => plan_sentence(explanation),
+            Self::Plan => plan_sentence(explanation, text),
             Self::RewriteRefused => {
                 "the upstream refused the rewritten request, so the original was sent".into()
             }
@@ -109,13 +109,13 @@ impl PlanCause {
 }
 
 /// Explains a plan that follows from the rules alone.
-fn plan_sentence(explanation: &RequestExplanation) -> String {
+fn plan_sentence(explanation: &RequestExplanation, text: &str) -> String {
     let changes =
         |of: fn(MessageDecision) -> bool| explanation.changes().any(|row| of(row.decision));
     let summarised = changes(|decision| decision == MessageDecision::Summarised);
     let cleared = changes(|decision| matches!(decision, MessageDecision::ToolResult(_)));
     let summary = format!(
-        "the request reached {} tokens, so a summary replaces old history",
+        "the request reached {} tokens, so a {text} replaces old history",
         with_thousands(explanation.marks.hard.get())
     );
     match explanation.rule.as_ref().filter(|_| cleared).map(clearing) {

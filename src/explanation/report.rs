@@ -9,6 +9,7 @@ use crate::config::{ChoiceSetting, Mode};
 use crate::explanation::cause::{PlanCause, overfull};
 use crate::explanation::stored::{ChangedText, ExplanationContext, StoredExplanation};
 use crate::explanation::verdict::{self, UntouchedReason};
+use crate::metrics::{Action, Label};
 use longhaul_console::amounts::percent;
 use longhaul_console::printable::printable_name;
 use longhaul_console::thousands::with_thousands;
@@ -23,6 +24,11 @@ use longhaul_core::policy::cut_point::PinnedHead;
 use longhaul_core::pruning::rule::PruneRule;
 use longhaul_core::pruning::tool_result::ClearDecision;
 use longhaul_core::units::tokens::Tokens;
+
+/// Names the text that stands for history: a digest by rules, or a model's summary.
+pub(crate) const fn history_text(is_digest: bool) -> &'static str {
+    if is_digest { "digest" } else { "summary" }
+}
 
 /// A name out of a fixed set.
 type Name = Cow<'static, str>;
@@ -122,23 +128,25 @@ pub(crate) struct MessageRow {
 }
 
 impl ExplanationReport {
-    /// Reports `explanation`, the result of `cause`. `source` names the source of the policy window.
+    /// Reports `explanation`, the result of `cause`. `source` names the source of the policy window, `text` what
+    /// stands for history.
     pub(crate) fn new(
         mut explanation: RequestExplanation,
         context: ExplanationContext,
         cause: PlanCause,
         source: String,
+        text: &str,
     ) -> Self {
         let untouched = context.untouched.map(|why| ReasonReport::new(why.into()));
         let mut why = match &untouched {
             Some(untouched) => format!("the request passes unchanged: {}", untouched.reason),
-            None => cause.sentence(&explanation),
+            None => cause.sentence(&explanation, text),
         };
         if let Some(text) = overfull(&explanation) {
             why = format!("{why}. {text}");
         }
         let rows = mem::take(&mut explanation.rows).into_iter();
-        let messages = rows.map(|row| MessageRow::new(&explanation, row)).collect();
+        let messages = rows.map(|row| MessageRow::new(&explanation, row, text)).collect();
         let [tools, window] = [explanation.tool_schemas.tokens, explanation.window];
         let tool_share = percent(tools.get().into(), window.get().into());
         Self {
@@ -170,7 +178,9 @@ impl ExplanationReport {
 
     pub(crate) fn of_request(stored: &StoredExplanation, request: RequestReport) -> Self {
         let source = Word(stored.window.source).to_string();
-        let mut report = Self::new(stored.numbers.clone(), stored.context, stored.cause, source);
+        let is_digest = request.actions.iter().any(|act| *act == Action::Digest.label());
+        let (numbers, text) = (stored.numbers.clone(), history_text(is_digest));
+        let mut report = Self::new(numbers, stored.context, stored.cause, source, text);
         // The source's own number is the one that people know.
         report.window.tokens = stored.window.tokens;
         if let Some(status) = request.status.filter(|status| *status >= 400) {
@@ -187,9 +197,6 @@ impl ExplanationReport {
             let cleared = MessageDecision::ToolResult(ClearDecision::Cleared);
             if is_new && decision == cleared && stored.cause.fits_window() {
                 message.reason = "old results go first when a request does not fit".into();
-            }
-            if decision == MessageDecision::Summarised {
-                message.reason = "replaced by the summary in use".into();
             }
             let subject = stored.subjects.get(&number);
             message.subject = subject.map(|subject| printable_name(subject));
@@ -209,12 +216,12 @@ impl ReasonReport {
 }
 
 impl MessageRow {
-    fn new(explanation: &RequestExplanation, mut row: ExplanationRow) -> Self {
+    fn new(explanation: &RequestExplanation, mut row: ExplanationRow, text: &str) -> Self {
         row.tool = printable_name(&row.tool).into();
         Self {
             subject: None,
             action: verdict::action(row.decision).into(),
-            reason: verdict::explain(explanation, row.decision),
+            reason: verdict::explain(explanation, row.decision, text),
             since: None,
             asked_again: None,
             text: None,

@@ -96,7 +96,7 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
     );
     head.push(["window".to_owned(), described]);
     let history = format!(
-        "a summary is prepared from {} tokens on, and replaces old history from {} on",
+        "a summary is prepared from {} tokens on; from {} on, it or a digest by rules replaces old history",
         tokens(marks.soft),
         tokens(marks.hard)
     );

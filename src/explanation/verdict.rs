@@ -19,8 +19,12 @@ pub(crate) fn action(decision: MessageDecision) -> &'static str {
     }
 }
 
-/// Explains what became of a message; empty if there is nothing to explain.
-pub(crate) fn explain(explanation: &RequestExplanation, decision: MessageDecision) -> String {
+/// Explains what became of a message; empty if there is nothing to explain. `text` names what stands for history.
+pub(crate) fn explain(
+    explanation: &RequestExplanation,
+    decision: MessageDecision,
+    text: &str,
+) -> String {
     match decision {
         MessageDecision::ArgumentsClipped => "long arguments of calls whose results are old".into(),
         MessageDecision::ClearingDisabled => "clearing is switched off (DISABLE_PRUNE)".into(),
@@ -32,7 +36,7 @@ pub(crate) fn explain(explanation: &RequestExplanation, decision: MessageDecisio
             "old images or documents exceed a limit of the upstream".into()
         }
         MessageDecision::Kept => String::new(),
-        MessageDecision::Summarised => "replaced by the summary".into(),
+        MessageDecision::Summarised => format!("replaced by the {text}"),
         MessageDecision::ThinkingRemoved => "its thinking is bound to text that was changed".into(),
         MessageDecision::ToolResult(decision) => explain_result(explanation, decision),
     }
