@@ -26,7 +26,7 @@ use crate::explanation::{ConversationId, RequestId};
 use crate::wall_clock;
 use days::{DayNumbers, DayRow, DayTotals};
 use dto::ConversationDetails;
-pub(crate) use dto::ConversationDto;
+pub(crate) use dto::{ConversationDto, RequestPoint};
 use entry::DashboardEntry;
 pub(crate) use handle::{DashboardHandle, DashboardRequest, EndedRequest};
 use longhaul_core::units::scope::RecordKey;

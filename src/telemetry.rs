@@ -33,6 +33,7 @@ pub(crate) use otlp::TraceExport;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use otlp_disabled::TraceExport;
 use repeats::RepeatFilter;
+pub(crate) use words::words_for;
 
 /// Starts the trace export on the current runtime. If the export cannot start, logs the reason and
 /// returns `None`: the proxy serves without traces.

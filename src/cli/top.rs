@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
 use longhaul_console::amounts::{percent, short_usd};
-use longhaul_console::printable::shortened;
+use longhaul_console::printable::{printable_name, shortened};
 use longhaul_console::table::{Align, Table};
 use longhaul_console::terminal;
 use longhaul_core::units::usd::Usd;
@@ -13,14 +13,17 @@ use super::live::{LiveList, bar, points};
 use super::quota::lines;
 use crate::cli::Done;
 use crate::config::Config;
-use crate::dashboard::ConversationDto;
+use crate::dashboard::{ConversationDto, RequestPoint};
 use crate::error::Problem;
+use crate::telemetry::words_for;
 
 /// Maximum conversations shown, the newest ones.
 const MAX_ROWS: usize = 20;
 /// Maximum characters of a title and of a model's name.
 const MAX_TITLE: usize = 32;
 const MAX_MODEL: usize = 24;
+/// Stands where no agent has asked anything yet.
+const NO_ROWS: &str = "no conversation yet: is your agent pointed at longhaul?\n";
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Moves the cursor of a terminal to the top and clears what follows.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -50,7 +53,19 @@ fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
     for seen in list.conversations.iter().take(MAX_ROWS) {
         table.push(row(config, seen));
     }
-    Ok(table.render(width) + &lines(&list.quota))
+    let hint = if list.conversations.is_empty() { NO_ROWS } else { "" };
+    Ok(table.render(width) + hint + &lines(&list.quota))
+}
+
+/// Says why a request failed: its status, and the fault of longhaul or the name of the provider's error.
+fn failure(last: &RequestPoint) -> String {
+    let name = last.fault.as_deref().or(last.error.as_deref());
+    let name = name.map_or_else(String::new, |name| format!(" {}", printable_name(name)));
+    match last.status {
+        None => "failed: no answer".to_owned(),
+        Some(..400) => "failed: the reply broke off".to_owned(),
+        Some(status) => format!("failed: status {status}{name}"),
+    }
 }
 
 /// Returns the cells of a conversation. Unknown numbers stay empty.
@@ -59,9 +74,9 @@ fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
     let points = points(config, seen, earlier).unwrap_or_default();
     let last = points.last();
     let action = last.map(|last| match &last.acts[..] {
-        _ if last.is_error => "failed".to_owned(),
+        _ if last.is_error => failure(last),
         [] => "unchanged".to_owned(),
-        acts => acts.join(", "),
+        acts => acts.iter().map(|act| words_for("action", act)).collect::<Vec<_>>().join(", "),
     });
     let is_known = seen.numbers.unknown == 0 && seen.numbers.cost > Usd::ZERO;
     let cost = is_known.then(|| short_usd(seen.numbers.cost));

@@ -86,8 +86,7 @@ pub(crate) struct RequestPoint {
     /// Whether the client received no answer, or an error for an answer.
     pub(crate) is_error: bool,
     /// Code of the fault with which longhaul itself answered.
-    #[serde(skip_deserializing)]
-    pub(crate) fault: Option<&'static str>,
+    pub(crate) fault: Option<Cow<'static, str>>,
     /// Class and code with which the provider named its error.
     pub(crate) error: Option<Box<str>>,
     /// Whether the upstream has received any of the request.

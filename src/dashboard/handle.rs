@@ -106,7 +106,7 @@ impl DashboardHandle {
             window_note: ended.window,
             status: ended.status.map(|status| status.as_u16()),
             is_error,
-            fault: ended.fault.map(Fault::label),
+            fault: ended.fault.map(|fault| fault.label().into()),
             error: ended.error.map(Into::into),
             went_on: ended.went_on,
             acts: report.actions().iter().map(|act| act.label().into()).collect(),

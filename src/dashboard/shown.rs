@@ -100,7 +100,7 @@ impl ShownConversations {
         let which = if failures.len() == 1 { "request" } else { "requests, the newest" };
         report.newer = last.map(|last| {
             let status = last.status.map_or_else(|| "no status".into(), |it| it.to_string());
-            let (count, fault) = (failures.len(), last.fault.unwrap_or_default());
+            let (count, fault) = (failures.len(), last.fault.as_deref().unwrap_or_default());
             let id = last.id;
             format!("{count} newer {which} failed without an explanation: {id}, {status} {fault}")
         });

@@ -22,7 +22,7 @@ static WORDS: LazyLock<StaticMap<&str, Vec<[&str; 2]>>> = LazyLock::new(|| {
 });
 
 /// Returns the words for a value of `field`; a value without words as it is.
-pub(super) fn words_for<'v>(field: &str, value: &'v str) -> &'v str {
+pub(crate) fn words_for<'v>(field: &str, value: &'v str) -> &'v str {
     let mut rows = WORDS.get(field).into_iter().flatten();
     rows.find(|[known, _]| *known == value).map_or(value, |[_, words]| words)
 }

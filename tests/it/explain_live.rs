@@ -39,6 +39,12 @@ fn page(program: &Program, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn top(program: &Program) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let command = command.env_clear().args(["top", "--admin", &program.admin().to_string()]);
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
 /// Builds a request of one dialect that reads four files of about 2,500 tokens.
 fn body(path: &str) -> Value {
     let text = "word ".repeat(2_000);
@@ -152,11 +158,9 @@ async fn the_status_line_is_about_the_session_or_empty() {
     };
     let input = |session: &str, model: &str| json!({"session_id": session, "model": {"id": model}});
     assert_eq!(line(input(fields[2].1, "m[1m]")), "▰▱▱▱▱ 1% of 200k · cleared once\n");
-    let mut top = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    let top = top.env_clear().args(["top", "--admin", &program.admin().to_string()]);
-    let rows = String::from_utf8(top.output().unwrap().stdout).unwrap();
+    let rows = top(&program);
     let row = rows.lines().find(|row| row.starts_with("go ")).unwrap();
-    assert!(row.contains("▰▱▱▱▱ 1%") && row.trim_end().ends_with("prune"), "{rows}");
+    assert!(row.contains("▰▱▱▱▱ 1%") && row.trim_end().ends_with("cleared results"), "{rows}");
     for empty in [input("other", "m"), input(fields[2].1, "haiku"), input("", "m"), json!([])] {
         assert_eq!(line(empty), "");
     }
@@ -206,6 +210,7 @@ async fn a_failure_after_the_last_explanation_is_noted_in_every_dialect() {
         let mut environment = EARLY.to_vec();
         environment.push(("LONGHAUL_UPSTREAM_MESSAGES", &url));
         let program = Program::with_admin(&url, &environment, Admin::Free);
+        assert!(top(&program).ends_with("is your agent pointed at longhaul?\n"), "{path}");
         let caller = Caller::of(program.address());
         let body = body(path).to_string();
         assert_eq!(caller.ask_at(path, &[], body.clone()).await.status, 200);
@@ -215,6 +220,8 @@ async fn a_failure_after_the_last_explanation_is_noted_in_every_dialect() {
         // A connection that was open before may break first.
         let fault = failed.field("fault").unwrap();
         assert!(["upstream_broke", "upstream_unreachable"].contains(&fault));
+        let rows = top(&program);
+        assert!(rows.contains(&format!("failed: status 502 {fault}")), "{path}: {rows}");
         let page = page(&program, &["--last"]);
         let id = failed.field("request").unwrap();
         let note =
