@@ -319,7 +319,10 @@ fn open_in_browser(link: &str) {
         _ => "xdg-open",
     };
     let mut browser = Process::new(program);
-    _ = browser.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    browser.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if browser.spawn().is_err() {
+        print_error("longhaul: no browser was found: open the link\n");
+    }
 }
 
 /// Writes to standard output. A reader that has left, as `head` does, is not an error. Fails if
@@ -332,7 +335,10 @@ fn print(text: &str) -> Done {
 /// Words of other tools, between spaces, and after a tab what to do in longhaul.
 const ELSEWHERE: &str = include_str!("cli/tips.tsv");
 
-/// Adds the tip for the unknown word of `error`, if there is one.
+/// Similarity above which a word is a misspelling of one that has a tip.
+const NEAR: f64 = 0.9;
+
+/// Adds the tip for the unknown word of `error`, or for the word that it resembles, if there is one.
 fn add_tip(error: &mut Error) {
     let word =
         [ContextKind::InvalidSubcommand, ContextKind::InvalidArg].into_iter().find_map(|kind| {
@@ -342,8 +348,16 @@ fn add_tip(error: &mut Error) {
             Some(word.clone())
         });
     let Some(word) = word else { return };
-    let mut rows = ELSEWHERE.lines().filter_map(|line| line.split_once('\t'));
-    if let Some((_, tip)) = rows.find(|(words, _)| words.split(' ').any(|known| known == word)) {
+    let rows = ELSEWHERE.lines().filter_map(|line| line.split_once('\t'));
+    let rows = rows.filter(|(_, tip)| cfg!(not(feature = "lab")) || !tip.contains("this build"));
+    let known = rows.flat_map(|(words, tip)| words.split(' ').map(move |known| (known, tip)));
+    let near = known.map(|(known, tip)| (strsim::jaro_winkler(known, &word), tip));
+    let near = near.filter(|(similarity, _)| *similarity > NEAR);
+    if let Some((_, tip)) = near.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        // The parser knows no words of other tools, so what it suggests is farther from the word.
+        for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg] {
+            error.remove(kind);
+        }
         let tips = vec![StyledStr::from(tip)];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }

@@ -69,19 +69,42 @@ fn flag_works_before_and_after_the_command() {
 
 #[test]
 fn words_of_other_tools_are_refused_with_what_longhaul_has_for_them() {
-    check_refused(&["ui"], &[], &["ui", "tip:", "longhaul dashboard --open"]);
-    check_refused(&["serve", "--open"], &[], &["--open", "longhaul dashboard --open"]);
-    check_refused(&["status"], &[], &["longhaul top"]);
-    check_refused(&["logs"], &[], &["longhaul explain --last"]);
-    check_refused(&["stop"], &[], &["SIGTERM"]);
-    check_refused(&["--port", "9000"], &[], &["--listen :PORT"]);
-    check_refused(&["-p", "9000"], &[], &["--listen :PORT"]);
-    check_refused(&["wrap", "aider"], &[], &["wrap", "longhaul run -- COMMAND"]);
-    check_refused(&["unwrap"], &[], &["unset the base URL"]);
-    for word in ["perf", "savings"] {
-        check_refused(&[word], &[], &["longhaul explain --replay FOLDER"]);
+    for (line, tip) in [
+        ("ui", "longhaul dashboard --open"),
+        ("serve --open", "longhaul dashboard --open"),
+        ("status", "longhaul top"),
+        ("stauts", "longhaul top"),
+        ("logs", "longhaul explain --last"),
+        ("lgos", "longhaul explain --last"),
+        ("stop", "SIGTERM"),
+        ("start", "`longhaul` alone starts the proxy"),
+        ("config", "`longhaul check` shows every setting"),
+        ("version", "`longhaul --version`"),
+        ("--port 9000", "--listen :PORT"),
+        ("--prot 9000", "--listen :PORT"),
+        ("-p 9000", "--listen :PORT"),
+        ("--log-level debug", "LONGHAUL_LOG_LEVEL"),
+        ("init --yse", "longhaul init --upstream"),
+        ("--recall url", "--recall=url"),
+        ("--recall mpc", "--recall=mcp"),
+        ("wrap aider", "longhaul run -- COMMAND"),
+        ("unwrap", "unset the base URL"),
+        ("perf", "longhaul explain --replay FOLDER"),
+        ("savings", "longhaul explain --replay FOLDER"),
+        ("update", "install the new version"),
+        ("upgrade", "install the new version"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        check_refused(&words, &[], &["tip:", tip]);
     }
-    for word in ["update", "upgrade"] {
-        check_refused(&[word], &[], &["install the new version"]);
-    }
+    // Misspelt words of longhaul's own.
+    check_refused(&["check", "--jsn"], &[], &["a similar argument exists: '--json'"]);
+    check_refused(&["dashbord"], &[], &["'dashboard'"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_flag_behind_the_command_of_run_is_the_command_s_own() {
+    let printed = stdout(&["run", "/bin/echo", "--upstream", "X", "--prot"], &[]);
+    assert_eq!(printed, "--upstream X --prot\n");
 }
