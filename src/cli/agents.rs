@@ -27,7 +27,7 @@ pub(super) struct Agent {
     arguments: Vec<String>,
     variable: Vec<Key>,
     project_files: Vec<String>,
-    own_models: Vec<String>,
+    pub(super) own_models: Vec<String>,
     pub(super) hindered_by: Vec<String>,
 }
 

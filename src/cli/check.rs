@@ -40,7 +40,9 @@ pub(super) fn check(
 ) -> Done<ExitCode> {
     crate::cli::warn_unknown_variables(env);
     let found = found?;
-    let config = Config::from_resolved(&found)?;
+    let mut config = Config::from_resolved(&found)?;
+    // The user's running longhaul is found in the folder.
+    crate::cli::state_folder::keep_lessons(&mut config, env);
     // The problems of `serve`, found by the same code without any connection. Three conditions only show at start:
     // whether a port is free, whether a server answers, and whether another process has the store's file open.
     let mut problems = problems_beside_store(&config);

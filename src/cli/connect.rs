@@ -58,9 +58,14 @@ pub(super) fn connect(config: &Config, matches: &ArgMatches, env: &Env) -> Done 
 
 /// Prints the lines to standard output, and where they belong to standard error.
 fn print_lines(agent: &Agent, target: &Target<'_>, env: &Env) -> Done {
-    let (name, start) = (&agent.name, agent.start_command(target));
+    let name = &agent.name;
+    let start = |needs_model: bool| {
+        let model = target.model.filter(|model| needs_model || *model != ANY_MODEL);
+        agent.start_command(&Target { model, ..*target })
+    };
     if !agent.export.is_empty() {
         crate::cli::print(&format!("export {}\n", target.fill(&agent.export)))?;
+        let start = start(agent.own_models.is_empty());
         crate::cli::print_error(&format!(
             "longhaul: {name} reads this variable; run the line in your shell, then start {start}; \
              `longhaul connect {name} --write` sets it for good\n"
@@ -72,7 +77,9 @@ fn print_lines(agent: &Agent, target: &Target<'_>, env: &Env) -> Done {
     let lines = agent.keys(target).iter().try_fold(String::new(), |text, key| {
         format.change(&text, &Place::new(&key.at, &key.value), Some(&key.value))
     });
-    crate::cli::print(&lines.unwrap_or_default())?;
+    let lines = lines.unwrap_or_default();
+    crate::cli::print(&lines)?;
+    let start = start(lines.contains(ANY_MODEL));
     let first = if format == Format::Toml { ", before its first [table]" } else { "" };
     crate::cli::print_error(&format!(
         "longhaul: {name} needs these lines in {}{first}; `longhaul connect {name} --write` puts them \

@@ -61,7 +61,7 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
         let plain = plain.strip_suffix("?…").unwrap_or(&plain);
         return Err(Problem::CommandLine(format!(
             "{name} is {shown}, but without --upstream the proxy sends to the default upstream \
-             instead; pass --upstream {plain}, or unset {name}"
+             instead; unset {name}, or pass --upstream {plain}"
         ))
         .into());
     }

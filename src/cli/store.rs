@@ -37,8 +37,11 @@ fn run_subcommand(config: &Config, matches: &ArgMatches) -> Result<String, Probl
     let keeps_files = store.location == StoreLocation::Memory && store.lessons.is_some();
     if what == "purge" && scope.is_none() && keeps_files {
         let purged = totals_file::remove(store)?;
-        let shown = pretty_json(&json!({ "purged": purged }));
-        return Ok(if json { shown } else { format!("{purged} files deleted\n") });
+        let shown = pretty_json(&json!({ "purged": purged.len() }));
+        let names: Vec<_> = purged.iter().map(|path| format!("  {}\n", path.display())).collect();
+        let (count, names) = (purged.len(), names.concat());
+        let said = format!("{count} files deleted; no store of records is named\n{names}");
+        return Ok(if json { shown } else { said });
     }
     let inspector = StoreInspector::open(store)?;
     if what == "purge" && scope.is_none() {

@@ -30,7 +30,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, RawValue, usize)>, Proble
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(String, RawValue, usize)>, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = line_number(text, error.span().map_or(0, |span| span.start));
-        Problem::Setting(format!("file {}:{line}: {}", path.display(), error.message()))
+        let row = text.lines().nth(line - 1).and_then(|row| row.split('#').next());
+        let name = row.and_then(|row| row.trim_end().strip_suffix('='));
+        let is_empty = name.is_some_and(|name| !name.contains('='));
+        let why = if is_empty { "a value is missing after =" } else { error.message() };
+        Problem::Setting(format!("file {}:{line}: {why}", path.display()))
     })?;
     let mut found = Vec::new();
     collect_values("", table.get_ref(), text, &mut found);
@@ -124,6 +128,18 @@ mod tests {
                 ("upstream.x", "a|b", 6),
             ],
         );
+    }
+
+    #[test]
+    fn a_missing_value_is_named() {
+        for (text, expect) in [
+            ("a = 1\nlisten =\n", "f:2: a value is missing after ="),
+            ("listen = # later\nb = 1\n", "f:1: a value is missing after ="),
+            ("listen = :9", "f:1: string values must be quoted"),
+        ] {
+            let problem = parse(Path::new("f"), text).unwrap_err().to_string();
+            assert!(problem.contains(expect), "{problem}");
+        }
     }
 
     #[test]

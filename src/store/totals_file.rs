@@ -104,14 +104,21 @@ impl TotalsFile {
     }
 }
 
-/// Removes what earlier processes kept. Returns the number of files. The spending that has a cap stays. Fails while
-/// another process keeps lessons.
-pub(crate) fn remove(config: &StoreConfig) -> Result<usize, Problem> {
+/// Removes what earlier processes kept. Returns the files. The spending that has a cap stays. Fails while another
+/// process keeps lessons.
+pub(crate) fn remove(config: &StoreConfig) -> Result<Vec<PathBuf>, Problem> {
     let lessons = config.lessons.as_ref().filter(|_| config.location == StoreLocation::Memory);
-    let _lock = lessons.map(|path| StoreFile::lock(path, Intent::Use)).transpose()?;
+    let lock = lessons.map(|path| StoreFile::lock(path, Intent::Use)).transpose();
+    let _lock = lock.map_err(|problem| match (problem, lessons) {
+        (Problem::StoreInUse(_), Some(path)) => Problem::StoreInUse(format!(
+            "{} is in use by a running longhaul; stop that process, then purge again",
+            path.display()
+        )),
+        (problem, _) => problem,
+    })?;
     let names = [DAYS, LESSONS, CONVERSATIONS, TITLES, PRICES];
     let paths = names.iter().filter_map(|name| path(config, name));
-    Ok(paths.filter(|path| fs::remove_file(path).is_ok()).count())
+    Ok(paths.filter(|path| fs::remove_file(path).is_ok()).collect())
 }
 
 fn path(config: &StoreConfig, name: &str) -> Option<PathBuf> {
@@ -214,7 +221,7 @@ mod tests {
             fs::write(&path, &content[..content.len() - 1]).unwrap();
             assert!(open(name).1.lock().is_empty());
         }
-        assert_eq!(remove(&config.store).ok(), Some(2));
+        assert_eq!(remove(&config.store).unwrap().len(), 2);
         assert!([DAYS, TITLES].iter().all(|name| !path(&config.store, name).unwrap().exists()));
     }
 }

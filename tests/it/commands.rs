@@ -263,7 +263,11 @@ async fn a_price_set_on_the_page_counts_for_an_unknown_model_and_survives_a_rest
     user.program.closed();
     let file = user.home.path().join("longhaul/lessons.db.prices.json");
     assert!(file.exists());
-    crate::cli::stdout(&["store", "purge"], &state);
+    let told = crate::cli::stdout(&["store", "purge"], &state);
+    assert!(
+        told.contains(file.to_str().unwrap()) && told.contains("no store of records"),
+        "{told}"
+    );
     assert!(!file.exists());
 }
 

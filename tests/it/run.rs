@@ -172,9 +172,9 @@ fn rejects_a_preset_base_url_unless_upstream_is_given() {
 #[test]
 fn preset_base_url_is_reported_without_its_password() {
     for (base, named) in [
-        ("http://u:hunter2@h/v1", "--upstream http://h/v1,"),
-        ("http://h/v1?key=hunter2", "--upstream http://h/v1,"),
-        ("u:hunter2@h/v1", "--upstream h/v1,"),
+        ("http://u:hunter2@h/v1", "--upstream http://h/v1\n"),
+        ("http://h/v1?key=hunter2", "--upstream http://h/v1\n"),
+        ("u:hunter2@h/v1", "--upstream h/v1\n"),
     ] {
         let elsewhere = [("OPENAI_BASE_URL", base)];
         let output = run(&["--", "true"], &elsewhere).output().unwrap();
@@ -226,6 +226,19 @@ fn rejects_an_invalid_anthropic_base_url_by_name() {
         assert_eq!(output.status.code(), Some(64), "{told}");
         assert!(told.contains("ANTHROPIC_BASE_URL"), "{told}");
         assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
+#[test]
+fn rejects_a_base_url_of_a_running_longhaul() {
+    for (name, base) in [
+        ("OPENAI_BASE_URL", "http://127.0.0.1:8484/v1"),
+        ("ANTHROPIC_BASE_URL", "http://127.0.0.1:8484"),
+    ] {
+        let output = run(&["--", "true"], &[(name, base)]).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{told}");
+        assert!(told.contains(&format!("; unset {name}, or pass --upstream {base}")), "{told}");
     }
 }
 

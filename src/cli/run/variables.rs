@@ -15,6 +15,9 @@ const ANTHROPIC: &str = "anthropic";
 /// The variable that names the endpoint of the Messages API.
 pub(in crate::cli) const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
+/// Default address of `longhaul serve`, as its start names it in these variables.
+const SERVE_ADDRESS: &str = "://127.0.0.1:8484";
+
 /// Each variable with the end of its value, and the one provider whose key is sent there; `None` stands for any.
 /// From the manuals of the programs that read it. The most widely read come first.
 const ENDPOINT_VARIABLES: [(&str, &str, Option<&str>); 8] = [
@@ -54,13 +57,13 @@ pub(super) fn variables_help() -> String {
     )
 }
 
-/// Returns the endpoint that the environment already names, and the variable's name.
+/// Returns the endpoint that the environment already names, and the variable's name. An endpoint of Anthropic's API
+/// counts if `longhaul serve` has that address: any other is the upstream of these requests.
 pub(super) fn existing_endpoint(env: &Env) -> Option<(&'static str, &str)> {
-    let all = ENDPOINT_VARIABLES.iter();
-    let mut openai = all.filter(|(_, _, owner)| *owner != Some(ANTHROPIC));
-    openai.find_map(|&(name, _, _)| {
+    ENDPOINT_VARIABLES.iter().find_map(|&(name, _, owner)| {
         let value = env.get(name).filter(|value| !value.is_empty())?;
-        Some((name, value.as_str()))
+        let is_own = value.trim_end_matches('/').ends_with(SERVE_ADDRESS);
+        (owner != Some(ANTHROPIC) || is_own).then_some((name, value.as_str()))
     })
 }
 

@@ -92,6 +92,22 @@ fn connect_prints_the_lines_alone_where_a_file_can_take_them() {
     assert_eq!(lines["openai_base_url"].as_str(), Some("http://127.0.0.1:9000/v1"));
 }
 
+#[test]
+fn connect_names_a_model_where_the_agent_needs_one() {
+    for (agent, expect) in [
+        ("codex", "then start codex\n"),
+        ("claude", "then start claude;"),
+        ("pi", "then start pi --provider longhaul --model NAME\n"),
+        ("aider", "then start aider --model openai/NAME "),
+    ] {
+        let told = longhaul(&["connect", agent], &[]).stderr;
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains(expect), "{agent}: {told}");
+    }
+    let told = longhaul(&["connect", "codex", "--model", "m-1"], &[]).stderr;
+    assert!(String::from_utf8(told).unwrap().contains("then start codex --model m-1\n"));
+}
+
 #[cfg(unix)]
 #[test]
 fn run_points_agents_to_its_proxy_that_read_no_variable() {

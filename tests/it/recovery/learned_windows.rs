@@ -116,11 +116,13 @@ async fn refusal_without_a_number_prevents_overflows_of_later_conversations() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_learned_window_is_shown_and_dropped_at_once() {
     let model = Model::start(ModelOptions::with_window(8_000)).await.unwrap();
-    let settings = [("LONGHAUL_SUMMARY_MODEL", "none")];
+    let home = tempfile::tempdir().unwrap();
+    let home = ("XDG_STATE_HOME", home.path().to_str().unwrap());
+    let settings = [("LONGHAUL_SUMMARY_MODEL", "none"), home];
     let program = Program::with_admin(&model.url(), &settings, Admin::Free);
     let address = program.admin().to_string();
     let command = |words: &[&str]| {
-        let done = fed(words, &[("LONGHAUL_ADMIN", &address)], b"");
+        let done = fed(words, &[home], b"");
         assert!(done.status.success(), "{done:?}");
         String::from_utf8(done.stdout).unwrap()
     };
