@@ -33,7 +33,7 @@ function rowsOf(explanation, request) {
   const rows = [];
   for (const row of explanation.messages) {
     if (digest && row.action === 'summarised' && digest.from <= row.number && rows.every((one) => one.key !== 'digest')) {
-      rows.push({ key: 'digest', number: '+', what: request.acts.includes('digest') ? 'digest' : 'summary', tokens: null, becomes: digest.tokens, action: 'added',
+      rows.push({ key: 'digest', number: '+', what: request.actions.includes('digest') ? 'digest' : 'summary', tokens: null, becomes: digest.tokens, action: 'added',
         reason: 'stands for messages ' + digest.from + ' to ' + digest.through + shortened(digest.shortened) });
     }
     const isRun = row.through !== undefined;
