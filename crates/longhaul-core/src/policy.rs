@@ -329,10 +329,14 @@ impl Policy {
             Profile::Frugal => thresholds.capacity.divided_by(9).min(window.divided_by(10)),
             Profile::Auto | Profile::Local | Profile::Standard => window.divided_by(10),
         };
+        // A model continues more surely from more of its own steps than from more of their results.
+        let newest_results = share.divided_by(2);
         let (when, protect, minimum, user_turns) = match settings.profile {
-            Profile::Auto if !wide => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
+            Profile::Auto if !wide => {
+                (PruneTrigger::HardThreshold, newest_results, Tokens::ZERO, 0)
+            }
             Profile::Auto | Profile::Standard => (PruneTrigger::Always, PROTECT, MINIMUM, 2),
-            Profile::Frugal => (PruneTrigger::HardThreshold, share, Tokens::ZERO, 0),
+            Profile::Frugal => (PruneTrigger::HardThreshold, newest_results, Tokens::ZERO, 0),
             Profile::Local => (PruneTrigger::Always, LOCAL_PROTECT, LOCAL_MINIMUM, 2),
         };
         let budgets = SummaryBudgets::new(&thresholds);

@@ -26,7 +26,7 @@ impl BreakTarget {
     /// Clearing alone takes the place of a cut if it leaves no more. `bench/COMPACTION.md` has the effect.
     pub(super) const CLEARED: Self = Self { percent: 70, most: Tokens::new(28_000) };
     /// A cut leaves less, so that the next breaks only clear.
-    pub(super) const CUT: Self = Self { percent: 50, most: Tokens::new(16_000) };
+    pub(super) const CUT: Self = Self { percent: 48, most: Tokens::new(16_000) };
 
     /// Each break costs the bound reasoning since the one before, so such conversations break more rarely. On
     /// recorded sessions of two APIs, this target costs less than [`CUT`](Self::CUT) too.

@@ -37,12 +37,21 @@ impl HistoryFold<'_, '_> {
     }
 
     /// Returns the room for steps after a cut: what the replacement text leaves of the size to aim at.
+    ///
+    /// The next break clears the newest results, so large ones take room of the steps only beyond the size that
+    /// clearing alone may leave.
     pub(super) fn steps_room(&self, point: usize) -> Tokens {
+        let (conversation, policy) = (self.conversation, self.policy);
         let fixed = self.fixed_tokens + self.pinned_tokens();
-        let expected = self.policy.budgets_excluding(fixed).nominal().divided_by(3);
+        let expected = policy.budgets_excluding(fixed).nominal().divided_by(3);
         let text = self.summary.map(|it| it.nominal).unwrap_or_default();
-        let room = self.policy.thresholds.hard - fixed;
-        self.break_target(point, self.policy.cut_target).of(room) - text.max(expected)
+        let room = policy.thresholds.hard - fixed;
+        let usual = self.break_target(point, policy.cut_target).of(room);
+        let most = self.break_target(point, policy.clear_target).of(room);
+        let protect = policy.prune.as_ref().map(|(_, rule)| rule.protect);
+        let newest = conversation.tokens_of(conversation.newest_unit(point)..point);
+        let passing = newest - protect.unwrap_or(newest);
+        (usual + passing).min(most).max(usual) - text.max(expected)
     }
 
     /// Returns the cut at `point`, or `None` if it is not worthwhile.
