@@ -183,7 +183,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
     source  api.openai.com is openai, for which the table has no "our-own"
     asked   not asked: the window is set
     marks   usable 28,000, soft 19,278, hard 21,420
-    rule    frugal: clears at 21,420; keeps the newest 2,644 tokens of results, frees more than 0, from 0 user messages on
+    rule    frugal: clears at 21,420; keeps the newest 1,322 tokens of results, frees more than 0, from 0 user messages on
     "#);
     let local = ["m", "--upstream", "http://127.0.0.1:1/v1", "--profile", "local", "--ask"];
     let output = longhaul(&[&["check", "--model"], &local[..]].concat(), &[]);
