@@ -30,7 +30,7 @@ fn ends(session: &Value) -> Vec<usize> {
 
 #[tokio::test]
 async fn a_summary_of_claude_code_stands_in_full_before_that_of_longhaul() {
-    for (name, window) in [("cli-0c275b1b", 64_000), ("oh-my-posh-6b6f4218", 100_000)] {
+    for (name, window) in [("cli-0c275b1b", 60_000), ("oh-my-posh-6b6f4218", 100_000)] {
         let setup = Setup::start(window, |_| ()).await;
         let session = named(name);
         let own = session["messages"][0]["content"][1].clone();

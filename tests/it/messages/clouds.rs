@@ -119,7 +119,7 @@ async fn a_refused_request_is_compacted_in_the_form_of_the_cloud() {
 async fn a_session_of_several_windows_breaks_no_rule_of_a_cloud() {
     for form in FORMS {
         let own = |config: &mut Config| config.summary.model = SummaryModel::SameAsConversation;
-        let setup = Setup::start(64_000, own).await;
+        let setup = Setup::start(48_000, own).await;
         let session = session();
         let messages = session["messages"].as_array().unwrap();
         let ends = (1..=messages.len()).filter(|end| messages[end - 1]["role"] == "user");
@@ -165,7 +165,7 @@ async fn calls_for_a_summary_name_another_model_in_the_path() {
 #[tokio::test]
 async fn cached_calls_for_a_summary_have_the_form_of_the_cloud() {
     for form in FORMS {
-        let setup = Setup::start(64_000, |config| {
+        let setup = Setup::start(48_000, |config| {
             config.summary = Config::default_with([("summary.style", "cached")]).unwrap().summary;
         })
         .await;

@@ -188,7 +188,7 @@ async fn login_token_causes_no_summary_call_unlike_an_api_key() {
 
 #[tokio::test]
 async fn summary_calls_of_a_login_obey_every_rule_behind_system_messages() {
-    let setup = Setup::start(64_000, |config| {
+    let setup = Setup::start(48_000, |config| {
         let cached = [("summary.style", "cached")];
         config.summary = Config::default_with(cached).unwrap().summary;
     })

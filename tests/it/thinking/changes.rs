@@ -155,7 +155,7 @@ async fn disabled_thinking_removal_sends_the_original_after_a_refusal() {
         let step = play.step(&mut agent, request, (0, &[])).await;
         assert!(!step.arrived.action().contains("without-thinking"));
         if stale_refusals(std::slice::from_ref(&step)) > 0 {
-            assert_eq!(step.arrived.action(), "digest, original");
+            assert_eq!(step.arrived.action(), "prune, original");
             assert!(step.arrived.is_answer(), "the original still fits");
             return;
         }
