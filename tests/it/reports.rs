@@ -203,6 +203,7 @@ async fn refusing(
 async fn is_right(reported: &Reported, mode: &str) -> bool {
     let tokens = match reported.sent.split(' ').next() {
         Some("30000") => 30_000,
+        Some("120000") => 120_000,
         Some("190000") => 190_000,
         _ => 150_000,
     };
@@ -274,12 +275,13 @@ async fn refusals_of_the_second_reports_are_mended_and_look_alikes_are_left_alon
 }
 
 /// Lists from which no rule was built before their first reading, and the sealed half of the newest.
-const LISTS: [(&str, &str); 5] = [
+const LISTS: [(&str, &str); 6] = [
     ("9", include_str!("../../fixtures/unseen/blind_9.jsonl")),
     ("10", include_str!("../../fixtures/unseen/blind_10.jsonl")),
     ("11", include_str!("../../fixtures/unseen/blind_11.jsonl")),
     ("12, built", include_str!("../../fixtures/unseen/blind_12_built.jsonl")),
     (SEALED, include_str!("../../fixtures/unseen/blind_12_sealed.jsonl")),
+    ("13", include_str!("../../fixtures/unseen/blind_13.jsonl")),
 ];
 const SEALED: &str = "12, sealed";
 

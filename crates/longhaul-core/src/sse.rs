@@ -129,7 +129,11 @@ impl Splitter {
         let value = value.strip_prefix(b":").unwrap_or(value);
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"data" => {
+            b"data" | b"error" => {
+                // Some versions of llama.cpp state an error in a field of its own.
+                if field == b"error" {
+                    self.name = field.to_vec();
+                }
                 if self.data_lines > 0 {
                     self.dropped += append_bounded(&mut self.data, b"\n", MAX_EVENT_BYTES);
                 }

@@ -26,7 +26,9 @@ pub(in crate::overflow) fn names_overflow(code: &str) -> bool {
     let is_failed_check = has_listed(&parts, "code-measure")
         && has_listed(&parts, "code-failure")
         && has_listed(&parts, "code-prompt");
-    !is_vetoed(code, false) && ((is_excess && (is_prompt || is_tokens)) || is_failed_check)
+    let is_body = has_listed(&pairs, "pair-body");
+    !is_vetoed(code, false)
+        && ((is_excess && (is_prompt || is_tokens || is_body)) || is_failed_check)
 }
 
 /// Whether a code is about something other than the window. If `is_measured`, the refusal states
