@@ -56,7 +56,7 @@ function Requests({ points, one, open }) {
 
 function Summary({ summary, one }) {
   if (summary) return html`<pre class="summary" tabindex="0">${summary}</pre>`;
-  return html`<p class="dim">No text to show. A summary is in use only once the conversation has reached its mark, and its text is shown only with <code>admin.show_content = true</code>.</p>
+  return html`<p class="dim">No text to show. A summary is in use only once the conversation has reached its threshold, and its text is shown only with <code>admin.show_content = true</code>.</p>
     ${one.compacting !== null && html`<p>A summary is being made.</p>`}`;
 }
 
