@@ -87,6 +87,7 @@ fn words_of_other_tools_are_refused_with_what_longhaul_has_for_them() {
         ("init --yse", "longhaul init --upstream"),
         ("--recall url", "--recall=url"),
         ("--recall mpc", "--recall=mcp"),
+        ("--recall off", "--recall=off"),
         ("wrap aider", "longhaul run -- COMMAND"),
         ("unwrap", "unset the base URL"),
         ("perf", "longhaul explain --replay FOLDER"),
