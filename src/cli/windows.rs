@@ -41,5 +41,5 @@ fn line(verb: &str, window: &HeldWindow) -> String {
     let until = until.unwrap_or_default();
     // Clients choose the names of models.
     let model = printable_name(&window.model);
-    format!("# {verb}: {model} takes about {} tokens{until}\n", window.tokens)
+    format!("# {verb}: {model} takes about {} estimated tokens{until}\n", window.tokens)
 }
