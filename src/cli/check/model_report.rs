@@ -91,7 +91,7 @@ impl ModelReport {
         let source = if window.known {
             &window.source
         } else {
-            "assumed: no source names it; set --window, or try --ask"
+            "assumed: no source states it; state it by --window or the setting window, or try --ask"
         };
         let mut table = Table::of_names();
         let mut push = |name: &str, text: String| table.push([name.to_owned(), text]);
