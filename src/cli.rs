@@ -222,7 +222,7 @@ fn command() -> Command {
 fn of_this_build(text: &str) -> String {
     let is_missing = |line: &&str| {
         let mut words =
-            ["longhaul demo", "demo:", "longhaul eval", "  eval ", "--replay", "longhaul wrapped"]
+            ["longhaul demo", "demo:", "longhaul eval", " eval", "--replay", "longhaul wrapped"]
                 .iter();
         cfg!(not(feature = "lab")) && words.any(|word| line.contains(word))
     };
