@@ -51,8 +51,13 @@ pub(super) fn misplaced_flag(matches: &ArgMatches) -> Option<Problem> {
     let strange = settings
         .chain([CONFIG_FLAG, ENV_FILE_FLAG])
         .find(|flag| !accepts_flag(command, flag) && matches.contains_id(flag))?;
+    let is_value = settings_with_flags().any(|(flag, _)| {
+        flag.name == strange && flag.value_name.split('|').any(|value| value == command)
+    });
+    let instead =
+        if is_value { format!(", or write --{strange}={command}") } else { String::new() };
     Some(Problem::CommandLine(format!(
-        "--{strange} has no effect on `longhaul {command}`: leave it out"
+        "--{strange} has no effect on `longhaul {command}`: leave it out{instead}"
     )))
 }
 

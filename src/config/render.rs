@@ -81,7 +81,8 @@ pub(crate) fn settings_markdown() -> String {
     for entry in include_str!("first_settings.txt").lines().filter_map(entry) {
         let doc = entry.doc();
         let sentence = doc.split_inclusive(". ").next().unwrap_or_default();
-        let item = format!("- [`{}`](#{}): {sentence}", entry.key, section(entry));
+        let default = toml_literal(entry.default);
+        let item = format!("- [`{}`](#{}) = `{default}`: {sentence}", entry.key, section(entry));
         page.push_str(&wrapped("", &item, 2, Some(COMMENT_WIDTH)));
     }
     let mut last = "";

@@ -271,6 +271,17 @@ async fn a_price_set_on_the_page_counts_for_an_unknown_model_and_survives_a_rest
     assert!(!file.exists());
 }
 
+#[tokio::test]
+async fn what_a_running_longhaul_learned_is_not_purged() {
+    let user = User::start(&[]).await;
+    user.forwarded(1).await;
+    let state = [("XDG_STATE_HOME", user.home.path().to_str().unwrap())];
+    let said = ["lessons.db is in use by a running longhaul", "stop that process"];
+    crate::cli::check_refused(&["store", "purge"], &state, &said);
+    user.program.closed();
+    assert!(crate::cli::stdout(&["store", "purge"], &state).contains("lessons.db"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs chromium"]
 async fn a_stranger_a_foreign_page_and_a_page_without_commands_give_none() {

@@ -98,6 +98,8 @@ fn words_of_other_tools_are_refused_with_what_longhaul_has_for_them() {
         let words: Vec<&str> = line.split(' ').collect();
         check_refused(&words, &[], &["tip:", tip]);
     }
+    // `mcp` is a command too.
+    check_refused(&["--recall", "mcp"], &[], &["or write --recall=mcp"]);
     // Misspelt words of longhaul's own.
     check_refused(&["check", "--jsn"], &[], &["a similar argument exists: '--json'"]);
     check_refused(&["dashbord"], &[], &["'dashboard'"]);
