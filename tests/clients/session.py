@@ -45,7 +45,10 @@ def hold(root, name, client, installed):
     programs = root / "target/debug"
     strict_model = programs / "examples/strict_model"
     longhaul = os.environ.get("LONGHAUL", programs / "longhaul")
-    summaries = {"LONGHAUL_SUMMARY_MODEL": client.summaries} if client.summaries else {}
+    # The session of hours takes seconds here.
+    summaries = {"LONGHAUL_SUMMARY_MAX_PER_HOUR": "120"}
+    if client.summaries:
+        summaries["LONGHAUL_SUMMARY_MODEL"] = client.summaries
     with (
         open(work / "longhaul.log", "w") as log,
         Program(
