@@ -157,44 +157,44 @@ fn all_three_disable_switches_turn_the_mode_off() {
 }
 
 #[test]
-fn check_shows_the_window_of_a_model_its_source_and_the_marks() {
+fn check_shows_the_window_of_a_model_its_source_and_the_thresholds() {
     let page = |arguments: &[&str]| stdout(&[&["check", "--model"], arguments].concat(), &[]);
     insta::assert_snapshot!(page(&["gpt-5"]), @r"
-    model   gpt-5 at https://api.openai.com/v1
-    window  272,000 tokens of input; output has its own limit (table, openai gpt-5)
-    source  api.openai.com is openai, which lists it by that name
-    asked   not yet: serve asks in the background of the first chat, --ask asks now
-    marks   usable 255,616, soft 217,273, hard 230,054
-    rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
+    model       gpt-5 at https://api.openai.com/v1
+    window      272,000 tokens of input; output has its own limit (table, openai gpt-5)
+    source      api.openai.com is openai, which lists it by that name
+    asked       not yet: serve asks in the background of the first chat, --ask asks now
+    thresholds  usable 255,616, soft 217,273, hard 230,054
+    rule        auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
     let gateway = ["openai/gpt-5", "--upstream", "https://gateway.example.org/v1"];
     insta::assert_snapshot!(page(&gateway), @r"
-    model   openai/gpt-5 at https://gateway.example.org/v1
-    window  400,000 tokens (table, openrouter openai/gpt-5)
-    source  gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
-    asked   not yet: serve asks in the background of the first chat, --ask asks now
-    marks   usable 383,616, soft 326,073, hard 345,254
-    rule    auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
+    model       openai/gpt-5 at https://gateway.example.org/v1
+    window      400,000 tokens (table, openrouter openai/gpt-5)
+    source      gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
+    asked       not yet: serve asks in the background of the first chat, --ask asks now
+    thresholds  usable 383,616, soft 326,073, hard 345,254
+    rule        auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
     let set = ["our-own", "--window", "32000", "--profile", "frugal"];
     insta::assert_snapshot!(page(&set), @r#"
-    model   our-own at https://api.openai.com/v1
-    window  32,000 tokens (flag --window)
-    source  api.openai.com is openai, for which the table has no "our-own"
-    asked   not asked: the window is set
-    marks   usable 28,000, soft 19,278, hard 21,420
-    rule    frugal: clears at 21,420; keeps the newest 1,322 tokens of results, frees more than 0, from 0 user messages on
+    model       our-own at https://api.openai.com/v1
+    window      32,000 tokens (flag --window)
+    source      api.openai.com is openai, for which the table has no "our-own"
+    asked       not asked: the window is set
+    thresholds  usable 28,000, soft 19,278, hard 21,420
+    rule        frugal: clears at 21,420; keeps the newest 1,322 tokens of results, frees more than 0, from 0 user messages on
     "#);
     let local = ["m", "--upstream", "http://127.0.0.1:1/v1", "--profile", "local", "--ask"];
     let output = longhaul(&[&["check", "--model"], &local[..]].concat(), &[]);
     assert_eq!(output.status.code(), Some(1), "the upstream gave no answer");
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
-    model   m at http://127.0.0.1:1/v1
-    window  10,000 tokens (profile local)
-    source  127.0.0.1 is local: its window is set when it starts
-    asked   connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port (Connection refused (os error 111))
-    marks   usable 8,750, soft 7,088, hard 7,875
-    rule    local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on
+    model       m at http://127.0.0.1:1/v1
+    window      10,000 tokens (profile local)
+    source      127.0.0.1 is local: its window is set when it starts
+    asked       connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port (Connection refused (os error 111))
+    thresholds  usable 8,750, soft 7,088, hard 7,875
+    rule        local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on
     ");
     check_refused(&["check", "--ask"], &[], &["--model"]);
 }

@@ -24,6 +24,10 @@ pub(super) struct ModelReport {
     table: String,
     /// The upstream's answer, in words.
     asked: String,
+    #[serde(skip)]
+    is_asked: bool,
+    #[serde(skip)]
+    is_assumed: bool,
     marks: MarkNumbers,
     rule: String,
 }
@@ -72,6 +76,8 @@ impl ModelReport {
             },
             near: window.near_names(),
             table: window.table_match(),
+            is_asked: outcome.is_some(),
+            is_assumed: window.is_assumed(),
             asked: describe_answer(config, model, outcome, failure.flatten()),
             marks: marks.into(),
             rule: describe_rule(config.settings_for(model).compaction.profile, &policy),
@@ -88,10 +94,13 @@ impl ModelReport {
         let window = &self.window;
         let marks = &self.marks;
         let room = if window.separate_output { " of input; output has its own limit" } else { "" };
-        let source = if window.known {
-            &window.source
-        } else {
-            "assumed: no source states it; state it by --window or the setting window, or try --ask"
+        let (tokens, source) = match window.reported {
+            Some(reported) if self.is_assumed => (reported, "as the upstream answers"),
+            _ if window.known => (window.tokens, &*window.source),
+            _ if self.is_asked => {
+                (window.tokens, "assumed: state the window by --window or the setting window")
+            }
+            _ => (window.tokens, "assumed: state the window by --window, or try --ask"),
         };
         let mut table = Table::of_names();
         let mut push = |name: &str, text: String| table.push([name.to_owned(), text]);
@@ -99,13 +108,13 @@ impl ModelReport {
         if !self.near.is_empty() {
             push("", format!("did you mean {}?", self.near.join(", ")));
         }
-        let tokens = with_thousands(window.tokens);
+        let tokens = with_thousands(tokens);
         push("window", format!("{tokens} tokens{room} ({source})"));
         push("source", self.table.clone());
         push("asked", self.asked.clone());
         let [usable, soft, hard] =
             [marks.usable, marks.soft, marks.hard].map(|mark| with_thousands(mark.get()));
-        push("marks", format!("usable {usable}, soft {soft}, hard {hard}"));
+        push("thresholds", format!("usable {usable}, soft {soft}, hard {hard}"));
         push("rule", self.rule.clone());
         table.render(width)
     }
@@ -132,7 +141,7 @@ fn describe_answer(
             let effect = if is_set {
                 "; the window that is set takes precedence"
             } else {
-                ": used for the marks; the rule keeps to the window"
+                ": used for the thresholds; the rule keeps to the window of the table, or the assumed one"
             };
             format!("{} tokens{effect}", with_thousands(tokens.get()))
         }
