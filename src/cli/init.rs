@@ -38,7 +38,7 @@ pub(super) fn init(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done 
     };
     create_file(&path, &minimal_toml(&found)).map_err(|error| {
         let reason = if error.kind() == io::ErrorKind::AlreadyExists {
-            "exists already; edit that file, or name another one".to_owned()
+            "exists already; edit that file, or write another one: longhaul init FILE".to_owned()
         } else {
             error.to_string()
         };

@@ -103,7 +103,9 @@ impl<'c> ModelWindow<'c> {
         let (host, name) = (upstream_host(self.config), &self.model);
         let Some(TableMatch { limits, kind }) = self.table_entry else {
             return match HostKind::from_host(host) {
-                HostKind::Local => format!("{host} is local: its window is set when it starts"),
+                HostKind::Local => {
+                    format!("{host} is local: the window depends on how its server was started")
+                }
                 HostKind::Provider(provider) => {
                     format!("{host} is {provider}, for which the table has no {name:?}")
                 }

@@ -163,7 +163,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_thresholds() {
     model       gpt-5 at https://api.openai.com/v1
     window      272,000 tokens of input; output has its own limit (table, openai gpt-5)
     source      api.openai.com is openai, which lists it by that name
-    asked       not yet: serve asks in the background of the first chat, --ask asks now
+    asked       not asked for the window yet: --ask asks now, the proxy asks at the first chat
     thresholds  usable 255,616, soft 217,273, hard 230,054
     rule        auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
@@ -172,7 +172,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_thresholds() {
     model       openai/gpt-5 at https://gateway.example.org/v1
     window      400,000 tokens (table, openrouter openai/gpt-5)
     source      gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
-    asked       not yet: serve asks in the background of the first chat, --ask asks now
+    asked       not asked for the window yet: --ask asks now, the proxy asks at the first chat
     thresholds  usable 383,616, soft 326,073, hard 345,254
     rule        auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
     ");
@@ -191,7 +191,7 @@ fn check_shows_the_window_of_a_model_its_source_and_the_thresholds() {
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     model       m at http://127.0.0.1:1/v1
     window      10,000 tokens (profile local)
-    source      127.0.0.1 is local: its window is set when it starts
+    source      127.0.0.1 is local: the window depends on how its server was started
     asked       connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port (Connection refused (os error 111))
     thresholds  usable 8,750, soft 7,088, hard 7,875
     rule        local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on

@@ -136,7 +136,7 @@ fn writes_keys_where_they_belong_and_takes_them_back_byte_for_byte() {
         assert!(home.done(&WRITE).contains("has it all"));
         home.done(&["--undo"]);
         assert_eq!(home.text(), before, "{agent}");
-        assert!(home.done(&["--undo"]).contains("nothing was written"));
+        assert!(home.done(&["--undo"]).contains("nothing to undo"));
     }
 }
 
@@ -235,7 +235,7 @@ fn refuses_a_file_that_does_not_parse_without_showing_it() {
         let told = home.refused(&WRITE);
         assert!(!told.contains("hunter2"), "{told}");
         assert_eq!(home.text(), text);
-        assert!(home.done(&["--undo"]).contains("nothing was written"));
+        assert!(home.done(&["--undo"]).contains("nothing to undo"));
     }
 }
 

@@ -136,7 +136,9 @@ fn describe_answer(
     match answer {
         None if is_set => "not asked: the window is set".into(),
         None if !config.upstream.query_windows => "not asked: upstream.ask is off".into(),
-        None => "not yet: serve asks in the background of the first chat, --ask asks now".into(),
+        None => {
+            "not asked for the window yet: --ask asks now, the proxy asks at the first chat".into()
+        }
         Some(WindowAnswer::Window(tokens)) => {
             let effect = if is_set {
                 "; the window that is set takes precedence"

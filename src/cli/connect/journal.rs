@@ -152,7 +152,7 @@ pub(super) fn undo(agent: &Agent, env: &Env) -> Result<(), Problem> {
     let (journal_file, mut journal) = open_journal(env)?;
     let name = &agent.name;
     let Some(file) = journal.remove(name) else {
-        print_error(&format!("longhaul: nothing was written for {name}\n"));
+        print_error(&format!("longhaul: nothing to undo for {name}\n"));
         return Ok(());
     };
     let (path, shown, mut changed) = (&file.path, file.path.display(), Vec::new());

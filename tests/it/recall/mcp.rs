@@ -74,7 +74,7 @@ async fn mcp_server_lists_and_runs_its_tools_over_standard_streams() {
     assert!(last(&model).contains("[Kept, by the agent's wish]: Done with 2\\n"));
     assert_eq!(call("unkeep", wish).1, "taken back\n");
     let (is_error, said) = call("recall", json!({"id": "wrong"}));
-    assert!(is_error && said.contains("52 letters"), "{said}");
+    assert!(is_error && said.contains("52 characters"), "{said}");
     drop(input);
     assert!(server.wait().unwrap().success());
 }
@@ -124,5 +124,5 @@ async fn official_mcp_client_lists_and_calls_the_tools_over_stdio_and_http() {
     assert_eq!(said["grep"], "1: line of 000 said.\n2: line of 000 said.\n");
     assert!(said["search"].as_str().unwrap().contains("line of 003 said."));
     assert!(said["outline"].as_str().unwrap().contains("src/file_3.rs"));
-    assert!(said["wrong"].as_str().unwrap().contains("52 letters"));
+    assert!(said["wrong"].as_str().unwrap().contains("52 characters"));
 }

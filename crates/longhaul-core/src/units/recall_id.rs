@@ -92,7 +92,7 @@ impl fmt::Debug for RecallId {
 
 /// A text that is not an ID.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("an ID has {} letters and digits from 2 to 7", RecallId::DIGITS)]
+#[error("an ID has {} characters: letters, and digits from 2 to 7", RecallId::DIGITS)]
 pub struct NoRecallId;
 
 impl FromStr for RecallId {

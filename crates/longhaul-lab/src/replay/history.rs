@@ -211,16 +211,13 @@ impl HistoryReport {
         let ended = self.played.iter().filter(|session| session.overflows).count();
         _ = writeln!(
             page,
-            "\nthe {} largest, with {}% of the text of the long ones; {ended} exceed their window\n",
+            "\nthe {} largest sessions hold {}% of the text of all long ones; {ended} exceed their window\n",
             self.played.len(),
             self.played_percent
         );
         self.write_sessions(&mut page, width);
         self.write_profiles(&mut page, width);
-        _ = write!(
-            page,
-            "\n{ended} of these sessions end at their window without longhaul.\n{NEXT}"
-        );
+        _ = write!(page, "\nSessions that end at their window without longhaul: {ended}.\n{NEXT}");
         page
     }
 

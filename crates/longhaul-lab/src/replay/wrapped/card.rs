@@ -22,6 +22,9 @@ pub(super) fn values(logs: &ClientLogs, tally: &Tally) -> Vec<(&'static str, Str
         (short_tokens(saved.unsigned_abs()), if saved < 0 { "more" } else { "less" });
     let saved = format!("{tokens} tokens {less}");
     let headline = match hits {
+        0 if tally.played == 0 && tally.unknown > 0 => {
+            format!("Nothing played: the window of {} is unknown. Set --window.", tally.unknown)
+        }
         0 => format!("No session met its window. {saved}."),
         1 => format!("Hit the wall once. {finished} of 1 would have finished. {saved}."),
         _ => {
