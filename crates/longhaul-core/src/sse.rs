@@ -132,7 +132,7 @@ impl Splitter {
             b"data" | b"error" => {
                 // Some versions of llama.cpp state an error in a field of its own.
                 if field == b"error" {
-                    self.name = field.to_vec();
+                    field.clone_into(&mut self.name);
                 }
                 if self.data_lines > 0 {
                     self.dropped += append_bounded(&mut self.data, b"\n", MAX_EVENT_BYTES);

@@ -63,6 +63,12 @@ fn several_data_lines_are_one_event() {
 }
 
 #[test]
+fn a_field_of_an_error_is_an_event_of_that_name() {
+    check("error: {}\n\ndata: a\n\n", &[("error", "{}"), ("", "a")]);
+    check("event: x\nerror: a\n\n", &[("error", "a")]);
+}
+
+#[test]
 fn comments_and_unknown_fields_are_no_events() {
     check(": OPENROUTER PROCESSING\n\n:\n\nid: 7\nretry: 1\nfoo: x\n\ndata: a\n\n", &[("", "a")]);
     check("id:1\nevent:error\n:HTTP_STATUS/429\ndata:{}\n\n", &[("error", "{}")]);
