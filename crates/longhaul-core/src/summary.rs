@@ -4,6 +4,7 @@ pub(crate) mod agreements;
 pub mod digest;
 pub mod file_activity;
 mod instructions;
+mod plan;
 pub mod prompts;
 pub mod request;
 mod sections;

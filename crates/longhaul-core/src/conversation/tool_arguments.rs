@@ -15,6 +15,13 @@ static PATH_KEYS: LazyLock<Vec<&str>> =
 const MAIN_KEYS: [&str; 9] =
     ["command", "cmd", "pattern", "query", "url", "script", "code", "input", "name"];
 
+/// Members that say what a task of a plan is.
+static TASK_KEYS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("task_keys.txt").lines().collect());
+
+/// Member that says how far a task has come.
+const STATUS_KEY: &str = "status";
+
 /// Maximum values in arguments that are decoded: an empty value of two bytes takes about forty times
 /// as much memory. Code that searches for words can use the undecoded text.
 const MAX_VALUES: usize = 65_536;
@@ -122,6 +129,21 @@ impl ToolArguments {
 
     pub(crate) fn plan(&self) -> Option<&str> {
         self.first_string(["plan", "summary"])
+    }
+
+    /// Returns the tasks of the agent's own plan, each with its status. Empty if no argument is a list of tasks.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (&str, &str)> {
+        let lists = self.0.iter().filter_map(|(_, value)| value.as_array());
+        lists.flatten().filter_map(|task| {
+            let status = task.get(STATUS_KEY)?.as_str()?;
+            let mut texts = TASK_KEYS.iter().filter_map(|key| task.get(key)?.as_str());
+            texts.find(|text| !text.is_empty()).map(|text| (text, status))
+        })
+    }
+
+    /// Returns the status that the call gives to something, such as a task.
+    pub(crate) fn status(&self) -> Option<&str> {
+        self.first_string([STATUS_KEY])
     }
 
     /// Returns the shell command that the call runs. Agents pass a string or a list of words.

@@ -10,6 +10,7 @@ use crate::policy::{NO_STANDING_WORDS, Policy, SummaryBudgets};
 use crate::summary::agreements::render_agreements;
 use crate::summary::file_activity::FileActivity;
 use crate::summary::instructions::render_instructions;
+use crate::summary::plan;
 use crate::summary::steps::{StepDetail, StepRenderer};
 use crate::summary::user_messages::{
     RulesAround, UserRequestSizes, includes_first_request, render_user_messages, user_text,
@@ -23,6 +24,8 @@ use std::ops::Range;
 
 /// Percentage of the space for steps that the newest steps may fill at full length.
 const FULL_LENGTH_PERCENT: usize = 60;
+/// Largest share of the space for steps that the agent's own plan may take, in percent.
+const PLAN_PERCENT: usize = 33;
 /// Maximum characters of the first request in the goal section.
 const MAX_GOAL_CHARS: usize = 160;
 /// Tokens for the empty line between sections; each section pays for one from its own budget.
@@ -77,7 +80,7 @@ pub(crate) fn segment_text(
     let (conversation, covered) = (calls.conversation, calls.messages.clone());
     let earlier = place.earlier.map_or("", |(text, _)| text);
     let mut text = prose.map_or_else(
-        || goal_and_steps(calls, budgets.steps - SECTION_GAP),
+        || goal_and_steps(calls, place.retained.clone(), budgets.steps - SECTION_GAP),
         |prose| escape_prose(prose).into_owned(),
     );
     let mut room = budgets.user_messages - SECTION_GAP;
@@ -117,12 +120,16 @@ pub(crate) fn append_section(text: &mut String, section: &str) {
     text.push_str(section);
 }
 
-/// Returns the goal, and one line per step of the model. If a turn is still open after the history,
-/// its steps get a heading of their own.
-fn goal_and_steps(calls: &DecodedCalls<'_, '_>, budget: Tokens) -> String {
+/// Returns the goal, the agent's plan unless the messages `retained` hold a newer one, and one line per step of
+/// the model. If a turn is still open after the history, its steps get a heading of their own.
+fn goal_and_steps(calls: &DecodedCalls<'_, '_>, retained: Range<usize>, budget: Tokens) -> String {
     let (conversation, covered) = (calls.conversation, calls.messages.clone());
     let messages = conversation.messages().get(covered.clone()).unwrap_or_default();
-    let goal = goal_section(conversation, &covered, messages);
+    let mut goal = goal_section(conversation, &covered, messages);
+    let plan = plan::render(calls, retained, budget.to_chars() * PLAN_PERCENT / 100);
+    if !plan.is_empty() {
+        goal.extend([&plan, "\n\n"]);
+    }
     let open_from = open_turn(conversation, covered.end);
     let mut headings = STEPS_HEADING.len();
     if open_from.is_some() {
@@ -289,8 +296,8 @@ mod tests {
         let conversation = read(body.as_bytes()).unwrap();
         let goal = "## Goal\nfix the build";
         let calls = DecodedCalls::new(&conversation, 0..5);
-        assert_eq!(goal_and_steps(&calls, Tokens::new(100)), goal);
-        assert_eq!(goal_and_steps(&calls, Tokens::new(1)), "");
+        assert_eq!(goal_and_steps(&calls, 0..0, Tokens::new(100)), goal);
+        assert_eq!(goal_and_steps(&calls, 0..0, Tokens::new(1)), "");
     }
 
     #[test]

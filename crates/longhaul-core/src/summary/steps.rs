@@ -2,6 +2,7 @@
 
 use crate::conversation::tool_arguments::{DecodedCalls, ToolArguments};
 use crate::conversation::{Message, ToolCall};
+use crate::summary::plan;
 use crate::text::labels::{LINE_ENDS, escape_label};
 use crate::text::wording;
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ const MAX_CALLS: usize = 4;
 const MAX_NAME_CHARS: usize = 80;
 /// Maximum characters of the first line of a failed result.
 const MAX_FAILURE_CHARS: usize = 120;
+/// Maximum characters of a status that a call gives to a task.
+const MAX_STATUS_CHARS: usize = 24;
 /// Maximum bytes of a path; a longer string is no usable path.
 const MAX_PATH_BYTES: usize = 300;
 /// Share of the paths, in percent, that a common root has to contain.
@@ -99,10 +102,12 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
         let path = path.map(|path| self.relative(path).to_owned());
         let main = match &path {
             Some(_) => arguments.pattern(),
-            None => arguments.primary(),
+            None => arguments.primary().or_else(|| plan::task_at_hand(arguments)),
         };
         let main = main.map(|main| without_middle(main, argument_chars));
-        let shown: Vec<String> = main.into_iter().chain(path).collect();
+        let status = arguments.status().map(|status| wording::one_line(status, MAX_STATUS_CHARS));
+        let status = status.filter(|status| main.as_ref() != Some(status));
+        let shown: Vec<String> = main.into_iter().chain(path).chain(status).collect();
         format!("{name}({})", shown.join(", "))
     }
 

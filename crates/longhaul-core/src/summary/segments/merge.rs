@@ -7,6 +7,7 @@ use crate::summary::agreements::merge_agreements;
 use crate::summary::digest::{OPEN_TURN_HEADING, SECTION_GAP, append_section};
 use crate::summary::file_activity::FileActivity;
 use crate::summary::instructions::merge_instructions;
+use crate::summary::plan;
 use crate::summary::sections::{
     GENERATED_HEADINGS, Section, drop_finished_items, join, join_escaped,
 };
@@ -126,6 +127,9 @@ fn merge_prose(segments: &[Sections<'_>], budget: Tokens) -> String {
             merged.len() - 1
         });
         if let Some(own) = merged.get_mut(at) {
+            if heading == plan::HEADING {
+                own.lines.clear();
+            }
             let mut is_code = false;
             for line in section.lines {
                 let is_fence = line.trim_start().starts_with("```");
