@@ -104,6 +104,17 @@ impl ToolArguments {
         Self(members.unwrap_or_default())
     }
 
+    /// Returns the text of a call whose tool takes text in place of a JSON object.
+    pub(crate) fn free_text<'a>(
+        &self,
+        conversation: &Conversation<'a>,
+        call: &ToolCall,
+    ) -> Option<Cow<'a, str>> {
+        let literal = call.arguments.filter(|_| self.0.is_empty());
+        let text = literal.map(|literal| literal.decode(conversation.body()));
+        text.filter(|text| !text.trim_start().starts_with(['{', '[']))
+    }
+
     /// Returns the file that the call names.
     pub fn path(&self) -> Option<&str> {
         self.first_string(PATH_KEYS.iter().copied())

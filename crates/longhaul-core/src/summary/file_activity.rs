@@ -1,6 +1,6 @@
 //! Files modified, extracted from the tool calls by fixed rules. Files read and commands run stand in the steps.
 
-mod effects;
+pub(super) mod effects;
 #[cfg(test)]
 mod tests;
 

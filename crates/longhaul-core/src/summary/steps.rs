@@ -2,9 +2,12 @@
 
 use crate::conversation::tool_arguments::{DecodedCalls, ToolArguments};
 use crate::conversation::{Message, ToolCall};
+use crate::json::scanner::Scanner;
+use crate::summary::file_activity::effects::for_each_patched;
 use crate::summary::plan;
 use crate::text::labels::{LINE_ENDS, escape_label};
 use crate::text::wording;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Maximum calls listed for a step; the rest are shown as a count.
@@ -13,6 +16,8 @@ const MAX_CALLS: usize = 4;
 const MAX_NAME_CHARS: usize = 80;
 /// Maximum characters of the first line of a failed result.
 const MAX_FAILURE_CHARS: usize = 120;
+/// Maximum files listed for a patch; the rest are shown as a count.
+const MAX_FILES: usize = 4;
 /// Maximum characters of a status that a call gives to a task.
 const MAX_STATUS_CHARS: usize = 24;
 /// Maximum bytes of a path; a longer string is no usable path.
@@ -64,7 +69,7 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     /// Returns the line that states the common root of the paths; empty without one.
     pub(super) fn root_line(&self) -> String {
         let root = self.root.as_deref();
-        root.map(|root| format!("{ROOT_PREFIX}{}\n", root.trim_end_matches('/')))
+        root.map(|root| format!("{ROOT_PREFIX}{}\n", root.trim_end_matches(['/', '\\'])))
             .unwrap_or_default()
     }
 
@@ -98,17 +103,40 @@ impl<'c, 'a> StepRenderer<'c, 'a> {
     ) -> String {
         let name = call.decoded_name(self.calls.conversation);
         let name = wording::one_line(&name, MAX_NAME_CHARS);
-        let path = arguments.path().filter(|path| is_path(path));
-        let path = path.map(|path| self.relative(path).to_owned());
-        let main = match &path {
-            Some(_) => arguments.pattern(),
-            None => arguments.primary().or_else(|| plan::task_at_hand(arguments)),
-        };
-        let main = main.map(|main| without_middle(main, argument_chars));
+        let mut shown = self.subject(call, arguments, argument_chars);
         let status = arguments.status().map(|status| wording::one_line(status, MAX_STATUS_CHARS));
-        let status = status.filter(|status| main.as_ref() != Some(status));
-        let shown: Vec<String> = main.into_iter().chain(path).chain(status).collect();
+        shown.extend(status.filter(|status| !shown.contains(status)));
         format!("{name}({})", shown.join(", "))
+    }
+
+    /// Returns the subject of a call: its file after the pattern to find there, the files of its patch, or its main
+    /// argument.
+    fn subject(
+        &self,
+        call: &ToolCall,
+        arguments: &ToolArguments,
+        argument_chars: usize,
+    ) -> Vec<String> {
+        let shortened = |text: &str| without_middle(text, argument_chars);
+        if let Some(path) = arguments.path().filter(|path| is_path(path)) {
+            let pattern = arguments.pattern().map(shortened);
+            return pattern.into_iter().chain([self.relative(path).to_owned()]).collect();
+        }
+        let conversation = self.calls.conversation;
+        let mut files: Vec<String> = Vec::new();
+        for_each_patched(conversation, call, arguments, |path| {
+            files.extend(is_path(path).then(|| self.relative(path).to_owned()));
+        });
+        if files.is_empty() {
+            let main = arguments.primary().or_else(|| plan::task_at_hand(arguments));
+            let free = || arguments.free_text(conversation, call);
+            let main = main.map(shortened).or_else(|| Some(shortened(&command_in(&free()?))));
+            return main.into_iter().collect();
+        }
+        let more = files.len().saturating_sub(MAX_FILES);
+        files.truncate(MAX_FILES);
+        files.extend((more > 0).then(|| format!("{more} more")));
+        files
     }
 
     /// Returns the outcome of call `number` of the message at `at`: the first line of a failed result, as
@@ -172,45 +200,68 @@ fn words_within<'t>(words: impl Iterator<Item = &'t str>, room: usize) -> Vec<&'
     fits.collect()
 }
 
+/// Returns the command that a script runs by its first argument `cmd`, as those of Codex do, or else the script.
+fn command_in(script: &str) -> Cow<'_, str> {
+    let command = || {
+        let (_, behind) = script.split_once("cmd")?;
+        let behind = behind.strip_prefix('"').unwrap_or(behind);
+        let literal = behind.trim_start().strip_prefix(':')?.trim_start();
+        Some(Scanner::new(literal).string().ok()?.decode(literal))
+    };
+    command().unwrap_or(Cow::Borrowed(script))
+}
+
 /// Whether `path` is usable: one line, not blank and not too long.
 pub(super) fn is_path(path: &str) -> bool {
     !path.trim().is_empty() && path.len() <= MAX_PATH_BYTES && !path.contains(LINE_ENDS)
 }
 
-/// Returns the deepest directory that contains nearly all absolute paths of the calls, with a slash at the end.
+/// Returns the deepest directory that contains nearly all absolute paths of the calls, with a separator at the end.
 fn common_root(calls: &DecodedCalls<'_, '_>) -> Option<String> {
-    let mut paths: Vec<String> = calls
-        .iter()
-        .filter_map(|(_, arguments)| {
-            let path = arguments.path().filter(|path| path.starts_with('/'))?;
-            is_path(path).then(|| path.to_owned())
-        })
-        .collect();
+    let mut paths: Vec<String> = Vec::new();
+    for (call, arguments) in calls.iter() {
+        let found = |path: &str| paths.extend(is_path(path).then(|| path.to_owned()));
+        match arguments.path() {
+            Some(path) => [path].into_iter().for_each(found),
+            None => for_each_patched(calls.conversation, call, &arguments, found),
+        }
+    }
+    paths.retain(|path| start_of(path).is_some());
     let least = (paths.len() * ROOT_PERCENT).div_ceil(100).max(MIN_ROOTED_PATHS);
-    let mut root = "/".to_owned();
+    let starts = paths.iter().filter_map(|path| start_of(path));
+    let mut root = most_frequent(starts, least)?.to_owned();
+    let separator = root.chars().next_back()?;
     loop {
         paths.retain(|path| path.starts_with(&root));
-        let mut children: BTreeMap<&str, usize> = BTreeMap::new();
-        for path in &paths {
-            let rest = path.get(root.len()..).unwrap_or_default();
-            if let Some((child, _)) = rest.split_once('/') {
-                *children.entry(child).or_default() += 1;
-            }
-        }
-        let largest = children.into_iter().max_by_key(|(_, count)| *count);
-        let Some((child, _)) =
-            largest.filter(|(child, count)| *count >= least && !child.is_empty())
-        else {
+        let rests = paths.iter().filter_map(|path| path.get(root.len()..));
+        let children = rests.filter_map(|rest| Some(rest.split_once(separator)?.0));
+        let Some(child) = most_frequent(children, least).filter(|child| !child.is_empty()) else {
             break;
         };
-        root = format!("{root}{child}/");
+        root = format!("{root}{child}{separator}");
     }
     (root.len() >= MIN_ROOT_BYTES).then_some(root)
+}
+
+/// Returns the start of an absolute path: a slash, or a drive of Windows with its separator.
+fn start_of(path: &str) -> Option<&str> {
+    let is_drive = matches!(path.as_bytes(), [b'A'..=b'Z' | b'a'..=b'z', b':', b'/' | b'\\', ..]);
+    let length = if is_drive { 3 } else { usize::from(path.starts_with('/')) };
+    path.get(..length).filter(|start| !start.is_empty())
+}
+
+/// Returns the word that occurs most often, at least `least` times.
+fn most_frequent<'w>(words: impl Iterator<Item = &'w str>, least: usize) -> Option<&'w str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    words.for_each(|word| *counts.entry(word).or_default() += 1);
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.filter(|(_, count)| *count >= least).map(|(word, _)| word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::Dialect;
     use crate::dialect::chat_completions::read;
     use serde_json::{Value, json};
 
@@ -255,6 +306,40 @@ mod tests {
                 "- Read(/etc/hosts)",
             ]
         );
+    }
+
+    #[test]
+    fn paths_of_windows_and_of_patches_have_a_root_too() {
+        let patch = "*** Begin Patch\n*** Update File: D:\\shop\\src\\a.rs\n@@\n-x\n*** Add File: D:\\shop\\b.rs\n+y";
+        let lines = steps(&[
+            ("Read", json!({"file_path": "D:\\shop\\src\\main.rs"}), "x"),
+            ("Read", json!({"file_path": "D:\\shop\\Cargo.toml"}), "x"),
+            ("apply_patch", json!({"input": patch}), "x"),
+        ]);
+        let [root, read, manifest, patched] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(root, "Paths are relative to D:\\shop\n");
+        assert_eq!(read, "- Read(src\\main.rs)");
+        assert_eq!(manifest, "- Read(Cargo.toml)");
+        assert_eq!(patched, "- apply_patch(src\\a.rs, b.rs)");
+    }
+
+    #[test]
+    fn a_script_is_shown_by_its_command_or_the_files_of_its_patch() {
+        let script = |text: &str| {
+            let call =
+                json!({"type": "custom_tool_call", "call_id": "c", "name": "exec", "input": text});
+            let body = json!({"input": [{"role": "user", "content": "go"}, call]}).to_string();
+            let conversation = Dialect::Responses.read(body.as_bytes()).unwrap();
+            let calls = DecodedCalls::new(&conversation, 0..2);
+            let message = conversation.message(1).unwrap();
+            StepRenderer::new(&calls).line(1, message, StepDetail::SHORT)
+        };
+        let run = r#"const r = await tools.exec_command({cmd:"git log -1 --format=\"%h\"","workdir":"/src"}); text(r)"#;
+        assert_eq!(script(run), r#"- exec(git log -1 --format="%h")"#);
+        let patch = r#"const patch = "*** Begin Patch\n*** Update File: /src/a.rs\n@@\n-x"; await tools.apply_patch(patch)"#;
+        assert_eq!(script(patch), "- exec(/src/a.rs)");
+        assert_eq!(script("text(1 +\n 1)"), "- exec(text(1 + 1))");
+        assert_eq!(script("{\"broken"), "- exec()");
     }
 
     #[test]

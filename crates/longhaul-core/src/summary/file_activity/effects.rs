@@ -30,17 +30,10 @@ pub(super) fn for_each_modified(
     let name = call.decoded_name(conversation).to_lowercase();
     let has = |words: &str| words.split(' ').any(|word| name.contains(word));
     let mut patched = false;
-    let mut look_for_patch = |text: &str| {
-        for path in patched_files(text) {
-            patched = true;
-            found(path);
-        }
-    };
-    let mut pairs = arguments.pairs().peekable();
-    if let (None, Some(raw)) = (pairs.peek(), call.arguments) {
-        look_for_patch(&raw.decode(conversation.body()));
-    }
-    pairs.for_each(|(_, text)| look_for_patch(&text));
+    for_each_patched(conversation, call, arguments, |path| {
+        patched = true;
+        found(path);
+    });
     if patched {
         return;
     }
@@ -55,13 +48,25 @@ pub(super) fn for_each_modified(
     }
 }
 
-/// Returns the files that a patch names.
+/// Passes each file that a patch in the arguments names to `found`.
+pub(in crate::summary) fn for_each_patched(
+    conversation: &Conversation<'_>,
+    call: &ToolCall,
+    arguments: &ToolArguments,
+    mut found: impl FnMut(&str),
+) {
+    let free = arguments.free_text(conversation, call);
+    free.iter().for_each(|text| patched_files(text).for_each(&mut found));
+    arguments.pairs().for_each(|(_, text)| patched_files(&text).for_each(&mut found));
+}
+
+/// Returns the files that a patch names. A script holds its patch as a literal, with escaped line ends.
 fn patched_files(text: &str) -> impl Iterator<Item = &str> {
     static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** "));
     // Few texts are patches.
     let is_patch = MARK.find(text.as_bytes()).is_some();
     let text = if is_patch { text } else { "" };
-    text.lines().filter_map(|line| {
+    text.lines().flat_map(|line| line.split("\\n")).filter_map(|line| {
         let mut prefixes = PATCH_PREFIXES.iter();
         prefixes.find_map(|begin| Some(line.strip_prefix(begin)?.trim()))
     })
