@@ -55,8 +55,9 @@ pub(in crate::summary) fn for_each_patched(
     arguments: &ToolArguments,
     mut found: impl FnMut(&str),
 ) {
-    let free = arguments.free_text(conversation, call);
-    free.iter().for_each(|text| patched_files(text).for_each(&mut found));
+    if let Some(text) = arguments.free_text(conversation, call) {
+        patched_files(&text).for_each(&mut found);
+    }
     arguments.pairs().for_each(|(_, text)| patched_files(&text).for_each(&mut found));
 }
 
