@@ -4,8 +4,8 @@
 /// Name and data of an event.
 pub(crate) type Found = (Vec<u8>, Vec<u8>);
 
-/// Returns the events of a complete text by the letter of the standard, except for its last rule.
-/// An event cut off by the end of the text counts.
+/// Returns the events of a complete text by the letter of the standard, with two exceptions. An event cut off by
+/// the end of the text counts. A field `error` is data of an event of that name.
 pub(crate) fn events(bytes: &[u8]) -> Vec<Found> {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut found = Vec::new();
@@ -24,7 +24,10 @@ pub(crate) fn events(bytes: &[u8]) -> Vec<Found> {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         if field == b"event" {
             name = value[..value.len().min(256)].to_vec();
-        } else if field == b"data" {
+        } else if field == b"data" || field == b"error" {
+            if field == b"error" {
+                name = field.to_vec();
+            }
             data = Some(match data.take() {
                 Some(before) => [&before[..], b"\n", value].concat(),
                 None => value.to_vec(),
