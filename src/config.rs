@@ -232,6 +232,19 @@ impl Config {
         }
     }
 
+    /// Returns the settings for the upstream that gets requests to `model`: that of the Messages API if only its
+    /// provider has such models.
+    pub(crate) fn for_upstream_of(&self, model: &str) -> Cow<'_, Self> {
+        let has = |base: &BaseUrl| models::has_family(base.host_kind(), model);
+        let moved =
+            self.upstream.messages.as_ref().filter(|base| has(base) && !has(&self.upstream.base));
+        moved.map_or(Cow::Borrowed(self), |base| {
+            let mut config = self.clone();
+            config.upstream.move_to(base.clone(), None);
+            Cow::Owned(config)
+        })
+    }
+
     /// Returns the window that the table states for `model` at this upstream, if any.
     pub(crate) fn table_window(&self, model: &str) -> Option<TableWindow> {
         let found = models::look_up(self.upstream.base.host_kind(), model)?;

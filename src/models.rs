@@ -83,6 +83,13 @@ fn look_up_name(host: HostKind, model: &str) -> Option<TableMatch> {
     })
 }
 
+/// Whether the provider at `host` is known and has a model whose name begins with the same word.
+pub(crate) fn has_family(host: HostKind, model: &str) -> bool {
+    let family = model.split('-').next();
+    matches!(host, HostKind::Provider(_))
+        && table::all_names(host).any(|name| name.split('-').next() == family)
+}
+
 /// Maximum names that [`near_names`] returns.
 const NEAR_NAMES: usize = 3;
 

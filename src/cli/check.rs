@@ -68,7 +68,7 @@ pub(super) fn check(
     };
     let asks = matches.get_flag("ask");
     let answer = asks.then(|| ask_upstream(&config, model, upstream_key(env))).transpose()?;
-    let report = model_report::ModelReport::new(&config, model, answer);
+    let report = model_report::ModelReport::new(&config.for_upstream_of(model), model, answer);
     crate::cli::print(&if json { pretty_json(&report) } else { report.page(terminal::width()) })?;
     if !json {
         windows::print_held(&config, Some(model))?;
@@ -111,6 +111,9 @@ pub(super) fn ask_upstream(
     model: &str,
     key: Option<&str>,
 ) -> Result<(QueryOutcome, Option<String>), Problem> {
+    let own = config.upstream.base.origin();
+    let config = &*config.for_upstream_of(model);
+    let key = key.filter(|_| config.upstream.base.origin() == own);
     let upstream = Upstream::new(&config.upstream, None)?;
     let base = &config.upstream.base;
     let key = key.map(bearer).transpose()?;

@@ -131,7 +131,8 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         WindowAnswer::Window(tokens) => Some(tokens),
         WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow => None,
     });
-    let window = ModelWindow::for_model(config, model, reported);
+    let config = config.for_upstream_of(model);
+    let window = ModelWindow::for_model(&config, model, reported);
     let tokens = reported.filter(|_| window.is_assumed());
     let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
     let shown = with_thousands(tokens.get());

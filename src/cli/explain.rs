@@ -83,6 +83,7 @@ fn explain_body(
         return Err(Bypass::TooLarge.into());
     }
     let conversation = Dialect::read_any(body)?;
+    let config = &*config.for_upstream_of(&conversation.model());
     let window = ModelWindow::for_model(config, &conversation.model(), None);
     let policy = window.policy_for(&conversation);
     let plan = plan(&conversation, &policy, &PriorRecords::default(), SummarySource::Digest);

@@ -128,19 +128,20 @@ impl ProxySettings for Config {
     }
 
     fn known_model(&self, name: &str) -> KnownModel {
-        let window = ModelWindow::for_model(self, name, None);
+        let config = self.for_upstream_of(name);
+        let window = ModelWindow::for_model(&config, name, None);
         let thresholds = window.policy().prune_thresholds;
         KnownModel {
             window: thresholds.window,
             actual_window: thresholds.actual_window,
             window_source: window.source(),
             largest_window: window.largest_stated(),
-            prices: self.prices(name),
+            prices: config.prices(name),
         }
     }
 
     fn wider_model(&self, name: &str, least: Tokens) -> Option<&'static str> {
-        models::wider_model(self.upstream.base.host_kind(), name, least)
+        models::wider_model(self.for_upstream_of(name).upstream.base.host_kind(), name, least)
     }
 
     fn overflow_rules(&self) -> ClassifierRules {

@@ -62,6 +62,15 @@ pub(super) fn ask_own(config: &Config, method: &str, path: &str) -> Result<Vec<B
     })
 }
 
+/// Returns the origins at which the running longhauls of the user serve agents. Fails if no runtime can start.
+pub(super) fn agent_origins(config: &Config) -> Result<Vec<String>, Problem> {
+    let origin = |page: Bytes| {
+        let page: Value = serde_json::from_slice(&page).ok()?;
+        Some(page.get("agent_url")?.as_str()?.trim_end_matches("/v1").to_owned())
+    };
+    Ok(ask_own(config, "GET", "/conversations")?.into_iter().filter_map(origin).collect())
+}
+
 /// Sends a request to the running longhauls of the user, or else to the admin listener of `config`. Returns the
 /// body of an answer 200: of several explanations, the newest. Fails if there is none.
 pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Bytes, Problem> {
@@ -90,10 +99,15 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
         (status, _)
             if status == StatusCode::NOT_FOUND || status == StatusCode::FORBIDDEN && is_own() =>
         {
+            let what = match path.split('/').collect::<Vec<_>>()[..] {
+                ["", "conversations", id, ..] => format!("conversation {id}"),
+                ["", "requests", id] if id != "last" => format!("request {id}"),
+                _ => "the last request".to_owned(),
+            };
             Err(Problem::Unanswered(format!(
-                "http://{address}{path}: nothing is kept: the request is unknown or too old, or the \
-             upstream never received it. The log and the dashboard show the fault of such a request, \
-             and `longhaul doctor` tests the upstream"
+                "{what} is unknown to your longhaul (http://{address}): too old, or the upstream never \
+                 received it. `longhaul top` lists the conversations, the log shows the fault of a request, \
+                 and `longhaul doctor` tests the upstream"
             )))
         }
         (status, _) => Err(failed(&format!("the answer is {status}"))),

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::agents::{Agent, Target};
 use super::signals::Signals;
+use super::{own_client, state_folder};
 use crate::cli::{Done, Env};
 use crate::config::{
     AdminListener, BaseUrl, Config, Layers, report_json, secret_variables, shown_url,
@@ -23,6 +24,7 @@ use crate::config::{
 use crate::error::Problem;
 use crate::server::Server;
 use crate::telemetry::{self, TraceDestination};
+use longhaul_console::terminal::{self, wrapped};
 
 /// The proxy's address unless a flag sets it. The setting `listen` belongs to `longhaul serve`,
 /// which may run at the same time or listen for other machines.
@@ -52,19 +54,6 @@ pub(super) fn complete(command: Command) -> Command {
 
 /// Runs the command and returns its exit code. Fails if the proxy cannot start.
 pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<ExitCode> {
-    if !layers.is_set("upstream.base")
-        && let Some((name, base)) = variables::existing_endpoint(env)
-    {
-        let shown = shown_url(base);
-        // A valid base URL has neither a user nor a query.
-        let plain = shown.replace("…@", "");
-        let plain = plain.strip_suffix("?…").unwrap_or(&plain);
-        return Err(Problem::CommandLine(format!(
-            "{name} is {shown}, but without --upstream the proxy sends to the default upstream \
-             instead; unset {name}, or pass --upstream {plain}"
-        ))
-        .into());
-    }
     let words = matches.get_many::<OsString>("command");
     let mut words = words.into_iter().flatten();
     let program = words.next().cloned().unwrap_or_default();
@@ -74,6 +63,9 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
         Some(agent) => agent.seen_variable(env, name),
         None => env.get(name).cloned(),
     };
+    let existing = variables::existing_endpoint(env).filter(|_| !layers.is_set("upstream.base"));
+    let messages = seen(variables::ANTHROPIC_VARIABLE);
+    let messages = messages.filter(|_| !layers.is_set("upstream.messages"));
     let mut hindrances = agent.into_iter().flat_map(|agent| &agent.hindered_by);
     if let Some(name) = hindrances.find(|name| seen(name).is_some_and(|value| value != "0")) {
         let program = program.display();
@@ -83,9 +75,7 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
         ))
         .into());
     }
-    if !layers.is_set("upstream.messages")
-        && let Some(base) = variables::messages_base(seen(variables::ANTHROPIC_VARIABLE))
-    {
+    if let Some(base) = variables::messages_base(messages.clone()) {
         BaseUrl::parse(&base).map_err(|why| {
             let shown = shown_url(&base);
             Problem::CommandLine(format!(
@@ -106,7 +96,8 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
     layers.set_default("log.level", if log_file.is_some() { "info" } else { "error" });
     let resolved = layers.resolve()?;
     let mut config = Config::from_resolved(&resolved)?;
-    crate::cli::state_folder::keep_lessons(&mut config, env);
+    state_folder::keep_lessons(&mut config, env);
+    refuse_endpoints(&config, existing, messages.as_deref())?;
     // Without a file for the token, the command could read the page.
     if config.state_folder.is_none() && matches!(config.admin, AdminListener::IfFree(_)) {
         config.admin = AdminListener::Off;
@@ -126,6 +117,32 @@ pub(super) fn run(mut layers: Layers, matches: &ArgMatches, env: &Env) -> Done<E
     let settings = report_json(&resolved);
     let served = serve_alongside(config, settings, env, (program, words), process);
     Ok(crate::cli::serve::block_on_and_shut_down(crate::cli::serve::worker_runtime()?, served)?)
+}
+
+/// Fails if a variable names the endpoint `existing`, or a longhaul of the user that would be the upstream.
+fn refuse_endpoints(
+    config: &Config,
+    existing: Option<(&'static str, &str)>,
+    messages: Option<&str>,
+) -> Result<(), Problem> {
+    let running = own_client::agent_origins(config)?;
+    let messages = messages.map(|base| (variables::ANTHROPIC_VARIABLE, base));
+    for (name, base) in existing.into_iter().chain(messages) {
+        if let Some(origin) = variables::own_origin(base, &running) {
+            return Err(Problem::CommandLine(format!(
+                "{name} leads to your longhaul at {origin}, and `longhaul run` starts one more; unset {name}, \
+                 or start the command without `longhaul run`"
+            )));
+        }
+    }
+    let Some((name, base)) = existing else {
+        return Ok(());
+    };
+    let shown = shown_url(base);
+    Err(Problem::CommandLine(format!(
+        "{name} is {shown}, but without --upstream the proxy sends to the default upstream instead; \
+         unset {name}, or pass its URL by --upstream"
+    )))
 }
 
 fn proxy_problem(what: &str, error: &io::Error) -> Problem {
@@ -184,8 +201,9 @@ async fn serve_alongside(
     process.args(words);
     let ended = match process.spawn() {
         Ok(child) => {
-            let (started, set) = (started.trim_end(), set.join(", "));
-            crate::cli::print_error(&format!("longhaul: started {started} with {set}\n"));
+            let started =
+                format!("longhaul: started {} with {}", started.trim_end(), set.join(", "));
+            crate::cli::print_error(&wrapped("", &started, 2, terminal::width()));
             Ok(wait_for_child(child, &mut received).await)
         }
         Err(error) => Err(error),

@@ -194,13 +194,17 @@ fn rows(found: &ResolvedSettings) -> Vec<SettingRow> {
     rows
 }
 
-/// Renders the settings for people, one per line, to fit `width` columns.
+/// Renders the settings for people, one per line, to fit `width` columns. Those that are set come first.
 pub(crate) fn report(found: &ResolvedSettings, width: Option<usize>) -> String {
     let mut table = Table::of_names();
-    for row in rows(found) {
+    let (defaults, set): (Vec<_>, Vec<_>) =
+        rows(found).into_iter().partition(|row| row.source == Origin::Default.to_string());
+    for row in set.iter().chain(&defaults) {
         table.push([row.toml_line(), format!("# {}", row.source)]);
     }
+    let (set, defaults) = (set.len(), defaults.len());
     table.render(width)
+        + &format!("# set: {set}, in the first lines; with their default: {defaults}\n")
 }
 
 /// Renders the settings for programs: a JSON array of objects with `key`, `value` and `source`. A

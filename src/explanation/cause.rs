@@ -2,7 +2,7 @@
 
 use longhaul_console::thousands::with_thousands;
 use longhaul_core::planning::explanation::{
-    ClearingTime, MessageDecision, RequestExplanation, RuleNumbers,
+    ClearingTime, MarkNumbers, MessageDecision, RequestExplanation, RuleNumbers,
 };
 use longhaul_core::units::tokens::Tokens;
 
@@ -118,7 +118,7 @@ fn plan_sentence(explanation: &RequestExplanation, text: &str) -> String {
         "the request reached {} tokens, so a {text} replaces old history",
         with_thousands(explanation.marks.hard.get())
     );
-    match explanation.rule.as_ref().filter(|_| cleared).map(clearing) {
+    match explanation.rule.as_ref().filter(|_| cleared).map(|rule| clearing(Some(rule))) {
         Some(clears) if summarised => format!("{summary}; {clears}"),
         Some(clears) => clears,
         None if summarised => summary,
@@ -129,8 +129,19 @@ fn plan_sentence(explanation: &RequestExplanation, text: &str) -> String {
     }
 }
 
-/// Describes the rule that clears old results.
-pub(crate) fn clearing(rule: &RuleNumbers) -> String {
+/// Describes when history is replaced.
+pub(crate) fn folding(marks: &MarkNumbers) -> String {
+    let [soft, hard] = [marks.soft, marks.hard].map(|mark| with_thousands(mark.get()));
+    format!(
+        "a summary is prepared from {soft} tokens on; from {hard} on, it or a digest by rules replaces old history"
+    )
+}
+
+/// Describes the rule that clears old results, if there is one.
+pub(crate) fn clearing(rule: Option<&RuleNumbers>) -> String {
+    let Some(rule) = rule else {
+        return "no result is cleared".into();
+    };
     let tokens = |tokens: Tokens| with_thousands(tokens.get());
     let minimum = tokens(rule.minimum_tokens);
     let condition = match rule.when {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::config::{ChoiceSetting, Mode};
-use crate::explanation::cause::clearing;
+use crate::explanation::cause::{clearing, folding};
 use crate::explanation::report::{ExplanationReport, MessageRow, RequestReport};
 use longhaul_console::amounts::{percent, short_duration, short_usd};
 use longhaul_console::printable::printable_name;
@@ -32,8 +32,12 @@ pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String
         page.push_str(&layers(&report.numbers.layers).render(width));
         page.push('\n');
     }
-    page.push_str(&messages(report).render(width));
+    let shared = shared_reasons(report);
+    page.push_str(&messages(report, &shared).render(width));
     page.push('\n');
+    for (reason, letter) in &shared {
+        page.push_str(&wrapped("", &format!("({letter}) {}", printable_name(reason)), 4, width));
+    }
     write_totals(&mut page, report, width);
     page
 }
@@ -95,14 +99,8 @@ fn push_header(head: &mut Table, report: &ExplanationReport) {
         tokens(marks.usable)
     );
     head.push(["window".to_owned(), described]);
-    let history = format!(
-        "a summary is prepared from {} tokens on; from {} on, it or a digest by rules replaces old history",
-        tokens(marks.soft),
-        tokens(marks.hard)
-    );
-    head.push(["history".to_owned(), history]);
-    let rule = report.numbers.rule.as_ref();
-    head.push(["results".to_owned(), rule.map_or_else(|| "no result is cleared".into(), clearing)]);
+    head.push(["history".to_owned(), folding(marks)]);
+    head.push(["results".to_owned(), clearing(report.numbers.rule.as_ref())]);
     let schemas = &report.numbers.tool_schemas;
     if let Some(share) = report.tool_share.filter(|_| !schemas.largest.is_empty()) {
         let largest = schemas.largest.iter();
@@ -144,8 +142,17 @@ fn range(from: usize, through: usize) -> String {
     format!("{from}–{through}")
 }
 
+/// Returns the reasons of several rows, each with the letter that stands for it in the rows.
+fn shared_reasons(report: &ExplanationReport) -> Vec<(&str, char)> {
+    let reasons = report.messages.iter().map(|row| &*row.reason);
+    let mut reasons: Vec<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
+    reasons.sort_unstable();
+    let repeated = reasons.chunk_by(PartialEq::eq).filter(|same| same.len() > 1);
+    repeated.filter_map(|same| same.first().copied()).zip('a'..='z').collect()
+}
+
 /// Returns a row for each message, and one for the text that replaces history.
-fn messages(report: &ExplanationReport) -> Table {
+fn messages(report: &ExplanationReport, shared: &[(&str, char)]) -> Table {
     let done = if report.request.is_some() { "was" } else { "would be" };
     let mut table = Table::with_headings([
         (Align::Right, "#"),
@@ -165,12 +172,12 @@ fn messages(report: &ExplanationReport) -> Table {
             let becomes = with_thousands(digest.tokens.get());
             table.push(["", "user", "", &becomes, &describe_digest(digest)]);
         }
-        table.push(message_cells(row));
+        table.push(message_cells(row, shared));
     }
     table
 }
 
-fn message_cells(message: &MessageRow) -> [String; 5] {
+fn message_cells(message: &MessageRow, shared: &[(&str, char)]) -> [String; 5] {
     let row = &message.row;
     let (number, role) = match row.through {
         Some(through) => (
@@ -185,8 +192,10 @@ fn message_cells(message: &MessageRow) -> [String; 5] {
     let subject = message.subject.as_deref().unwrap_or_default();
     let words = [&*message.action, &row.tool, subject].into_iter().filter(|word| !word.is_empty());
     let mut done = words.map(printable_name).collect::<Vec<_>>().join(" ");
-    if !message.reason.is_empty() {
+    if let Some((_, letter)) = shared.iter().find(|(reason, _)| *reason == message.reason) {
         // Writing to a String cannot fail.
+        _ = write!(done, " ({letter})");
+    } else if !message.reason.is_empty() {
         _ = write!(done, ": {}", printable_name(&message.reason));
     }
     if let Some(since) = message.since {

@@ -179,7 +179,8 @@ async fn the_last_request_of_every_dialect_says_what_was_cleared_and_why() {
         let mut results = last.lines().filter(|line| line.contains("  tool  "));
         let cleared = results.find(|line| line.contains("cleared "));
         let cleared = cleared.unwrap_or_else(|| panic!("{path}: {last}"));
-        assert!(cleared.contains("older than the newest 1,000 tokens of results"), "{cleared}");
+        let reason = "\n(a) older than the newest 1,000 tokens of results\n";
+        assert!(last.contains(reason) && cleared.contains(" (a); since request 1"), "{last}");
         assert!(cleared.contains("read") && cleared.contains("since request 1"), "{cleared}");
         let why = last.lines().find(|line| line.starts_with("why ")).unwrap();
         assert!(why.contains("once more than 1,000 tokens of them can go"), "{why}");
@@ -241,7 +242,7 @@ async fn what_is_not_kept_or_not_there_is_said_with_its_remedy() {
         let output = explain(&program, arguments);
         assert_eq!(output.status.code(), Some(69), "{arguments:?}: {output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("nothing is kept"), "{said}");
+        assert!(said.contains("unknown to your longhaul"), "{said}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     let output = command.env_clear().args(["explain", "--admin", "127.0.0.1:9", "--last"]);

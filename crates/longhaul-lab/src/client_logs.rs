@@ -18,6 +18,7 @@ use serde_json::Value;
 
 pub(crate) use transcript::LoggedConversation;
 use transcript::Transcript;
+pub(crate) use walk::is_lines;
 
 /// The days whose logs are read below a folder.
 pub(crate) const DAYS: u64 = 30;
@@ -66,12 +67,14 @@ pub(crate) struct ClientLogs {
     pub(crate) skipped: usize,
     /// Files that changed last before the period.
     pub(crate) older: usize,
+    /// Files and folders that were looked at.
+    pub(crate) seen: usize,
     /// Whether a database of OpenCode was found, which needs an export.
     pub(crate) has_database: bool,
 }
 
 impl ClientLogs {
-    /// Reads every log below `folders` that changed within `period`.
+    /// Reads every log below `folders` that changed within `period`, and each log that `folders` names itself.
     pub(crate) fn read(folders: &[&Path], period: Duration) -> Self {
         let since = SystemTime::now().checked_sub(period);
         let since = since.unwrap_or(SystemTime::UNIX_EPOCH);

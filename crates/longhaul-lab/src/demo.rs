@@ -6,6 +6,7 @@
 mod report;
 mod table;
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -151,6 +152,13 @@ fn render(report: &DemoReport, options: &DemoOptions) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let paint = if io::stdout().is_terminal() && !plain { Paint::Colours } else { Paint::Plain };
     let rows = if options.all { RowSelection::All } else { RowSelection::Notable };
-    let page = table::render_page(report, rows, paint, longhaul_console::terminal::width());
+    let mut page = table::render_page(report, rows, paint, longhaul_console::terminal::width());
+    if let (Some(row), None) = (report.direct.failed_request(), report.longhaul.failed_request()) {
+        let (died, all) = (row.request, report.requests);
+        _ = writeln!(
+            page,
+            "\nWithout longhaul, the session dies at request {died} of {all}. With longhaul, it finishes."
+        );
+    }
     page + "\nNext: longhaul run -- claude, or another agent.\nYour own past sessions: longhaul wrapped\n"
 }

@@ -42,7 +42,9 @@ pub enum LabError {
 pub fn invalid_session(file: &Path, reason: &str) -> LabError {
     LabError::InvalidInput {
         path: file.into(),
-        reason: format!("{reason}; give the last request body of a session, JSON, gzip or not"),
+        reason: format!(
+            "no session: {reason}; give the last request body of a session, JSON, gzip or not, or an agent's log"
+        ),
     }
 }
 

@@ -119,7 +119,8 @@ pub struct KnownModel {
     pub actual_window: Tokens,
     /// The source of the window in a word or two.
     pub window_source: String,
-    /// The largest window that a setting or the table states, in the model's own tokens.
+    /// The largest window that a setting or the table states, in the model's own tokens. `None` if the window is
+    /// assumed.
     pub largest_window: Option<Tokens>,
     /// The prices, if known.
     pub prices: Option<TokenPrices>,

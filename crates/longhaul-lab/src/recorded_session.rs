@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::error::{LabError, invalid_session};
@@ -67,7 +68,10 @@ impl RecordedSession {
     /// Builds a session from its last request body. Fails if the body holds no session; the text
     /// says why.
     pub(crate) fn from_body(name: &str, body: &[u8]) -> Result<Self, String> {
-        let replay = SessionRecording::parse(body).map_err(|error| error.to_string())?;
+        let replay = SessionRecording::parse(body).map_err(|_| {
+            let is_json = serde_json::from_slice::<IgnoredAny>(body).is_ok();
+            if is_json { "the JSON has no messages of a chat" } else { "the file is not JSON" }
+        })?;
         Self::new(name, replay)
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, value_parser};
 use serde_json::json;
 
-use crate::client_logs::LoggedConversation;
+use crate::client_logs::{LoggedConversation, is_lines};
 use crate::command::runtime;
 use crate::error::LabError;
 use crate::play::{Summariser, play_through_proxy};
@@ -68,9 +68,7 @@ pub fn replay<E: From<LabError>>(
         })?;
     }
     let (is_json, width) = (matches.get_flag("json"), terminal::width());
-    let folders = paths.iter().copied().filter(|path| path.is_dir());
-    let folders: Vec<&Path> = folders.collect();
-    let replayed = if folders.is_empty() {
+    let replayed = if !paths.iter().any(|path| path.is_dir() || is_lines(path)) {
         replay_files(settings, &paths).map(|reports| {
             if is_json {
                 pretty_json(&json!({ "sessions": reports }))
@@ -80,7 +78,7 @@ pub fn replay<E: From<LabError>>(
         })
     } else {
         let most = matches.get_one::<usize>("sessions").copied();
-        let report = HistoryReport::replay(&profiles()?, &folders, most.unwrap_or(SESSIONS));
+        let report = HistoryReport::replay(&profiles()?, &paths, most.unwrap_or(SESSIONS));
         let page = |report: HistoryReport| {
             if is_json { pretty_json(&report) } else { report.page(width) }
         };

@@ -5,11 +5,12 @@ use serde::Serialize;
 use crate::cli::check::KEY_VARIABLE;
 use crate::cli::model_window::ModelWindow;
 use crate::config::{ChoiceSetting, Config};
+use crate::explanation::cause::{clearing, folding};
 use crate::learned::reported_windows::query::{QueryOutcome, WindowAnswer};
 use longhaul_console::table::Table;
 use longhaul_console::thousands::with_thousands;
-use longhaul_core::planning::explanation::MarkNumbers;
-use longhaul_core::policy::{OutputWindow, Policy, Profile, PruneTrigger};
+use longhaul_core::planning::explanation::{MarkNumbers, RuleNumbers};
+use longhaul_core::policy::OutputWindow;
 use longhaul_core::units::tokens::Tokens;
 
 /// The page of `longhaul check --model` as one value.
@@ -24,8 +25,6 @@ pub(super) struct ModelReport {
     table: String,
     /// The upstream's answer, in words.
     asked: String,
-    #[serde(skip)]
-    is_asked: bool,
     #[serde(skip)]
     is_assumed: bool,
     marks: MarkNumbers,
@@ -62,6 +61,7 @@ impl ModelReport {
         };
         let window = ModelWindow::for_model(config, model, reported);
         let policy = window.policy();
+        let profile = config.settings_for(model).compaction.profile.name();
         let marks = &policy.thresholds;
         Self {
             model: model.to_owned(),
@@ -76,11 +76,13 @@ impl ModelReport {
             },
             near: window.near_names(),
             table: window.table_match(),
-            is_asked: outcome.is_some(),
             is_assumed: window.is_assumed(),
             asked: describe_answer(config, model, outcome, failure.flatten()),
             marks: marks.into(),
-            rule: describe_rule(config.settings_for(model).compaction.profile, &policy),
+            rule: format!(
+                "profile {profile}: {}",
+                clearing(RuleNumbers::of_policy(&policy).as_ref())
+            ),
         }
     }
 
@@ -97,10 +99,7 @@ impl ModelReport {
         let (tokens, source) = match window.reported {
             Some(reported) if self.is_assumed => (reported, "as the upstream answers"),
             _ if window.known => (window.tokens, &*window.source),
-            _ if self.is_asked => {
-                (window.tokens, "assumed: state the window by --window or the setting window")
-            }
-            _ => (window.tokens, "assumed: state the window by --window, or try --ask"),
+            _ => (window.tokens, "assumed: state the window by --window"),
         };
         let mut table = Table::of_names();
         let mut push = |name: &str, text: String| table.push([name.to_owned(), text]);
@@ -109,13 +108,13 @@ impl ModelReport {
             push("", format!("did you mean {}?", self.near.join(", ")));
         }
         let tokens = with_thousands(tokens);
-        push("window", format!("{tokens} tokens{room} ({source})"));
+        let usable = with_thousands(marks.usable.get());
+        let used = format!("of which the reply leaves {usable}");
+        push("window", format!("{tokens} tokens{room} ({source}), {used}"));
         push("source", self.table.clone());
         push("asked", self.asked.clone());
-        let [usable, soft, hard] =
-            [marks.usable, marks.soft, marks.hard].map(|mark| with_thousands(mark.get()));
-        push("thresholds", format!("usable {usable}, soft {soft}, hard {hard}"));
-        push("rule", self.rule.clone());
+        push("history", folding(marks));
+        push("results", self.rule.clone());
         table.render(width)
     }
 }
@@ -149,29 +148,10 @@ fn describe_answer(
         }
         Some(WindowAnswer::NoWindow) => "the upstream does not report a window".into(),
         Some(WindowAnswer::Unauthorized) => {
-            format!("the upstream refuses the credentials; check {KEY_VARIABLE}")
+            format!(
+                "the upstream refuses the credentials; {KEY_VARIABLE} goes to upstream.base alone"
+            )
         }
         Some(WindowAnswer::Failed) => "the upstream gives no usable answer, or none in time".into(),
     }
-}
-
-/// Describes the clearing rule and when it applies.
-fn describe_rule(profile: Profile, policy: &Policy) -> String {
-    let profile = profile.name();
-    let Some((when, rule)) = &policy.prune else {
-        return format!("{profile}: clears nothing");
-    };
-    let marks = &policy.prune_thresholds;
-    let when = match when {
-        PruneTrigger::Always if policy.weighs_clearing => "if likely to pay".to_owned(),
-        PruneTrigger::Always => "always".to_owned(),
-        PruneTrigger::HardThreshold => format!("at {}", with_thousands(marks.hard.get())),
-    };
-    format!(
-        "{profile}: clears {when}; keeps the newest {} tokens of results, frees more than {}, from \
-         {} user messages on",
-        with_thousands(rule.protect.get()),
-        with_thousands(rule.minimum.get()),
-        rule.user_turns
-    )
 }

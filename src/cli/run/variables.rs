@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::cli::Env;
+use crate::config::BaseUrl;
 use crate::models::HostKind;
 
 /// End of a base URL with its version. To a URL without a version, the program adds its own path.
@@ -16,7 +17,7 @@ const ANTHROPIC: &str = "anthropic";
 pub(in crate::cli) const ANTHROPIC_VARIABLE: &str = "ANTHROPIC_BASE_URL";
 
 /// Default address of `longhaul serve`, as its start names it in these variables.
-const SERVE_ADDRESS: &str = "://127.0.0.1:8484";
+const SERVE_ORIGIN: &str = "http://127.0.0.1:8484";
 
 /// Each variable with the end of its value, and the one provider whose key is sent there; `None` stands for any.
 /// From the manuals of the programs that read it. The most widely read come first.
@@ -43,12 +44,10 @@ const ENDPOINT_VARIABLES: [(&str, &str, Option<&str>); 8] = [
 pub(super) fn variables_help() -> String {
     let mut page = String::from("Variables set for COMMAND, with the proxy's address for ADDR:\n");
     for (name, end, whose) in ENDPOINT_VARIABLES {
-        let unless = match whose {
-            None => "",
-            Some(ANTHROPIC) => ", not for another provider's upstream.base",
-            Some(_) => ", not for another provider's upstream",
-        };
-        _ = writeln!(page, "  {name:21}  http://ADDR{end}{unless}");
+        _ = writeln!(page, "  {name:21}  http://ADDR{end}");
+        if let Some(owner) = whose {
+            _ = writeln!(page, "  {:21}  not for another upstream than {owner}'s", "");
+        }
     }
     let proxies = PROXY_VARIABLES.join(", ");
     page + &format!(
@@ -58,13 +57,18 @@ pub(super) fn variables_help() -> String {
 }
 
 /// Returns the endpoint that the environment already names, and the variable's name. An endpoint of Anthropic's API
-/// counts if `longhaul serve` has that address: any other is the upstream of these requests.
+/// does not count: it is the upstream of these requests.
 pub(super) fn existing_endpoint(env: &Env) -> Option<(&'static str, &str)> {
     ENDPOINT_VARIABLES.iter().find_map(|&(name, _, owner)| {
         let value = env.get(name).filter(|value| !value.is_empty())?;
-        let is_own = value.trim_end_matches('/').ends_with(SERVE_ADDRESS);
-        (owner != Some(ANTHROPIC) || is_own).then_some((name, value.as_str()))
+        (owner != Some(ANTHROPIC)).then_some((name, value.as_str()))
     })
+}
+
+/// Returns the origin of `base` if a longhaul of the user is there: `longhaul serve`, or one of `running`.
+pub(super) fn own_origin(base: &str, running: &[String]) -> Option<String> {
+    let origin = BaseUrl::parse(base).ok()?.origin().replace("//localhost:", "//127.0.0.1:");
+    (origin == SERVE_ORIGIN || running.contains(&origin)).then_some(origin)
 }
 
 /// Returns the base URL of the Messages API that the command already has, if any. The variable holds the

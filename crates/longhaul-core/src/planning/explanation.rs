@@ -333,7 +333,8 @@ impl From<&Thresholds> for MarkNumbers {
 }
 
 impl RuleNumbers {
-    fn of_policy(policy: &Policy) -> Option<Self> {
+    /// Returns the rule of `policy`; `None` if it clears nothing.
+    pub fn of_policy(policy: &Policy) -> Option<Self> {
         let (trigger, rule) = policy.prune.as_ref()?;
         let marks = &policy.prune_thresholds;
         let (when, at_tokens) = match trigger {

@@ -9,28 +9,32 @@ use serde_json::Value;
 
 use super::transcript::LoggedConversation;
 use super::{ClientLogs, FILE_BYTES, LogSource, opencode};
-use crate::progress::ProgressLine;
+use crate::progress::{ProgressLine, print_error};
 use longhaul_console::input::open_input;
 use longhaul_core::dialect::Dialect;
 
 /// Maximum depth of folders. Logs of Codex lie three below theirs.
 const DEPTH: usize = 8;
-/// Maximum number of entries: far more than a year of work leaves.
+/// Maximum number of files and folders of one command: far more than a year of work leaves.
 pub(super) const ENTRIES: usize = 200_000;
 
-/// Adds the logs below `folder` that changed since `since`. Links are not followed.
+/// Adds the logs below `folder` that changed since `since`, or the log that `folder` is. Links are not followed.
 pub(super) fn visit(folder: &Path, since: SystemTime, logs: &mut ClientLogs) {
     let mut open: Vec<(PathBuf, usize)> = vec![(folder.to_owned(), 0)];
-    let (mut seen, progress) = (0, ProgressLine::new());
+    let progress = ProgressLine::new();
     while let Some((path, depth)) = open.pop() {
         let Ok(data) = fs::symlink_metadata(&path) else {
             continue;
         };
-        seen += 1;
-        progress.show(&format!("reading logs: file {seen}"));
-        if seen > ENTRIES {
-            return;
+        if logs.seen == ENTRIES {
+            drop(progress);
+            let rest = path.display();
+            return print_error(&format!(
+                "longhaul: reading ended after {ENTRIES} files and folders, at {rest}; name the folder of the logs\n"
+            ));
         }
+        logs.seen += 1;
+        progress.show(&format!("reading {}: file {}", folder.display(), logs.seen));
         if data.is_dir() {
             let inner = [&path, &path.join("storage")];
             let storage = inner.into_iter().find(|path| is_storage(path));
@@ -44,7 +48,7 @@ pub(super) fn visit(folder: &Path, since: SystemTime, logs: &mut ClientLogs) {
                 open.extend(inner.into_iter().rev().map(|path| (path, depth + 1)));
             }
         } else if data.is_file() && data.len() <= FILE_BYTES {
-            if data.modified().is_ok_and(|changed| changed < since) {
+            if depth > 0 && data.modified().is_ok_and(|changed| changed < since) {
                 logs.older += usize::from(is_log(&path));
             } else {
                 visit_file(&path, logs);
@@ -63,7 +67,7 @@ fn is_log(path: &Path) -> bool {
 }
 
 /// Whether a file holds a JSON value per line, by its name.
-fn is_lines(path: &Path) -> bool {
+pub(crate) fn is_lines(path: &Path) -> bool {
     has_ending(path, "jsonl")
 }
 

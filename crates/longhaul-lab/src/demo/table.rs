@@ -9,10 +9,13 @@ use super::report::DemoReport;
 use crate::play::outcome::{PlayOutcome, error_text};
 use crate::play::totals::{PlayTotals, percent};
 use longhaul_console::table::Table;
-use longhaul_console::terminal::wrapped;
+use longhaul_console::terminal::{paragraph, wrapped};
 use longhaul_console::thousands::with_thousands;
 
 pub(super) use rows::RowSelection;
+
+/// Explains the columns of the table.
+const LEGEND: &str = include_str!("legend.txt");
 
 /// Whether the page is coloured.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,6 +61,8 @@ pub(super) fn render_page(
     write_outcome(&mut page, report, paint, width);
     page.push('\n');
     page.push_str(&rows::table(&report.longhaul.rows, rows, paint).render(width));
+    page.push('\n');
+    page.push_str(&paragraph(LEGEND, width));
     if let Some(injected) = &report.injected {
         page.push('\n');
         excerpt::write_excerpt(&mut page, injected, rows, paint, width);

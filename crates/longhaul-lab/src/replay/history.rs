@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::SessionReplay;
-use super::session_report::{NEXT, SessionReport};
+use super::session_report::{NEXT, SessionReport, marked_window};
 use crate::client_logs::{ClientLogs, DAYS, LoggedConversation};
 use crate::error::LabError;
 use crate::play::totals::{PlayTotals, percent};
@@ -61,6 +61,7 @@ struct PlayedSession {
     /// Tokens of the last request.
     tokens: u32,
     window: u32,
+    is_assumed: bool,
     /// Whether the session's last request exceeds the window.
     overflows: bool,
 }
@@ -105,8 +106,10 @@ pub(super) fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
     let folders: Vec<String> = folders.iter().map(|one| one.display().to_string()).collect();
     let path = folders.join(", ").into();
     let mut reason = format!(
-        "no session of the last {DAYS} days, in a log of Claude Code, Codex, OpenCode or pi, or as a \
-         request body; name the folder of your logs, or begin a session: longhaul run -- claude"
+        "no session of the last {DAYS} days among {} files and folders, in a log of Claude Code, Codex, \
+         OpenCode or pi, or as a request body; name the folder of your logs, or begin a session: longhaul \
+         run -- claude",
+        with_thousands(logs.seen as u64)
     );
     if logs.older > 0 {
         _ = write!(reason, "; {} files are older", logs.older);
@@ -177,6 +180,7 @@ impl HistoryReport {
                         requests: outcome.totals.requests,
                         tokens: tokens.get(),
                         window: outcome.window,
+                        is_assumed: outcome.is_assumed,
                         overflows: tokens.get() > outcome.window,
                         model: replay.model,
                     });
@@ -211,7 +215,7 @@ impl HistoryReport {
         let ended = self.played.iter().filter(|session| session.overflows).count();
         _ = writeln!(
             page,
-            "\nthe {} largest sessions hold {}% of the text of all long ones; {ended} exceed their window\n",
+            "\nplayed, the largest first: {}, with {}% of the text of all long ones; {ended} exceed their window\n",
             self.played.len(),
             self.played_percent
         );
@@ -237,7 +241,7 @@ impl HistoryReport {
                 model,
                 session.requests.to_string(),
                 with_thousands(session.tokens),
-                with_thousands(session.window),
+                marked_window(session.window, session.is_assumed),
                 if session.overflows { "yes" } else { "no" }.to_owned(),
             ]);
         }
@@ -269,6 +273,6 @@ impl HistoryReport {
 }
 
 const HEADINGS: [&str; 7] =
-    ["profile", "answered", "input cost", "of none", "forwarded", "cached", "overflows"];
+    ["profile", "answered", "input cost", "of full cost", "forwarded", "cached", "overflows"];
 
 const LEGEND: &str = include_str!("legend.txt");

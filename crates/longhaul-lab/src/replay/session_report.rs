@@ -25,6 +25,8 @@ pub(super) struct SessionReport {
     session_requests: usize,
     pub(super) window: u32,
     window_source: String,
+    /// Whether neither a setting nor the table states the window.
+    pub(super) is_assumed: bool,
     /// The reason the session ended early, if it did.
     pub(super) broken_off: Option<String>,
     #[serde(skip)]
@@ -59,6 +61,7 @@ impl SessionReport {
             session_requests: requests,
             window: known.window.get(),
             window_source: known.window_source.clone(),
+            is_assumed: known.largest_window.is_none(),
             broken_off: played.failed_request().map(error_text),
             cost: InputCost::from_rows(&played.rows, known.prices),
             rows: played.rows,
@@ -121,7 +124,7 @@ fn relative_prices() -> Option<TokenPrices> {
 pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> String {
     let mut table = Table::of_numbers(HEADING);
     for report in reports {
-        let window = with_thousands(report.window);
+        let window = marked_window(report.window, report.is_assumed);
         let (totals, requests) = (&report.totals, report.session_requests);
         table.push(row_cells(&report.session, window, totals, requests, Some(report.cost)));
     }
@@ -143,6 +146,11 @@ pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> S
         _ => write!(page, "\nlonghaul changes {changed} of {} sessions. {NEXT}", reports.len()),
     };
     page
+}
+
+/// Formats a window, with the mark of the legends if it is assumed.
+pub(super) fn marked_window(window: u32, is_assumed: bool) -> String {
+    with_thousands(window) + if is_assumed { "*" } else { "" }
 }
 
 /// The next step after a report.

@@ -7,6 +7,7 @@ mod card;
 
 use std::cmp::Reverse;
 use std::env;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,12 +73,14 @@ pub fn wrapped(settings: &dyn ProxySettings, matches: &ArgMatches) -> Result<Str
         tally.play(settings, candidate)?;
     }
     let values = card::values(&logs, &tally);
+    let mut page = card::text(&values, longhaul_console::terminal::width());
     if let Some(file) = matches.get_one::<PathBuf>("svg") {
         let written = std::fs::write(file, card::filled(card::PICTURE, &values));
         written
             .map_err(|error| LabError::CommandLine(format!("cannot write the picture: {error}")))?;
+        _ = writeln!(page, "\nThe picture is in {}.", file.display());
     }
-    Ok(card::text(&values, longhaul_console::terminal::width()))
+    Ok(page)
 }
 
 /// Returns the folders of the agents' own logs.
