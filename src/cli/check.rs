@@ -1,7 +1,7 @@
 //! `longhaul check`: prints every setting with its value and source, or one model's window and its
 //! source.
 
-mod model_report;
+pub(super) mod model_report;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -12,8 +12,8 @@ use clap::ArgMatches;
 use clap::builder::styling::{AnsiColor, Style};
 use tokio::net::TcpListener;
 
+use super::check::model_report::ModelReport;
 use super::check::{ask_upstream, problems_beside_store, upstream_key};
-use super::model_window::ModelWindow;
 use super::pipe::write_styled_output;
 use super::version;
 use crate::cli::serve::listen_problem;
@@ -22,7 +22,6 @@ use crate::config::{
     Config, ResolvedSettings, StoreLocation, reachable_address, unknown_variables,
 };
 use crate::error::Problem;
-use crate::learned::reported_windows::query::WindowAnswer;
 use crate::store::Store;
 use Outcome::{Failed, Passed, Skipped, Warned};
 use longhaul_console::table::{Align, Table};
@@ -126,36 +125,11 @@ fn window_finding(config: &Config, model: Option<&str>, key: Option<&str>) -> Fi
         return Passed.on("window", text);
     };
     let may_ask = config.upstream.query_windows;
-    let answer = may_ask.then(|| ask_upstream(config, model, key));
-    let reported = answer.and_then(|answer| match answer.ok()?.0.answer {
-        WindowAnswer::Window(tokens) => Some(tokens),
-        WindowAnswer::Failed | WindowAnswer::Unauthorized | WindowAnswer::NoWindow => None,
-    });
-    let config = config.for_upstream_of(model);
-    let window = ModelWindow::for_model(&config, model, reported);
-    let tokens = reported.filter(|_| window.is_assumed());
-    let tokens = tokens.unwrap_or_else(|| window.policy().prune_thresholds.window);
-    let shown = with_thousands(tokens.get());
-    if window.is_assumed() && reported.is_none() {
-        return Warned.on(
-            "window",
-            format!(
-                "{shown} tokens for {model}, assumed until a refusal states the true number; set --window"
-            ),
-        );
-    }
-    if let Some(reported) = reported.filter(|_| window.is_of_profile()) {
-        let reported = with_thousands(reported.get());
-        let source = window.source();
-        return Passed.on(
-            "window",
-            format!(
-                "{reported} tokens for {model} (the upstream); clearing keeps to {shown} ({source})"
-            ),
-        );
-    }
-    let source = if window.is_assumed() { "the upstream".to_owned() } else { window.source() };
-    Passed.on("window", format!("{shown} tokens for {model} ({source})"))
+    let answer = may_ask.then(|| ask_upstream(config, model, key).ok()).flatten();
+    let (is_known, window) =
+        ModelReport::new(&config.for_upstream_of(model), model, answer).window();
+    let outcome = if is_known { Passed } else { Warned };
+    outcome.on("window", format!("{model}: {window}"))
 }
 
 /// Tests whether both ports are free or longhaul's own, and whether the store answers.

@@ -84,8 +84,7 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
     let address = admin_address(config.admin)?;
     let failed = |why: &str| {
         Problem::Unanswered(format!(
-            "no longhaul of yours answers at http://{address}{path}: {why}; start `longhaul`, or \
-             `longhaul run -- AGENT`"
+            "no longhaul of yours answers: {why}; start `longhaul`, or `longhaul run -- AGENT`"
         ))
     };
     let answer = fetch_answer(address, Request::builder().method(method).uri(path));

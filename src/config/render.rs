@@ -18,6 +18,9 @@ use longhaul_console::terminal::wrapped;
 
 const COMMENT_WIDTH: usize = 96;
 
+/// The settings that people change first.
+const FIRST_SETTINGS: &str = include_str!("first_settings.txt");
+
 /// Examples of the lists of tables; by default there are none.
 const TABLE_EXAMPLES: &str = include_str!("table_examples.toml");
 
@@ -39,9 +42,16 @@ pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
     let mut page = String::from(
         "# Settings of longhaul, written by `longhaul init`.\n\
          # `longhaul check` prints every setting with its value and source, `longhaul defaults` a file\n\
-         # that explains them all. `longhaul defaults --schema` prints the schema of this file.\n",
+         # that explains them all. `longhaul defaults --schema` prints the schema of this file.\n\n\
+         # Defaults that people change first; a line without its # counts:\n",
     );
     let settings = found.settings.iter();
+    let is_first = |key| FIRST_SETTINGS.lines().any(|first| first == key);
+    for (entry, _, _) in settings.clone().filter(|(_, _, origin)| *origin == Origin::Default) {
+        if is_first(entry.key) {
+            _ = writeln!(page, "# {} = {}", entry.key, toml_literal(entry.default));
+        }
+    }
     let set = settings.filter_map(|(entry, raw, origin)| match (raw, origin) {
         (RawValue::Text(text), Origin::Flag(_)) => Some((*entry, text.as_str())),
         _ => None,
@@ -78,7 +88,7 @@ pub(crate) fn settings_markdown() -> String {
     );
     let section = |entry: &Setting<()>| entry.key.split_once('.').map_or("general", |(own, _)| own);
     let entry = |key| ALL_SETTINGS.iter().find(|entry| entry.key == key);
-    for entry in include_str!("first_settings.txt").lines().filter_map(entry) {
+    for entry in FIRST_SETTINGS.lines().filter_map(entry) {
         let doc = entry.doc();
         let sentence = doc.split_inclusive(". ").next().unwrap_or_default();
         let default = toml_literal(entry.default);

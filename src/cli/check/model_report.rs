@@ -15,7 +15,7 @@ use longhaul_core::units::tokens::Tokens;
 
 /// The page of `longhaul check --model` as one value.
 #[derive(Debug, Serialize)]
-pub(super) struct ModelReport {
+pub(in crate::cli) struct ModelReport {
     model: String,
     upstream: String,
     window: WindowSection,
@@ -48,7 +48,7 @@ struct WindowSection {
 
 impl ModelReport {
     /// Builds the report. `answer` is the upstream's answer and the message of its fault, if queried.
-    pub(super) fn new(
+    pub(in crate::cli) fn new(
         config: &Config,
         model: &str,
         answer: Option<(QueryOutcome, Option<String>)>,
@@ -91,29 +91,32 @@ impl ModelReport {
         self.window.known && !self.window.asked_in_vain
     }
 
-    /// Renders the report for people, to fit `width` columns.
-    pub(super) fn page(&self, width: Option<usize>) -> String {
+    /// Whether a source names the window, and the window with its source.
+    pub(in crate::cli) fn window(&self) -> (bool, String) {
         let window = &self.window;
-        let marks = &self.marks;
         let room = if window.separate_output { " of input; output has its own limit" } else { "" };
         let (tokens, source) = match window.reported {
             Some(reported) if self.is_assumed => (reported, "as the upstream answers"),
             _ if window.known => (window.tokens, &*window.source),
             _ => (window.tokens, "assumed: state the window by --window"),
         };
+        let [tokens, usable] = [tokens, self.marks.usable.get()].map(with_thousands);
+        let text = format!("{tokens} tokens{room} ({source}), of which the reply leaves {usable}");
+        (window.known, text)
+    }
+
+    /// Renders the report for people, to fit `width` columns.
+    pub(super) fn page(&self, width: Option<usize>) -> String {
         let mut table = Table::of_names();
         let mut push = |name: &str, text: String| table.push([name.to_owned(), text]);
         push("model", format!("{} at {}", self.model, self.upstream));
         if !self.near.is_empty() {
             push("", format!("did you mean {}?", self.near.join(", ")));
         }
-        let tokens = with_thousands(tokens);
-        let usable = with_thousands(marks.usable.get());
-        let used = format!("of which the reply leaves {usable}");
-        push("window", format!("{tokens} tokens{room} ({source}), {used}"));
+        push("window", self.window().1);
         push("source", self.table.clone());
         push("asked", self.asked.clone());
-        push("history", folding(marks));
+        push("history", folding(&self.marks));
         push("results", self.rule.clone());
         table.render(width)
     }
