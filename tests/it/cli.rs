@@ -160,41 +160,53 @@ fn all_three_disable_switches_turn_the_mode_off() {
 fn check_shows_the_window_of_a_model_its_source_and_the_thresholds() {
     let page = |arguments: &[&str]| stdout(&[&["check", "--model"], arguments].concat(), &[]);
     insta::assert_snapshot!(page(&["gpt-5"]), @r"
-    model       gpt-5 at https://api.openai.com/v1
-    window      272,000 tokens of input; output has its own limit (table, openai gpt-5)
-    source      api.openai.com is openai, which lists it by that name
-    asked       not asked for the window yet: --ask asks now, the proxy asks at the first chat
-    thresholds  usable 255,616, soft 217,273, hard 230,054
-    rule        auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
+    model    gpt-5 at https://api.openai.com/v1
+    window   272,000 tokens of input; output has its own limit (table, openai gpt-5), of which the reply leaves 255,616
+    source   api.openai.com is openai, which lists it by that name
+    asked    not asked for the window yet: --ask asks now, the proxy asks at the first chat
+    history  a summary is prepared from 217,273 tokens on; from 230,054 on, it or a digest by rules replaces old history
+    results  profile auto: old results are cleared once more than 20,000 tokens of them can go and that is likely to pay, from 2 user messages on; the newest 40,000 tokens stay
     ");
+    let claude = page(&["claude-sonnet-4-5"]);
+    assert!(
+        claude.starts_with("model    claude-sonnet-4-5 at https://api.anthropic.com/v1\n"),
+        "{claude}"
+    );
+    assert!(claude.contains("(table, anthropic claude-sonnet-4-5)"), "{claude}");
+    let unlisted = longhaul(&["check", "--model", "claude-next-1"], &[]);
+    let unlisted = String::from_utf8(unlisted.stdout).unwrap();
+    assert!(
+        unlisted.starts_with("model    claude-next-1 at https://api.anthropic.com"),
+        "{unlisted}"
+    );
     let gateway = ["openai/gpt-5", "--upstream", "https://gateway.example.org/v1"];
     insta::assert_snapshot!(page(&gateway), @r"
-    model       openai/gpt-5 at https://gateway.example.org/v1
-    window      400,000 tokens (table, openrouter openai/gpt-5)
-    source      gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
-    asked       not asked for the window yet: --ask asks now, the proxy asks at the first chat
-    thresholds  usable 383,616, soft 326,073, hard 345,254
-    rule        auto: clears if likely to pay; keeps the newest 40,000 tokens of results, frees more than 20,000, from 2 user messages on
+    model    openai/gpt-5 at https://gateway.example.org/v1
+    window   400,000 tokens (table, openrouter openai/gpt-5), of which the reply leaves 383,616
+    source   gateway.example.org is not a known provider; rows by that name: 2, the smallest is openai/gpt-5 of openrouter
+    asked    not asked for the window yet: --ask asks now, the proxy asks at the first chat
+    history  a summary is prepared from 326,073 tokens on; from 345,254 on, it or a digest by rules replaces old history
+    results  profile auto: old results are cleared once more than 20,000 tokens of them can go and that is likely to pay, from 2 user messages on; the newest 40,000 tokens stay
     ");
     let set = ["our-own", "--window", "32000", "--profile", "frugal"];
     insta::assert_snapshot!(page(&set), @r#"
-    model       our-own at https://api.openai.com/v1
-    window      32,000 tokens (flag --window)
-    source      api.openai.com is openai, for which the table has no "our-own"
-    asked       not asked: the window is set
-    thresholds  usable 28,000, soft 19,278, hard 21,420
-    rule        frugal: clears at 21,420; keeps the newest 1,322 tokens of results, frees more than 0, from 0 user messages on
+    model    our-own at https://api.openai.com/v1
+    window   32,000 tokens (flag --window), of which the reply leaves 28,000
+    source   api.openai.com is openai, for which the table has no "our-own"
+    asked    not asked: the window is set
+    history  a summary is prepared from 19,278 tokens on; from 21,420 on, it or a digest by rules replaces old history
+    results  profile frugal: old results are cleared once the request reaches 21,420 tokens; the newest 1,322 tokens stay
     "#);
     let local = ["m", "--upstream", "http://127.0.0.1:1/v1", "--profile", "local", "--ask"];
     let output = longhaul(&[&["check", "--model"], &local[..]].concat(), &[]);
     assert_eq!(output.status.code(), Some(1), "the upstream gave no answer");
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
-    model       m at http://127.0.0.1:1/v1
-    window      10,000 tokens (profile local)
-    source      127.0.0.1 is local: the window depends on how its server was started
-    asked       connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port (Connection refused (os error 111))
-    thresholds  usable 8,750, soft 7,088, hard 7,875
-    rule        local: clears always; keeps the newest 2,000 tokens of results, frees more than 500, from 2 user messages on
+    model    m at http://127.0.0.1:1/v1
+    window   10,000 tokens (profile local), of which the reply leaves 8,750
+    source   127.0.0.1 is local: the window depends on how its server was started
+    asked    connecting to the upstream http://127.0.0.1:1 failed; check that the server is running and that the upstream's URL has the right port (Connection refused (os error 111))
+    history  a summary is prepared from 7,088 tokens on; from 7,875 on, it or a digest by rules replaces old history
+    results  profile local: old results are cleared once more than 500 tokens of them can go, from 2 user messages on; the newest 2,000 tokens stay
     ");
     check_refused(&["check", "--ask"], &[], &["--model"]);
 }

@@ -1,9 +1,10 @@
 //! `longhaul explain --replay FOLDER`: the logs of each agent, odd lines, and the report.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -235,4 +236,29 @@ fn one_screen_has_every_profile_and_a_folder_without_logs_is_told() {
     }
     assert!(page.lines().count() <= 24, "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+}
+
+#[test]
+fn a_log_is_read_whatever_its_age_and_a_window_that_no_table_states_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("rollout.jsonl");
+    let old = SystemTime::now() - Duration::from_hours(24 * 90);
+    let page = |path: &Path, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(["explain", "--profile", "auto", "--replay"]).arg(path).args(arguments);
+        let output = command.env_clear().output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    fs::write(&log, codex().replace("gpt-5-codex", "our-own")).unwrap();
+    File::options().write(true).open(&log).unwrap().set_modified(old).unwrap();
+    let older = page(folder.path(), &[]);
+    assert!(
+        older.contains("among 2 files and folders") && older.contains("1 files are older"),
+        "{older}"
+    );
+    let assumed = page(&log, &[]);
+    assert!(assumed.contains(" 200,000*  "), "{assumed}");
+    assert!(assumed.contains("A window with * is assumed"), "{assumed}");
+    let set = page(&log, &["--window", "32k"]);
+    assert!(set.contains(" 32,000  "), "{set}");
 }

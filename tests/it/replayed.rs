@@ -143,7 +143,18 @@ fn rejects_a_file_that_is_not_a_session_before_playing_any() {
     let cargo = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let real = recorded("cli-0059");
     check(&[], &[&real, "/does/not/exist"], 66, "/does/not/exist");
-    check(&[], &[&real, cargo], 65, "the last request body of a session");
+    check(
+        &[],
+        &[&real, cargo],
+        65,
+        "no session: the file is not JSON; give the last request body of a session",
+    );
+    check(
+        &[],
+        &[concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/validity.json")],
+        65,
+        "no messages",
+    );
     check(&[], &[], 64, "--replay");
     check(&["--body"], &[&real], 64, "--body");
 }

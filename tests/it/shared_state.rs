@@ -1,5 +1,7 @@
 //! Two longhauls of one user at the same time: what each learns and counts reaches the other and the next start.
 
+use std::process::Command;
+
 use longhaul_mock_model::{Model, ModelOptions};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -105,4 +107,29 @@ async fn totals_of_two_processes_add_up_on_each_page_and_after_both_have_ended()
     let next = user.start();
     assert_eq!(user.requests(&next, "").await, 3);
     assert_eq!(user.requests(&next, "?beside").await, 0);
+}
+
+#[tokio::test]
+async fn run_refuses_the_address_of_a_longhaul_that_runs_at_any_port() {
+    let user = User::new().await;
+    let program = user.start();
+    let port = program.address().port();
+    let told = |name: &str, base: &str| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        run.env_clear().env("XDG_STATE_HOME", user.home.path()).env(name, base);
+        let output = run.args(["run", "--", "/bin/true"]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (name, base) in [
+        ("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}")),
+        ("ANTHROPIC_BASE_URL", format!("http://localhost:{port}/")),
+        ("OPENAI_BASE_URL", format!("http://127.0.0.1:{port}/v1")),
+    ] {
+        let (code, told) = told(name, &base);
+        assert_eq!(code, Some(64), "{told}");
+        let words = format!("{name} leads to your longhaul at http://127.0.0.1:{port}, ");
+        assert!(told.contains(&words), "{told}");
+    }
+    let (code, told) = told("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    assert_eq!(code, Some(0), "another gateway is the upstream: {told}");
 }

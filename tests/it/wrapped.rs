@@ -64,6 +64,7 @@ fn the_card_of_a_home_sums_up_what_a_replay_of_each_log_shows() {
             "2 sessions Claude Code 1, Codex 1;",
             &format!("{answered} requests answered"),
             "5 lines or files in an unknown form",
+            &format!("The picture is in {}.", file.display()),
         ],
     );
     // The same sessions by another way through the program.

@@ -199,6 +199,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn reading_ends_at_the_bound_on_files_and_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let body = r#"{"messages": [{"role": "user", "content": "a"}]}"#;
+        std::fs::write(folder.path().join("a.json"), body).unwrap();
+        let read = |seen| {
+            let mut logs = ClientLogs { seen, ..ClientLogs::default() };
+            walk::visit(folder.path(), SystemTime::UNIX_EPOCH, &mut logs);
+            (logs.conversations.len(), logs.seen)
+        };
+        let most = walk::ENTRIES;
+        assert_eq!([read(0), read(most - 2), read(most - 1)], [(1, 2), (1, most), (0, most)]);
+    }
+
+    #[test]
     fn the_smallest_conversations_give_way_and_are_counted() {
         let mut logs = ClientLogs::default();
         for words in [3, 900, 40, 500] {

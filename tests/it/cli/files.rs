@@ -87,8 +87,19 @@ fn init_writes_a_file_that_is_found_and_no_file_twice() {
     assert!(output.status.success(), "{output:?}");
     let own = home.path().join(".config/longhaul/longhaul.toml");
     let text = fs::read_to_string(&own).unwrap();
-    let settings: Vec<&str> = text.lines().filter(|line| line.contains(" = ")).collect();
+    let lines = text.lines().filter(|line| line.contains(" = "));
+    let (others, settings): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("# "));
     assert_eq!(settings, ["window = \"32k\"", "base = \"openrouter.ai/api/v1\""], "{text}");
+    // What people change first stands there as a comment, and counts without its mark.
+    assert_eq!(others.len(), 8, "{text}");
+    let file = here.path().join("all.toml");
+    fs::write(
+        &file,
+        others.iter().map(|line| line.replacen("# ", "", 1) + "\n").collect::<String>(),
+    )
+    .unwrap();
+    let output = run_in(here.path(), &["check", "--config", "all.toml"], &[]);
+    assert!(output.status.success(), "{output:?}");
     assert!(window_line(here.path(), &[], &env).starts_with("window = \"32k\" # file "));
 
     let again = run_in(here.path(), &arguments, &env);

@@ -60,7 +60,8 @@ fn rejects_a_flag_that_would_have_no_effect() {
 #[test]
 fn flag_works_before_and_after_the_command() {
     let before = stdout(&["--window", "64000", "check"], &[]);
-    assert!(before.contains("# flag --window"), "{before}");
+    assert!(before.starts_with("window = 64000 "), "what is set comes first: {before}");
+    assert!(before.contains("# flag --window") && before.contains("\n# set: 1, "), "{before}");
     let line = setting("window", &["--window", "64000"], &[]);
     assert_eq!(line, "window = 64000 # flag --window");
     let store = ["store", "--store", "memory", "list"];
