@@ -1,6 +1,6 @@
 //! Errors: a [`Fault`] is reported to the client, a [`Problem`] to the operator.
 
-use std::path::{self, Path, PathBuf};
+use std::path::PathBuf;
 
 use http::StatusCode;
 
@@ -121,7 +121,7 @@ pub(crate) enum RetryAdvice {
 #[non_exhaustive]
 pub enum Problem {
     /// A command's input is not a chat that the command can process.
-    #[error("{}: {reason}", input_name(path))]
+    #[error("{}: {reason}", path.display())]
     InvalidInput {
         /// Path of the file.
         path: PathBuf,
@@ -169,11 +169,6 @@ pub enum Problem {
     /// Threads could not be spawned, or signal handlers not installed.
     #[error("{0}")]
     System(String),
-}
-
-/// Returns the name of an input for people.
-fn input_name(path: &Path) -> path::Display<'_> {
-    if path == Path::new("-") { Path::new("standard input") } else { path }.display()
 }
 
 impl Problem {

@@ -46,8 +46,8 @@ pub(super) fn explain(config: &Config, matches: &ArgMatches) -> Done {
         Err(why) if why == UntouchedReason::Bypassed(Bypass::Malformed) => {
             let reason = why.description();
             Err(Problem::InvalidInput {
-                path: file.into(),
-                reason: format!("{reason}; give the body of a chat, in any of the three APIs"),
+                path: if file.as_os_str() == "-" { "standard input".into() } else { file.into() },
+                reason: format!("{reason}; give the body of a chat, or an agent's log to --replay"),
             }
             .into())
         }

@@ -139,9 +139,12 @@ fn refuse_endpoints(
         return Ok(());
     };
     let shown = shown_url(base);
+    // A valid base URL has neither a user nor a query.
+    let plain = shown.replace("…@", "");
+    let plain = plain.strip_suffix("?…").unwrap_or(&plain);
     Err(Problem::CommandLine(format!(
         "{name} is {shown}, but without --upstream the proxy sends to the default upstream instead; \
-         unset {name}, or pass its URL by --upstream"
+         unset {name}, or pass --upstream {plain}"
     )))
 }
 

@@ -34,10 +34,10 @@ pub(crate) fn render(report: &ExplanationReport, width: Option<usize>) -> String
     }
     let shared = shared_reasons(report);
     page.push_str(&messages(report, &shared).render(width));
-    page.push('\n');
     for (reason, letter) in &shared {
         page.push_str(&wrapped("", &format!("({letter}) {}", printable_name(reason)), 4, width));
     }
+    page.push('\n');
     write_totals(&mut page, report, width);
     page
 }
@@ -144,11 +144,14 @@ fn range(from: usize, through: usize) -> String {
 
 /// Returns the reasons of several rows, each with the letter that stands for it in the rows.
 fn shared_reasons(report: &ExplanationReport) -> Vec<(&str, char)> {
-    let reasons = report.messages.iter().map(|row| &*row.reason);
-    let mut reasons: Vec<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
-    reasons.sort_unstable();
-    let repeated = reasons.chunk_by(PartialEq::eq).filter(|same| same.len() > 1);
-    repeated.filter_map(|same| same.first().copied()).zip('a'..='z').collect()
+    let reasons = || report.messages.iter().map(|row| &*row.reason);
+    let mut shared: Vec<&str> = Vec::new();
+    for reason in reasons().filter(|reason| !reason.is_empty()) {
+        if !shared.contains(&reason) && reasons().filter(|it| *it == reason).nth(1).is_some() {
+            shared.push(reason);
+        }
+    }
+    shared.into_iter().zip('a'..='z').collect()
 }
 
 /// Returns a row for each message, and one for the text that replaces history.

@@ -53,7 +53,8 @@ fn check(page: &str, words: &[&str]) {
 #[test]
 fn the_card_of_a_home_sums_up_what_a_replay_of_each_log_shows() {
     let home = lived_in_home();
-    let file = home.path().join("card.svg");
+    let pictures = tempfile::tempdir().unwrap();
+    let file = pictures.path().join("card.svg");
     let page = card(home.path(), &["--window", "32k", "--svg", file.to_str().unwrap()]);
     let answered = (2 * RESULTS).to_string();
     check(
