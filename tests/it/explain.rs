@@ -389,7 +389,7 @@ fn unreadable_file_exits_66_invalid_json_65_and_wrong_usage_64() {
     let text = tempfile::NamedTempFile::new().unwrap();
     let name = text.path().to_str().unwrap();
     check(&[name], 65, "the body is not JSON");
-    check(&["--json", name], 65, "the body of a chat, in any");
+    check(&["--json", name], 65, "the body of a chat, or an agent's log");
     let forwarded = explain(&["--body"], &[], b"{");
     assert_eq!(forwarded.stdout, b"{", "that goes on as it came");
     check(&["--jsn"], 64, "--json");
