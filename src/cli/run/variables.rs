@@ -45,8 +45,8 @@ pub(super) fn variables_help() -> String {
     let mut page = String::from("Variables set for COMMAND, with the proxy's address for ADDR:\n");
     for (name, end, whose) in ENDPOINT_VARIABLES {
         _ = writeln!(page, "  {name:21}  http://ADDR{end}");
-        if let Some(owner) = whose {
-            _ = writeln!(page, "  {:21}  not for another upstream than {owner}'s", "");
+        if whose.is_some() {
+            _ = writeln!(page, "  {:21}  not if the upstream is another provider's", "");
         }
     }
     let proxies = PROXY_VARIABLES.join(", ");
