@@ -128,8 +128,7 @@ pub(super) fn ask_upstream(
         headers: for_model_query(&credentials, base.host()),
     };
     let outcome = crate::cli::runtime()?.block_on(question.run(&upstream));
-    let fault = outcome.fault;
-    let failure = fault.map(|fault| upstream.failure_message(fault, &base.origin()));
+    let failure = outcome.fault.map(|fault| upstream.failure_message(fault, &base.origin()));
     Ok((outcome, failure))
 }
 

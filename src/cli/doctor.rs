@@ -2,6 +2,7 @@
 
 mod probe;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -83,14 +84,16 @@ pub(super) fn doctor(
             let runtime = crate::cli::runtime()?;
             findings.extend(runtime.block_on(reachability_findings(&config)));
             if problems.is_empty() {
-                findings.extend(runtime.block_on(probe::findings(&config, model, key)));
+                let target = config.for_upstream_of(model.unwrap_or_default());
+                // The key of the environment is the one for `upstream.base`.
+                let key = key.filter(|_| matches!(target, Cow::Borrowed(_)));
+                findings.extend(runtime.block_on(probe::findings(&target, model, key)));
             }
             drop(runtime);
             findings.push(window_finding(&config, model, key));
         }
     }
-    let is_failed = |finding: &&Finding| matches!(finding, Finding(Failed, ..));
-    let failures = findings.iter().filter(is_failed).count();
+    let failures = findings.iter().filter(|finding| matches!(finding, Finding(Failed, ..))).count();
     let mut table = Table::new([Align::Left; 3]);
     for finding in &findings {
         table.push(finding.cells());

@@ -46,9 +46,8 @@ pub(crate) fn minimal_toml(found: &ResolvedSettings) -> String {
          # Defaults that people change first; a line without its # counts:\n",
     );
     let settings = found.settings.iter();
-    let is_first = |key| FIRST_SETTINGS.lines().any(|first| first == key);
-    for (entry, _, _) in settings.clone().filter(|(_, _, origin)| *origin == Origin::Default) {
-        if is_first(entry.key) {
+    for (entry, _, origin) in settings.clone() {
+        if *origin == Origin::Default && FIRST_SETTINGS.lines().any(|first| first == entry.key) {
             _ = writeln!(page, "# {} = {}", entry.key, toml_literal(entry.default));
         }
     }
@@ -213,8 +212,7 @@ pub(crate) fn report(found: &ResolvedSettings, width: Option<usize>) -> String {
         table.push([row.toml_line(), format!("# {}", row.source)]);
     }
     let (set, defaults) = (set.len(), defaults.len());
-    table.render(width)
-        + &format!("# set: {set}, in the first lines; with their default: {defaults}\n")
+    table.render(width) + &format!("# set: {set}, listed first; with their default: {defaults}\n")
 }
 
 /// Renders the settings for programs: a JSON array of objects with `key`, `value` and `source`. A

@@ -4,16 +4,22 @@ use std::process::Command;
 
 use longhaul_mock_model::{Model, ModelOptions};
 
+use crate::harness::Upstream;
 use crate::tls;
 
 /// Runs `longhaul doctor` with an upstream at `base`, on free ports. Returns its exit code and page.
 async fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    doctor_with("sk-hunter2", base, arguments).await
+}
+
+/// Like [`doctor`], with this key in the environment.
+async fn doctor_with(key: &str, base: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
     command
         .args(["doctor", "--upstream", base, "--listen", ":0", "--admin", "off"])
         .args(arguments)
         .env_clear()
-        .env("OPENAI_API_KEY", "sk-hunter2");
+        .env("OPENAI_API_KEY", key);
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     let output = ended.await.unwrap();
     let page = String::from_utf8(output.stdout).unwrap();
@@ -79,4 +85,21 @@ async fn settings_that_serve_refuses_are_each_a_failure() {
     let (code, page) = doctor("http://127.0.0.1:1/v1", &["--window", "many"]).await;
     assert_eq!(code, Some(1), "{page}");
     assert!(page.contains("failed settings") && page.contains("`many`"), "{page}");
+}
+
+#[tokio::test]
+async fn a_chat_without_a_key_is_skipped_where_the_upstream_requires_one() {
+    let upstream = Upstream::bind().await;
+    let base = upstream.base("/v1");
+    let asked =
+        tokio::spawn(
+            async move { doctor_with("", &base, &["--model", "m", "--window", "32k"]).await },
+        );
+    let mut server = upstream.accept().await;
+    let head = server.until("\r\n\r\n").await;
+    assert!(head.starts_with("GET /v1/models ") && !head.contains("authorization"), "{head}");
+    server.send("HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}").await;
+    let (code, page) = asked.await.unwrap();
+    assert_eq!(code, Some(0), "{page}");
+    assert!(page.contains("skipped request needs the key"), "{page}");
 }

@@ -47,12 +47,10 @@ struct Probe {
 impl Probe {
     /// Starts the proxy on a free port of this machine, with the configured upstream and key.
     async fn start(config: &Config, key: Option<&str>) -> Result<Self, String> {
-        let authorization = key.map(bearer).transpose();
-        let authorization = authorization.map_err(|problem| problem.to_string())?;
+        let authorization = key.map(bearer).transpose().map_err(|problem| problem.to_string())?;
         let mut config = config.clone();
         config.is_for_this_machine = true;
-        let proxy = LoopbackProxy::start(config, None).await;
-        let proxy = proxy.map_err(|error| error.to_string())?;
+        let proxy = LoopbackProxy::start(config, None).await.map_err(|error| error.to_string())?;
         Ok(Self {
             client: LoopbackClient::new(proxy.address),
             authorization: Vec::from_iter(authorization.map(|key| (AUTHORIZATION, key))),
@@ -85,6 +83,9 @@ impl Probe {
             key_finding(reply.status, has_key, &foreign),
         ];
         findings.push(match model {
+            Some(_) if !has_key && matches!(reply.status.as_u16(), 401 | 403) => {
+                Skipped.on("request", "needs the key")
+            }
             Some(model) => self.chat_finding(model, &foreign).await,
             None => Passed.on(
                 "request",
@@ -148,7 +149,7 @@ fn key_finding(status: StatusCode, has_key: bool, foreign: &str) -> Finding {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Warned.on(
             "key",
             format!(
-                "the upstream requires one, which the agent sends; set {KEY_VARIABLE} to test it here{foreign}"
+                "the upstream requires one, which the agent sends; set {KEY_VARIABLE} to test that of upstream.base{foreign}"
             ),
         ),
         status if status.is_success() && has_key => Passed.on("key", "accepted"),
