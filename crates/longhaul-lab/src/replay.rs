@@ -68,7 +68,14 @@ pub fn replay<E: From<LabError>>(
         })?;
     }
     let (is_json, width) = (matches.get_flag("json"), terminal::width());
-    let replayed = if !paths.iter().any(|path| path.is_dir() || is_lines(path)) {
+    let replayed = if paths.iter().any(|path| path.is_dir() || is_lines(path)) {
+        let most = matches.get_one::<usize>("sessions").copied();
+        let report = HistoryReport::replay(&profiles()?, &paths, most.unwrap_or(SESSIONS));
+        let page = |report: HistoryReport| {
+            if is_json { pretty_json(&report) } else { report.page(width) }
+        };
+        report.map(page).map_err(Vec::from)
+    } else {
         replay_files(settings, &paths).map(|reports| {
             if is_json {
                 pretty_json(&json!({ "sessions": reports }))
@@ -76,13 +83,6 @@ pub fn replay<E: From<LabError>>(
                 session_report::render_table(&reports, width)
             }
         })
-    } else {
-        let most = matches.get_one::<usize>("sessions").copied();
-        let report = HistoryReport::replay(&profiles()?, &paths, most.unwrap_or(SESSIONS));
-        let page = |report: HistoryReport| {
-            if is_json { pretty_json(&report) } else { report.page(width) }
-        };
-        report.map(page).map_err(Vec::from)
     };
     replayed.map_err(|errors| errors.into_iter().map(E::from).collect())
 }
