@@ -76,8 +76,8 @@ pub fn wrapped(settings: &dyn ProxySettings, matches: &ArgMatches) -> Result<Str
     let mut page = card::text(&values, longhaul_console::terminal::width());
     if let Some(file) = matches.get_one::<PathBuf>("svg") {
         let written = std::fs::write(file, card::filled(card::PICTURE, &values));
-        written
-            .map_err(|error| LabError::CommandLine(format!("cannot write the picture: {error}")))?;
+        let reason = |error| format!("cannot write the picture {}: {error}", file.display());
+        written.map_err(|error| LabError::CommandLine(reason(error)))?;
         _ = writeln!(page, "\nThe picture is in {}.", file.display());
     }
     Ok(page)
