@@ -184,6 +184,7 @@ pub(crate) async fn write(
         earlier: earlier.as_ref().map(|(text, until)| (text, *until)),
         covered: covered.clone(),
         retained: covered.end..covered.end,
+        said_until: covered.end,
         words: &job.policy.settings.words,
     };
     let replaced = conversation.tokens_of(place.part());

@@ -295,6 +295,7 @@ pub fn plan_explicit_compaction(
             earlier: out.view.summary().map(|text| (text, outcome.summarised_until)),
             covered: history,
             retained: cut..cut,
+            said_until: cut,
             words: &policy.settings.words,
         };
         let text = segments::with_segment(conversation, &place, None, &budgets);

@@ -368,6 +368,7 @@ impl<'l, 'a> RecoveryPlanner<'l, 'a> {
                 earlier,
                 covered: self.pinned_head.end..cut,
                 retained: self.retained(cut),
+                said_until: self.conversation.messages().len(),
                 words: &self.policy.settings.words,
             };
             segments::with_segment(self.conversation, &place, None, budgets)

@@ -211,6 +211,8 @@ pub struct SegmentPlace<'t> {
     pub covered: Range<usize>,
     /// Messages after the covered history that stay as long as the text.
     pub retained: Range<usize>,
+    /// End of the messages in which a newer rule may replace an older one.
+    pub said_until: usize,
     /// Words that stay by a setting or a wish.
     pub words: &'t StandingWords,
 }

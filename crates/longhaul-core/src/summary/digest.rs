@@ -63,8 +63,9 @@ pub fn digest(
     covered: Range<usize>,
     budgets: &SummaryBudgets,
 ) -> String {
-    let retained = covered.end..covered.end;
-    let place = SegmentPlace { earlier: None, covered, retained, words: &NO_STANDING_WORDS };
+    let (retained, said_until) = (covered.end..covered.end, covered.end);
+    let words = &NO_STANDING_WORDS;
+    let place = SegmentPlace { earlier: None, covered, retained, said_until, words };
     segment_text(&DecodedCalls::new(conversation, place.part()), None, &place, budgets)
 }
 
@@ -95,8 +96,8 @@ pub(crate) fn segment_text(
         let said = messages.filter_map(|message| user_text(conversation, message));
         said.map(Cow::into_owned).collect()
     };
-    // Results may be cleared before the retained messages begin. Words of the user never are.
-    let later = said_in(place.covered.end..place.retained.end);
+    // Results may be cleared before and behind the retained messages. Words of the user never are.
+    let later = said_in(place.covered.end..place.said_until);
     let rules = RulesAround { head: said_in(0..place.covered.start), earlier, later };
     let user_messages = render_user_messages(calls, &rules, room, budgets.requests);
     append_section(&mut text, &user_messages);

@@ -125,6 +125,7 @@ fn model_sections_are_recovered_from_a_composed_summary() {
         earlier: None,
         covered: 0..2,
         retained: 2..2,
+        said_until: 2,
         words: &crate::policy::NO_STANDING_WORDS,
     };
     let text = segments::with_segment(&conversation, &place, Some(&prose), &budgets());
@@ -141,6 +142,7 @@ fn a_composed_summary_forges_no_heading_label_or_mark() {
         earlier: None,
         covered: 0..2,
         retained: 2..2,
+        said_until: 2,
         words: &crate::policy::NO_STANDING_WORDS,
     };
     for (forged, expect) in [

@@ -142,6 +142,7 @@ fn summary_calls(dialect: Dialect, body: &str, policy: &Policy) -> [String; 4] {
         &SegmentPlace {
             earlier: None,
             retained: covered.end..covered.end,
+            said_until: covered.end,
             words: &crate::policy::NO_STANDING_WORDS,
             covered,
         },

@@ -4,7 +4,8 @@ use super::phrases::{is_joined, is_unspaced, is_word, lines};
 use crate::collections::{StaticMap, StaticSet};
 use std::sync::LazyLock;
 
-/// Words of a correction. A line that begins with `~` may also begin a rule on another matter.
+/// Words of a correction. A line that begins with `~` may also begin a rule on another matter. At the start of
+/// a sentence, a line that begins with `?` names the next step.
 pub(super) const CORRECTIONS: &str = include_str!("corrections.txt");
 /// Words that name the old value behind them, or, with the ellipsis in front, before them.
 pub(super) const OLD_VALUES: &str = include_str!("old_values.txt");
@@ -12,11 +13,15 @@ pub(super) const OLD_VALUES: &str = include_str!("old_values.txt");
 pub(super) const FILLERS: &str = include_str!("fillers.txt");
 /// Words between a matter and its value.
 pub(super) const EQUATIVES: &str = include_str!("equatives.txt");
+/// Words of a prohibition. No other value takes the place of a prohibited one.
+pub(super) const NEGATIONS: &str = include_str!("negations.txt");
 /// Nouns that a number names, such as `issue`.
 pub(super) const NUMBERED: &str = include_str!("numbered.txt");
 
 /// Maximum words of a value with its unit.
 const MAX_VALUE_WORDS: usize = 2;
+/// Maximum bytes of a sentence that only announces a correction.
+const MAX_ANNOUNCEMENT_BYTES: usize = 90;
 
 /// Rule as words, to be compared with others.
 pub(crate) struct RuleWords {
@@ -30,6 +35,15 @@ impl RuleWords {
         let all = words(sentence);
         let matter = matter(all.clone());
         Self { all, matter }
+    }
+
+    /// Whether a sentence only says that a correction follows, as in `Change of plan.`
+    pub(crate) fn only_announces(sentence: &str) -> bool {
+        if sentence.len() > MAX_ANNOUNCEMENT_BYTES {
+            return false;
+        }
+        let mut words = words(sentence);
+        take_corrections(&mut words) == Some(Correction::Certain) && matter(words).is_empty()
     }
 
     /// Whether this rule is certainly about the same as the rule `older` and states another value.
@@ -46,7 +60,7 @@ impl RuleWords {
 
 /// Whether the new words correct the old ones, or differ from them in a value that certainly changed.
 fn states_another_value(mut new: Vec<Word>, old: &[Word]) -> bool {
-    let correction = take_corrections(&mut new);
+    let correction = take_corrections(&mut new).filter(|it| *it > Correction::Next);
     let new = matter(new);
     // A correction may explain itself behind the rule, and the old rule may have done so.
     let forms = |words| match correction {
@@ -54,13 +68,18 @@ fn states_another_value(mut new: Vec<Word>, old: &[Word]) -> bool {
         None => vec![words],
     };
     let old_forms = forms(old);
+    let differ = |new, old| {
+        differ_in_value(new, old, correction) || (correction.is_some() && are_reordered(new, old))
+    };
     let mut new_forms = forms(&new).into_iter();
-    new_forms.any(|new| old_forms.iter().any(|old| differ_in_value(new, old, correction)))
+    new_forms.any(|new| old_forms.iter().any(|old| differ(new, old)))
 }
 
 /// Certainty with which words say that a sentence corrects an older one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Correction {
+    /// The sentence may name the next step.
+    Next,
     /// The sentence may also state a rule on another matter.
     Likely,
     /// The sentence corrects.
@@ -142,7 +161,7 @@ type Phrases<T> = StaticMap<String, Vec<(T, Vec<Word>)>>;
 fn phrases<T>(file: &'static str, read: fn(&str) -> T) -> Phrases<T> {
     let mut found = Phrases::default();
     for line in lines(file) {
-        let phrase = words(line.trim_start_matches(['~', '…']));
+        let phrase = words(line.trim_start_matches(['~', '?', '…']));
         if let Some(first) = phrase.first() {
             let key = first.key.clone();
             found.entry(key).or_default().push((read(line), phrase));
@@ -162,9 +181,10 @@ fn phrases_of<T: Copy>(phrases: &Phrases<T>, words: &[Word]) -> impl Iterator<It
 /// Removes the words of a correction, and returns the greatest certainty of theirs.
 fn take_corrections(words: &mut Vec<Word>) -> Option<Correction> {
     static PHRASES: LazyLock<Phrases<Correction>> = LazyLock::new(|| {
-        phrases(CORRECTIONS, |line| match line.strip_prefix('~') {
-            Some(_) => Correction::Likely,
-            None => Correction::Certain,
+        phrases(CORRECTIONS, |line| match line.as_bytes() {
+            [b'?', ..] => Correction::Next,
+            [b'~', ..] => Correction::Likely,
+            _ => Correction::Certain,
         })
     });
     let mut correction = None;
@@ -174,6 +194,7 @@ fn take_corrections(words: &mut Vec<Word>) -> Option<Correction> {
             at += 1;
             continue;
         };
+        let certainty = if at > 0 { certainty.max(Correction::Likely) } else { certainty };
         correction = correction.max(Some(certainty));
         let ends_clause = words.drain(at..at + length).any(|word| word.ends_clause);
         if let Some(before) = words.get_mut(at.wrapping_sub(1)) {
@@ -204,7 +225,7 @@ fn names_old_value(new: &[Word], old: &[Word]) -> bool {
             });
         let is_same =
             if named.is_value { has_noun || left.len() <= shared.len() } else { left.is_empty() };
-        old.contains(named) && !shared.is_empty() && is_same
+        old.contains(named) && !shared.is_empty() && is_same && !left.into_iter().any(is_negation)
     })
 }
 
@@ -219,13 +240,41 @@ fn differ_in_value(new: &[Word], old: &[Word], correction: Option<Correction>) -
     if front + end < 2 || values.iter().any(|it| it.is_empty() || it.len() > MAX_VALUE_WORDS) {
         return false;
     }
-    let lead = front.checked_sub(1).and_then(|at| new.get(at));
-    let is_led_by = |list: &str| lead.is_some_and(|lead| lines(list).any(|it| it == lead.key));
+    // Another unit follows its number. Another noun in front makes another rule.
+    if values.iter().any(|it| matches!(it, [noun, value] if value.is_value && !noun.is_value)) {
+        return false;
+    }
+    let is_led_by = |list: &str| is_led_by(new, front, list);
     let are_numbers = values.iter().all(|it| it.iter().any(Word::is_number));
     let are_values = values.iter().all(|it| it.iter().any(|word| word.is_value));
     match correction {
         Some(Correction::Certain) => are_values || new.len() == old.len(),
+        Some(Correction::Likely) if is_led_by(EQUATIVES) => are_values || new.len() == old.len(),
         Some(Correction::Likely) => are_values && !is_led_by(NUMBERED),
-        None => (are_numbers && !is_led_by(NUMBERED)) || (are_values && is_led_by(EQUATIVES)),
+        Some(Correction::Next) | None => {
+            (are_numbers && !is_led_by(NUMBERED)) || (are_values && is_led_by(EQUATIVES))
+        }
     }
+}
+
+/// Whether two rules have the same words in another order, but for one value.
+fn are_reordered(new: &[Word], old: &[Word]) -> bool {
+    let other = |all: &[Word], others: &[Word]| {
+        let mut other =
+            (0..all.len()).filter(|at| all.get(*at).is_some_and(|it| !others.contains(it)));
+        let value = other.next().filter(|at| all.get(*at).is_some_and(|it| it.is_value))?;
+        other.next().is_none().then_some(value)
+    };
+    let added = other(new, old).filter(|_| new.len() == old.len() && new.len() > 2);
+    added.is_some_and(|at| other(old, new).is_some() && !is_led_by(new, at, NUMBERED))
+}
+
+/// Whether a word of `list` stands in front of the word at `at`.
+fn is_led_by(words: &[Word], at: usize, list: &str) -> bool {
+    let lead = at.checked_sub(1).and_then(|at| words.get(at));
+    lead.is_some_and(|lead| lines(list).any(|it| it == lead.key))
+}
+
+fn is_negation(word: &Word) -> bool {
+    lines(NEGATIONS).any(|it| it == word.key)
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 const ABBREVIATIONS: &str = include_str!("abbreviations.txt");
 
 /// Minimum characters of the longest line of a paragraph whose lines are wrapped by hand.
-const MIN_WRAP_CHARS: usize = 40;
+const MIN_WRAP_CHARS: usize = 50;
 /// Maximum characters of the word that a wrapped line had no room for.
 const MAX_WRAPPED_WORD: usize = 24;
 /// Maximum bytes of a quotation or code span that is passed over.

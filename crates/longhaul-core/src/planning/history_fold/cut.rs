@@ -109,6 +109,7 @@ impl HistoryFold<'_, '_> {
             } else {
                 self.surely_retained(until, point)
             },
+            said_until: point,
             words: &self.policy.settings.words,
         };
         let text = segments::with_segment(self.conversation, &place, None, &budgets);

@@ -45,6 +45,7 @@ fn place(covered: Range<usize>, earlier: Option<(&SegmentedText, usize)>) -> Seg
     SegmentPlace {
         earlier,
         retained: covered.end..covered.end,
+        said_until: covered.end,
         words: &crate::policy::NO_STANDING_WORDS,
         covered,
     }

@@ -67,8 +67,8 @@ impl<'t> DividedMessage<'t> {
         }
     }
 
-    /// Returns the sentences with marks of a rule alone. `None` without one, or if the first one does not
-    /// fit `room` characters.
+    /// Returns the sentences with marks of a rule alone. `None` without one, or if none fits `room`
+    /// characters.
     pub(super) fn rules_within(&self, room: usize) -> Option<String> {
         self.render(&self.chosen(room, 0))
     }
@@ -91,36 +91,31 @@ impl<'t> DividedMessage<'t> {
     }
 
     /// Chooses units within `room`: the rules, then others, at most `others` characters of them. Two thirds
-    /// of these stand at the beginning.
+    /// of each kind stand at the beginning.
     fn chosen(&self, room: usize, others: usize) -> Vec<bool> {
         let mut chosen = vec![false; self.units.len()];
         let mut left = room;
-        let mut take = |at: usize, unit: &Unit, most: &mut usize| {
-            let cost = unit.chars + NOTE_CHARS;
-            let fits = cost <= left.min(*most);
-            if let (true, Some(chosen)) = (fits, chosen.get_mut(at)) {
-                *chosen = true;
-                left -= cost;
-                *most -= cost;
-            }
-            fits
-        };
-        let of_kind = |kind| -> Vec<(usize, &Unit)> {
-            let units = self.units.iter().enumerate();
-            units.filter(|(_, unit)| unit.kind == kind).collect()
-        };
-        let mut all = room;
-        for (at, unit) in of_kind(UnitKind::Rule) {
-            take(at, unit, &mut all);
+        for (kind, most) in [(UnitKind::Rule, room), (UnitKind::Sentence, others)] {
+            let mut head = most.min(left) * 2 / 3;
+            let mut tail = most;
+            let mut take = |at: usize, unit: &Unit, most: &mut usize| {
+                let cost = unit.chars + NOTE_CHARS;
+                let fits = cost <= left.min(*most);
+                if let (true, Some(chosen)) = (fits, chosen.get_mut(at)) {
+                    *chosen = true;
+                    left -= cost;
+                    *most -= cost;
+                }
+                fits
+            };
+            let units = self.units.iter().enumerate().filter(|(_, unit)| unit.kind == kind);
+            let units: Vec<(usize, &Unit)> = units.collect();
+            let taken = units.iter().take_while(|(at, unit)| take(*at, unit, &mut head)).count();
+            // Any rule may fit; the other sentences of an end stay together.
+            let is_rule = kind == UnitKind::Rule;
+            let rest = units.iter().skip(taken).rev();
+            let _ends = rest.take_while(|(at, unit)| take(*at, unit, &mut tail) || is_rule).count();
         }
-        let others = others.min(all);
-        let sentences = of_kind(UnitKind::Sentence);
-        let mut head = others * 2 / 3;
-        let taken = sentences.iter().take_while(|(at, unit)| take(*at, unit, &mut head));
-        let taken = taken.count();
-        let mut tail = others;
-        let rest = sentences.iter().skip(taken).rev();
-        let _ends = rest.take_while(|(at, unit)| take(*at, unit, &mut tail)).count();
         chosen
     }
 

@@ -7,10 +7,14 @@ use crate::text::wording;
 use crate::user_words::{Piece, RuleWords, has_rule_mark, pieces, sentences};
 use std::cell::OnceCell;
 
-/// Maximum sentences that are compared, the newest of each side. Bounds the pairs.
-const MAX_SENTENCES: usize = 96;
+/// Maximum sentences that newer ones may replace, the newest. Bounds the pairs.
+const MAX_OLDER: usize = 256;
+/// Maximum sentences that each is compared with, the newest. Bounds the pairs.
+const MAX_NEWER: usize = 96;
 /// Maximum bytes of such a sentence.
 const MAX_BYTES: usize = 400;
+/// Maximum bytes of the newer rule in a note. The rule itself stands behind the older one.
+const MAX_NEW_BYTES: usize = 80;
 /// Maximum notes of one section, the newest.
 const MAX_NOTES: usize = 8;
 /// Minimum words that two sentences about the same have in common. Words of scripts without spaces do not
@@ -30,9 +34,9 @@ pub(super) fn notes(said: &[String], around: &RulesAround<'_>) -> Vec<String> {
     let new = said.iter().chain(&around.later);
     all.extend(new.flat_map(|text| Sentence::all(text)));
     let mut notes = Vec::new();
-    let oldest = all.len().saturating_sub(MAX_SENTENCES);
+    let oldest = all.len().saturating_sub(MAX_OLDER);
     for (at, old) in all.iter().enumerate().skip(oldest) {
-        let newer = all.iter().skip((at + 1).max(earlier)).rev().take(MAX_SENTENCES);
+        let newer = all.iter().skip((at + 1).max(earlier)).rev().take(MAX_NEWER);
         let mut replacing = newer.filter(|new| new.replaces(old));
         let note = replacing.next().map(|new| note(old.text, new.text));
         notes.extend(note.filter(|note| !around.earlier.contains(&**note)));
@@ -41,8 +45,8 @@ pub(super) fn notes(said: &[String], around: &RulesAround<'_>) -> Vec<String> {
 }
 
 fn note(old: &str, new: &str) -> String {
-    let quoted = |text| wording::one_line(text, MAX_BYTES).replace('"', "'");
-    format!("\"{}\" is replaced by \"{}\"", quoted(old), quoted(new))
+    let quoted = |text, most| wording::one_line(text, most).replace('"', "'");
+    format!("\"{}\" is replaced by \"{}\"", quoted(old, MAX_BYTES), quoted(new, MAX_NEW_BYTES))
 }
 
 /// A sentence of the user, with its words.
@@ -61,7 +65,7 @@ impl<'t> Sentence<'t> {
             Piece::Said(said) => Some(said),
             Piece::Shown(_) => None,
         });
-        let all = said.flat_map(sentences).filter(|it| it.len() <= MAX_BYTES);
+        let all = said.flat_map(with_corrections).filter(|it| it.len() <= MAX_BYTES);
         let sentence = |text: &'t str| {
             let mut words: Vec<&str> = text.split_whitespace().collect();
             words.sort_unstable();
@@ -84,4 +88,19 @@ impl<'t> Sentence<'t> {
     fn rule(&self) -> &RuleWords {
         self.rule.get_or_init(|| RuleWords::new(self.text))
     }
+}
+
+/// Returns the sentences of `said`. A sentence that only announces a correction begins the next one.
+fn with_corrections(said: &str) -> Vec<&str> {
+    let mut announced = None;
+    let found = sentences(said).into_iter().filter_map(|sentence| {
+        let at = sentence.as_ptr().addr() - said.as_ptr().addr();
+        let start = announced.take().unwrap_or(at);
+        if RuleWords::only_announces(sentence) {
+            announced = Some(start);
+            return None;
+        }
+        said.get(start..at + sentence.len())
+    });
+    found.collect()
 }

@@ -152,7 +152,8 @@ struct Selection<'e> {
 /// If all entries fit, all are whole. Otherwise room is given in this order:
 ///
 /// 1. the newest message and the first request, if short;
-/// 2. sentences with marks of a rule, of the newest messages first; then notes on replaced ones;
+/// 2. notes on replaced rules; then sentences with marks of a rule: of the newest message, the first request,
+///    and the others from the newest. A message gets half of what is left, and the rest in a second pass;
 /// 3. more of the newest message and of the first request;
 /// 4. the others without fenced and pasted material: the newest, then the shortest;
 /// 5. the others as one line each;
@@ -208,11 +209,14 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
     for at in newest.into_iter().chain(first) {
         selection.give_said(at, left / SHORT_SHARE);
     }
-    for &at in &distinct {
-        selection.give_rules(at);
-    }
     for at in notes {
-        selection.give_whole(at, selection.left / 2);
+        selection.give_whole(at, selection.left / SHORT_SHARE);
+    }
+    for at in newest.into_iter().chain(first).chain(distinct.iter().copied()) {
+        selection.give_rules(at, selection.left / 2);
+    }
+    for &at in &distinct {
+        selection.give_rules(at, selection.left);
     }
     if let Some(newest) = newest {
         let needs = first.and_then(|first| entries.get(first)).map_or(0, Entry::chars);
@@ -263,16 +267,22 @@ impl<'e> Selection<'e> {
         self.divided.get(at)?.as_ref()
     }
 
-    fn give_rules(&mut self, at: usize) {
-        let room = self.left;
-        let rules = self.divided(at).and_then(|it| it.rules_within(room));
+    /// Gives the rules of a message, at most `most` further characters.
+    fn give_rules(&mut self, at: usize, most: usize) {
+        let has = self.chars(at);
+        let rules = self.divided(at).and_then(|it| it.rules_within(has + most));
         if let Some(rules) = rules.map(Entry::Clipped) {
             // A short message takes little more than its rules.
-            let most = rules.chars() + GAP_CHARS;
-            if !self.give_whole(at, most) {
-                self.give(at, rules, room);
+            let all = (rules.chars() + GAP_CHARS).saturating_sub(has);
+            if !self.give_whole(at, all) {
+                self.give(at, rules, most);
             }
         }
+    }
+
+    /// Returns the characters that are chosen of a message so far.
+    fn chars(&self, at: usize) -> usize {
+        self.chosen.get(at).and_then(Option::as_ref).map_or(0, Entry::chars)
     }
 
     fn give_whole(&mut self, at: usize, most: usize) -> bool {
@@ -294,8 +304,7 @@ impl<'e> Selection<'e> {
         if self.give_whole(at, most) || self.give_said(at, most) {
             return;
         }
-        let has = self.chosen.get(at).and_then(Option::as_ref).map_or(0, Entry::chars);
-        let room = (has + most).saturating_sub(rendered_chars("", CLIPPED_LABEL));
+        let room = (self.chars(at) + most).saturating_sub(rendered_chars("", CLIPPED_LABEL));
         if let Some(clipped) = self.divided(at).and_then(|it| it.within(room)) {
             self.give(at, Entry::Clipped(clipped), most);
         }
