@@ -15,6 +15,8 @@ pub(super) const FILLERS: &str = include_str!("fillers.txt");
 pub(super) const EQUATIVES: &str = include_str!("equatives.txt");
 /// Words of a prohibition. No other value takes the place of a prohibited one.
 pub(super) const NEGATIONS: &str = include_str!("negations.txt");
+/// Numbers in words. Those that are also an article are no numbers.
+pub(super) const NUMBERS: &str = include_str!("numbers.txt");
 /// Nouns that a number names, such as `issue`.
 pub(super) const NUMBERED: &str = include_str!("numbered.txt");
 
@@ -28,13 +30,22 @@ pub(crate) struct RuleWords {
     all: Vec<Word>,
     /// The words that say what the rule is about.
     matter: Vec<Word>,
+    /// The same without words of a correction.
+    stated: Vec<Word>,
+    correction: Option<Correction>,
 }
 
 impl RuleWords {
     pub(crate) fn new(sentence: &str) -> Self {
         let all = words(sentence);
-        let matter = matter(all.clone());
-        Self { all, matter }
+        let mut stated = all.clone();
+        let correction = take_corrections(&mut stated).filter(|it| *it > Correction::Next);
+        Self { matter: matter(all.clone()), stated: matter(stated), all, correction }
+    }
+
+    /// Whether words say that this sentence corrects an older one.
+    pub(crate) fn corrects(&self) -> bool {
+        self.correction.is_some()
     }
 
     /// Whether a sentence only says that a correction follows, as in `Change of plan.`
@@ -42,8 +53,8 @@ impl RuleWords {
         if sentence.len() > MAX_ANNOUNCEMENT_BYTES {
             return false;
         }
-        let mut words = words(sentence);
-        take_corrections(&mut words) == Some(Correction::Certain) && matter(words).is_empty()
+        let words = Self::new(sentence);
+        words.correction == Some(Correction::Certain) && words.stated.is_empty()
     }
 
     /// Whether this rule is certainly about the same as the rule `older` and states another value.
@@ -54,25 +65,25 @@ impl RuleWords {
     pub(crate) fn replaces(&self, older: &Self) -> bool {
         let (new, old) = (&self.all, &older.matter);
         old.iter().any(|word| new.contains(word))
-            && (names_old_value(new, old) || states_another_value(new.clone(), old))
+            && (names_old_value(new, old) || self.states_another_value(old))
     }
-}
 
-/// Whether the new words correct the old ones, or differ from them in a value that certainly changed.
-fn states_another_value(mut new: Vec<Word>, old: &[Word]) -> bool {
-    let correction = take_corrections(&mut new).filter(|it| *it > Correction::Next);
-    let new = matter(new);
-    // A correction may explain itself behind the rule, and the old rule may have done so.
-    let forms = |words| match correction {
-        Some(_) => vec![words, first_clause(words)],
-        None => vec![words],
-    };
-    let old_forms = forms(old);
-    let differ = |new, old| {
-        differ_in_value(new, old, correction) || (correction.is_some() && are_reordered(new, old))
-    };
-    let mut new_forms = forms(&new).into_iter();
-    new_forms.any(|new| old_forms.iter().any(|old| differ(new, old)))
+    /// Whether this rule corrects the old words, or differs from them in a value that certainly changed.
+    fn states_another_value(&self, old: &[Word]) -> bool {
+        let correction = self.correction;
+        // A correction may explain itself behind the rule, and the old rule may have done so.
+        let forms = |words| match correction {
+            Some(_) => vec![words, first_clause(words)],
+            None => vec![words],
+        };
+        let old_forms = forms(old);
+        let differ = |new, old| {
+            differ_in_value(new, old, correction)
+                || (correction.is_some() && are_reordered(new, old))
+        };
+        let mut new_forms = forms(&self.stated).into_iter();
+        new_forms.any(|new| old_forms.iter().any(|old| differ(new, old)))
+    }
 }
 
 /// Certainty with which words say that a sentence corrects an older one.
@@ -108,7 +119,8 @@ impl Word {
         let is_value = text.contains(char::is_numeric)
             || text.contains(['/', '_', '.', '@', '\\', '$', '#'])
             || text.chars().skip(1).any(char::is_uppercase)
-            || token.starts_with(['`', '"', '“', '«', '「']);
+            || token.starts_with(['`', '"', '“', '«', '「'])
+            || is_number_word(&text.to_lowercase());
         let ends = token.trim_end_matches(|c| "\"'`)”»」".contains(c));
         Self {
             key: text.to_lowercase(),
@@ -119,8 +131,13 @@ impl Word {
 
     fn is_number(&self) -> bool {
         let digits = self.key.trim_start_matches(|c: char| !c.is_alphanumeric());
-        digits.starts_with(char::is_numeric)
+        digits.starts_with(char::is_numeric) || is_number_word(&self.key)
     }
+}
+
+fn is_number_word(key: &str) -> bool {
+    static WORDS: LazyLock<StaticSet<&str>> = LazyLock::new(|| lines(NUMBERS).collect());
+    WORDS.contains(key)
 }
 
 /// Returns the words of a sentence; each character of a script without spaces is one.

@@ -14,7 +14,7 @@ const MAX_NEWER: usize = 96;
 /// Maximum bytes of such a sentence.
 const MAX_BYTES: usize = 400;
 /// Maximum bytes of the newer rule in a note. The rule itself stands behind the older one.
-const MAX_NEW_BYTES: usize = 80;
+const MAX_NEW_BYTES: usize = 48;
 /// Maximum notes of one section, the newest.
 const MAX_NOTES: usize = 8;
 /// Minimum words that two sentences about the same have in common. Words of scripts without spaces do not
@@ -75,13 +75,14 @@ impl<'t> Sentence<'t> {
         all.map(sentence).collect()
     }
 
-    /// Whether this sentence replaces the older one. At least one of both has the mark of a rule.
+    /// Whether this sentence replaces the older one. At least one of both has the mark of a rule, or this one
+    /// corrects.
     fn replaces(&self, old: &Self) -> bool {
         let is_old = |word: &&&str| old.words.binary_search(*word).is_ok();
         let shared = || self.words.iter().filter(is_old).take(MIN_SHARED_WORDS).count();
-        (self.is_rule || old.is_rule)
-            && self.text != old.text
+        self.text != old.text
             && (old.words.len() < MIN_SHARED_WORDS || shared() == MIN_SHARED_WORDS)
+            && (self.is_rule || old.is_rule || self.rule().corrects())
             && self.rule().replaces(old.rule())
     }
 

@@ -210,7 +210,7 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
         selection.give_said(at, left / SHORT_SHARE);
     }
     for at in notes {
-        selection.give_whole(at, selection.left / SHORT_SHARE);
+        selection.give_whole(at, selection.left / 2);
     }
     for at in newest.into_iter().chain(first).chain(distinct.iter().copied()) {
         selection.give_rules(at, selection.left / 2);

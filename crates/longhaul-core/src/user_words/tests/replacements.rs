@@ -61,6 +61,9 @@ Maksymalnie 60 linii na test.|Maksymalnie 40 linii na funkcję.
 Порт 9090 для метрик.|Порт 8443 для TLS.
 テストは最大60行です。|関数は最大40行です。
 테스트는 최대 60줄입니다.|함수는 최대 40줄입니다.
+Each team names three reviewers.|Each service names two owners.
+Run the two scripts now.|Run the three tests first.
+From now on deploy to stage-eu, not to prod-eu.|Never deploy to prod-eu.
 Keep it short.|Keep it short.";
 
 /// Pairs in ten languages by which the words were chosen, and pairs that were read once the words stood.
@@ -84,7 +87,7 @@ fn another_value_of_the_same_rule_replaces_the_older_one() {
     assert!(missed.is_empty(), "{missed:#?}");
     // The others change a word that no list holds.
     let count = |text| pairs(text).filter(|(new, old)| replaces(new, old)).count();
-    assert_eq!((count(CHOSEN), count(JUDGING)), (29, 27));
+    assert_eq!((count(CHOSEN), count(JUDGING)), (29, 28));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use super::super::approval::{APPROVALS, DELAYS, REFUSALS};
 use super::super::phrases::{Phrases, fold, lines};
 use super::super::proposals::{PERMISSIONS, PROPOSALS};
-use super::super::replacement::{CORRECTIONS, EQUATIVES, FILLERS, NEGATIONS, NUMBERED, OLD_VALUES};
+use super::super::replacement::{
+    CORRECTIONS, EQUATIVES, FILLERS, NEGATIONS, NUMBERED, NUMBERS, OLD_VALUES,
+};
 use super::super::rule_marks::{LEAD_INS, MARKS, NARRATION, REQUESTS};
 use std::collections::HashSet;
 
@@ -22,7 +24,8 @@ fn each_phrase_is_found_in_its_own_words() {
 #[test]
 fn no_file_states_a_phrase_twice_or_in_upper_case() {
     let files = [APPROVALS, DELAYS, REFUSALS, PERMISSIONS, PROPOSALS, NARRATION, REQUESTS];
-    let words = [CORRECTIONS, EQUATIVES, FILLERS, LEAD_INS, NEGATIONS, NUMBERED, OLD_VALUES];
+    let words =
+        [CORRECTIONS, EQUATIVES, FILLERS, LEAD_INS, NEGATIONS, NUMBERED, NUMBERS, OLD_VALUES];
     for file in MARKS.into_iter().chain(files).chain(words) {
         let mut met = HashSet::new();
         for line in lines(file) {
