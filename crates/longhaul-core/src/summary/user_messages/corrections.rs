@@ -15,6 +15,8 @@ const MAX_NEWER: usize = 96;
 const MAX_BYTES: usize = 400;
 /// Maximum bytes of the newer rule in a note. The rule itself stands behind the older one.
 const MAX_NEW_BYTES: usize = 48;
+/// Words between the two rules of a note, with their quotation marks.
+pub(super) const IS_REPLACED_BY: &str = "\" is replaced by \"";
 /// Maximum notes of one section, the newest.
 const MAX_NOTES: usize = 8;
 /// Minimum words that two sentences about the same have in common. Words of scripts without spaces do not
@@ -46,7 +48,7 @@ pub(super) fn notes(said: &[String], around: &RulesAround<'_>) -> Vec<String> {
 
 fn note(old: &str, new: &str) -> String {
     let quoted = |text, most| wording::one_line(text, most).replace('"', "'");
-    format!("\"{}\" is replaced by \"{}\"", quoted(old, MAX_BYTES), quoted(new, MAX_NEW_BYTES))
+    ["\"", &quoted(old, MAX_BYTES), IS_REPLACED_BY, &quoted(new, MAX_NEW_BYTES), "\""].concat()
 }
 
 /// A sentence of the user, with its words.

@@ -20,6 +20,8 @@ const MAX_LINE_CHARS: usize = 100;
 const MAX_EXCERPT_CHARS: usize = 24;
 /// Part of the room, as a divisor, up to which the newest message and the first request are short.
 const SHORT_SHARE: usize = 8;
+/// Characters that a message may take beyond its rules while other rules need room.
+const WHOLE_CHARS: usize = 24;
 /// Characters reserved for the count of messages. The value is more than the count needs.
 const GAP_CHARS: usize = 130;
 
@@ -119,6 +121,14 @@ impl Entry {
         }
     }
 
+    /// Returns the older rule of a note.
+    fn replaced_rule(&self) -> Option<&str> {
+        let Self::Replaced(note) = self else {
+            return None;
+        };
+        Some(note.strip_prefix('"')?.split_once(super::corrections::IS_REPLACED_BY)?.0)
+    }
+
     fn to_gap(&self) -> Option<Gap> {
         match self {
             Self::Whole(text) | Self::Clipped(text) => Some(Gap::of(text)),
@@ -197,7 +207,9 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
     let is_note = |at: &usize| matches!(entries.get(*at), Some(Entry::Replaced(_)));
     let distinct = distinct.map(|(at, _)| at);
     let (notes, distinct): (Vec<usize>, Vec<usize>) = distinct.partition(is_note);
-    let mut met = HashSet::new();
+    // A note quotes the rule that is replaced.
+    let replaced = notes.iter().filter_map(|at| entries.get(*at)?.replaced_rule());
+    let mut met: HashSet<&str> = replaced.collect();
     for &at in &distinct {
         if let Some(Some(divided)) = selection.divided.get_mut(at) {
             divided.unmark_repeated(&mut met);
@@ -272,8 +284,7 @@ impl<'e> Selection<'e> {
         let has = self.chars(at);
         let rules = self.divided(at).and_then(|it| it.rules_within(has + most));
         if let Some(rules) = rules.map(Entry::Clipped) {
-            // A short message takes little more than its rules.
-            let all = (rules.chars() + GAP_CHARS).saturating_sub(has);
+            let all = (rules.chars() + WHOLE_CHARS).saturating_sub(has);
             if !self.give_whole(at, all) {
                 self.give(at, rules, most);
             }
