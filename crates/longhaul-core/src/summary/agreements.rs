@@ -35,6 +35,8 @@ const LEFT_OUT: &str = "Agreed, left out";
 const LEFT_OUT_CHARS: usize = 48;
 /// Rank of the entries that get room last.
 const LAST_RANK: usize = 3;
+/// Part of the budget, as a divisor, that the rules of skills may fill. The agent can load a skill again.
+const SKILLS_SHARE: usize = 3;
 /// Maximum characters of a rule of a file.
 const MAX_RULE_CHARS: usize = 600;
 /// Maximum bytes of the mark of a list item, with its indentation.
@@ -281,6 +283,13 @@ fn render(entries: Vec<Agreement>, present: &str, budget: Tokens) -> String {
         is_new.then_some(Agreement { text, ..entry })
     });
     let mut fresh: Vec<Option<Agreement>> = fresh.map(Some).collect();
+    let mut of_skills = budget.to_chars() / SKILLS_SHARE;
+    for slot in fresh.iter_mut().rev() {
+        if slot.as_ref().is_some_and(|entry| entry.rank() == LAST_RANK) {
+            *slot = slot.take().and_then(|entry| entry.within(of_skills));
+            of_skills -= slot.as_ref().map_or(0, Agreement::chars);
+        }
+    }
     let everything: usize = fresh.iter().flatten().map(Agreement::chars).sum();
     let Some(mut left) = budget.to_chars().checked_sub(HEADING.len()) else {
         return String::new();

@@ -10,6 +10,9 @@ const MIN_CLIPPED_CHARS: usize = 120;
 /// Characters of the longest note between two sentences.
 const NOTE_CHARS: usize = " [… 4294967295 lines left out …] ".len();
 
+/// Characters between two sentences of a message without shown material.
+const ELLIPSIS_CHARS: usize = 8;
+
 /// A message, divided into sentences and material that the user shows.
 pub(super) struct DividedMessage<'t> {
     text: &'t str,
@@ -94,12 +97,17 @@ impl<'t> DividedMessage<'t> {
     /// of each kind stand at the beginning.
     fn chosen(&self, room: usize, others: usize) -> Vec<bool> {
         let mut chosen = vec![false; self.units.len()];
+        let note = match self.units.as_slice() {
+            [_] => 0,
+            all if all.iter().all(|it| it.kind != UnitKind::Shown) => ELLIPSIS_CHARS,
+            _ => NOTE_CHARS,
+        };
         let mut left = room;
         for (kind, most) in [(UnitKind::Rule, room), (UnitKind::Sentence, others)] {
             let mut head = most.min(left) * 2 / 3;
             let mut tail = most;
             let mut take = |at: usize, unit: &Unit, most: &mut usize| {
-                let cost = unit.chars + NOTE_CHARS;
+                let cost = unit.chars + note;
                 let fits = cost <= left.min(*most);
                 if let (true, Some(chosen)) = (fits, chosen.get_mut(at)) {
                     *chosen = true;
