@@ -13,8 +13,8 @@ const MAX_OLDER: usize = 256;
 const MAX_NEWER: usize = 96;
 /// Maximum bytes of such a sentence.
 const MAX_BYTES: usize = 400;
-/// Maximum bytes of the newer rule in a note. The rule itself stands behind the older one.
-const MAX_NEW_BYTES: usize = 48;
+/// Maximum bytes of the newer rule in a note, which the newer value fits.
+const MAX_NEW_BYTES: usize = 160;
 /// Words between the two rules of a note, with their quotation marks.
 pub(super) const IS_REPLACED_BY: &str = "\" is replaced by \"";
 /// Maximum notes of one section, the newest.
