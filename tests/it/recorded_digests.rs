@@ -360,6 +360,7 @@ fn summary_requests_fit_the_summarisers_window_for_every_session() {
                     earlier: None,
                     covered: covered.clone(),
                     retained: covered.end..covered.end,
+                    said_until: covered.end,
                     words: &NO_STANDING_WORDS,
                 },
                 &budgets,

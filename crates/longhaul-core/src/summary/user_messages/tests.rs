@@ -347,7 +347,8 @@ fn a_note_names_the_rule_that_a_newer_one_replaces() {
 
 #[test]
 fn a_long_message_of_rules_leaves_room_for_the_rules_of_others() {
-    let many: String = (0..80).map(|at| format!("Never touch folder {at}. ")).collect();
+    let many: Vec<String> = (0..80).map(|at| format!("Never touch folder {at}.")).collect();
+    let many = many.join(" ");
     let own = "Always answer in one line.";
     // Both ends of the long message stand, too.
     let ends = ["Never touch folder 0.", "Never touch folder 79."];
@@ -355,10 +356,9 @@ fn a_long_message_of_rules_leaves_room_for_the_rules_of_others() {
 }
 
 #[test]
-fn a_note_takes_the_place_of_the_rule_that_is_replaced() {
+fn a_correction_may_be_announced_in_a_sentence_of_its_own() {
     let old = "Keep every function below 40 lines.";
     let new = "Scratch that. Keep every function below 60 lines.";
-    let long = "word ".repeat(400);
     let note = format!("[User, replaced]: \"{old}\" is replaced by \"{new}\"");
-    check(&["go on", old, &long, new, &long], 110, &[&note, new], &["[User]: Keep"]);
+    check(&[old, "go on", new], 300, &[&note], &[]);
 }
