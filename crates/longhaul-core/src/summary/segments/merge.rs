@@ -82,9 +82,7 @@ pub(super) fn merge(
     let agreements = merge_agreements(&bodies(|it| it.agreements), kept, agreements_room);
     let room = whole - Tokens::estimate_text(&agreements) - SECTION_GAP;
     let mut text = merge_prose(&split, room.percent(PROSE_PERCENT) - SECTION_GAP);
-    // What the prose leaves goes to the user's words.
-    let said = room.percent(PROSE_PERCENT + USER_PERCENT) - Tokens::estimate_text(&text);
-    let mut user_room = said - SECTION_GAP;
+    let mut user_room = room.percent(USER_PERCENT) - SECTION_GAP;
     let instructions = merge_instructions(&bodies(|it| it.instructions), user_room.divided_by(2));
     if !instructions.is_empty() {
         user_room -= Tokens::estimate_text(&instructions) + SECTION_GAP + SECTION_GAP;
