@@ -30,7 +30,7 @@ pub(crate) struct RuleWords {
     all: Vec<Word>,
     /// The words that say what the rule is about.
     matter: Vec<Word>,
-    /// The same without words of a correction.
+    /// The words of the matter without words of a correction.
     stated: Vec<Word>,
     correction: Option<Correction>,
 }

@@ -69,7 +69,7 @@ Keep it short.|Keep it short.";
 /// Pairs in ten languages by which the words were chosen, and pairs that were read once the words stood.
 const CHOSEN: &str = include_str!("replaced/chosen.txt");
 const JUDGING: &str = include_str!("replaced/judging.txt");
-/// The same of pairs that only look alike.
+/// Pairs that only look alike.
 const CHOSEN_APART: &str = include_str!("replaced/chosen_apart.txt");
 const JUDGING_APART: &str = include_str!("replaced/judging_apart.txt");
 
