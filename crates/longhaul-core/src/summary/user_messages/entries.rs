@@ -230,6 +230,12 @@ fn select(entries: &[Entry], left: usize, has_first: bool) -> Vec<Entry> {
     for &at in &distinct {
         selection.give_rules(at, selection.left);
     }
+    // A short message takes little more than its rules.
+    for &at in &distinct {
+        if selection.chars(at) > 0 {
+            selection.give_whole(at, GAP_CHARS);
+        }
+    }
     if let Some(newest) = newest {
         let needs = first.and_then(|first| entries.get(first)).map_or(0, Entry::chars);
         let left = selection.left;
