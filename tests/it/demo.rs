@@ -98,6 +98,17 @@ fn table_is_deterministic_and_all_prints_every_row() {
 }
 
 #[test]
+fn readme_shows_lines_that_the_demo_prints() {
+    let printed = finished(&[]);
+    let readme = include_str!("../../README.md");
+    let (_, shown) = readme.split_once("```text\nrequest ").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    for line in shown.lines().skip(1).filter(|line| !line.is_empty()) {
+        assert!(printed.lines().any(|it| it.trim_end() == line), "{line}\n{printed}");
+    }
+}
+
+#[test]
 fn rejects_a_session_that_fits_the_window() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("short.json");
