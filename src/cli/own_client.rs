@@ -81,6 +81,22 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
     if let Some(newest) = ask_own(config, method, path)?.into_iter().max_by_key(at) {
         return Ok(newest);
     }
+    let unknown = || {
+        let what = match path.split('/').collect::<Vec<_>>()[..] {
+            ["", "conversations", id, ..] => format!("conversation {id}"),
+            ["", "requests", id] if id != "last" => format!("request {id}"),
+            _ => "the last request".to_owned(),
+        };
+        Err(Problem::Unanswered(format!(
+            "{what} is unknown to your longhaul: too old, or the upstream never received it. `longhaul \
+             top` lists the conversations, the log shows the fault of a request, and `longhaul doctor` \
+             tests the upstream"
+        )))
+    };
+    // Every longhaul has the page of quotas.
+    if !ask_own(config, "GET", "/quota")?.is_empty() {
+        return unknown();
+    }
     let address = admin_address(config.admin)?;
     let failed = |why: &str| {
         Problem::Unanswered(format!(
@@ -91,24 +107,9 @@ pub(super) fn ask_admin(config: &Config, method: &str, path: &str) -> Result<Byt
     let answer = async { timeout(ANSWER_TIMEOUT, answer).await };
     let answer = crate::cli::runtime()?.block_on(answer);
     let answer = answer.unwrap_or_else(|_| Err("no answer".to_owned()));
-    // The port of the user's own longhaul refuses a request without the token. Its socket has answered.
-    let is_own = || ask_own(config, "GET", "/page").is_ok_and(|pages| !pages.is_empty());
     match answer.map_err(|why| failed(&why))? {
         (StatusCode::OK, body) => Ok(body),
-        (status, _)
-            if status == StatusCode::NOT_FOUND || status == StatusCode::FORBIDDEN && is_own() =>
-        {
-            let what = match path.split('/').collect::<Vec<_>>()[..] {
-                ["", "conversations", id, ..] => format!("conversation {id}"),
-                ["", "requests", id] if id != "last" => format!("request {id}"),
-                _ => "the last request".to_owned(),
-            };
-            Err(Problem::Unanswered(format!(
-                "{what} is unknown to your longhaul (http://{address}): too old, or the upstream never \
-                 received it. `longhaul top` lists the conversations, the log shows the fault of a request, \
-                 and `longhaul doctor` tests the upstream"
-            )))
-        }
+        (StatusCode::NOT_FOUND, _) => unknown(),
         (status, _) => Err(failed(&format!("the answer is {status}"))),
     }
 }

@@ -339,7 +339,8 @@ fn the_command_is_not_handed_the_page_and_asks_it_through_the_socket() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().to_str().unwrap();
     let ours = env!("CARGO_BIN_EXE_longhaul");
-    let line = format!("env; {ours} quota --json");
+    let last = format!("{ours} explain --last; {ours} explain --conversation hi");
+    let line = format!("env; {last}; {ours} quota --json");
     let upstream = ["--upstream", "http://127.0.0.1:9/v1", "--admin", "127.0.0.1:0"];
     let output = run(&[&upstream[..], &["--", "sh", "-c", &line]].concat(), &[("HOME", path)]);
     let output = { output }.output().unwrap();
@@ -347,6 +348,9 @@ fn the_command_is_not_handed_the_page_and_asks_it_through_the_socket() {
         (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(told.contains("dashboard at http://127.0.0.1:"), "{told}");
     assert!(said.contains("\n[]"), "no login has a quota: {said}");
+    for what in ["the last request", "conversation hi"] {
+        assert!(told.contains(&format!("{what} is unknown to your longhaul: ")), "{told}");
+    }
     let file = home.path().join(".local/state/longhaul/page.token");
     let token = std::fs::read_to_string(&file).unwrap();
     assert!(token.len() == 64 && !said.contains(&token) && !told.contains(&token));
