@@ -96,7 +96,7 @@ const NEAR_NAMES: usize = 3;
 /// Returns the names in the table that `model` is probably a misspelling of, the nearest first. Of a
 /// known provider, only the names of that provider; none for a local host.
 pub(crate) fn near_names(host: &str, model: &str) -> Vec<&'static str> {
-    // Above this similarity, people read two names as the same word, as for settings.
+    // Above this similarity, people read two names as the same word.
     const NEAR: f64 = 0.9;
     let host = HostKind::from_host(host);
     if host == HostKind::Local {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use super::raw_value::Origin;
 use super::setting::Setting;
-use super::settings::ALL_SETTINGS;
+use super::settings::{ALL_SETTINGS, UPSTREAM_BASE};
 use crate::error::Problem;
 
 const PREFIX: &str = "LONGHAUL_";
@@ -26,7 +26,15 @@ pub(super) fn unknown_key(
     origin: &Origin,
     all: impl Iterator<Item = &'static str>,
 ) -> Problem {
-    unknown_name(origin, key, nearest_name(key, all))
+    let mut settings = ALL_SETTINGS.iter();
+    let meant = match key {
+        "upstream.url" | "upstream.base_url" => UPSTREAM_BASE.key,
+        // A flag may be shorter than its setting's key.
+        _ => settings
+            .find(|entry| entry.flag.is_some_and(|flag| flag.name == key))
+            .map_or(key, |entry| entry.key),
+    };
+    unknown_name(origin, key, nearest_name(meant, all))
 }
 
 /// Builds the problem for a name from `place`; `near` is the known name that it resembles.
@@ -38,14 +46,10 @@ fn unknown_name(place: impl Display, name: &str, near: Option<&str>) -> Problem 
     Problem::Setting(format!("{place}: no setting is called {name}; {advice}"))
 }
 
-/// Returns the entry of `all` that `name` is probably a misspelling of.
-fn nearest_name<'n>(name: &str, all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Above this similarity, people read two names as the same word.
-    const NEAR: f64 = 0.8;
-    all.map(|known| (strsim::jaro_winkler(known, name), known))
-        .filter(|(similarity, _)| *similarity > NEAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
+/// Returns the entry of `all` that differs from `name` by at most one letter, or by two swapped ones. A name
+/// further off means something else.
+fn nearest_name<'n>(name: &str, mut all: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    all.find(|known| strsim::osa_distance(known, name) <= 1)
 }
 
 /// Returns a problem for each variable that looks like a setting but is unknown. Another program
@@ -56,12 +60,14 @@ pub(crate) fn unknown_variables(env: &BTreeMap<String, String>) -> Vec<Problem> 
     let mut known: Vec<String> = short.map(str::to_owned).collect();
     known.extend(ALL_SETTINGS.iter().map(Setting::long_env));
     known.push(CONFIG_VARIABLE.to_owned());
+    let switches = || known.iter().filter(|name| name.starts_with(SWITCH_PREFIX));
     let strange = env.keys().filter(|name| !known.contains(name));
     let warnings = strange.filter_map(|name| {
         let near = match name.strip_prefix(PREFIX) {
             Some(own) if is_kubernetes_service(own) => return None,
             Some(own) => nearest_variable(own, &known),
-            None => Some(nearest_switch(name, &known)?),
+            // A name further off belongs to another program.
+            None => Some(nearest_name(name, switches().map(String::as_str))?),
         };
         Some(unknown_name("the environment", name, near))
     });
@@ -80,14 +86,6 @@ fn nearest_variable<'k>(own: &str, known: &'k [String]) -> Option<&'k str> {
     let near = nearest_name(own, known.iter().map(rest))?;
     let mut known = known.iter();
     known.find(|name| rest(name) == near).map(String::as_str)
-}
-
-/// Returns the switch that differs from `name` by one letter. A name further off belongs to another
-/// program.
-fn nearest_switch<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
-    let mut switches = known.iter().filter(|name| name.starts_with(SWITCH_PREFIX));
-    let near = switches.find(|switch| strsim::osa_distance(switch, name) == 1);
-    near.map(String::as_str)
 }
 
 #[cfg(test)]
@@ -117,6 +115,26 @@ mod tests {
         check("DISABLE_PRUN", Some("did you mean DISABLE_PRUNE?"));
         check("DISABLE_AUTO_COMPACT", Some("did you mean DISABLE_AUTOCOMPACT?"));
         check("LONGHAUL_UPSTREM", Some("did you mean LONGHAUL_UPSTREAM?"));
+    }
+
+    #[test]
+    fn suggests_a_key_that_is_near_or_that_a_flag_sets() {
+        for (key, near) in [
+            ("upstream", Some("upstream.base")),
+            ("upstream.url", Some("upstream.base")),
+            ("store", Some("store.at")),
+            ("summary_model", Some("summary.model")),
+            ("widnow", Some("window")),
+            ("compact.summary", None),
+            ("store.url", None),
+            ("modell", None),
+        ] {
+            let all = ALL_SETTINGS.iter().map(|entry| entry.key);
+            let problem = unknown_key(key, &Origin::Default, all).to_string();
+            let advice = near.map(|near| format!("did you mean {near}?"));
+            let advice = advice.as_deref().unwrap_or("`longhaul defaults` lists them");
+            assert!(problem.ends_with(advice), "{problem}");
+        }
     }
 
     #[test]
