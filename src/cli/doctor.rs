@@ -88,6 +88,12 @@ pub(super) fn doctor(
                 // The key of the environment is the one for `upstream.base`.
                 let key = key.filter(|_| matches!(target, Cow::Borrowed(_)));
                 findings.extend(runtime.block_on(probe::findings(&target, model, key)));
+                let claude = config.for_upstream_of("claude-");
+                if model.is_none() && matches!(claude, Cow::Owned(_)) {
+                    let host = claude.upstream.base.authority();
+                    let text = format!("`--model claude-…` tests {host}");
+                    findings.push(Skipped.on("messages", text));
+                }
             }
             drop(runtime);
             findings.push(window_finding(&config, model, key));

@@ -48,6 +48,24 @@ async fn every_part_is_one_line_and_a_chat_passes_through() {
 }
 
 #[tokio::test]
+async fn another_upstream_of_claude_is_named_until_a_model_is() {
+    let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "upstream.messages = \"https://api.anthropic.com/v1\"\n").unwrap();
+    let line = "skipped messages `--model claude-…` tests api.anthropic.com\n";
+    let config = ["--config", file.path().to_str().unwrap(), "--window", "32k"];
+    for (arguments, expect) in [
+        (&config[..], true),
+        (&[&config[..], &["--model", "strict"]].concat(), false),
+        (&config[2..], false),
+    ] {
+        let (code, page) = doctor(&model.url(), arguments).await;
+        assert_eq!((code, page.contains(line)), (Some(0), expect), "{page}");
+    }
+    model.stop().await;
+}
+
+#[tokio::test]
 async fn an_upstream_that_is_not_there_is_a_failure_with_its_reason() {
     let (code, page) = doctor("http://127.0.0.1:1/v1", &[]).await;
     assert_eq!(code, Some(1), "{page}");
