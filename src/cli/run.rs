@@ -196,16 +196,17 @@ async fn serve_alongside(
         let target = Target { origin, model: model.as_deref(), host: &upstream, has_messages };
         process.envs(agent.variables(&target, env)).args(agent.arguments(&target, &words));
     }
-    let set = process.as_std().get_envs().filter(|(_, value)| value.is_some());
-    let set: Vec<_> = set.map(|(name, _)| name.display().to_string()).collect();
+    let variables = process.as_std().get_envs().filter(|(_, value)| value.is_some()).count();
     let options = process.as_std().get_args().map(|word| word.display().to_string());
-    let options: Vec<_> = options.filter(|word| word.starts_with('-')).collect();
-    let started = format!("{} {}", program.display(), options.join(" "));
+    let options = options.filter(|word| word.starts_with('-')).map(|word| word + " and ");
+    let started = format!(
+        "longhaul: started {}, pointed to the proxy by {}{variables} variables",
+        program.display(),
+        options.collect::<String>()
+    );
     process.args(words);
     let ended = match process.spawn() {
         Ok(child) => {
-            let started =
-                format!("longhaul: started {} with {}", started.trim_end(), set.join(", "));
             crate::cli::print_error(&wrapped("", &started, 2, terminal::width()));
             Ok(wait_for_child(child, &mut received).await)
         }
