@@ -26,6 +26,7 @@ use crate::config::{ChoiceSetting as _, LogConfig, LogFormat};
 use crate::error::Problem;
 pub(crate) use collector::TraceDestination;
 use console::ConsoleFormat;
+pub(crate) use console::SHOWN_DIGITS;
 pub(crate) use log_buffer::LogFlushGuard;
 use log_buffer::LogWriter;
 #[cfg(feature = "otlp")]

@@ -15,13 +15,15 @@ use crate::cli::Done;
 use crate::config::Config;
 use crate::dashboard::{ConversationDto, RequestPoint};
 use crate::error::Problem;
-use crate::telemetry::words_for;
+use crate::telemetry::{SHOWN_DIGITS, words_for};
 
 /// Maximum conversations shown, the newest ones.
 const MAX_ROWS: usize = 20;
 /// Maximum characters of a title and of a model's name.
 const MAX_TITLE: usize = 32;
 const MAX_MODEL: usize = 24;
+/// Minimum columns of a terminal for identifiers: they fit beside the longest title and model.
+const WIDE: usize = 120;
 /// Stands where no agent has asked anything yet.
 const NO_ROWS: &str = "no conversation yet: is your agent pointed at longhaul?\n";
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,16 +44,19 @@ pub(super) fn top(config: &Config) -> Done {
 fn page(config: &Config, width: Option<usize>) -> Result<String, Problem> {
     let list = LiveList::ask(config)?;
     let [left, right] = [Align::Left, Align::Right];
-    let mut table = Table::with_headings([
+    let headings = [
+        (left, "id"),
         (left, "conversation"),
         (left, "model"),
         (left, "window"),
         (right, "cached"),
         (right, "cost"),
         (left, "last request"),
-    ]);
+    ];
+    let hidden = usize::from(width.is_some_and(|width| width < WIDE));
+    let mut table = Table::with_headings(headings.into_iter().skip(hidden));
     for seen in list.conversations.iter().take(MAX_ROWS) {
-        table.push(row(config, seen));
+        table.push(row(config, seen).into_iter().skip(hidden));
     }
     let hint = if list.conversations.is_empty() { NO_ROWS } else { "" };
     Ok(table.render(width) + hint + &lines(&list.quota))
@@ -69,7 +74,7 @@ fn failure(last: &RequestPoint) -> String {
 }
 
 /// Returns the cells of a conversation. Unknown numbers stay empty.
-fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
+fn row(config: &Config, seen: &ConversationDto) -> [String; 7] {
     let earlier = seen.numbers.requests.saturating_sub(1);
     let points = points(config, seen, earlier).unwrap_or_default();
     let last = points.last();
@@ -83,6 +88,7 @@ fn row(config: &Config, seen: &ConversationDto) -> [String; 6] {
     let cached = percent(seen.numbers.cached_tokens, seen.numbers.prompt_tokens);
     let name = if seen.title.is_empty() { &seen.id } else { &seen.title };
     [
+        shortened(&seen.id, SHOWN_DIGITS),
         shortened(name, MAX_TITLE),
         shortened(&seen.model, MAX_MODEL),
         last.and_then(bar).unwrap_or_default(),

@@ -24,7 +24,7 @@ use request_line::RequestLine;
 pub(super) const REQUEST: &str = "request";
 /// Digits of a conversation's identifier that a line shows. `longhaul explain --conversation` takes
 /// the beginning of an identifier.
-const SHOWN_DIGITS: usize = 8;
+pub(crate) const SHOWN_DIGITS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConsoleFormat {

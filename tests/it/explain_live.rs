@@ -159,8 +159,11 @@ async fn the_status_line_is_about_the_session_or_empty() {
     let input = |session: &str, model: &str| json!({"session_id": session, "model": {"id": model}});
     assert_eq!(line(input(fields[2].1, "m[1m]")), "▰▱▱▱▱ 1% of 200k · cleared once\n");
     let rows = top(&program);
-    let row = rows.lines().find(|row| row.starts_with("go ")).unwrap();
+    let row = rows.lines().find(|row| row.contains("  go  ")).unwrap();
     assert!(row.contains("▰▱▱▱▱ 1%") && row.trim_end().ends_with("cleared results"), "{rows}");
+    let (id, _) = row.split_once(' ').unwrap();
+    let explained = page(&program, &["--conversation", id]);
+    assert!(id.len() == 8 && explained.contains(&format!(" {id}")), "{explained}");
     for empty in [input("other", "m"), input(fields[2].1, "haiku"), input("", "m"), json!([])] {
         assert_eq!(line(empty), "");
     }
