@@ -92,7 +92,7 @@ pub(super) fn doctor(
                 if model.is_none() && matches!(claude, Cow::Owned(_)) {
                     let host = claude.upstream.base.authority();
                     let text = format!("`--model claude-…` tests {host}");
-                    findings.push(Skipped.on("messages", text));
+                    findings.push(Skipped.on("claude", text));
                 }
             }
             drop(runtime);

@@ -52,7 +52,7 @@ async fn another_upstream_of_claude_is_named_until_a_model_is() {
     let model = Model::start(ModelOptions::with_window(32_768)).await.unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, "upstream.messages = \"https://api.anthropic.com/v1\"\n").unwrap();
-    let line = "skipped messages `--model claude-…` tests api.anthropic.com\n";
+    let line = "skipped claude `--model claude-…` tests api.anthropic.com\n";
     let config = ["--config", file.path().to_str().unwrap(), "--window", "32k"];
     for (arguments, expect) in [
         (&config[..], true),

@@ -313,7 +313,7 @@ async fn relays_chats_and_reports_them_at_the_end() {
     drop(client);
     let (code, told) = ended(child);
     assert_eq!(code, Some(0), "{told}");
-    let started = "longhaul: started sh, pointed to the proxy by 7 variables\n";
+    let started = "longhaul: started sh, pointed to the proxy by 8 variables\n";
     assert!(told.starts_with(started), "{told}");
     assert!(told.contains("\nlonghaul: 1 chat, about "), "{told}");
     assert_eq!(told.lines().count(), 2, "nothing else is said: {told}");
