@@ -90,7 +90,7 @@ pub fn demo(settings: DefaultsWith, matches: &ArgMatches) -> Result<DemoOutcome,
     let wanted = DemoOptions::from_arg_matches(matches);
     let wanted = wanted.map_err(|error| LabError::CommandLine(error.to_string()))?;
     let session = match &wanted.session {
-        Some(file) => RecordedSession::read(file)?,
+        Some(file) => RecordedSession::read(file)?.with_moving_mark(),
         None => RecordedSession::built_in(&wanted.dialect).map_err(LabError::CommandLine)?,
     };
     let played = runtime()?.block_on(play_both(&session, settings, &wanted));

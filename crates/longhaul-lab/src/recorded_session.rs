@@ -75,6 +75,12 @@ impl RecordedSession {
         Self::new(name, replay)
     }
 
+    /// Returns the session with a cache mark in each request, as agents of the Messages API send it.
+    pub(crate) fn with_moving_mark(self) -> Self {
+        let streamed = self.streamed.map(SessionRecording::with_moving_mark);
+        Self { name: self.name, whole: self.whole.with_moving_mark(), streamed }
+    }
+
     fn new(name: &str, whole: SessionRecording) -> Result<Self, String> {
         let last = whole.requests().next_back().map(|request| request.body());
         let Some(last) = last else {

@@ -138,6 +138,7 @@ impl SessionReplay {
         let conversation = Dialect::read_any(&last)
             .map_err(|bypass| LabError::Unreadable { path: file.to_owned(), bypass })?;
         let model = conversation.model().into_owned();
+        let session = session.with_moving_mark();
         Ok(Self { known: settings.known_model(&model), model, session })
     }
 

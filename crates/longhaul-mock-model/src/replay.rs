@@ -1,6 +1,7 @@
 //! A recorded session as the sequence of requests that its agent sent.
 
 mod items;
+mod moving_mark;
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -37,15 +37,13 @@ const SMALLER_OUTPUT: [(&str, &str); 2] = [
 
 /// Returns a recorded session of the Messages API several 32k windows long.
 ///
-/// The requests have lower output limits than the recorded ones. They also set the automatic cache
-/// mark, because the recording has the marks of its last request alone.
+/// The requests have lower output limits than the recorded ones, and the automatic cache mark.
 pub fn messages_session() -> Result<SessionRecording, NotASession> {
     let body = unpack(CLI_3A782158)?;
     let body = SMALLER_OUTPUT
         .iter()
         .fold(body, |body, (recorded, smaller)| body.replacen(recorded, smaller, 1));
-    let session = SessionRecording::parse(body.as_bytes())?;
-    Ok(session.with_field("cache_control", r#"{"type":"ephemeral"}"#))
+    Ok(SessionRecording::parse(body.as_bytes())?.with_moving_mark())
 }
 
 /// Returns a recorded session of the Responses API several 32k windows long, as its agent sent it.

@@ -44,7 +44,7 @@ pub(super) struct InputCost {
     pub(super) listed: bool,
     /// The cost with longhaul, including summaries.
     pub(super) with: Usd,
-    /// The cost without a proxy, if each request begins with all of the previous one.
+    /// The cost without a proxy: from the first change on, as if the cache held each previous request whole.
     pub(super) without: Usd,
 }
 
@@ -88,11 +88,12 @@ impl InputCost {
             prices.and_then(|prices| prices.input_cost(&usage)).unwrap_or(Usd::ZERO)
         };
         let mut sum = Self { listed: listed.is_some(), with: Usd::ZERO, without: Usd::ZERO };
-        let mut before = 0;
+        let (mut before, mut is_changed) = (0, false);
         for row in rows.iter().filter(|row| row.error.is_none()) {
+            is_changed |= row.rewritten;
             sum.with += cost(row.tokens_forwarded, row.tokens_cached);
             sum.with += cost(row.tokens_for_summaries, 0);
-            sum.without += cost(row.tokens_sent, before);
+            sum.without += cost(row.tokens_sent, if is_changed { before } else { row.tokens_cached });
             before = row.tokens_sent;
         }
         sum
@@ -213,6 +214,7 @@ mod tests {
             tokens_sent: sent,
             tokens_forwarded: forwarded,
             tokens_cached: cached,
+            rewritten: sent != forwarded,
             ..PlayRow::default()
         }
     }
@@ -238,6 +240,12 @@ mod tests {
         let rows = [row(1_000, 1_000, 0), row(3_000, 3_000, 1_000)];
         let whole = 1_000 * 2_000 + 2_000 * 2_000 + 1_000 * 500;
         check(&rows, Some(listed()), (whole, whole), "100% of $0.0065");
+    }
+
+    #[test]
+    fn unchanged_requests_cost_the_same_whatever_the_cache_holds() {
+        let rows = [row(1_000, 1_000, 0), row(3_000, 3_000, 0)];
+        check(&rows, Some(listed()), (8_000_000, 8_000_000), "100% of $0.0080");
     }
 
     #[test]

@@ -80,6 +80,41 @@ fn a_field_goes_to_the_end_of_every_body() {
 }
 
 #[test]
+fn the_cache_mark_moves_with_the_newest_message() {
+    let said = r#"the \"cache_control\": {} of the API"#;
+    let block = |mark: &str| {
+        format!(r#"{{"role":"user","content":[{{{mark}"type":"text","text":"{said}"}}]}}"#)
+    };
+    let body = |marks: [&str; 2], system: usize, end: &str| {
+        let mark = r#"{"type":"text","text":"s","cache_control":{"type":"ephemeral","ttl":"1h"}}"#;
+        let [first, last] = marks.map(block);
+        format!(
+            r#"{{"system":[{}],"messages":[{first}, {last}],"max_tokens":9{end}}}"#,
+            vec![mark; system].join(",")
+        )
+    };
+    let hour = r#""cache_control": {"type":"ephemeral","ttl":"1h"} , "#;
+    let check = |recorded: [&str; 2], system: usize, expect: ([&str; 2], &str)| {
+        let session = SessionRecording::parse(body(recorded, system, "").as_bytes()).unwrap();
+        let session = session.with_moving_mark();
+        let last = session.requests().next_back().unwrap().body();
+        let expected = body(expect.0, system, expect.1);
+        assert_eq!(String::from_utf8(last).unwrap(), expected);
+        // The first request has the mark too.
+        let first: Value =
+            serde_json::from_slice(&session.requests().next().unwrap().body()).unwrap();
+        assert_eq!(first["cache_control"].is_object(), !expect.1.is_empty());
+    };
+    let automatic = r#", "cache_control": {"type":"ephemeral","ttl":"1h"}"#;
+    check(["", hour], 2, (["", ""], automatic));
+    check(["", ""], 1, (["", ""], r#", "cache_control": {"type":"ephemeral"}"#));
+    check(["", r#""cache_control":null,"#], 1, (["", ""], r#", "cache_control": {"type":"ephemeral"}"#));
+    check(["", ""], 4, (["", ""], ""));
+    let session = session().with_moving_mark();
+    assert_eq!(session.requests().next_back().unwrap().body(), long_session().as_bytes());
+}
+
+#[test]
 fn headless_has_one_user_message_and_all_steps() {
     let session = session().headless().unwrap();
     let last = session.requests().next_back().unwrap();
