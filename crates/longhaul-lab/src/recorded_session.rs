@@ -43,10 +43,8 @@ pub(crate) struct SessionRequest {
 impl RecordedSession {
     /// Returns the session of `api`, a word of [`BUILT_IN`]. Fails for another word.
     pub(crate) fn built_in(api: &str) -> Result<Self, String> {
-        let mut all = BUILT_IN.into_iter();
-        let (_, name, session) = all
-            .find(|(word, ..)| *word == api)
-            .ok_or_else(|| format!("no built-in session of {api}"))?;
+        let found = BUILT_IN.into_iter().find(|(word, ..)| *word == api);
+        let (_, name, session) = found.ok_or_else(|| format!("no built-in session of {api}"))?;
         Self::new(name, session().map_err(|error| error.to_string())?)
     }
 

@@ -133,13 +133,11 @@ impl SessionReplay {
         session: RecordedSession,
         file: &Path,
     ) -> Result<Self, LabError> {
-        let last = session.requests().last().map(|asked| asked.body);
-        let last = last.unwrap_or_default();
+        let last = session.requests().last().map(|asked| asked.body).unwrap_or_default();
         let conversation = Dialect::read_any(&last)
             .map_err(|bypass| LabError::Unreadable { path: file.to_owned(), bypass })?;
         let model = conversation.model().into_owned();
-        let session = session.with_moving_mark();
-        Ok(Self { known: settings.known_model(&model), model, session })
+        Ok(Self { known: settings.known_model(&model), model, session: session.with_moving_mark() })
     }
 
     /// Plays every request to the real proxy, in front of a strict model. Fails if loopback cannot

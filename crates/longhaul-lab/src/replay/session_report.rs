@@ -93,7 +93,8 @@ impl InputCost {
             is_changed |= row.rewritten;
             sum.with += cost(row.tokens_forwarded, row.tokens_cached);
             sum.with += cost(row.tokens_for_summaries, 0);
-            sum.without += cost(row.tokens_sent, if is_changed { before } else { row.tokens_cached });
+            sum.without +=
+                cost(row.tokens_sent, if is_changed { before } else { row.tokens_cached });
             before = row.tokens_sent;
         }
         sum

@@ -108,7 +108,11 @@ fn the_cache_mark_moves_with_the_newest_message() {
     let automatic = r#", "cache_control": {"type":"ephemeral","ttl":"1h"}"#;
     check(["", hour], 2, (["", ""], automatic));
     check(["", ""], 1, (["", ""], r#", "cache_control": {"type":"ephemeral"}"#));
-    check(["", r#""cache_control":null,"#], 1, (["", ""], r#", "cache_control": {"type":"ephemeral"}"#));
+    check(
+        ["", r#""cache_control":null,"#],
+        1,
+        (["", ""], r#", "cache_control": {"type":"ephemeral"}"#),
+    );
     check(["", ""], 4, (["", ""], ""));
     let session = session().with_moving_mark();
     assert_eq!(session.requests().next_back().unwrap().body(), long_session().as_bytes());
