@@ -68,7 +68,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "gpt-4o",
         pages: &[("/v1/models", "")],
-        window: Some("128,000 tokens for gpt-4o (table, openai gpt-4o)"),
+        window: Some("gpt-4o: 128,000 tokens (table, openai gpt-4o)"),
     },
     Provider {
         heading: "OpenRouter",
@@ -78,7 +78,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "example/wide",
         pages: &[("/api/v1/models", "openrouter.json")],
-        window: Some("131,072 tokens for example/wide (the upstream)"),
+        window: Some("example/wide: 131,072 tokens (as the upstream answers)"),
     },
     Provider {
         heading: "Anthropic",
@@ -98,7 +98,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "my-deployment",
         pages: &[("/openai/v1/models", "")],
-        window: Some("200,000 tokens for my-deployment, assumed"),
+        window: Some("my-deployment: 200,000 tokens (assumed"),
     },
     Provider {
         heading: "Amazon Bedrock",
@@ -138,7 +138,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "served",
         pages: &[("/v1/models", "vllm.json")],
-        window: Some("32,768 tokens for served (the upstream)"),
+        window: Some("served: 32,768 tokens (as the upstream answers)"),
     },
     Provider {
         heading: "llama.cpp",
@@ -148,7 +148,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "example.gguf",
         pages: &[("/v1/models", "llama-cpp-models-old.json"), ("/props", "llama-cpp-props.json")],
-        window: Some("32,768 tokens for example.gguf (the upstream)"),
+        window: Some("example.gguf: 32,768 tokens (as the upstream answers)"),
     },
     Provider {
         heading: "Ollama",
@@ -158,7 +158,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "served",
         pages: &[("/v1/models", "ollama-models.json"), ("/api/ps", "ollama-ps.json")],
-        window: Some("32,768 tokens for served (the upstream)"),
+        window: Some("served: 32,768 tokens (as the upstream answers)"),
     },
     Provider {
         heading: "LM Studio",
@@ -168,7 +168,7 @@ const PROVIDERS: [Provider; 11] = [
         asks: CHAT,
         model: "served",
         pages: &[("/v1/models", ""), ("/api/v0/models", "lm-studio.json")],
-        window: Some("32,768 tokens for served (the upstream)"),
+        window: Some("served: 32,768 tokens (as the upstream answers)"),
     },
 ];
 
