@@ -25,8 +25,9 @@ pub(in crate::cli) struct ModelReport {
     table: String,
     /// The upstream's answer, in words.
     asked: String,
+    /// Whether a default of the program or the profile stands for the window.
     #[serde(skip)]
-    is_assumed: bool,
+    is_guess: bool,
     marks: MarkNumbers,
     rule: String,
 }
@@ -76,7 +77,7 @@ impl ModelReport {
             },
             near: window.near_names(),
             table: window.table_match(),
-            is_assumed: window.is_assumed(),
+            is_guess: window.is_assumed() || window.is_of_profile(),
             asked: describe_answer(config, model, outcome, failure.flatten()),
             marks: marks.into(),
             rule: format!(
@@ -96,7 +97,7 @@ impl ModelReport {
         let window = &self.window;
         let room = if window.separate_output { " of input; output has its own limit" } else { "" };
         let (tokens, source) = match window.reported {
-            Some(reported) if self.is_assumed => (reported, "as the upstream answers"),
+            Some(reported) if self.is_guess => (reported, "as the upstream answers"),
             _ if window.known => (window.tokens, &*window.source),
             _ => (window.tokens, "assumed: state the window by --window"),
         };
