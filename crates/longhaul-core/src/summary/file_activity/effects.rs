@@ -55,21 +55,28 @@ pub(in crate::summary) fn for_each_patched(
     arguments: &ToolArguments,
     mut found: impl FnMut(&str),
 ) {
+    // Few calls hold a patch. The mark needs no escape.
+    let raw = call.arguments.map(|literal| literal.raw(conversation.body()));
+    if raw.is_none_or(|raw| MARK.find(raw.as_bytes()).is_none()) {
+        return;
+    }
     if let Some(text) = arguments.free_text(conversation, call) {
         patched_files(&text).for_each(&mut found);
     }
     arguments.pairs().for_each(|(_, text)| patched_files(&text).for_each(&mut found));
 }
 
+/// Begins the lines of a patch that name a file.
+static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** "));
+
 /// Returns the files that a patch names. A script holds its patch as a literal, with escaped line ends.
 fn patched_files(text: &str) -> impl Iterator<Item = &str> {
-    static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("*** "));
-    // Few texts are patches.
-    let is_patch = MARK.find(text.as_bytes()).is_some();
-    let text = if is_patch { text } else { "" };
-    text.lines().flat_map(|line| line.split("\\n")).filter_map(|line| {
-        let mut prefixes = PATCH_PREFIXES.iter();
-        prefixes.find_map(|begin| Some(line.strip_prefix(begin)?.trim()))
+    MARK.find_iter(text.as_bytes()).filter_map(move |at| {
+        let (before, line) = text.split_at_checked(at)?;
+        let begins = before.is_empty() || before.ends_with(['\n', '\r']) || before.ends_with("\\n");
+        let mut prefixes = PATCH_PREFIXES.iter().filter(|_| begins);
+        let file = prefixes.find_map(|begin| line.strip_prefix(begin))?.lines().next()?;
+        Some(file.split_once("\\n").map_or(file, |(file, _)| file).trim())
     })
 }
 
