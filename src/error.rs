@@ -132,7 +132,7 @@ pub enum Problem {
     #[error("{0}")]
     CommandLine(String),
     /// A command's input cannot be read.
-    #[error("cannot read {}: {reason}; give a file, or - for standard input", path.display())]
+    #[error("cannot read {}: {reason}", path.display())]
     Input {
         /// Path of the file.
         path: PathBuf,

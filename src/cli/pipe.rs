@@ -22,8 +22,8 @@ pub(super) fn read_input(file: &Path, limit: u64) -> Result<(Vec<u8>, impl Read)
         input.by_ref().take(limit + 1).read_to_end(&mut body)?;
         Ok(input)
     });
-    let rest =
-        read.map_err(|error| Problem::Input { path: file.into(), reason: error.to_string() })?;
+    let reason = |error| format!("{error}; give a file, or - for standard input");
+    let rest = read.map_err(|error| Problem::Input { path: file.into(), reason: reason(error) })?;
     Ok((body, rest))
 }
 

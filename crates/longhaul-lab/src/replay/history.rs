@@ -103,8 +103,9 @@ pub(super) fn provider_base(logged: &LoggedConversation) -> Option<&'static str>
 
 /// Returns the error for folders without a session, with the next step.
 pub(super) fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
-    let folders: Vec<String> = folders.iter().map(|one| one.display().to_string()).collect();
-    let path = folders.join(", ").into();
+    let is_there = |one: &Path| if one.exists() { "" } else { " (no such folder)" };
+    let named = folders.iter().map(|one| format!("{}{}", one.display(), is_there(one)));
+    let path = named.collect::<Vec<String>>().join(", ").into();
     let mut reason = format!(
         "no session of the last {DAYS} days among {} files and folders, in a log of Claude Code, Codex, \
          OpenCode or pi, or as a request body; name the folder of your logs, or begin a session: longhaul \
@@ -115,8 +116,7 @@ pub(super) fn no_session(folders: &[&Path], logs: &ClientLogs) -> LabError {
         _ = write!(reason, "; {} files are older", logs.older);
     }
     if logs.has_database {
-        reason
-            .push_str("; export sessions of OpenCode's database: `opencode export ID > FILE.json`");
+        reason += "; export sessions of OpenCode's database: `opencode export ID > FILE.json`";
     }
     LabError::InvalidInput { path, reason }
 }

@@ -135,17 +135,17 @@ pub(super) fn render_table(reports: &[SessionReport], width: Option<usize>) -> S
     }
     let mut page = table.render(width);
     page.push('\n');
-    for report in reports {
-        if let Some(why) = &report.broken_off {
-            _ = writeln!(page, "{} ended early: {why}\n", report.session);
-        }
+    let early = reports.iter().filter_map(|report| Some((report, report.broken_off.as_ref()?)));
+    for (report, why) in early.clone() {
+        _ = writeln!(page, "{} ended early: {why}\n", report.session);
     }
     page.push_str(&paragraph(LEGEND, width));
     let changed = reports.iter().filter(|report| report.totals.prefix_changes > 0).count();
-    // Writing to a String cannot fail.
-    _ = match changed {
-        0 => page.write_str("\nlonghaul changes nothing: every session fits its window.\n"),
-        _ => write!(page, "\nlonghaul changes {changed} of {} sessions. {NEXT}", reports.len()),
+    let all = reports.len();
+    _ = match (early.count(), changed) {
+        (0, 0) => page.write_str("\nlonghaul changes nothing: every session fits its window.\n"),
+        (0, _) => write!(page, "\nlonghaul changes {changed} of {all} sessions. {NEXT}"),
+        (early, _) => writeln!(page, "\n{early} of {all} sessions ended early: raise --window."),
     };
     page
 }
